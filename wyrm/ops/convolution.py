@@ -354,17 +354,8 @@ def _batched_by_groups(node: ConvolutionOp, operands: Sequence[Any], more: dict[
     axis = 1 if over_images else 0
     dims = list(result.dims)
     dims[axis : axis + 1] = [operands[0].dims[0], int(dims[axis]) // size]
-<<<<<<< HEAD
-    apart: Node = result.reshape(tuple(dims))
-    swapped: Node = apart.transpose(1, 0, *range(2, apart.ndim)) if axis == 1 else apart
-    return swapped
-||||||| ae9d471
-    apart: Any = result.reshape(tuple(dims))
-    return apart.transpose(1, 0, *range(2, apart.ndim)) if axis == 1 else apart
-=======
     apart: Node = result.reshape(tuple(dims))
     return apart.transpose(1, 0, *range(2, len(dims))) if axis == 1 else apart
->>>>>>> part-conv
 
 
 def _joined(x: Any, axis: int, size: int) -> Any:
