@@ -14,6 +14,7 @@ from scipy import special
 import wyrm as wy
 from tests.attention_samples import attention_samples
 from tests.convolution_samples import convolution_samples
+from tests.ctc_samples import ctc_samples
 from tests.cumulative_samples import cumulative_samples
 from tests.elementwise_samples import elementwise_samples
 from tests.fused_samples import fused_samples
@@ -495,6 +496,7 @@ SAMPLES: list[Sample] = [
     *recurrent_samples(),
     *gated_recurrent_samples(),
     *segment_samples(),
+    *ctc_samples(),
     *label_samples(),
     *attention_samples(),
     *linalg_samples(),

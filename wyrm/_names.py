@@ -199,6 +199,8 @@ if TYPE_CHECKING:
     from wyrm.functions.order_statistics import quantile as quantile
     from wyrm.functions.order_statistics import searchsorted as searchsorted
     from wyrm.functions.padding import pad as pad
+    from wyrm.functions.rearranging import compress as compress
+    from wyrm.functions.rearranging import extract as extract
     from wyrm.functions.rearranging import flip as flip
     from wyrm.functions.rearranging import fliplr as fliplr
     from wyrm.functions.rearranging import flipud as flipud
@@ -407,6 +409,8 @@ FUNCTIONS = {
     ),
     "functions.padding": ("pad",),
     "functions.rearranging": (
+        "compress",
+        "extract",
         "flip",
         "fliplr",
         "flipud",
@@ -588,6 +592,7 @@ __all__ = [
     "ceil",
     "clip",
     "column_stack",
+    "compress",
     "cond",
     "conj",
     "conjugate",
@@ -624,6 +629,7 @@ __all__ = [
     "exp2",
     "expand_dims",
     "expm1",
+    "extract",
     "eye",
     "fix",
     "flatten",

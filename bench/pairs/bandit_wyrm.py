@@ -11,7 +11,7 @@ from bench.pairs.data import REWARDS
 def train(steps: int = 300) -> float:
     logits = wy.Parameter(np.zeros(4, np.float32), name="logits")
     arms = wy.random.categorical(logits.broadcast_to((32, 4)))
-    won = wy.random.bernoulli(wy.Constant(REWARDS).take(arms)).astype(np.float32)
+    won = wy.random.bernoulli(32, wy.Constant(REWARDS).take(arms)).astype(np.float32)
     advantage = (won - won.mean()).stop_gradient()
     loss = -(advantage * logits.log_softmax().take(arms)).mean()
     program = wy.compile(loss, wy.optim.Adam([logits], learning_rate=0.05))

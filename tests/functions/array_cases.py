@@ -9,7 +9,6 @@ import numpy
 
 Case = Callable[[Any, Any], Any]
 T = numpy.array([0.0, 1.0, 1.5, 4.0, 4.2])
-W = numpy.array([0.3, 1.0, 0.2, 2.0, 0.6])
 Q = numpy.array([0.3, 0.99, 0.0, 0.5])
 
 # `x` has the shape (3, 4, 5), distinct elements and none near 0.
@@ -97,7 +96,6 @@ CASES: dict[str, Case] = {
     "trapezoid-over-x": lambda np, x: np.trapezoid(x, x * x, axis=0),
     "interp": lambda np, x: np.interp(x, numpy.linspace(-2.0, 3.0, 5), T),
     "interp-values": lambda np, x: np.interp(numpy.array([[-5.0, 0.7], [2.0, 9.0]]), T, x[0, 0]),
-    "average": lambda np, x: np.average(x, 2, weights=W),
     "cov": lambda np, x: np.cov(x[0]),
     "cov-columns": lambda np, x: np.cov(x[0], x[1], rowvar=False, ddof=0),
     "corrcoef": lambda np, x: np.corrcoef(x[0])[0, 1:],

@@ -30,6 +30,10 @@ METHODS = [
 ]
 
 
+WIDTHS: list[Any] = [((0, 0), (1, 0), (0, 2)), (1, 2)]
+UNKNOWN: Any = "linear_ramp"
+
+
 class Batch(wy.Dim): ...
 
 
@@ -92,10 +96,11 @@ def test_partitions() -> None:
 
 def test_searching() -> None:
     values, unsorted = np.array([[-2.0, -1.0, 0.0], [0.2, 0.5, 9.0]]), np.array([3.0, 1.0, 2.0])
-    pairs: list[tuple[Any, Any]] = []
-    for right in (False, True):
-        for bins in ([-1.0, 0.0, 0.0, 0.5], [0.5, 0.0, 0.0, -1.0], [0.0]):
-            pairs.append((wy.digitize(wy.Parameter(values), bins, right), np.digitize(values, bins, right)))
+    pairs: list[tuple[Any, Any]] = [
+        (wy.digitize(wy.Parameter(values), bins, right), np.digitize(values, bins, right))
+        for right in (False, True)
+        for bins in ([-1.0, 0.0, 0.0, 0.5], [0.5, 0.0, 0.0, -1.0], [0.0])
+    ]
     order = np.argsort(unsorted)
     pairs.append((wy.searchsorted(unsorted, values, sorter=order), np.searchsorted(unsorted, values, sorter=order)))
     check(pairs)
@@ -167,7 +172,9 @@ def test_shapes_at_their_limits() -> None:
         *((wy.tile(scalar, reps), np.tile(3.0, reps)) for reps in (2, (2, 3))),
         *((wy.roll(x, shift, 1), np.roll(X, shift, 1)) for shift in (-9, -1, 3)),
         *((wy.diff(x, n), np.diff(X, n)) for n in (4, 5, 7)),
-        *((np.pad(x, w), np.pad(X, w)) for w in (((0, 0), (1, 0), (0, 2)), (1, 2))),
+        (np.compress([False, True], x, axis=1), np.compress([False, True], X, axis=1)),
+        (np.compress(X.ravel() > 0, x), np.compress(X.ravel() > 0, X)), (wy.extract(X > 1, x), np.extract(X > 1, X)),
+        *((wy.pad(x, w), np.pad(X, w)) for w in WIDTHS),
         (wy.block([scalar, x[0, 0], 1.0]), np.block([3.0, X[0, 0], 1.0])),
         (wy.interp(x, [1.0], [2.0]), np.interp(X, [1.0], [2.0])),
         (wy.interp(x, [0.0, 1.0], [2.0, 3.0], -7.0, 7.0), np.interp(X, [0.0, 1.0], [2.0, 3.0], -7.0, 7.0)),
@@ -236,7 +243,7 @@ def test_axes_whose_size_data_decides() -> None:
         (lambda x: wy.vsplit(x[0, 0], 1), ShapeError, "vsplit: .* has fewer than 2 axes"),
         (lambda x: wy.pad(x, -1), ShapeError, "widths must be integers of at least 0"),
         (lambda x: wy.pad(x, ((1, 2), (3, 4))), ShapeError, r"widths of shape \(2, 2\) for 3 axes"),
-        (lambda x: wy.pad(x, 1, "linear_ramp"), TypeError, "mode must be 'constant'"),
+        (lambda x: wy.pad(x, 1, UNKNOWN), TypeError, "mode must be 'constant'"),
         (lambda x: wy.pad(x[:0], 1, "edge"), ShapeError, "axis 0 has no elements to repeat"),
         (lambda x: wy.quantile(x, 1.5), ValueError, "range"),
         (lambda x: wy.quantile(x, 0.5, method="best"), ValueError, "best"),
@@ -250,11 +257,13 @@ def test_axes_whose_size_data_decides() -> None:
         (lambda x: wy.gradient(x[:1]), ShapeError, "axis 0 needs 2 elements or more, not 1"),
         (lambda x: wy.trapezoid(x[0, 0, 0]), ShapeError, "has no axes"),
         (lambda x: wy.interp(1.0, x[0, 0], x[0, :, 0]), ShapeError, "one axis of the same size"),
-        (lambda x: wy.average(x, None, np.ones(5)), ShapeError, "or one axis along"),
         (lambda x: wy.cov(x), ShapeError, "has more than two axes"),
         (lambda x: wy.cov(x[0, :, :1]), ShapeError, "too few to divide by 0"),
         (lambda x: wy.convolve(x, x), ShapeError, "must have one axis, with elements"),
-        (lambda x: wy.convolve(x[0, 0], x[0, 0], "wide"), ValueError, "mode must be"),
+        (lambda x: wy.convolve(x[0, 0], x[0, 0], UNKNOWN), ValueError, "mode must be"),
+        (lambda x: wy.compress(x > 0, x), TypeError, "the shape would depend on the data"),
+        (lambda x: wy.compress(np.ones(9, bool), x, 0), ShapeError, "a condition of 9 elements for 3 along axis 0"),
+        (lambda x: wy.extract(np.ones(9, bool), x), ShapeError, r"a condition of shape \(9,\)"),
         (lambda x: wy.cumulative_sum(x), ShapeError, "has 3 axes: pass the axis"),
         (lambda x: (x > 0).cumsum(), wy.errors.DTypeError, "is bool; convert it"),
     ],

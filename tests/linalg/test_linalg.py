@@ -63,6 +63,10 @@ class Batch(wy.Dim): ...
         ("matrix_transpose", (BATCH,), {}),
         ("vecdot", (SQUARE, SQUARE), {}),
         ("outer", (normal(3), normal(2)), {}),
+        ("cross", (normal(2, 3), normal(2, 3)), {}),
+        ("tensordot", (SQUARE, SQUARE), {"axes": 1}),
+        ("trace", (BATCH,), {"offset": 1}),
+        ("diagonal", (BATCH,), {"offset": -1}),
     ],
 )
 def test_numpy_functions_take_nodes(name: str, arguments: Any, options: dict[str, Any]) -> None:
@@ -176,7 +180,7 @@ def test_operands_that_do_not_match_are_refused() -> None:
             solve(a, wy.Input(dims=(4, 2)))
     with pytest.raises(ShapeError, match="solve: the matrix must be square"):
         wy.linalg.solve(wy.Input(dims=(3, 4)), wy.Input(dims=(4,)))
-    with pytest.raises(ShapeError, match="full_matrices=False"):
+    with pytest.raises(ShapeError, match="svd: the matrix is not square; pass full_matrices=False"):
         wy.linalg.svd(wy.Input(dims=(3, 4)))
     with pytest.raises(OptionError, match="ord"):
         wy.linalg.norm(a, 3, axis=(0, 1))
@@ -221,6 +225,29 @@ def test_sizes_from_data() -> None:
             leaf.set(value)
         for found, want in zip(program(data), wy.run(outputs), strict=True):
             np.testing.assert_allclose(found, want, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3, 3)])
+def test_matrices_without_elements(shape: tuple[int, ...]) -> None:
+    a, b = wy.Parameter(np.zeros(shape)), wy.Parameter(np.zeros((*shape[:-1], 2)))
+    nodes: dict[str, Any] = {
+        "cholesky": wy.linalg.cholesky(a),
+        "solve": wy.linalg.solve(a, b),
+        "inv": wy.linalg.inv(a),
+        "det": wy.linalg.det(a),
+        "eigvalsh": wy.linalg.eigvalsh(a),
+        "svdvals": wy.linalg.svdvals(a),
+        "pinv": wy.linalg.pinv(a),
+    }
+    expected = {name: getattr(np.linalg, name)(a.value) for name in nodes if name != "solve"}
+    expected["solve"] = np.linalg.solve(a.value, b.value)
+    more: list[Any] = [*wy.linalg.eigh(a), *wy.linalg.qr(a), *wy.linalg.slogdet(a), wy.linalg.expm(a)]
+    more.append(wy.linalg.solve_triangular(a, b))
+    outputs = [*nodes.values(), *more, wy.grad(sum(node.sum() for node in [*nodes.values(), *more]), a)]
+    for values in (wy.run(outputs), wy.compile(outputs)()):
+        assert [x.shape for x in values] == [x.shape for x in outputs]
+        for name, value in zip(nodes, values, strict=False):
+            np.testing.assert_array_equal(value, expected[name])
 
 
 # --- transformations --------------------------------------------------------------------------------------------------
@@ -291,3 +318,16 @@ def test_scan(name: str) -> None:
     for values in (wy.run(outputs), wy.compile(outputs)()):
         for found, want in zip(values, expected, strict=True):
             np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["cholesky", "eigvalsh", "upper cholesky", "upper eigvalsh"])
+def test_only_one_triangle_of_a_symmetric_matrix_is_read(name: str) -> None:
+    matrix = np.array([[4.0, 9.0], [1.0, 3.0]])
+    upper, _, function = name.rpartition(" ")
+    options: Any = {} if not upper else {"upper": True} if function == "cholesky" else {"UPLO": "U"}
+    matrix = matrix.T if upper else matrix
+    x = wy.Parameter(matrix)
+    result: Any = getattr(wy.linalg, function)(x, **options)
+    np.testing.assert_allclose(result.forward(), getattr(np.linalg, function)(matrix, **options))
+    unread = (1, 0) if upper else (0, 1)
+    assert wy.grad(result.sum(), x).forward()[unread] == 0.0

@@ -43,6 +43,7 @@ BUILDERS: dict[str, Callable[[Any], Any]] = {
     "multiclass_focal-half": lambda x: losses.multiclass_focal(
         x, np.resize([0, 1], len(PAIRS)), gamma=0.5, reduction="none"
     ),
+    "ctc": lambda x: losses.ctc(x.reshape((3, 3, 2)).log_softmax(), np.ones((3, 1), np.int64), reduction="none"),
     "smooth_l1": lambda x: losses.smooth_l1(x[:, 0], x[:, 1], reduction="none"),
     "log_cosh": lambda x: losses.log_cosh(x[:, 0], x[:, 1], reduction="none"),
     "quantile": lambda x: losses.quantile(x[:, 0], x[:, 1], level=0.9, reduction="none"),

@@ -28,6 +28,7 @@ REDUCIBLE: dict[str, tuple[Any, ...]] = {
     **{name: (scores(4, 3), np.ones((4, 3))) for name in PAIRWISE},
     "cross_entropy": (scores(4, 3), np.array([0, 1, 2, 0])),
     "nll": (scores(4, 3), np.array([0, 1, 2, 0])),
+    "ctc": (scores(4, 3, 5), np.array([[1], [2], [0], [4]])),
     "multiclass_focal": (scores(4, 3), np.array([0, 1, 2, 0])),
     "gaussian_nll": (scores(4, 3), np.ones((4, 3)), np.ones((4, 3))),
     "student_t_nll": (scores(4, 3), np.ones((4, 3)), np.ones((4, 3))),

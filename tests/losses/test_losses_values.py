@@ -188,7 +188,7 @@ def constants(case: Case) -> list[Any]:
 
 
 def test_every_loss_has_a_case() -> None:
-    assert {case.loss.__name__ for case in CASES.values()} == set(losses.__all__)
+    assert {case.loss.__name__ for case in CASES.values()} == set(losses.__all__) - {"ctc"}  # in its own file
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])

@@ -96,11 +96,56 @@ def test_wrong_wiring_is_an_error() -> None:
     layer = wy.nn.EWMA(FEATURES)
     with pytest.raises(ShapeError, match=r"EWMA takes the axes \(batch, time, features\), not"):
         layer(wy.Input(dims=(Batch(2), FEATURES)))  # type: ignore[arg-type]  # the mistake that mypy finds
-    with pytest.raises(ShapeError, match=r"EWMA needs a time axis with a size"):
-        layer(wy.Input(dims=(Batch(2), Time(), FEATURES)))
     with pytest.raises(ShapeError):
         wy.nn.EWMA(3)(wy.Input(dims=(2, 5, 4)))
     with pytest.raises(ShapeError, match=r"EWMA: features is Features\(\)"):
         wy.nn.EWMA(Features())
     with pytest.raises(DTypeError):
         layer(wy.Input(dims=(Batch(2), Time(5), FEATURES), dtype=np.float64))
+
+
+def test_time_may_get_its_size_from_the_data() -> None:
+    layer, _ = layer_and_rows(5, np.float32)
+    x = wy.Input(dims=(Batch(), Time(), FEATURES))
+    run = wy.compile([layer(x), wy.nn.ewma(x, 0.3, axis=1)])
+    for steps in (4, 9):
+        rows = np.random.default_rng(steps).normal(size=(2, steps, 3)).astype(np.float32)
+        learned, fixed = run({x: rows})
+        np.testing.assert_allclose(learned, averages(rows, layer.decay.value), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(fixed, weighted_means(rows, 0.3), rtol=1e-5, atol=1e-6)
+
+
+def weighted_means(x: NDArray[Any], alpha: float) -> NDArray[Any]:
+    """Return the averages along axis 1 by the definition that pandas documents for `adjust=True`."""
+    steps = np.arange(x.shape[1])
+    back = steps[:, None] - steps
+    weights = np.where(back >= 0, (1.0 - alpha) ** np.maximum(back, 0), 0.0)
+    means: NDArray[Any] = np.einsum("ts,bsf->btf", weights / weights.sum(1, keepdims=True), x)
+    return means
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.5, 1.0])
+@pytest.mark.parametrize("steps", [1, 2, 33])
+def test_the_function_is_its_definition(alpha: float, steps: int) -> None:
+    x = np.random.default_rng(0).normal(size=(2, steps, 3))
+    adjusted = wy.nn.ewma(wy.Constant(x), alpha, axis=1)
+    np.testing.assert_allclose(adjusted.forward(), weighted_means(x, alpha), rtol=1e-10, atol=1e-12)
+    plain = wy.nn.ewma(wy.Constant(x), alpha, axis=-2, adjust=False)
+    decay = np.full(3, np.log((1.0 - alpha) / alpha)) if alpha < 1.0 else np.full(3, -np.inf)
+    np.testing.assert_allclose(plain.forward(), averages(x, decay), rtol=1e-10, atol=1e-12)
+    for node, native in zip((adjusted, plain), wy.compile([adjusted, plain])(), strict=True):
+        np.testing.assert_allclose(native, node.forward(), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("adjust", [True, False])
+def test_the_function_has_gradients_to_second_order_and_a_learned_alpha(adjust: bool) -> None:
+    x, alpha = wy.Parameter(np.random.default_rng(0).normal(size=(2, 4))), wy.Parameter(np.array(0.3))
+    check_grads(wy.nn.ewma(x, alpha, axis=1, adjust=adjust).square().sum())
+    mapped = wy.vmap(lambda row: wy.nn.ewma(row, 0.3, adjust=adjust))(x.value)
+    np.testing.assert_allclose(mapped, wy.nn.ewma(x, 0.3, axis=1, adjust=adjust).forward(), rtol=1e-12)
+
+
+def test_an_alpha_out_of_range_is_an_error() -> None:
+    for alpha in (0.0, -0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="alpha must be above 0 and at most 1"):
+            wy.nn.ewma(wy.Constant([1.0]), alpha)

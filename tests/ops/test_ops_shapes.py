@@ -193,6 +193,7 @@ def test_numbers_on_an_axis_without_a_size_are_checked_in_the_run() -> None:
         (([0, 1], [0, 1, 2]), ShapeError, "2 against 3"),
         ((..., [0], ...), ShapeError, r"more than one '\.\.\.'"),
         (np.array([0.0, 1.0]), DTypeError, "indices must be integers or bools, not float64"),
+        (np.array([2**64 - 1], np.uint64), DTypeError, r"up to 2\*\*63 - 1"),
         (["a"], DTypeError, "indices must be integers or bools"),
         (np.array([True, False]), ShapeError, r"a mask of shape \(2,\) indexes axis 0, which is 3"),
         (np.ones((3, 4, 5), bool), ShapeError, "has 2 axes, but the key indexes 3"),

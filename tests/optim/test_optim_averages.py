@@ -36,8 +36,9 @@ def test_an_exponential_average_equals_pytorch() -> None:
         with torch.no_grad():
             model.weight.copy_(torch.tensor(value))
         averaged.update_parameters(model)
+    mean: Any = averaged.module
     with optimizer.average_parameters():
-        np.testing.assert_allclose(parameter.value, averaged.module.weight.detach().numpy(), rtol=1e-12)
+        np.testing.assert_allclose(parameter.value, mean.weight.detach().numpy(), rtol=1e-12)
     np.testing.assert_array_equal(parameter.value, values[-1])
 
 

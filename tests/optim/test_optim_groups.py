@@ -134,6 +134,37 @@ def test_shared_options_are_checked(options: Any, message: str) -> None:
         Adam(parameters(), **options)
 
 
+@pytest.mark.parametrize("make", [Adam, SGD, Muon, wy.optim.LAMB])
+def test_an_unknown_option_is_refused(make: Any) -> None:
+    with pytest.raises(TypeError, match=f"{make.__name__}.*unexpected keyword argument 'max_nrom'"):
+        make(parameters(), 0.1, max_nrom=1.0)
+    with pytest.raises(TypeError, match=r"takes no keyword 'lr': .*learning_rate"):
+        make(parameters(), lr=0.1)
+
+
+def test_an_unknown_option_of_a_subclass_is_refused() -> None:
+    class Mine(Adam):
+        def __init__(self, parameters: Any, **keywords: Any) -> None:
+            super().__init__(parameters, **keywords)
+
+    assert Mine(parameters(), betas=(0.5, 0.5), max_norm=1.0).betas == (0.5, 0.5)
+    with pytest.raises(TypeError, match=r"Mine.*unexpected keyword argument 'max_nrom'"):
+        Mine(parameters(), max_nrom=1.0)
+
+
+@pytest.mark.parametrize("state", ["running mean", "mean__2"])
+def test_names_that_could_clash_are_refused(state: str) -> None:
+    class Odd(wy.optim.Optimizer):
+        def initial_state(self) -> dict[str, float]:
+            return {state: 0.0}
+
+        def update(self, parameter: Any, gradient: Any, state: Any, hyperparameters: Any) -> Any:
+            return parameter, dict(state)
+
+    with pytest.raises(wy.errors.RegistrationError, match="an identifier without two underscores"):
+        step(Odd(parameters(), 0.1), 0)
+
+
 def test_a_grouped_optimizer_says_what_it_is() -> None:
     first, second, third = parameters()
     optimizer = SGD([{"parameters": [first], "momentum": 0.9}, {"parameters": [second, third]}], 0.5, max_norm=1.0)

@@ -362,3 +362,29 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
 def test_a_wrong_argument_is_refused(build: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         build()
+
+
+@pytest.mark.parametrize("rows", [8, 7])
+def test_threads_draw_what_one_thread_draws(rows: int) -> None:
+    """In synchronized mode each thread computes a part of the batch, with the numbers for its rows of the batch."""
+    data = np.random.default_rng(0).normal(size=(rows * 3 - 1, 5))
+
+    def trained(threads: int) -> Any:
+        batch = Batch()
+        x = wy.Input(dims=(batch, 5), dtype=np.float64)
+        w, scale = wy.Parameter(np.ones(5)), wy.Parameter(np.ones((2, 5)))
+        noise = wy.random.normal((batch, 2, 5), 0.0, scale, dtype=np.float64, stream=1)
+        mask = wy.random.bernoulli((batch, 5), 0.7, stream=2).astype(np.float64)
+        order = wy.random.permutation((batch, 5), stream=3).astype(np.float64)
+        own = wy.random.normal((5,), dtype=np.float64, stream=5)  # the same for all rows
+        hidden = ((x * w * mask + own).dropout(0.4, stream=4) + order).expand_dims(1) + noise
+        loss: Any = (hidden * hidden).mean(axis=(1, 2)).mean()
+        program = wy.compile(loss, wy.optim.SGD([w, scale], 0.1))
+        losses = [
+            program.epoch({x: data}, batch_size=rows, threads=threads, mode="synchronized", shuffle=False)
+            for _ in range(2)
+        ]
+        return losses, w.value, scale.value
+
+    for found, expected in zip(trained(2), trained(1), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

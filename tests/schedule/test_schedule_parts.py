@@ -19,6 +19,9 @@ X, LABELS = RANDOM.standard_normal((7, 3)), np.array([0, 1, 2, 1, 0, 2, 1])
 class Batch(wy.Dim): ...
 
 
+class Other(wy.Dim): ...
+
+
 class Rows:
     """Two columns and a model's leaves."""
 
@@ -67,6 +70,9 @@ MIXED: dict[str, Loss] = {
     "other rows": lambda r: r.x.take(r.labels).square().mean(),
     "batch normalization": lambda r: (wy.nn.BatchNorm(3, dtype=np.float64)(r.x) * r.w).square().mean(),
     "labels that do not count": lambda r: wy.linear_cross_entropy(r.x, r.matrix, r.labels, ignore_index=1),
+    "draws of an axis that counts no rows": lambda r: (
+        r.x.mean() + wy.random.normal((Other(),), dtype=np.float64).mean()
+    ),
     "more rows": lambda r: r.x.scatter_add(r.labels, r.x).square().mean(),
 }
 

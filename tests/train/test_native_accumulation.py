@@ -44,7 +44,7 @@ def test_batches_of_a_loader_accumulate_too(batch_size: int, accumulate: int, mo
     optimizer = wy.optim.Adam(parameters, 0.1, max_norm=0.5, average=wy.optim.EMA(0.9))
     program = wy.compile(loss, optimizer)
     for _ in range(2):
-        batches = [
+        batches: Any = [
             {leaf: column[start : start + batch_size] for leaf, column in columns.items()}
             for start in range(0, 23, batch_size)
         ]

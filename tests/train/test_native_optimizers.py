@@ -91,8 +91,7 @@ def same(one: Any, other: Any, tolerance: float = 1e-9) -> None:
 def native(loop: Any = "auto", **options: Any) -> Callable[[Any, Any, Any], float]:
     def run(loss: Any, columns: Any, optimizer: Any) -> float:
         program = wy.compile(loss, optimizer, loop=loop)
-        found = [program.epoch(columns, batch_size=5, **options) for _ in range(2)]
-        return found[-1]
+        return [float(program.epoch(columns, batch_size=5, **options)) for _ in range(2)][-1]
 
     return run
 

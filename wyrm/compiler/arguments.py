@@ -27,7 +27,7 @@ from wyrm.node.base import BaseNode
 from wyrm.node.index_operands import check_index_operands
 from wyrm.node.loop_form import LOOPS
 from wyrm.node.storage import bound_array, stored
-from wyrm.ops.philox import STEP
+from wyrm.ops.philox import COUNTERS
 from wyrm.ops.steps import Steps
 from wyrm.types.dims import Dim, resolve, resolve_axis
 from wyrm.types.memory import aligned
@@ -81,7 +81,7 @@ class Binding:
             if buffer.leaf is not None
             and buffer.leaf not in fed
             and buffer.leaf not in given
-            and buffer.leaf is not STEP
+            and buffer.leaf not in COUNTERS
         ]
 
     def is_current(self) -> bool:
@@ -137,7 +137,7 @@ class Binding:
     def _create(self, buffer: ArrayBuffer) -> np.ndarray:
         shape = resolve(buffer.dims, self.sizes)
         if buffer.leaf is not None:
-            if buffer.leaf is STEP:
+            if buffer.leaf in COUNTERS:
                 return aligned((), np.dtype(np.int64))
             if buffer.leaf in self._fed:
                 self.own_bytes += int(np.prod(shape)) * buffer.dtype.itemsize

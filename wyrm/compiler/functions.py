@@ -30,10 +30,11 @@ from wyrm.compiler.reductions import ReductionWriter
 from wyrm.compiler.runtime import claim
 from wyrm.ir import arrays
 from wyrm.ir.arrays import Apply, ArrayFunction, CallResult, Convert, Element, Expression, Let, Literal, Name, Store
+from wyrm.ir.types import INT64
 from wyrm.kernels.arrays import ArrayRoutine
 from wyrm.node.base import format_dims
 from wyrm.node.index_leaves import IndexConstant
-from wyrm.node.index_maps import AxisLength, IndexExpression, IndexMap, flat
+from wyrm.node.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap, flat
 from wyrm.node.leaves import Constant
 from wyrm.node.loop_form import LOOPS
 from wyrm.node.storage import bound_array
@@ -270,6 +271,10 @@ class _Function:
             expression, part_depth = self.read(operand, path)
             arguments.append(expression)
             depth = max(depth, part_depth)
+        if rule.counts_rows and len(target.operands) == 3:
+            row = flat((IndexLiteral(1), *(IndexLiteral(0) for _ in sizes[1:])), sizes)
+            before = Apply("multiply", (Convert(arguments.pop(), INT64), expression_of(row, leaves)))
+            arguments[0] = Apply("add", (arguments[0], before))
         arguments += map(_argument, rule.flat_index_arguments(node))
         function = self.writer.op_kernels.add(rule.by_flat_index, rule.by_flat_index.__name__)
         return self._hoisted(CallResult(function, tuple(arguments)), target.name, path, depth), depth

@@ -36,7 +36,7 @@ from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Input
 from wyrm.node.loop_form import LOOPS
-from wyrm.ops.philox import STEP
+from wyrm.ops.philox import COUNTERS
 from wyrm.schedule.ranges import Ranges
 from wyrm.schedule.schedule import Schedule
 
@@ -44,7 +44,7 @@ from wyrm.schedule.schedule import Schedule
 def write(lowering: Lowering) -> Source:
     """Return the functions of a lowered program, with columns of data for all inputs."""
     leaves = lowering.schedule.leaves
-    inputs = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput) and leaf is not STEP]
+    inputs = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput) and leaf not in COUNTERS]
     return Source(lowering, inputs, OpKernels(), ScanSource, WholeUpdate)
 
 

@@ -24,11 +24,19 @@ _WIDE = np.dtype(np.float64)
 
 
 def average(name: str, dtype: np.dtype) -> ArrayFunction:
-    """Return the function `average += weight * (parameter - average)` of flat arrays; a weight of 0 costs nothing."""
+    """Return the function `average += weight * (parameter - average)` of flat arrays; a weight of 0 costs nothing.
+
+    An average that approaches a parameter of 0 becomes 0 instead of a denormal number, which is slow.
+    """
     j, weight, old = Name("j"), Name("weight_"), Name("old")
     difference = Apply("subtract", (Element("parameter", (j,)), old))
     new = Apply("add", (old, Apply("multiply", (weight, difference))))
-    each = (Let("old", Element("average", (j,))), Store("average", (j,), new))
+    normal = Apply("greater_equal", (Apply("abs", (Name("new"),)), number(float(np.finfo(dtype).tiny), dtype)))
+    each = (
+        Let("old", Element("average", (j,))),
+        Let("new", new),
+        Store("average", (j,), Apply("where", (normal, Name("new"), number(0.0, dtype)))),
+    )
     loop = CountedLoop("j", ArraySize("parameter", 0), each)
     changes = Apply("greater", (weight, number(0.0, dtype)))
     body = (Let("weight_", Element("weight", ())), When(changes, (loop,)))

@@ -96,7 +96,7 @@ class UpdateCalls:
     def scale(self, max_norm: float) -> list[Invocation]:
         """Return the calls that compute the factor by which the rules scale all gradients."""
         calls: list[Invocation] = []
-        total = self._scalar("sum_of_squares", np.dtype(np.float64))
+        total = self._scalar("squares__sum", np.dtype(np.float64))
         given = [(buffer, parameter.dims, None) for parameter, buffer in self.lowering.gradients.items()]
         for gradient, dims, rows in [*given, *((r.sums, r.parameter.dims, r) for r in self.lowering.rows)]:
             row_axes = 0 if rows is None else min(2, len(dims))

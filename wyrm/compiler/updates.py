@@ -30,7 +30,7 @@ from wyrm.node.storage import bound_array
 from wyrm.schedule.schedule import Schedule
 
 # The rules' number that bounds the global norm of the gradients; a program computes it in each step.
-GRADIENT_SCALE = "gradient_scale"
+GRADIENT_SCALE = "gradient__scale"
 
 
 class UpdateRule(Protocol):

@@ -8,10 +8,9 @@ from typing import Any, overload
 
 import numpy as np
 
-from wyrm.errors import DTypeError
-from wyrm.node.base import describe
+from wyrm.functions.operands import Operand, as_node, as_nodes
 from wyrm.node.leaves import Constant
-from wyrm.node.node import IndexNode, Node
+from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import S, operand
 from wyrm.ops.predicates import IsFinite, IsInf, IsNan
@@ -23,24 +22,8 @@ __all__ = [
     "reciprocal", "select", "sinc",
 ]  # fmt: skip
 
-Operand = Node | Number | Array
 
-
-def as_node(x: Operand | bool) -> Node:
-    """Return a node unchanged, and an array or a number as a constant; raise `DTypeError` for integer nodes."""
-    if isinstance(x, IndexNode):
-        raise DTypeError(f"{describe(x)} holds integers; convert them with .astype(np.float32)")
-    return x if isinstance(x, Node) else Constant(x)
-
-
-def _pair(x: Operand | bool, y: Operand | bool) -> tuple[Node, Node]:
-    """Return two operands as nodes; a number or an array takes the float dtype of the node beside it."""
-    nodes = [each for each in (x, y) if isinstance(each, Node)]
-    beside = next((node for node in nodes if node.dtype.kind == "f"), nodes[0] if nodes else as_node(x))
-    return operand(x, beside), operand(y, beside)
-
-
-def _mask(x: Operand | bool) -> Node:
+def _mask(x: Operand) -> Node:
     """Return a mask unchanged, and for numbers whether they are not 0."""
     node = as_node(x)
     return node if node.dtype.kind == "b" else node.not_equal(0.0)
@@ -134,7 +117,7 @@ def float_power(x: Operand, y: Operand) -> Node:
     [1.4142135623730951]
     """
     base, exponent = (each.astype(np.float64) if isinstance(each, Node) else each for each in (x, y))
-    left, right = _pair(np.asarray(base, np.float64) if not isinstance(base, Node) else base, exponent)
+    left, right = as_nodes(np.asarray(base, np.float64) if not isinstance(base, Node) else base, exponent)
     result: Node = left**right
     return result
 
@@ -145,7 +128,7 @@ def divmod(x: Operand, y: Operand) -> tuple[Node, Node]:
     >>> [each.forward().item() for each in wy.divmod(wy.Constant(-7.0), 2.0)]
     [-4.0, 1.0]
     """
-    left, right = _pair(x, y)
+    left, right = as_nodes(x, y)
     return left // right, left % right
 
 
@@ -236,7 +219,7 @@ def isclose(a: Operand, b: Operand, rtol: float = 1e-5, atol: float = 1e-8, equa
     >>> wy.isclose(wy.Constant([1.0, 1.0]), np.array([1.0, 1.1])).forward().tolist()
     [True, False]
     """
-    x, y = _pair(a, b)
+    x, y = as_nodes(a, b)
     finite: Node = IsFinite(y)
     close: Node = (finite & (abs(x - y) <= abs(y) * rtol + atol)) | x.equal(y)
     if equal_nan:
@@ -262,7 +245,7 @@ def array_equal(a1: Operand, a2: Operand) -> Node[Any, tuple[()]]:
     >>> wy.array_equal(wy.Constant([1.0, 2.0]), np.array([1.0, 2.0])).forward().item()
     True
     """
-    x, y = _pair(a1, a2)
+    x, y = as_nodes(a1, a2)
     return x.equal(y).all() if x.shape == y.shape else Constant(np.False_)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,7 +26,8 @@ def as_nodes(*operands: Operand) -> tuple[Node, ...]:
     given = [np.asarray(each) if isinstance(each, list | tuple) else each for each in operands]
     beside = next((each for each in given if isinstance(each, Node)), None)
     if beside is None:
-        beside = given[0] = Constant(np.asarray(given[0]))
+        first: Any = given[0]
+        beside = given[0] = Constant(first)
     return tuple(operand(each, beside) for each in given)
 
 

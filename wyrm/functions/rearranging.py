@@ -7,19 +7,20 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from wyrm.errors import ShapeError
 from wyrm.functions.operands import Operand, as_nodes
-from wyrm.node.base import describe
+from wyrm.node.base import BaseNode, describe
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import S
-from wyrm.ops.rearranging import sized_axis
+from wyrm.ops.rearranging import sized_axis, taken
 from wyrm.ops.reduction import AxisLike, all_axes
 from wyrm.ops.slicing import concatenate
 from wyrm.types.dims import Dims, normalize_axis
 
 __all__ = [
-    "flip", "fliplr", "flipud", "moveaxis", "permute_dims", "roll", "rollaxis", "rot90", "tile",
+    "compress", "extract", "flip", "fliplr", "flipud", "moveaxis", "permute_dims", "roll", "rollaxis", "rot90", "tile",
 ]  # fmt: skip
 
 
@@ -197,3 +198,48 @@ def tile(A: Operand, reps: int | Sequence[int]) -> Node:  # NumPy's name
             size = sized_axis("tile", x, axis) if axis >= 0 else 1
             split, wide, joined = [*split, 1, size], [*wide, count, size], [*joined, count * size]
     return x.reshape(tuple(split)).broadcast_to(tuple(wide)).reshape(tuple(joined))
+
+
+def _known_condition(name: str, condition: object) -> np.ndarray:
+    """Return a condition as an array of bools; raise `TypeError` for a node, whose elements are not known yet."""
+    if isinstance(condition, BaseNode):
+        raise TypeError(
+            f"{name}: the shape would depend on the data of {describe(condition)}; pass an array of bools, or use "
+            f"wy.where(mask, node, 0.0)"
+        )
+    return np.asarray(condition, bool)
+
+
+def compress(condition: ArrayLike, a: Operand, axis: int | None = None) -> Node:
+    """Return the parts of `a` along `axis` for which `condition`, of one axis, is true; of all elements without one.
+
+    Positions beyond the end of `condition` are left out. Raise `ShapeError` for a condition longer than the axis, and
+    `TypeError` for a node: the data would decide the shape.
+
+    >>> wy.compress([True, False, True], [1.0, 2.0, 3.0]).forward().tolist()
+    [1.0, 3.0]
+    """
+    mask = _known_condition("compress", condition)
+    (x,) = as_nodes(a)
+    x, position = (x.ravel(), 0) if axis is None else (x, normalize_axis(axis, x.ndim))
+    size = sized_axis("compress", x, position)
+    if mask.ndim != 1 or mask.size > size:
+        raise ShapeError(
+            f"compress: {describe(x)}: a condition of {mask.size} elements for {size} along axis {position}"
+        )
+    return taken(x, np.flatnonzero(mask), position)
+
+
+def extract(condition: ArrayLike, arr: Operand) -> Node:
+    """Return the elements of `arr` for which `condition`, of the same shape, is true, along one axis.
+
+    Raise `ShapeError` for another shape, and `TypeError` for a node: the data would decide the shape.
+
+    >>> wy.extract([[True, False], [False, True]], [[1.0, 2.0], [3.0, 4.0]]).forward().tolist()
+    [1.0, 4.0]
+    """
+    mask = _known_condition("extract", condition)
+    (x,) = as_nodes(arr)
+    if mask.size != x.size:
+        raise ShapeError(f"extract: {describe(x)}: a condition of shape {mask.shape} for {x.size} elements")
+    return taken(x.ravel(), np.flatnonzero(mask), 0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.functions.creation import full_like
-from wyrm.functions.elementwise import Operand, as_node
+from wyrm.functions.operands import Operand, as_node
 from wyrm.node.base import describe
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where

@@ -1,7 +1,7 @@
 """Linear algebra as in `numpy.linalg`, with the triangular solves and the exponential of `scipy.linalg`.
 
-The functions take nodes (the other operand may be an array), work on the last two axes, and have gradients of any
-order. NumPy's functions on nodes, such as `np.linalg.solve(a, b)`, call them.
+The functions work on the last two axes and have gradients of any order. NumPy's functions on nodes, such as
+`np.linalg.solve(a, b)`, call them.
 
 >>> a = wy.Parameter([[2.0, 0.0], [0.0, 4.0]])
 >>> wy.linalg.solve(a, np.array([2.0, 8.0])).forward().tolist()
@@ -11,6 +11,7 @@ order. NumPy's functions on nodes, such as `np.linalg.solve(a, b)`, call them.
 """
 
 from wyrm.errors import LinAlgError
+from wyrm.functions.contraction import cross, matmul, outer, tensordot, vecdot
 from wyrm.linalg.factorizations import (
     EighResult,
     QRResult,
@@ -24,7 +25,7 @@ from wyrm.linalg.factorizations import (
     svdvals,
 )
 from wyrm.linalg.norms import cond, matrix_norm, norm, vector_norm
-from wyrm.linalg.products import matrix_power, multi_dot
+from wyrm.linalg.products import diagonal, matrix_power, matrix_transpose, multi_dot, trace
 from wyrm.linalg.systems import (
     LstsqResult,
     SlogdetResult,
@@ -48,16 +49,21 @@ __all__ = [
     "cho_solve",
     "cholesky",
     "cond",
+    "cross",
     "det",
+    "diagonal",
     "eigh",
     "eigvalsh",
     "expm",
     "inv",
     "lstsq",
+    "matmul",
     "matrix_norm",
     "matrix_power",
+    "matrix_transpose",
     "multi_dot",
     "norm",
+    "outer",
     "pinv",
     "qr",
     "slogdet",
@@ -65,5 +71,8 @@ __all__ = [
     "solve_triangular",
     "svd",
     "svdvals",
+    "tensordot",
+    "trace",
+    "vecdot",
     "vector_norm",
 ]

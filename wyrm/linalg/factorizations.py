@@ -8,13 +8,12 @@ from typing import Any, Generic, Literal, NamedTuple, overload
 from typing_extensions import TypeVar
 
 from wyrm.errors import OptionError, ShapeError
-from wyrm.node.base import describe
+from wyrm.functions.operands import Operand, as_node, shape_error
 from wyrm.node.node import Node
-from wyrm.node.source_location import user_location
 from wyrm.ops.elementwise import L
 from wyrm.ops.linalg.eigh import Eigenvalues, Eigenvectors, EighResiduals
 from wyrm.ops.linalg.expm import MatrixExponential
-from wyrm.ops.linalg.matrices import at_least_as_long, matrix, square
+from wyrm.ops.linalg.matrices import TriangularPart, at_least_as_long, matrix, square
 from wyrm.ops.linalg.qr import Orthonormal, QRResiduals, UpperFactor
 from wyrm.ops.linalg.svd import LeftSingularVectors, RightSingularVectors, SingularValues, SVDResiduals
 from wyrm.ops.linalg.triangular import Cholesky
@@ -48,30 +47,28 @@ class QRResult(NamedTuple, Generic[First, Second]):
     R: Node[Any, Second]
 
 
-def as_matrix(name: str, a: object) -> Node:
-    """Return `a`; raise `TypeError` unless it is a node and `ShapeError` unless it has two axes or more."""
-    if not isinstance(a, Node):
-        raise TypeError(f"{name}: takes a node, not {type(a).__name__}; for arrays use numpy.linalg")
-    _check(name, a, matrix)
-    return a
+def as_matrix(name: str, a: Operand) -> Node:
+    """Return the operand as a node; raise `ShapeError` unless it has two axes or more."""
+    return _checked(name, as_node(a), matrix)
 
 
-def as_square(name: str, a: object) -> Node:
-    """Return `a`; raise `TypeError` unless it is a node and `ShapeError` unless it holds square matrices."""
-    node = as_matrix(name, a)
-    _check(name, node, square)
-    return node
+def as_square(name: str, a: Operand) -> Node:
+    """Return the operand as a node; raise `ShapeError` unless it holds square matrices."""
+    return _checked(name, as_node(a), square)
 
 
-def _check(name: str, a: Node, rule: Callable[[Node], object]) -> None:
-    """Raise the `ShapeError` of a rule, with the function, its operand and the user's line."""
+def _checked(name: str, a: Node, rule: Callable[[Node], object]) -> Node:
     try:
         rule(a)
     except ShapeError as error:
-        at = user_location()
-        raise ShapeError(
-            f"{name}: {error}\n  operand  {describe(a)}\n  at {at.filename}:{at.line}: {at.source}"
-        ) from None
+        raise shape_error(name, str(error), [a]) from None
+    return a
+
+
+def _symmetric(a: Node, lower: bool) -> Node:
+    """Return the symmetric matrices with one triangle of `a`."""
+    half: Node = TriangularPart(a, lower, 0.5)
+    return half + half.mT
 
 
 @overload
@@ -81,7 +78,8 @@ def cholesky(a: Shaped[L, tuple[*Bs, N, N]], *, upper: bool = False) -> Node[Any
 def cholesky(a: Any, *, upper: bool = False) -> Node:
     """Return the lower triangular `l` with `l @ l.mT = a` for symmetric positive definite `a`, of the axes (..., n, n).
 
-    It factorizes `(a + a.mT) / 2`, so its gradient is symmetric. With `upper`, return the transposed factor.
+    It reads the lower triangle only, as NumPy does, and so its gradient is lower triangular. With `upper`, it reads the
+    upper triangle and returns the transposed factor.
 
     Raise `ShapeError` unless the matrices are square and, when computed, `LinAlgError` for a matrix that is not
     positive definite.
@@ -89,7 +87,7 @@ def cholesky(a: Any, *, upper: bool = False) -> Node:
     >>> wy.linalg.cholesky(wy.Constant([[4.0, 2.0], [2.0, 5.0]])).forward().tolist()
     [[2.0, 0.0], [1.0, 2.0]]
     """
-    factor: Node = Cholesky(as_square("cholesky", a))
+    factor: Node = Cholesky(_symmetric(as_square("cholesky", a), lower=not upper))
     return factor.mT if upper else factor
 
 
@@ -102,7 +100,7 @@ def eigh(
 def eigh(a: Any, UPLO: Literal["L", "U"] = "L") -> EighResult:  # NumPy's name
     """Return the eigenvalues, ascending, and the eigenvectors (columns) of symmetric `a`, of the axes (..., n, n).
 
-    It reads both triangles and decomposes `(a + a.mT) / 2`, so `UPLO` makes no difference for symmetric matrices.
+    It reads the lower triangle only, or with `UPLO="U"` the upper one, as NumPy does, and so its gradient is triangular.
 
     The gradient through the eigenvectors needs distinct eigenvalues, and that through the eigenvalues does not. The
     sign of an eigenvector is arbitrary.
@@ -115,8 +113,9 @@ def eigh(a: Any, UPLO: Literal["L", "U"] = "L") -> EighResult:  # NumPy's name
     """
     if UPLO not in ("L", "U"):
         raise OptionError(f"eigh: UPLO must be 'L' or 'U', not {UPLO!r}")
-    residuals = EighResiduals(as_square("eigh", a))
-    return EighResult(Eigenvalues(residuals, a), Eigenvectors(residuals, a))
+    node = _symmetric(as_square("eigh", a), lower=UPLO == "L")
+    residuals = EighResiduals(node)
+    return EighResult(Eigenvalues(residuals, node), Eigenvectors(residuals, node))
 
 
 @overload
@@ -162,17 +161,17 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> SVDResul
     >>> wy.linalg.svd(wy.Constant([[3.0, 0.0], [0.0, -4.0]])).S.forward().tolist()
     [4.0, 3.0]
     """
-    residuals = SVDResiduals(as_matrix("svd", a))
-    values: Node = SingularValues(residuals, a)
+    node = as_matrix("svd", a)
+    residuals = SVDResiduals(node)
+    values: Node = SingularValues(residuals, node)
     if not compute_uv:
         return values
-    left, right = LeftSingularVectors(residuals, a), RightSingularVectors(residuals, a).erase()
-    if full_matrices and left.dims[-2:] != right.dims[-2:]:
-        raise ShapeError(
-            f"svd: {describe(a)} is not square; pass full_matrices=False, because the vectors beyond the "
-            f"{residuals.dims[-1]!r} of the singular values have no gradient"
-        )
-    return SVDResult(left, values, right.mT)
+    *_, rows, columns = node.dims
+    if full_matrices and rows != columns:
+        reason = "the matrix is not square; pass full_matrices=False, because vectors without a value have no gradient"
+        raise shape_error("svd", reason, [node])
+    right: Node = RightSingularVectors(residuals, node)
+    return SVDResult(LeftSingularVectors(residuals, node), values, right.mT)
 
 
 @overload
@@ -187,7 +186,8 @@ def svdvals(x: Any) -> Node:
     >>> wy.linalg.svdvals(wy.Constant([[3.0, 0.0], [0.0, -4.0]])).forward().tolist()
     [4.0, 3.0]
     """
-    return SingularValues(SVDResiduals(as_matrix("svdvals", x)), x)
+    node = as_matrix("svdvals", x)
+    return SingularValues(SVDResiduals(node), node)
 
 
 @overload
@@ -216,15 +216,17 @@ def qr(a: Any, mode: Literal["reduced", "r"] = "reduced") -> QRResult | Node:
     """
     if mode not in ("reduced", "r"):
         raise OptionError(f"qr: mode must be 'reduced' or 'r', not {mode!r}; the other results have no gradient")
-    *_, rows, columns = matrix(as_matrix("qr", a))
+    node = as_matrix("qr", a)
+    *batch, rows, columns = node.dims
     if at_least_as_long("qr", rows, columns):
-        residuals = QRResiduals(a)
-        orthonormal: Node = Orthonormal(residuals, a)
-        upper: Node = UpperFactor(residuals, a)
+        residuals = QRResiduals(node)
+        orthonormal: Node = Orthonormal(residuals, node)
+        upper: Node = UpperFactor(residuals, node)
     else:
         count = int(rows)
-        orthonormal, first = qr(a[..., :count])
-        upper = concatenate([first, orthonormal.mT @ a[..., count:]], axis=-1).reshape((*a.dims[:-2], rows, columns))
+        orthonormal, first = qr(node[..., :count])
+        joined: Node = concatenate([first, orthonormal.mT @ node[..., count:]], axis=-1)
+        upper = joined.reshape((*batch, rows, columns))
     return upper if mode == "r" else QRResult(orthonormal, upper)
 
 

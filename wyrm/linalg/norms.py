@@ -7,10 +7,10 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from wyrm.errors import OptionError, ShapeError
+from wyrm.errors import OptionError
+from wyrm.functions.operands import as_node, shape_error
 from wyrm.linalg.factorizations import as_matrix, svdvals
 from wyrm.linalg.systems import inv
-from wyrm.node.base import describe
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import L, S
 from wyrm.ops.reduction import AxisLike, all_axes
@@ -47,18 +47,17 @@ def norm(x: Any, ord: Order = None, axis: AxisLike = None, keepdims: bool = Fals
     >>> wy.linalg.norm(x).forward().item(), wy.linalg.norm(x, 1, axis=-1).forward().tolist()
     (5.0, [7.0, 0.0])
     """
-    if not isinstance(x, Node):
-        raise TypeError(f"norm: takes a node, not {type(x).__name__}; for arrays use numpy.linalg.norm")
-    axes = all_axes(axis, x.ndim)
+    node = as_node(x)
+    axes = all_axes(axis, node.ndim)
     if ord is None and (axis is None or len(axes) in (1, 2)):
-        return x.square().sum(axis=axes, keepdims=keepdims).sqrt()
+        return node.square().sum(axis=axes, keepdims=keepdims).sqrt()
     if len(axes) == 1:
-        return _of_vectors(x, ord, axes[0], keepdims)
+        return _of_vectors(node, ord, axes[0], keepdims)
     if len(axes) == 2:
         # NumPy's order: the axis of the rows comes first.
-        given = axes if axis is None or isinstance(axis, int | np.integer) else tuple(int(i) % x.ndim for i in axis)
-        return _of_matrices(x, ord, (given[0], given[1]), keepdims)
-    raise ShapeError(f"norm: ord={ord!r} takes one axis or two, not the {len(axes)} of {describe(x)}")
+        given = axes if axis is None or isinstance(axis, int | np.integer) else tuple(int(i) % node.ndim for i in axis)
+        return _of_matrices(node, ord, (given[0], given[1]), keepdims)
+    raise shape_error("norm", f"ord={ord!r} takes one axis or two, not {len(axes)}", [node])
 
 
 def _of_vectors(x: Node, ord: Order, axis: int, keepdims: bool) -> Node:
@@ -81,7 +80,7 @@ def _of_matrices(x: Node, ord: Order, axes: tuple[int, int], keepdims: bool) -> 
     if ord is None or ord == "fro":
         return x.square().sum(axis=axes, keepdims=keepdims).sqrt()
     if axes[0] == axes[1]:
-        raise ShapeError(f"norm: the axes {axes} of a matrix must be different")
+        raise shape_error("norm", f"the axes {axes} of a matrix must be different", [x])
     others = [i for i in range(x.ndim) if i not in axes]
     moved: Node = x.transpose(*others, *axes)
     if ord == "nuc":
@@ -104,6 +103,7 @@ def vector_norm(x: Any, *, axis: AxisLike = None, keepdims: bool = False, ord: f
     >>> wy.linalg.vector_norm(wy.Constant([[3.0, 4.0]])).forward().item()
     5.0
     """
+    x = as_node(x)
     axes = all_axes(axis, x.ndim)
     others = tuple(i for i in range(x.ndim) if i not in axes)
     kept = tuple(x.dims[i] for i in others)
@@ -130,6 +130,6 @@ def cond(x: Any, p: Order = None) -> Node:
     2.0
     """
     if p is None or p in (2, -2):
-        values = svdvals(x)
+        values = svdvals(as_matrix("cond", x))
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
     return matrix_norm(x, ord=p) * matrix_norm(inv(x), ord=p)

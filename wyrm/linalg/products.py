@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, overload
 
-from wyrm.errors import ShapeError
-from wyrm.linalg.factorizations import as_square
+from wyrm.functions.operands import Operand, as_nodes, shape_error
+from wyrm.linalg.factorizations import as_matrix, as_square
 from wyrm.linalg.systems import inv
-from wyrm.node.base import describe
 from wyrm.node.node import Node
-from wyrm.ops.elementwise import L, operand
+from wyrm.ops.elementwise import L
 from wyrm.ops.linalg.lu import identity
 from wyrm.ops.linalg.matrices import square
 from wyrm.ops.shape import BroadcastTo
 from wyrm.types.dims import axis_size
-from wyrm.types.typing import Array, AtLeast2D, Bs, N, Shaped
+from wyrm.types.typing import AtLeast2D, Bs, M, N, Shaped
 
 
 @overload
@@ -50,7 +49,7 @@ def matrix_power(a: Any, n: int) -> Node:
         base = base @ base
 
 
-def multi_dot(arrays: Sequence[Node | Array]) -> Node:
+def multi_dot(arrays: Sequence[Operand]) -> Node:
     """Return the product of two matrices or more, in the order of multiplications with the least work.
 
     The first and the last one may be vectors: a row and a column. Raise `ShapeError` for fewer than two operands, for
@@ -60,16 +59,12 @@ def multi_dot(arrays: Sequence[Node | Array]) -> Node:
     >>> wy.linalg.multi_dot([x, y, x]).forward().tolist()
     [[3.0, 6.0]]
     """
-    given = list(arrays)
-    beside = next((x for x in given if isinstance(x, Node)), None)
-    if beside is None:
-        raise TypeError("multi_dot: takes at least one node; for arrays use numpy.linalg.multi_dot")
-    nodes = [operand(x, beside) for x in given]
+    nodes = as_nodes(*arrays)
     if len(nodes) < 2:
-        raise ShapeError(f"multi_dot: takes two operands or more, not {len(nodes)}")
+        raise shape_error("multi_dot", f"expected two operands or more, not {len(nodes)}", nodes)
     for position, node in enumerate(nodes):
         if node.ndim != 2 and not (node.ndim == 1 and position in (0, len(nodes) - 1)):
-            raise ShapeError(f"multi_dot: operand {position}, {describe(node)}, must be a matrix")
+            raise shape_error("multi_dot", f"operand {position} must be a matrix", nodes)
     # The rows of each matrix and the columns of the last one; a size that data decides counts as one large number.
     sizes = [_size(node, 0) if node.ndim == 2 else 1 for node in nodes[:1]]
     sizes += [_size(node, 0) for node in nodes[1:]]
@@ -100,3 +95,38 @@ def multi_dot(arrays: Sequence[Node | Array]) -> Node:
 def _size(node: Node, axis: int) -> int:
     dims: Any = node.dims
     return axis_size(dims[axis]) or 2**20
+
+
+@overload
+def matrix_transpose(x: Shaped[L, AtLeast2D]) -> Node: ...
+@overload
+def matrix_transpose(x: Shaped[L, tuple[*Bs, M, N]]) -> Node[Any, tuple[*Bs, N, M]]: ...
+def matrix_transpose(x: Any) -> Node:
+    """Return matrices with rows and columns exchanged: the last two axes. Raise `ShapeError` for fewer axes.
+
+    >>> wy.linalg.matrix_transpose(wy.Constant([[1.0, 2.0]])).forward().tolist()
+    [[1.0], [2.0]]
+    """
+    return as_matrix("matrix_transpose", x).mT
+
+
+def diagonal(x: Operand, *, offset: int = 0) -> Node:
+    """Return the diagonals of the matrices in the last two axes, as `numpy.linalg.diagonal`.
+
+    Raise `ShapeError` for fewer than two axes.
+
+    >>> wy.linalg.diagonal(wy.Constant([[1.0, 2.0], [3.0, 4.0]])).forward().tolist()
+    [1.0, 4.0]
+    """
+    return as_matrix("diagonal", x).diagonal(offset, -2, -1)
+
+
+def trace(x: Operand, *, offset: int = 0) -> Node:
+    """Return the sums of the diagonals of the matrices in the last two axes, as `numpy.linalg.trace`.
+
+    Raise `ShapeError` for fewer than two axes.
+
+    >>> wy.linalg.trace(wy.Constant([[1.0, 2.0], [3.0, 4.0]])).forward().item()
+    5.0
+    """
+    return as_matrix("trace", x).trace(offset, -2, -1)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Generic, Literal, NamedTuple, overload
 
 import numpy as np
 from typing_extensions import TypeVar
 
-from wyrm.errors import OptionError, ShapeError
+from wyrm.errors import OptionError
+from wyrm.functions.operands import Operand, as_nodes, shape_error
 from wyrm.linalg.factorizations import as_matrix, as_square, qr, svdvals
-from wyrm.node.base import describe
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
-from wyrm.ops.elementwise import L, R, S, operand
+from wyrm.ops.elementwise import L, R, S
 from wyrm.ops.linalg.lu import Determinant, LUResiduals, Solve, inverse
 from wyrm.ops.linalg.matrices import at_least_as_long, matrix
 from wyrm.ops.linalg.svd import PseudoInverse
@@ -39,17 +40,12 @@ class LstsqResult(NamedTuple):
     singular_values: Node
 
 
-def _operands(name: str, a: object, b: object) -> tuple[Node, Node, bool]:
-    """Return both operands as nodes with two axes or more, and whether `b` is one vector.
-
-    Raise `TypeError` if neither is a node.
-    """
-    beside = a if isinstance(a, Node) else b
-    if not isinstance(beside, Node):
-        raise TypeError(f"{name}: takes at least one node; for two arrays use numpy.linalg or scipy.linalg")
-    left, right = as_matrix(name, operand(a, beside)), operand(b, beside)
+def _operands(name: str, a: Operand, b: Operand, check: Callable[[str, Node], Node]) -> tuple[Node, Node, bool]:
+    """Return both operands as nodes with two axes or more, and whether `b` is one vector."""
+    left, right = as_nodes(a, b)
+    check(name, left)
     if right.ndim == 0:
-        raise ShapeError(f"{name}: the right-hand side must be a vector or a matrix, not {describe(right)}")
+        raise shape_error(name, "the right-hand side must be a vector or a matrix", [left, right])
     vector = right.ndim == 1
     return left, right.expand_dims(-1) if vector else right, vector
 
@@ -79,7 +75,7 @@ def solve(a: Array, b: Shaped[R, S]) -> Node: ...
 def solve(a: Any, b: Any) -> Node:
     """Return the solution `x` of `a @ x = b`, of the axes of `b`, for square `a` of the axes (..., n, n).
 
-    `b` has the axes (..., n, k), or (n,) for one vector; leading axes broadcast. One operand may be an array. The
+    `b` has the axes (..., n, k), or (n,) for one vector; leading axes broadcast. The
     gradient uses the same LU factorization.
 
     Raise `ShapeError` for shapes that do not match and, when computed, `LinAlgError` for a singular matrix.
@@ -87,8 +83,7 @@ def solve(a: Any, b: Any) -> Node:
     >>> wy.linalg.solve(wy.Constant([[2.0, 0.0], [0.0, 4.0]]), wy.Constant([2.0, 8.0])).forward().tolist()
     [1.0, 2.0]
     """
-    left, right, vector = _operands("solve", a, b)
-    as_square("solve", left)
+    left, right, vector = _operands("solve", a, b, as_square)
     return _columns(Solve(LUResiduals(left), left, right), vector)
 
 
@@ -165,7 +160,7 @@ def solve_triangular(
     """
     if trans not in (0, 1, "N", "T"):
         raise OptionError(f"solve_triangular: trans must be 0, 1, 'N' or 'T', not {trans!r}")
-    left, right, vector = _operands("solve_triangular", a, b)
+    left, right, vector = _operands("solve_triangular", a, b, as_square)
     return _columns(TriangularSolve(left, right, bool(lower), trans in (1, "T"), bool(unit_diagonal)), vector)
 
 
@@ -184,7 +179,7 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Node:
     [1.0, 0.0]
     """
     factor, lower = c_and_lower
-    left, right, vector = _operands("cho_solve", factor, b)
+    left, right, vector = _operands("cho_solve", factor, b, as_square)
     halfway = TriangularSolve(left, right, bool(lower), transposed=not lower)
     return _columns(TriangularSolve(left, halfway, bool(lower), transposed=bool(lower)), vector)
 
@@ -201,7 +196,8 @@ def inv(a: Any) -> Node:
     >>> wy.linalg.inv(wy.Constant([[2.0, 0.0], [0.0, 4.0]])).forward().tolist()
     [[0.5, 0.0], [0.0, 0.25]]
     """
-    return inverse(LUResiduals(as_square("inv", a)), a)
+    node = as_square("inv", a)
+    return inverse(LUResiduals(node), node)
 
 
 @overload
@@ -217,7 +213,8 @@ def det(a: Any) -> Node:
     >>> wy.linalg.det(wy.Constant([[2.0, 1.0], [0.0, 4.0]])).forward().item()
     8.0
     """
-    return Determinant(LUResiduals(as_square("det", a)), a, "value")
+    node = as_square("det", a)
+    return Determinant(LUResiduals(node), node, "value")
 
 
 @overload
@@ -232,8 +229,9 @@ def slogdet(a: Any) -> SlogdetResult:
     >>> wy.linalg.slogdet(wy.Constant([[1.0, 0.0], [0.0, -1.0]])).sign.forward().item()
     -1.0
     """
-    factors = LUResiduals(as_square("slogdet", a))
-    return SlogdetResult(Determinant(factors, a, "sign"), Determinant(factors, a, "logarithm"))
+    node = as_square("slogdet", a)
+    factors = LUResiduals(node)
+    return SlogdetResult(Determinant(factors, node, "sign"), Determinant(factors, node, "logarithm"))
 
 
 @overload
@@ -280,7 +278,7 @@ def lstsq(a: Any, b: Any) -> LstsqResult:
     >>> wy.linalg.lstsq(a, b).x.forward().round(5).tolist()
     [1.0, 2.0]
     """
-    left, right, vector = _operands("lstsq", a, b)
+    left, right, vector = _operands("lstsq", a, b, as_matrix)
     *_, rows, columns = matrix(left)
     tolerance = _tolerance("lstsq", left)
     tall = at_least_as_long("lstsq", rows, columns)

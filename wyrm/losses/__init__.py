@@ -17,6 +17,7 @@ from wyrm.losses.classification import cross_entropy, kl_divergence, multiclass_
 from wyrm.losses.likelihood import gaussian_nll, poisson_nll, student_t_nll
 from wyrm.losses.ranking import bpr, cosine_embedding, margin_ranking, triplet
 from wyrm.losses.regression import huber, l1, log_cosh, mse, quantile, smooth_l1
+from wyrm.losses.temporal import ctc
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
     __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
@@ -27,6 +28,7 @@ __all__ = [
     "bpr",
     "cosine_embedding",
     "cross_entropy",
+    "ctc",
     "focal",
     "gaussian_nll",
     "hinge",

@@ -35,7 +35,8 @@ def sample_weights(loss: str, weights: Node | Array, scores: Node, dims: Any) ->
     rule = f"{loss}: sample_weight must have the axes of the losses, {format_dims(dims)}, or their leading axes"
     check_axes(rule, node, dims[: node.ndim], {"scores": scores, "sample_weight": node})
     missing = len(dims) - node.ndim
-    return node.reshape((*node.dims, *[1] * missing)).broadcast_to(dims) if missing else node
+    axes: Any = (*node.dims, *[1] * missing)
+    return node.reshape(axes).broadcast_to(dims) if missing else node
 
 
 def positive_weights(loss: str, weights: Node | Array | float, scores: Node) -> Node:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from wyrm.nn.linear import Linear
     from wyrm.nn.lstm_state import LSTMOutput, LSTMState
     from wyrm.nn.module import Module
-    from wyrm.nn.moving_average import EWMA
+    from wyrm.nn.moving_average import EWMA, ewma
     from wyrm.nn.normalization import LayerNorm, RMSNorm
     from wyrm.nn.pooling import (
         adaptive_avg_pool1d,
@@ -163,7 +163,7 @@ _NAMES = {
         "LSTMState",
     ),
     "module": ("Module",),
-    "moving_average": ("EWMA",),
+    "moving_average": ("EWMA", "ewma"),
     "normalization": (
         "LayerNorm",
         "RMSNorm",
@@ -300,6 +300,7 @@ __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "conv_transpose2d",
     "conv_transpose3d",
     "elu",
+    "ewma",
     "geglu",
     "gelu",
     "generate",

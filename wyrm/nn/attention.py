@@ -6,6 +6,7 @@ from typing import Any, Generic, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
+from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
 from wyrm.nn.axes import B, T, Width, sized_axis
@@ -21,7 +22,10 @@ from wyrm.node.training_mode import record_training_mode
 from wyrm.ops.attention import attention
 from wyrm.ops.dot_product_attention import scaled_dot_product_attention
 from wyrm.ops.slicing import concatenate
-from wyrm.types.typing import BoolArray, K
+from wyrm.types.typing import BoolArray
+
+# The axis of the keys.
+Keys = TypeVar("Keys", default=Any)
 
 _WEIGHT = Normal(0.02)
 
@@ -95,11 +99,11 @@ class MultiHeadAttention(Module, Generic[Width]):
     def __call__(
         self,
         x: Tensor[B, T, Width],
-        mask: Tensor[B, T, K] | BoolArray | None = None,
+        mask: Tensor[B, T, Keys] | BoolArray | None = None,
         *,
-        key: Tensor[B, K, Width],
-        value: Tensor[B, K, Width] | None = None,
-        key_mask: Tensor[B, K] | BoolArray | None = None,
+        key: Tensor[B, Keys, Width],
+        value: Tensor[B, Keys, Width] | None = None,
+        key_mask: Tensor[B, Keys] | BoolArray | None = None,
     ) -> Tensor[B, T, Width]: ...
     def __call__(
         self,

@@ -63,10 +63,8 @@ def convolve_transposed(
     weight = operand(weight, x)
     kernel, sizes = _kernel(name, x, weight, rank), spatial_sizes(name, x, rank)
     strides, dilations = per_axis(name, "stride", stride, rank), per_axis(name, "dilation", dilation, rank)
-    ends, more = (
-        pads(name, padding, kernel, (1,) * rank, dilations),
-        per_axis(name, "output_padding", output_padding, rank, 0),
-    )
+    ends = pads(name, padding, kernel, strides, dilations)
+    more = per_axis(name, "output_padding", output_padding, rank, 0)
     if any(extra >= step for extra, step in zip(more, strides, strict=True)):
         raise ShapeError(f"{name}: output_padding {more} must be less than the stride {strides}")
     windows = [
@@ -82,7 +80,8 @@ def convolve_transposed(
     result: Node = ConvolutionInputGradient(
         x, weight, sizes=outputs, stride=strides, padding=ends, dilation=dilations, groups=groups
     )
-    return result if bias is None else result + operand(bias, x).reshape((-1, *[1] * rank))
+    column: Any = (-1, *[1] * rank)
+    return result if bias is None else result + operand(bias, x).reshape(column)
 
 
 def conv1d(

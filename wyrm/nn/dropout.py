@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
@@ -77,8 +79,10 @@ class _ChannelDropout(_Dropout):
             )
         if not (self.training and self.rate > 0.0):
             return x
-        factors = as_constant(1.0, node.dtype).broadcast_to(node.dims[:2]).dropout(self.rate, self.seed)
-        dropped: Tensor[*Axes] = node * factors.reshape((*node.dims[:2], *[1] * self.rank))
+        channels: Any = node.dims[:2]
+        factors = as_constant(1.0, node.dtype).broadcast_to(channels).dropout(self.rate, self.seed)
+        spread: Any = (*channels, *[1] * self.rank)
+        dropped: Tensor[*Axes] = node * factors.reshape(spread)
         return record_training_mode(dropped, self)
 
 

@@ -49,6 +49,7 @@ class EmbeddingBag(Module, Generic[Rows, Columns]):
     """
 
     weight: Parameter[tuple[Rows, Columns]]
+    mode: Mode
 
     @overload
     def __init__(self: EmbeddingBag, num_embeddings: int, embedding_dim: int, **options: Unpack[_Options]) -> None: ...

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from typing_extensions import TypeVar
+
 from wyrm.errors import ShapeError
-from wyrm.nn.axes import B, Bs
+from wyrm.nn.axes import Bs
 from wyrm.nn.module import Module
 from wyrm.node.base import describe
 from wyrm.node.node import Node, Tensor
 from wyrm.types.dims import product
+
+B = TypeVar("B")
 
 
 class Flatten(Module):

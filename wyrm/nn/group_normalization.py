@@ -40,8 +40,8 @@ def _normalized(
             each = operand(given, x)
             if each.ndim != 1 or axis_size(each.dims[0]) != channels:
                 raise ShapeError(f"{name}: {name_of} must have one axis, {x.dims[1]!r}, but it is {describe(each)}")
-            column = each.reshape((each.dims[0], *[1] * len(sizes)))
-            result = result * column if name_of == "weight" else result + column
+            column: Any = (each.dims[0], *[1] * len(sizes))
+            result = result * each.reshape(column) if name_of == "weight" else result + each.reshape(column)
     return result
 
 
@@ -82,8 +82,9 @@ def instance_norm(
     >>> instance_norm(wy.Constant([[[1.0, 3.0], [0.0, 8.0]]])).forward().round(3).tolist()
     [[[-1.0, 1.0], [-1.0, 1.0]]]
     """
-    spatial_sizes("instance_norm", x, None)
-    channels = axis_size(x.dims[1])
+    node: Node = x
+    spatial_sizes("instance_norm", node, None)
+    channels = axis_size(node.dims[1])
     if channels is None:
         raise ShapeError(f"instance_norm: the channels of {describe(x)} need a size")
     result: Tensor[B, C, *Bs] = _normalized("instance_norm", x, max(1, channels), weight, bias, epsilon)

@@ -1,4 +1,4 @@
-"""The exponentially weighted moving average over sequences."""
+"""Exponentially weighted moving averages: a function, and a layer that learns the weights."""
 
 from __future__ import annotations
 
@@ -11,10 +11,49 @@ from wyrm.errors import ShapeError
 from wyrm.nn.axes import B, Features, M, T, sized_axis
 from wyrm.nn.module import Module
 from wyrm.node.base import describe
-from wyrm.node.leaves import Parameter
+from wyrm.node.leaves import Parameter, as_constant
 from wyrm.node.node import Node, Tensor
-from wyrm.ops.slicing import concatenate
-from wyrm.types.dims import Dim, axis_size
+from wyrm.ops.comparison import where
+from wyrm.ops.cumulative import Recurrence, Shift
+from wyrm.ops.elementwise import S
+from wyrm.ops.shape import zeros_like
+from wyrm.types.dims import Dim, normalize_axis
+
+
+def ewma(x: Node[Any, S], alpha: Tensor[()] | float, axis: int = 0, adjust: bool = True) -> Node[Any, S]:
+    """Return the exponentially weighted moving averages of `x` along `axis`, as `ewm(alpha=alpha).mean()` of pandas.
+
+    Average t is the mean of the elements up to t, in which the element i steps back weighs `(1 - alpha) ** i`. Without
+    `adjust` the first average is the first element, and each later one `(1 - alpha) * previous + alpha * element`.
+    `alpha`, a number or a scalar node, is above 0 and at most 1. A NaN stays in all later averages.
+
+    Raise `ValueError` for a number `alpha` out of range, `ShapeError` for an axis that does not exist.
+
+    >>> ewma(wy.Constant([8.0, 0.0, 4.0]), 0.5, adjust=False).forward().tolist()
+    [8.0, 4.0, 4.0]
+    """
+    node: Any = x
+    position = normalize_axis(axis, node.ndim)
+    if isinstance(alpha, Node):
+        keep: Node = 1.0 - alpha
+    elif 0.0 < alpha <= 1.0:
+        keep = as_constant(1.0 - alpha, node.dtype)
+    else:
+        raise ValueError(f"ewma: alpha must be above 0 and at most 1, not {alpha}")
+    if not adjust:
+        plain: Node[Any, S] = _average(node, keep, position)
+        return plain
+    dims: Any = tuple(axis if i == position else 1 for i, axis in enumerate(node.dims))
+    ones = as_constant(1.0, node.dtype).broadcast_to(dims)
+    total: Node = Recurrence(keep.broadcast_to(node.dims), node, axis=position)
+    weight: Node = Recurrence(keep.broadcast_to(dims), ones, axis=position)
+    return total / weight
+
+
+def _average(x: Any, keep: Node, axis: int) -> Any:
+    """Return the averages along `axis`: at first the first element, then `keep * previous + (1 - keep) * element`."""
+    is_first: Node = Shift(zeros_like(x), axis=axis, reverse=False, fill=1.0)
+    return Recurrence(keep.broadcast_to(x.dims), where(is_first > 0.0, x, (1.0 - keep) * x), axis=axis)
 
 
 class EWMA(Module, Generic[Features]):
@@ -44,24 +83,11 @@ class EWMA(Module, Generic[Features]):
     def __call__(self, x: Tensor[B, T, Features]) -> Tensor[B, T, Features]:
         """Return the average after each step, of the axes of `x`.
 
-        Raise `ShapeError` where axes do not match or time has no size, `DTypeError` for another dtype.
+        Raise `ShapeError` where axes do not match, `DTypeError` for another dtype.
         """
         if len(x.dims) != 3:
             raise ShapeError(f"EWMA takes the axes (batch, time, features), not {describe(x)}")
-        time: Any = x.dims[1]
-        steps = axis_size(time)
-        if steps is None:
-            raise ShapeError(f"EWMA needs a time axis with a size, as in Time(20), not {describe(x)}")
-        # A row sums the last `reach` steps. Adding the decayed row `reach` steps earlier doubles the reach, so the
-        # graph has O(log(time)) ops.
-        weight: Node = self.decay.sigmoid()
-        rows: Node = concatenate([x[:, :1], (1.0 - weight) * x[:, 1:]], axis=1)
-        reach = 1
-        while reach < steps:
-            rows = concatenate([rows[:, :reach], rows[:, reach:] + weight * rows[:, :-reach]], axis=1)
-            weight, reach = weight * weight, 2 * reach
-        dims: Any = x.dims
-        result: Tensor[B, T, Features] = rows.reshape(dims)
+        result: Tensor[B, T, Features] = _average(x, self.decay.sigmoid(), 1)
         return result
 
     def __repr__(self) -> str:

@@ -97,10 +97,9 @@ class _Stack(Module, Generic[Recurrent]):
             if level > 0:
                 sequence = self.dropout(sequence)
             parts: list[Node] = []
-            for layer, step in zip(layers, (1, -1), strict=False):
-                forward = step == 1
-                output = layer(sequence if forward else sequence[:, ::-1], next(given), reset)
-                parts.append(output.sequence if forward else output.sequence[:, ::-1])
+            for is_backward, layer in enumerate(layers):
+                output = layer(sequence[:, ::-1] if is_backward else sequence, next(given), reset)
+                parts.append(output.sequence[:, ::-1] if is_backward else output.sequence)
                 last.append(output.state)
             sequence = parts[0] if len(parts) == 1 else concatenate(parts, axis=2)
         return StackedOutput(sequence, tuple(last))

@@ -105,7 +105,8 @@ class Upsample(Module):
         mode: Mode = "nearest",
         align_corners: bool = False,
     ) -> None:
-        self.size, self.scale_factor, self.mode, self.align_corners = size, scale_factor, mode, align_corners
+        self.size, self.scale_factor, self.align_corners = size, scale_factor, align_corners
+        self.mode: Mode = mode
 
     def __call__(self, x: Tensor[B, C, *Bs]) -> Node[Any, Any]:
         """Return `x` resampled."""

@@ -77,6 +77,8 @@ class LoopForm:
     # Computes one element from its flat row-major index, the numbers in the only parent and the
     # `flat_index_arguments`. The element is computed wherever it is read, and never stored.
     by_flat_index: Callable[..., object] | None = None
+    # Whether a third number in that parent is a number of rows before the first, which the flat index then counts.
+    counts_rows: bool = False
     # A loop that fills the result, called with the result of `kernel_arguments`.
     kernel: Callable[..., None] | None = None
     # The same kernel, except that it adds to `out`: the sum of this node and another, in place.
@@ -155,7 +157,7 @@ LOOPS: Rules[LoopForm] = Rules(
     {
         word: word
         for word in (
-            "adding_kernel", "by_flat_index", "decompose", "flat_index_arguments", "gather_index", "gradient_of_rows",
+            "adding_kernel", "by_flat_index", "counts_rows", "decompose", "flat_index_arguments", "gather_index", "gradient_of_rows",
             "kernel", "kernel_arguments", "part_of_residuals", "preserves_layout", "reduce_axes", "reducer",
             "scatter_index", "starts_from_zero", "takes_views",
         )

@@ -343,7 +343,9 @@ class Node:
     @overload
     def glu(self: Shaped[L, AtLeast1D], axis: int = -1) -> _Node: ...
     @overload
-    def glu(self: Shaped[L, tuple[*Bs, N]], axis: int = -1) -> _Node:
+    def glu(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> _Node[Any, tuple[*Bs, Any]]: ...
+    @overload
+    def glu(self: Shaped[L, tuple[*Bs, N]], axis: int) -> _Node:
         """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`."""
 
     @overload

@@ -16,7 +16,7 @@ from wyrm.node.index_operands import HasIndexOperands, IndexOperand, source_of
 from wyrm.node.leaves import Constant
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import IndexNode, Node
-from wyrm.node.storage import bound_array
+from wyrm.node.storage import bound_array, check_int64
 from wyrm.ops.elementwise import Axes
 from wyrm.ops.gather import Gather, IndexGather
 from wyrm.ops.index import Index
@@ -76,6 +76,7 @@ def _entry(x: Node | IndexNode, given: Any) -> Entry:
             return array
         if array.size and array.dtype.kind not in "iu":
             raise DTypeError(f"{describe(x)}: indices must be integers or bools, not {array.dtype}")
+        check_int64(array, x)
         return array.astype(np.int64)
     if isinstance(given, bool | np.bool_) or (isinstance(given, np.ndarray) and given.dtype.kind == "b"):
         raise TypeError(f"{describe(x)} is indexed by {given}, which NumPy treats as a mask, not as a number")

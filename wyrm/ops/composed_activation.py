@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from wyrm.errors import ShapeError
 from wyrm.node.base import describe
@@ -131,7 +131,9 @@ def log_sigmoid(x: Shaped[L, S]) -> Node[Any, S]:
 @overload
 def glu(x: Shaped[L, AtLeast1D], axis: int = -1) -> Node: ...
 @overload
-def glu(x: Shaped[L, tuple[*Bs, N]], axis: int = -1) -> Node: ...
+def glu(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> Node[Any, tuple[*Bs, Any]]: ...
+@overload
+def glu(x: Shaped[L, tuple[*Bs, N]], axis: int) -> Node: ...
 @method("glu")
 def glu(x: Any, axis: int = -1) -> Node:
     """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`.

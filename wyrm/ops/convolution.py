@@ -8,135 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.node.base import format_dims, label
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops import convolution_arrays
 from wyrm.ops.batching import batch_axis, spread
+from wyrm.ops.convolution_base import ConvolutionOp
 from wyrm.ops.convolution_kernels import VECTOR, correlation_kernel, weight_gradient_kernel
 from wyrm.ops.convolution_tables import Tables, Window, forward_tables, input_gradient_tables
-from wyrm.ops.elementwise import Axes, common_dtype
+from wyrm.ops.elementwise import Axes
 from wyrm.ops.scratch import scratch
-from wyrm.types.dims import Axis, Dims, axis_size, product, unify
+from wyrm.types.dims import Dims, axis_size, product, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, FloatArray
-
-Triple = tuple[int, int, int]
-
-
-class Options(TypedDict):
-    """The static attributes that the ops share: one entry per spatial axis, and the number of groups of channels."""
-
-    stride: tuple[int, ...]
-    padding: tuple[tuple[int, int], ...]
-    dilation: tuple[int, ...]
-    groups: int
-
-
-class _Convolution(Node[tuple[Node, ...], Axes], abstract=True):
-    """Base class of the ops: x and gradient have the axes (batch, channels, *sizes)."""
-
-    __slots__ = ("dilation", "groups", "padding", "stride")
-    stride: tuple[int, ...]
-    padding: tuple[tuple[int, int], ...]
-    dilation: tuple[int, ...]
-    groups: int
-
-    def options(self) -> Options:
-        """Return the attributes that the ops share."""
-        return {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
-
-    def dtype_rule(self) -> np.dtype:
-        for parent in self.parents:
-            if parent.dtype.kind == "b":
-                raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
-        return common_dtype(self.parents)
-
-    def windows(self, sizes: Sequence[int]) -> list[Window]:
-        """Return the windows, of these sizes, along each spatial axis."""
-        each = zip(sizes, self.stride, self.padding, self.dilation, strict=True)
-        return [Window(size, stride, *padding, dilation) for size, stride, padding, dilation in each]
-
-    def check_options(self, spatial: Sequence[Axis]) -> list[Window]:
-        """Return the windows of a weight with these spatial axes; raise `ShapeError` if the attributes do not fit."""
-        rank = len(spatial)
-        if not 1 <= rank <= 3:
-            raise ShapeError(
-                f"the axes are (batch, channels, *sizes) with one to three sizes, but {label(self.parents[0])} has the "
-                f"axes {format_dims(self.parents[0].dims)}"
-            )
-        if not len(self.stride) == len(self.padding) == len(self.dilation) == rank:
-            raise ShapeError(
-                f"stride {self.stride}, padding {self.padding} and dilation {self.dilation} must have {rank} entries, "
-                f"one for each spatial axis"
-            )
-        sizes = [size for axis in spatial if (size := axis_size(axis)) is not None]
-        if len(sizes) < rank or min(sizes) < 1:
-            raise ShapeError(f"the windows have the axes {format_dims(tuple(spatial))}; each needs a size of 1 or more")
-        if min(*self.stride, *self.dilation, self.groups) < 1 or min(map(min, self.padding)) < 0:
-            raise ShapeError(
-                f"stride {self.stride}, dilation {self.dilation} and groups {self.groups} must be at least 1, padding "
-                f"{self.padding} at least 0"
-            )
-        return self.windows(sizes)
-
-    def check_channels(self, channels: Axis, per_group: Axis, of: Node) -> None:
-        """Raise `ShapeError` unless `channels`, of the node `of`, are `groups` times the channels per group."""
-        if self.groups == 1:
-            unify(channels, per_group)
-            return
-        sizes = axis_size(channels), axis_size(per_group)
-        if None in sizes or sizes[0] != self.groups * (sizes[1] or 0):
-            raise ShapeError(
-                f"{label(of)} has {channels!r} channels, but {self.groups} groups of {per_group!r} channels each are "
-                f"expected"
-            )
-
-    def check_groups(self, outputs: Axis) -> None:
-        """Raise `ShapeError` unless the output channels divide into groups."""
-        size = axis_size(outputs)
-        if size is None or size % self.groups:
-            raise ShapeError(f"{outputs!r} output channels cannot be divided into {self.groups} equal groups")
-
-    def output_axes(self, spatial: Sequence[Axis], windows: Sequence[Window]) -> Dims:
-        """Return the spatial axes of the outputs; an axis keeps its name where it keeps its size with stride 1."""
-        return tuple(self._output_axis(axis, window) for axis, window in zip(spatial, windows, strict=True))
-
-    def _output_axis(self, axis: Axis, window: Window) -> Axis:
-        if window.stride == 1 and window.before + window.after == window.extent - 1:
-            return axis
-        size = axis_size(axis)
-        if size is None:
-            raise ShapeError(
-                f"{axis!r} gets its size from the data of each run; give it one, as in {type(axis).__name__}(32), or "
-                f"keep its size with stride 1 and padding 'same'"
-            )
-        if window.count(size) < 1:
-            raise ShapeError(
-                f"a window that extends over {window.extent} elements does not fit in {axis!r} with padding "
-                f"{(window.before, window.after)}"
-            )
-        return window.count(size)
-
-    def check_gradient(self, x_axes: Sequence[Axis], gradient: Node, windows: Sequence[Window]) -> None:
-        """Raise `ShapeError` unless the spatial axes of the gradient are those of the outputs for `x_axes`."""
-        for expected, axis in zip(self.output_axes(x_axes, windows), gradient.dims[2:], strict=True):
-            unify(expected, axis)
-
-    def check_ranks(self) -> None:
-        """Raise `ShapeError` unless both parents have the same number of axes, at least three."""
-        x, y = self.parents[:2]
-        if len(x.dims) != len(y.dims) or len(x.dims) < 3:
-            raise ShapeError(
-                f"{label(x)} has the axes {format_dims(x.dims)}, {label(y)} {format_dims(y.dims)}; both need the same "
-                f"number, three to five: (batch, channels, *sizes), or (output channels, channels per group, *windows) "
-                f"of a weight"
-            )
 
 
 class _ConvolutionLoops(LoopForm):
@@ -144,7 +33,7 @@ class _ConvolutionLoops(LoopForm):
         """Return a view of the array with three spatial axes."""
         return array.reshape(*array.shape[:2], *_in_space(array.shape[2:], 1))
 
-    def windows(self, node: _Convolution, sizes: Sequence[int]) -> tuple[Window, Window, Window]:
+    def windows(self, node: ConvolutionOp, sizes: Sequence[int]) -> tuple[Window, Window, Window]:
         """Return the windows along three axes."""
         first, second, third = _in_space(node.windows(sizes), Window(1))
         return first, second, third
@@ -154,7 +43,7 @@ class _ConvolutionLoops(LoopForm):
         return scratch(channels * len(tables.source_shifts) * tables.volume + VECTOR, dtype)
 
     def correlation(
-        self, node: _Convolution, tables: Tables, operands: Sequence[Array], out: Array, steps: tuple[int, int]
+        self, node: ConvolutionOp, tables: Tables, operands: Sequence[Array], out: Array, steps: tuple[int, int]
     ) -> tuple[KernelArgument, ...]:
         """Return the arguments of `correlation_kernel`."""
         source, weight, *biases = operands
@@ -190,7 +79,7 @@ def _in_space(values: Sequence[Any], filler: Any) -> tuple[Any, Any, Any]:
     return first, second, third
 
 
-class Convolution(_Convolution[Axes]):
+class Convolution(ConvolutionOp[Axes]):
     """The convolution (cross-correlation) of `x`, (batch, channels, *sizes), with a weight, plus an optional bias.
 
     The weight has the axes (output channels, channels per group, *windows), the result (batch, output channels,
@@ -274,7 +163,7 @@ class _ForwardLoops(_ConvolutionLoops):
         return self.correlation(node, tables, operands, out, (rows * taps, taps))
 
 
-class ConvolutionInputGradient(_Convolution[Axes]):
+class ConvolutionInputGradient(ConvolutionOp[Axes]):
     """The gradient of a convolution with respect to an input with the spatial axes `sizes`; a transposed convolution.
 
     `gradient` has the axes (batch, output channels, *outputs), the weight those of `Convolution`.
@@ -347,7 +236,7 @@ class _InputGradientLoops(_ConvolutionLoops):
         return self.correlation(node, tables, operands, out, (channels * inputs * taps, taps))
 
 
-class ConvolutionWeightGradient(_Convolution[Axes]):
+class ConvolutionWeightGradient(ConvolutionOp[Axes]):
     """The gradient of a convolution with respect to a weight whose windows have the axes `sizes`.
 
     The parents are x, (batch, channels, *sizes), and the gradient with respect to the outputs.
@@ -452,7 +341,7 @@ def _batched_over_weight(
     return result
 
 
-def _batched_by_groups(node: _Convolution, operands: Sequence[Any], more: dict[str, Any]) -> Node | None:
+def _batched_by_groups(node: ConvolutionOp, operands: Sequence[Any], more: dict[str, Any]) -> Node | None:
     """Return the op for operands that all have a new first axis, as one op with more groups; None for an open axis."""
     size = axis_size(batch_axis(operands, (True, True)))
     if size is None or any(axis_size(axis) is None for x in operands for axis in x.dims[1:3]):
@@ -477,4 +366,4 @@ def _joined(x: Any, axis: int, size: int) -> Any:
     return moved.reshape(tuple(dims))
 
 
-__all__ = ["Convolution", "ConvolutionInputGradient", "ConvolutionWeightGradient", "Options"]
+__all__ = ["Convolution", "ConvolutionInputGradient", "ConvolutionWeightGradient"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from wyrm.ops.convolution_tables import Window
 from wyrm.types.namespace import ArrayNamespace
@@ -59,8 +60,8 @@ def convolution(
     """Return the convolution."""
     sizes = [window.count(size) for window, size in zip(windows, x.shape[2:], strict=True)]
     rows = weight.shape[0] // groups
-    grouped = xp.reshape(weight, (groups, rows, *weight.shape[1:]))
-    total = xp.zeros((x.shape[0], groups, rows, math.prod(sizes)), dtype=x.dtype)
+    grouped: Any = xp.reshape(weight, (groups, rows, *weight.shape[1:]))
+    total: Any = xp.zeros((x.shape[0], groups, rows, math.prod(sizes)), dtype=x.dtype)
     for tap, part in _taps(xp, x, windows, sizes, groups):
         total = total + xp.matmul(grouped[(..., *tap)], part)
     return xp.reshape(total, (x.shape[0], weight.shape[0], *sizes))

@@ -6,6 +6,7 @@ import math
 from typing import Any, overload
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import describe, format_dims, label
@@ -15,8 +16,10 @@ from wyrm.ops.attention import MASKED_SCORE
 from wyrm.ops.comparison import where
 from wyrm.ops.dropout_mask import check_rate
 from wyrm.types.dims import axis_size, product, unify
-from wyrm.types.typing import S2 as G
 from wyrm.types.typing import A, Array, Bs, D, K, M, N
+
+# The axis of fewer heads.
+G = TypeVar("G")
 
 
 @overload

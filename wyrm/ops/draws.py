@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.node.base import ZERO, BaseNode, Gradient, label
+from wyrm.node.base import ZERO, BaseNode, Gradient
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.drawing import Draws
-from wyrm.ops.dropout import RandomKey
+from wyrm.ops.dropout import RandomKey, check_key, key_for_rows, positions_of
 from wyrm.ops.elementwise import Axes
 from wyrm.ops.philox import STEP
 from wyrm.ops.standard_draws import exponential_at, gumbel_at, integer_at, laplace_at, normal_at, uniform_at
@@ -34,9 +34,7 @@ class _KeyedDraws(Draws, abstract=True):
     to: Dims
 
     def shape_rule(self) -> Dims:
-        (key,) = self.parents
-        if key.dims != (2,) or key.dtype != np.uint32:
-            raise ShapeError(f"the key must have two words, like a RandomKey, not {label(key)}")
+        check_key(self.parents[0])
         return self.to
 
     def drawn_by_rows(self, operands: Sequence[Node], mapped: Sequence[bool], axis: Axis) -> BaseNode:
@@ -46,10 +44,13 @@ class _KeyedDraws(Draws, abstract=True):
         return (ZERO,)
 
 
-def _key_and_positions(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    """Return the positions of all elements and the two words of the key, as arrays."""
-    words = np.asarray(key)
-    return np.arange(math.prod(shape), dtype=np.uint32), words[:1], words[1:]
+class _KeyedLoops(LoopForm):
+    counts_rows = True
+
+    def decompose(self, node: _KeyedDraws) -> BaseNode | None:
+        key: Any = node.parents[0]
+        counting = key_for_rows(key, node.to) if isinstance(key, RandomKey) else key
+        return None if counting is key else node.rebuild((counting,), node.attribute_values())
 
 
 class _StandardDraw(_KeyedDraws, Node[tuple[Node], Axes], abstract=True):
@@ -69,10 +70,10 @@ class _StandardDraw(_KeyedDraws, Node[tuple[Node], Axes], abstract=True):
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         number: Any = LOOPS.of(self).by_flat_index
-        return xp.asarray(number(*_key_and_positions(operands[0], shape), self.dtype.type(0)).reshape(shape))
+        return xp.asarray(number(*positions_of(operands[0], shape), self.dtype.type(0)).reshape(shape))
 
 
-class _StandardDrawLoops(LoopForm):
+class _StandardDrawLoops(_KeyedLoops):
     def flat_index_arguments(self, node: _StandardDraw) -> tuple[np.floating]:
         like: np.floating = node.dtype.type(0)
         return (like,)
@@ -149,24 +150,28 @@ class RandomInteger(_KeyedDraws, IndexNode[Axes]):
         return self.low + self.count if self.low >= 0 else None
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        positions = _key_and_positions(operands[0], shape)
+        positions = positions_of(operands[0], shape)
         return xp.asarray(integer_at(*positions, self.low, self.count).reshape(shape))
 
 
 @LOOPS.register(RandomInteger)
-class _RandomIntegerLoops(LoopForm):
+class _RandomIntegerLoops(_KeyedLoops):
     by_flat_index = staticmethod(integer_at)
 
     def flat_index_arguments(self, node: RandomInteger) -> tuple[int, int]:
         return node.low, node.count
 
 
-def permutation_kernel(key: IntegerArray, out: IntegerArray) -> None:
-    """Fill each row of `out` with a permutation of its positions: the shuffle of Fisher and Yates."""
+def permutation_kernel(key: IntegerArray, out: IntegerArray, elements: int) -> None:
+    """Fill each row of `out` with a permutation of its positions: the shuffle of Fisher and Yates.
+
+    `elements` is the number of elements for each row that the key counts.
+    """
     rows, count = out.shape
+    first = np.int64(key[2]) * elements if key.size == 3 else 0
     for row in range(rows):
         for i in range(count):
-            other = integer_at(row * count + i, key[0], key[1], 0, i + 1)
+            other = integer_at(first + row * count + i, key[0], key[1], 0, i + 1)
             out[row, i] = out[row, other]
             out[row, other] = i
 
@@ -190,7 +195,7 @@ class RandomPermutation(_KeyedDraws, IndexNode[Axes]):
         return super().shape_rule()
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        positions, first, second = _key_and_positions(operands[0], shape)
+        positions, first, second = positions_of(operands[0], shape)
         column = positions.reshape(shape) % max(shape[-1], 1)
         others = integer_at(positions, first, second, 0, column.reshape(-1) + np.uint64(1))
         result = np.zeros((math.prod(shape[:-1]), shape[-1]), np.int64)
@@ -203,14 +208,14 @@ class RandomPermutation(_KeyedDraws, IndexNode[Axes]):
 
 
 @LOOPS.register(RandomPermutation)
-class _RandomPermutationLoops(LoopForm):
+class _RandomPermutationLoops(_KeyedLoops):
     kernel = staticmethod(permutation_kernel)
 
     def kernel_arguments(
         self, node: RandomPermutation, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
         count = out.shape[-1]
-        return operands[0], out.reshape(out.size // count if count else 0, count)
+        return operands[0], out.reshape(out.size // count if count else 0, count), math.prod(out.shape[1:])
 
 
 def key_for(seed: int, stream: int) -> RandomKey[Any]:

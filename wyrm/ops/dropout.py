@@ -21,8 +21,8 @@ from wyrm.ops.comparison import Where
 from wyrm.ops.drawing import Draws
 from wyrm.ops.dropout_mask import check_rate, drop_threshold, is_kept
 from wyrm.ops.elementwise import Axes, L, Left_co, R, Right_co, S, common_dtype, constant_like, method, operand
-from wyrm.ops.philox import STEP, WORD, philox_block, stream_or_next
-from wyrm.types.dims import Axis, Dims, unify
+from wyrm.ops.philox import ROWS_BEFORE, STEP, WORD, philox_block, stream_or_next
+from wyrm.types.dims import Axis, Dims, axis_size, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, BoolArray, FloatArray, IntegerArray, Shaped
 
@@ -35,27 +35,33 @@ def _key(xp: ArrayNamespace, step: Array, seed: int, stream: int) -> Array:
 
 def _mask(xp: ArrayNamespace, key: Array, rate: float, shape: tuple[int, ...]) -> BoolArray:
     """Return the mask of a shape: true where an element is kept."""
-    positions = xp.arange(math.prod(shape), dtype=xp.uint32)
-    mask: BoolArray = is_kept(positions, key[:1], key[1:], drop_threshold(rate, 2**32)).reshape(shape)
+    array: Any = xp.asarray(is_kept(*positions_of(key, shape), drop_threshold(rate, 2**32)).reshape(shape))
+    mask: BoolArray = array
     return mask
 
 
-def random_key_kernel(step: IntegerArray, out: IntegerArray, seed: int, stream: int) -> None:
-    """Fill `out` with the two words of a key."""
+def random_key_kernel(step: IntegerArray, rows_before: IntegerArray, out: IntegerArray, seed: int, stream: int) -> None:
+    """Fill `out` with the two words of a key, and its third element, if it has one, with the number of rows before."""
     first, second, _, _ = philox_block(0, step[0], seed, stream)
     out[0] = first
     out[1] = second
+    if out.size == 3:
+        out[2] = rows_before[0]
 
 
-class RandomKey(Node[tuple[IndexNode], Axes]):
-    """Two random 32-bit words for each (seed, step, stream)."""
+class RandomKey(Node[tuple[IndexNode, ...], Axes]):
+    """Two random 32-bit words for each (seed, step, stream).
+
+    With a second parent the third element is its value, the number of rows of a batch before the first row to draw for:
+    threads that divide a batch then draw what one thread draws.
+    """
 
     __slots__ = ("seed", "stream")
     seed: int
     stream: int
 
-    def __init__(self, step: IndexNode, seed: int, stream: int) -> None:
-        self._construct((step,), seed=seed, stream=stream)
+    def __init__(self, step: IndexNode, seed: int, stream: int, *rows_before: IndexNode) -> None:
+        self._construct((step, *rows_before), seed=seed, stream=stream)
 
     def _own(self) -> RandomKey[Axes]:
         return self
@@ -64,16 +70,18 @@ class RandomKey(Node[tuple[IndexNode], Axes]):
         return np.dtype(np.uint32)
 
     def shape_rule(self) -> Dims:
-        (step,) = self.parents
-        if step.dims:
-            raise ShapeError(f"the step must be a scalar, not {label(step)}")
-        return (2,)
+        for parent in self.parents:
+            if parent.dims:
+                raise ShapeError(f"the step must be a scalar, not {label(parent)}")
+        return (1 + len(self.parents),)
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        return _key(xp, operands[0], self.seed, self.stream)
+        step, *rows_before = operands
+        words = _key(xp, step, self.seed, self.stream)
+        return xp.concat([words, *(xp.reshape(xp.asarray(rows, dtype=words.dtype), (1,)) for rows in rows_before)])
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
+        return tuple(ZERO for _ in self.parents)
 
 
 @LOOPS.register(RandomKey)
@@ -81,7 +89,28 @@ class _RandomKeyLoops(LoopForm):
     kernel = staticmethod(random_key_kernel)
 
     def kernel_arguments(self, node: RandomKey, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        return operands[0].reshape(-1), out, node.seed & WORD, node.stream & WORD
+        return operands[0].reshape(-1), operands[-1].reshape(-1), out, node.seed & WORD, node.stream & WORD
+
+
+def key_for_rows(key: RandomKey[Any], to: Dims) -> RandomKey[Any]:
+    """Return the key for draws of the axes `to`, which also counts rows if the data decides the first axis."""
+    step, *counted = key.parents
+    if counted or not to or axis_size(to[0]) is not None:
+        return key
+    return RandomKey(step, key.seed, key.stream, ROWS_BEFORE)
+
+
+def check_key(key: Node) -> None:
+    """Raise `ShapeError` unless a node is a key, with or without a number of rows."""
+    if key.dims not in ((2,), (3,)) or key.dtype != np.uint32:
+        raise ShapeError(f"the key must have two or three numbers, like a RandomKey, not {label(key)}")
+
+
+def positions_of(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """Return the positions of all elements and the two words of the key, as arrays."""
+    words = np.asarray(key)
+    first = int(words[2]) * math.prod(shape[1:]) if words.size == 3 else 0
+    return np.arange(first, first + math.prod(shape)).astype(np.uint32), words[:1], words[1:2]
 
 
 class DropoutMask(Node[tuple[Node], Axes]):
@@ -101,9 +130,7 @@ class DropoutMask(Node[tuple[Node], Axes]):
         return np.dtype(np.bool_)
 
     def shape_rule(self) -> Dims:
-        (key,) = self.parents
-        if key.dims != (2,) or key.dtype != np.uint32:
-            raise ShapeError(f"the key must have two words, like a RandomKey, not {label(key)}")
+        check_key(self.parents[0])
         return self.to
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
@@ -116,6 +143,7 @@ class DropoutMask(Node[tuple[Node], Axes]):
 @LOOPS.register(DropoutMask)
 class _DropoutMaskLoops(LoopForm):
     by_flat_index = staticmethod(is_kept)
+    counts_rows = True
 
     def flat_index_arguments(self, node: DropoutMask) -> tuple[int]:
         return (drop_threshold(node.rate, 2**32),)
@@ -198,7 +226,8 @@ class Dropout(_Dropout[Axes], Generic[Left_co, Axes]):
 class _DropoutLoops(LoopForm):
     def decompose(self, node: _Dropout) -> Node:
         x, *_, step = node.parents
-        mask: Node = DropoutMask(RandomKey(step, node.seed, node.stream), node.rate, x.dims)
+        key: RandomKey[Any] = RandomKey(step, node.seed, node.stream)
+        mask: Node = DropoutMask(key_for_rows(key, x.dims), node.rate, x.dims)
         return Where(mask, x * (1.0 / (1.0 - node.rate)), constant_like(0.0, x))
 
 

@@ -57,7 +57,8 @@ def _forward(of: Functions[Value], steps: int, operands: Sequence[Any], axes: tu
         recurrent = sums[:, _RECURRENT] + bias
         candidate = of.tanh(inputs[:, 2] + reset * recurrent)
         new_hidden = candidate + update * (hidden - candidate)
-        residuals.append(of.stack([reset, update, recurrent, candidate, hidden, new_hidden], 1))
+        entries: list[Any] = [reset, update, recurrent, candidate, hidden, new_hidden]
+        residuals.append(of.stack(entries, 1))
         hidden = new_hidden
     return of.stack(residuals, 1)
 

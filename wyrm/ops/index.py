@@ -77,7 +77,12 @@ class Index(Indexing[Left_co, Rows_co, Axes]):
         return (IndexOperand(1, self.parents[0].dims[0]),)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
-        return None if mapped[0] else Index(*operands)
+        if not mapped[0]:
+            return Index(*operands)
+        from wyrm.ops.gather import Gather
+
+        gathered: Node | None = Gather(self.parents[0], self.parents[1:], (0,), 0).batched(operands, mapped)
+        return gathered
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         table, indices = self.parents

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any, SupportsIndex, TypeAlias
 
@@ -23,7 +22,7 @@ Key = tuple[int | Range | None, ...]
 Index_ = SupportsIndex | slice | EllipsisType | None
 Key_ = Index_ | tuple[Index_, ...]
 # A key with arrays among its entries.
-Array_ = IndexNode | Constant | Array | Sequence[Any]
+Array_ = IndexNode | Constant | Array | list[Any]
 Advanced = Array_ | tuple[Index_ | Array_, ...]
 All: TypeAlias = "slice[None, None, None]"  # a bare `:`
 ALL: Range = (None, None, None)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.source_location import SourceLocation, located_at
 from wyrm.node.storage import bound_array, stored
@@ -60,13 +61,29 @@ class _StepCounter(IndexInput[tuple[()]], abstract=True):
         return _the_step, ()
 
 
+class _RowsBefore(IndexInput[tuple[()]], abstract=True):
+    """The number of rows of a batch before the part of it that compiled code computes; 0 unless threads divide it."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _the_rows_before, ()
+
+
 with located_at(SourceLocation(__file__, 1)):
     STEP = _StepCounter(-1, name="step")
+    ROWS_BEFORE = _RowsBefore(0, name="rows_before")
+# The leaves that programs set themselves, and that are no inputs of theirs.
+COUNTERS: frozenset[BaseNode] = frozenset([STEP, ROWS_BEFORE])
 _announced = 0  # the version of STEP after the last `set_step`
 
 
 def _the_step() -> _StepCounter:
     return STEP
+
+
+def _the_rows_before() -> _RowsBefore:
+    return ROWS_BEFORE
 
 
 _streams = itertools.count()

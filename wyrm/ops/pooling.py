@@ -76,7 +76,8 @@ class _MaxPool(Node[tuple[Node, ...], Axes], abstract=True):
         for tap in itertools.product(*(range(len(table)) for table in tables)):
             part, place = x, np.zeros((), np.int64)
             for axis, (k, table, stride) in enumerate(zip(tap, tables, strides, strict=True)):
-                part = xp.take(part, xp.asarray(table[k]), axis=axis + 2)
+                at: Any = xp.asarray(table[k])
+                part = xp.take(part, at, axis=axis + 2)
                 place = place[..., None] + table[k] * stride
             if best is None:
                 best, found = part, xp.broadcast_to(xp.asarray(place), part.shape)

@@ -110,7 +110,8 @@ class Resample(Node[tuple[Node], Axes]):
         column = (-1, *[1] * (len(shape) - self.axis - 1))
         total = xp.zeros(shape, dtype=self.dtype)
         for k in range(len(places)):
-            part = xp.take(x, xp.asarray(places[k]), axis=self.axis)
+            at: Any = xp.asarray(places[k])
+            part = xp.take(x, at, axis=self.axis)
             weight = xp.asarray(weights[k].astype(self.dtype).reshape(column))
             total = total + xp.where(xp.asarray((k < counts).reshape(column)), part * weight, self.dtype.type(0))
         return total

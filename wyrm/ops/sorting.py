@@ -17,7 +17,7 @@ from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import Axes, L, S, common_dtype, method
 from wyrm.ops.scratch import scratch
 from wyrm.ops.take_along_axis import TakeAlongAxis
-from wyrm.types.dims import Axis, Dims, normalize_axis, unify
+from wyrm.types.dims import Axis, Dims, axis_size, normalize_axis, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
 
@@ -56,37 +56,67 @@ class ArgSort(IndexNode[Axes]):
         return (ZERO,)
 
 
+# Runs of this length are sorted by insertion before they are merged.
+_RUN = 8
+
+
+def sort_run(values: FloatArray, order: IntegerArray, start: int, stop: int) -> None:
+    """Sort the values from `start` to `stop` by insertion, and their indices with them."""
+    for j in range(start + 1, stop):
+        value, index, place = values[j], order[j], j
+        while place > start and values[place - 1] > value:
+            values[place], order[place] = values[place - 1], order[place - 1]
+            place -= 1
+        values[place], order[place] = value, index
+
+
 @LOOPS.register(ArgSort)
 class _ArgSortLoops(LoopForm):
     @staticmethod
     def kernel(x: FloatArray, out: IntegerArray, values: FloatArray, order: IntegerArray) -> None:
-        """Sort by merging runs of 1, 2, 4, ... elements; `values` and `order` hold them before and after each pass."""
-        size = x.shape[1]
+        """Sort each row by merging runs; `values` and `order` hold it before and after each pass over the runs."""
         for i in range(x.shape[0]):
             for k in range(x.shape[2]):
-                for j in range(size):
-                    values[0, j] = x[i, j, k]
-                    order[0, j] = j
-                source, width = 0, 1
-                while width < size:
+                count = 0
+                for j in range(x.shape[1]):
+                    if x[i, j, k] == x[i, j, k]:
+                        values[0, count] = x[i, j, k]
+                        order[0, count] = j
+                        count += 1
+                place = count
+                for j in range(x.shape[1]):
+                    if x[i, j, k] != x[i, j, k]:  # NaN comes last
+                        out[i, place, k] = j
+                        place += 1
+                for start in range(0, count, _RUN):
+                    sort_run(values[0], order[0], start, min(start + _RUN, count))
+                source, width = 0, _RUN
+                while width < count:
                     target = 1 - source
-                    for start in range(0, size, 2 * width):
-                        middle, end = min(start + width, size), min(start + 2 * width, size)
-                        left, right = start, middle
-                        for place in range(start, end):
-                            takes_left = right == end
-                            if left < middle and not takes_left:
-                                a, b = values[source, left], values[source, right]
-                                takes_left = a <= b or b != b
-                            chosen = left if takes_left else right
+                    for start in range(0, count, 2 * width):
+                        left, right = start, min(start + width, count)
+                        middle, end = right, min(start + 2 * width, count)
+                        place = start
+                        while left < middle and right < end:
+                            from_left = 1 if values[source, left] <= values[source, right] else 0
+                            chosen = left if from_left == 1 else right
                             values[target, place] = values[source, chosen]
                             order[target, place] = order[source, chosen]
-                            if takes_left:
-                                left += 1
-                            else:
-                                right += 1
+                            left += from_left
+                            right += 1 - from_left
+                            place += 1
+                        while left < middle:
+                            values[target, place] = values[source, left]
+                            order[target, place] = order[source, left]
+                            left += 1
+                            place += 1
+                        while right < end:
+                            values[target, place] = values[source, right]
+                            order[target, place] = order[source, right]
+                            right += 1
+                            place += 1
                     source, width = target, 2 * width
-                for j in range(size):
+                for j in range(count):
                     out[i, j, k] = order[source, j]
 
     def kernel_arguments(self, node: ArgSort, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
@@ -150,6 +180,12 @@ class SearchSorted(IndexNode[Axes]):
 
     def __init__(self, a: Node, v: Node, side: Literal["left", "right"] = "left", batch: int = 0) -> None:
         self._construct((a, v), side=side, batch=batch)
+
+    @property
+    def within(self) -> Axis | None:
+        """An axis that the values index: they are at most the number of sorted values."""
+        size = axis_size(self.parents[0].dims[-1])
+        return None if size is None else size + 1
 
     def dtype_rule(self) -> np.dtype:
         common_dtype(self.parents)

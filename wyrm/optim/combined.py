@@ -40,9 +40,9 @@ class Combined(Optimizer):
                 raise OptionError(f"Combined takes new optimizers; this {type(optimizer).__name__} has done steps")
         if not given:
             raise OptionError("Combined was given no optimizers")
-        for name, value in checked_options({"max_norm": max_norm, "average": average}).items():
+        for name, value in checked_options("Combined", {"max_norm": max_norm, "average": average}).items():
             setattr(self, name, value)
-        self._begin()
+        self._begin(None)
         states = [state for optimizer in given for state in optimizer._state]
         self._join([member for optimizer in given for member in optimizer.groups], states)
         for optimizer in given:

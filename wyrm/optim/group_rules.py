@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.errors import RegistrationError
 from wyrm.foreign_names import Answering
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.optim.groups import LearningRate
-from wyrm.optim.options import STEP_OPTIONS
+from wyrm.optim.options import STEP_OPTIONS, check_names
 from wyrm.optim.rule import Elements, UpdateEvaluator
 from wyrm.optim.whole import WholeRule
 from wyrm.types.options import number
@@ -24,7 +25,7 @@ Values = Mapping[str, Value]
 # The new parameter, and the new state by name, as nodes.
 Update = tuple[Value, dict[str, Value]]
 # The rule's scalar that is not a hyperparameter: the factor of all gradients that bounds their global norm.
-GRADIENT_SCALE = "gradient_scale"
+GRADIENT_SCALE = "gradient__scale"
 
 
 class GroupRules(Answering):
@@ -51,9 +52,18 @@ class GroupRules(Answering):
         named = list(inspect.signature(cls.__init__).parameters.values())[2:]
         cls._options = tuple(each.name for each in named if each.kind is not inspect.Parameter.VAR_KEYWORD)
 
-    def _begin(self) -> None:
+    def __new__(cls, *arguments: object, **keywords: object) -> Self:
+        """Refuse unknown keywords; Python would say of `SGD(parameters, lr=0.1)` that `learning_rate` is missing."""
+        if cls.__init__.__module__.startswith("wyrm."):
+            known = inspect.signature(cls.__init__).parameters
+            check_names(cls.__name__, [name for name in keywords if name not in known])
+        return super().__new__(cls)
+
+    def _begin(self, learning_rate: LearningRate | None) -> None:
         self._rules: dict[tuple[object, ...], UpdateEvaluator | WholeRule] = {}
         self.steps = 0
+        if learning_rate is not None:
+            self.learning_rate = learning_rate
 
     # --- defined by subclasses ------------------------------------------------------------------------------------
 
@@ -119,6 +129,11 @@ class GroupRules(Answering):
             name: Input(name=name, dims=axes if self.elementwise else shapes[name], dtype=dtype) for name in shapes
         }
         numbers = {name: Input(name=name, dtype=dtype) for name in self.hyperparameters(1)}
+        if unfit := [name for name in (*numbers, *shapes) if "__" in name or not name.isidentifier()]:
+            raise RegistrationError(
+                f"a hyperparameter or state of {type(self).__name__} is named {unfit[0]!r}; a name is an identifier "
+                f"without two underscores in a row"
+            )
         inputs = {f"{name}{self._suffix}": leaf for name, leaf in numbers.items()}
         value: Value = gradient
         if scaled:

@@ -36,7 +36,7 @@ __all__ = ["LearningRate", "Optimizer", "ParameterGroups", "StepOptions", "Updat
 # slower. Every `_FLUSH_EVERY` steps, denormal state is therefore set to zero where the gradient is zero.
 _FLUSH_EVERY = 16
 # The name of the averages of a parameter among its state, and of their weight among the numbers of a step.
-_AVERAGE, _AVERAGE_WEIGHT = "averaged_parameter", "average_weight"
+_AVERAGE, _AVERAGE_WEIGHT = "averaged_parameter", "average__weight"
 
 
 class Optimizer(GroupRules):
@@ -93,10 +93,9 @@ class Optimizer(GroupRules):
     def __init__(
         self, parameters: ParameterGroups, learning_rate: LearningRate, **options: Unpack[StepOptions]
     ) -> None:
-        for name, value in checked_options(options).items():
+        for name, value in checked_options(type(self).__name__, options).items():
             setattr(self, name, value)
-        self._begin()
-        self.learning_rate = learning_rate
+        self._begin(learning_rate)
         given, groups = split_groups(type(self).__name__, parameters)
         if groups:
             members = [self._member(group) for group in groups]
@@ -127,7 +126,7 @@ class Optimizer(GroupRules):
             raise OptionError("a group has either a learning_rate or a learning_rate_factor, not both")
         shared = {name: getattr(self, name) for name in known if hasattr(self, name)}
         rate = {"learning_rate": scaled_rate(self._learning_rate, factor)} if follows else {}
-        options = {name: value for name, value in (shared | own | rate).items() if value is not None}
+        options: dict[str, Any] = {name: value for name, value in (shared | own | rate).items() if value is not None}
         member = type(self)(group["parameters"], **options)
         member._rate_factor = factor if follows else None
         return member
@@ -138,7 +137,7 @@ class Optimizer(GroupRules):
         self._members = tuple(members)
         self.parameters = [parameter for member in members for parameter in member.parameters]
         for position, member in enumerate(members):
-            member._suffix, member._rules = f"_{position}" if position else "", {}
+            member._suffix, member._rules = f"__{position}" if position else "", {}
             member._is_member = True
         groups = [position for position, member in enumerate(members) for _ in member.parameters]
         self._hold(state, groups)
@@ -149,6 +148,8 @@ class Optimizer(GroupRules):
         """Start with this state of the parameters, which are in these groups."""
         self._position = {parameter: i for i, parameter in enumerate(self.parameters)}
         self._state, self._group_of = state, groups
+        # The rules of all parameters, for `step`.
+        self._all_rules: list[UpdateEvaluator | WholeRule] = []
         self._counts = [0] * len(self.parameters)
         if self.average is not None:
             for parameter, arrays in zip(self.parameters, state, strict=True):
@@ -195,7 +196,9 @@ class Optimizer(GroupRules):
                         f"{self.steps + 1} at learning rate {self.learning_rate:g}; no parameter has moved. Find the "
                         f"cause with wy.watch_nan(), lower the learning rate, or clip with the option max_norm"
                     )
-            rules = [self.rule(parameter) for parameter in self.parameters]
+            if not self._all_rules:
+                self._all_rules = [self.rule(parameter) for parameter in self.parameters]
+            rules = self._all_rules
             scale: dict[str, float] = {}
             if self.max_norm is not None:
                 norm = global_norm(values for values in arrays if values is not None)
@@ -206,10 +209,12 @@ class Optimizer(GroupRules):
                     numbers[group, step] = self.groups[group].numbers_at(step) | scale
             with deferred:
                 for i, gradient in enumerate(held):
-                    if gradient is not None:
-                        self._counts[i] += 1
-                        self._move(rules[i], self.parameters[i], gradient, self._state[i], numbers[keys[i]])
-                        self._average(i)
+                    if gradient is None:
+                        continue
+                    self._counts[i] += 1
+                    self._move(rules[i], self.parameters[i], gradient, self._state[i], numbers[keys[i]])
+                    if self.average is not None:
+                        self._add_to_average(i, self.average)
                 self._set_steps(self.steps + 1)
 
     def _move(
@@ -223,31 +228,12 @@ class Optimizer(GroupRules):
         array = bound_array(parameter)
         try:
             if isinstance(rule, UpdateEvaluator) and isinstance(gradient, RowSparse):
-                self._move_rows(rule, array, gradient, state, hyperparameters)
+                rule.move_rows(array, gradient, state, hyperparameters)
             else:
                 dense = gradient.dense() if isinstance(gradient, RowSparse) else gradient
                 rule(array, dense, state, hyperparameters, rule.flushes and self.steps % _FLUSH_EVERY == 0)
         finally:
             touch(stored(parameter))
-
-    @staticmethod
-    def _move_rows(
-        rule: UpdateEvaluator,
-        array: np.ndarray,
-        gradient: RowSparse,
-        state: Mapping[str, np.ndarray],
-        hyperparameters: Mapping[str, float],
-    ) -> None:
-        """Apply the rule to the rows of the gradient, each of which occurs once: gather, update, scatter."""
-        arrays = [array, *(state[name] for name in rule.state)]
-        stride = max(1, BLOCK * array.shape[0] // max(1, array.size))
-        for start in range(0, len(gradient.rows), stride):
-            rows = gradient.rows[start : start + stride]
-            gathered = [target.take(rows, axis=0) for target in arrays]
-            slots = dict(zip(rule.state, gathered[1:], strict=True))
-            rule(gathered[0], gradient.values[start : start + stride], slots, hyperparameters)
-            for target, values in zip(arrays, gathered, strict=True):
-                target[rows] = values
 
     def _set_steps(self, steps: int) -> None:
         for group in (self, *self._members):
@@ -262,13 +248,14 @@ class Optimizer(GroupRules):
 
     # --- averages -------------------------------------------------------------------------------------------------
 
-    def _average(self, i: int) -> None:
+    def _add_to_average(self, i: int, average: Average) -> None:
         """Add a parameter's value after its step to its average."""
-        if self.average is None or not (weight := self.average.weights(np.array([self._counts[i]]))[0]):
+        weight = average.weights(np.array([self._counts[i]]))[0]
+        if not weight:
             return
-        flat, average = bound_array(self.parameters[i]).reshape(-1), self._state[i][_AVERAGE].reshape(-1)
+        flat, averaged = bound_array(self.parameters[i]).reshape(-1), self._state[i][_AVERAGE].reshape(-1)
         for start in range(0, flat.size, BLOCK):
-            block = average[start : start + BLOCK]
+            block = averaged[start : start + BLOCK]
             block += flat.dtype.type(weight) * (flat[start : start + BLOCK] - block)
 
     @contextmanager
@@ -372,7 +359,8 @@ class Optimizer(GroupRules):
         """Return the state for copies and pickles: own counts and arrays, and no rule, which is rebuilt."""
         state = [{slot: array.copy() for slot, array in arrays.items()} for arrays in self._state]
         members = tuple(map(copy.copy, self._members))
-        return self.__dict__ | {"_rules": {}, "_counts": list(self._counts), "_state": state, "_members": members}
+        own = {"_counts": list(self._counts), "_state": state, "_members": members}
+        return self.__dict__ | own | {"_rules": {}, "_all_rules": []}
 
     # --- saving ---------------------------------------------------------------------------------------------------
 

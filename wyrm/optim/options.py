@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 import numpy as np
 
 from wyrm.errors import DTypeError, OptionError
+from wyrm.foreign_names import explain_keywords
 from wyrm.optim.averaging import Average
 from wyrm.types.options import number
 
@@ -15,7 +16,8 @@ from wyrm.types.options import number
 class StepOptions(TypedDict, total=False):
     """Options of every optimizer: limits of the gradients, bounds of the parameters, and averages of them.
 
-    `max_norm` scales all gradients by one factor so that their global norm, over all groups, is at most `max_norm`.
+    `max_norm` scales all gradients by one factor so that their global norm, over all groups, is at most `max_norm`;
+    each of the threads of mode "hogwild" scales its own gradients by their own norm.
     `clip_value` then clips every element of a gradient to `[-clip_value, clip_value]`. `lower` and `upper` bound every
     element of a parameter after its step. `average`, an `EMA` or `SWA`, keeps averages of the parameters. A group may
     have its own `clip_value`, `lower` and `upper`.
@@ -33,8 +35,18 @@ GROUP_OPTIONS = ("clip_value", "lower", "upper")
 STEP_OPTIONS = ("max_norm", *GROUP_OPTIONS, "average")
 
 
-def checked_options(options: StepOptions) -> dict[str, Any]:
-    """Return all options; raise `OptionError` or `DTypeError` for values out of range, `TypeError` for others."""
+def check_names(who: str, names: Iterable[str]) -> None:
+    """Raise `TypeError` unless all these are names of shared options."""
+    for name in names:
+        if name not in STEP_OPTIONS:
+            error = TypeError(f"{who}.__init__() got an unexpected keyword argument {name!r}")
+            explain_keywords(error, who, [name])
+            raise error
+
+
+def checked_options(who: str, options: StepOptions) -> dict[str, Any]:
+    """Return all options; raise `OptionError` or `DTypeError` for values out of range, `TypeError` for other names."""
+    check_names(who, options)
     given: Mapping[str, Any] = options
     found = {name: given.get(name) for name in STEP_OPTIONS}
     for name in ("max_norm", "clip_value"):

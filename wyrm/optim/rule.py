@@ -15,6 +15,7 @@ from wyrm.node.storage import bound_array
 from wyrm.ops.formula import MASKS, FormulaCall, array_function, interpret
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Dim
+from wyrm.types.rows import RowSparse
 
 # Elements per block. Intermediate arrays then stay in cache, and their memory is negligible beside the parameters.
 # Measured on Adam with a million elements: blocks of 65536 to 262144 are equally fast, 4096 is half as fast, a single
@@ -197,6 +198,24 @@ class UpdateEvaluator:
                 for array in flat[2:]:
                     block = array[start:stop]
                     np.copyto(block, 0.0, where=no_gradient & (np.abs(block) < limit))
+
+    def move_rows(
+        self,
+        array: np.ndarray,
+        gradient: RowSparse,
+        state: Mapping[str, np.ndarray],
+        hyperparameters: Mapping[str, float],
+    ) -> None:
+        """Apply the rule to the rows of the gradient, each of which occurs once: gather, update, scatter."""
+        arrays = [array, *(state[name] for name in self.state)]
+        stride = max(1, BLOCK * array.shape[0] // max(1, array.size))
+        for start in range(0, len(gradient.rows), stride):
+            rows = gradient.rows[start : start + stride]
+            gathered = [target.take(rows, axis=0) for target in arrays]
+            slots = dict(zip(self.state, gathered[1:], strict=True))
+            self(gathered[0], gradient.values[start : start + stride], slots, hyperparameters)
+            for target, values in zip(arrays, gathered, strict=True):
+                target[rows] = values
 
     def _run(self, arrays: list[np.ndarray]) -> None:
         """Apply the rule to one block."""

@@ -10,6 +10,9 @@
 True
 
 `Node.dropout` is a random node too. By default each random node has its own stream, so that they are independent.
+
+A loop draws anew in each of its steps, `vmap` for each of its rows. Threads that divide a batch in synchronized mode
+draw the numbers that one thread draws, except for `index` and the dropout of attention, which draw for each part alike.
 """
 
 from wyrm.ops.philox import at_step, next_step, set_step

@@ -153,12 +153,12 @@ def _key(what: str, seed: int, stream: int | None) -> Any:
 
 def _located(
     op: Any, what: str, dims: Any, loc: Any, scale: Any, dtype: DTypeLike | None, seed: int, stream: int | None
-) -> Any:
+) -> Node:
     """Return `loc + scale * draw`."""
     axes = _axes(what, dims)
     loc = _parameter(what, "loc", loc, axes)
     scale = _parameter(what, "scale", scale, axes, 0.0)
-    node = op(_key(what, seed, stream), axes, _float_dtype(what, dtype, loc, scale))
+    node: Node = op(_key(what, seed, stream), axes, _float_dtype(what, dtype, loc, scale))
     node = node if isinstance(scale, float) and scale == 1.0 else node * scale
     return node if isinstance(loc, float) and loc == 0.0 else node + loc
 
@@ -192,7 +192,7 @@ def normal(
     >>> wy.random.normal((3,), dtype=np.float64, stream=0).forward().round(3).tolist()
     [-0.259, 0.991, -1.059]
     """
-    return _located(StandardNormal, "random.normal", dims, loc, scale, dtype, seed, stream)  # type: ignore[no-any-return]
+    return _located(StandardNormal, "random.normal", dims, loc, scale, dtype, seed, stream)
 
 
 def normal_like(
@@ -225,7 +225,7 @@ def laplace(
     >>> wy.random.laplace((3,), dtype=np.float64, stream=0).forward().round(3).tolist()
     [-0.228, 1.134, -1.239]
     """
-    return _located(StandardLaplace, "random.laplace", dims, loc, scale, dtype, seed, stream)  # type: ignore[no-any-return]
+    return _located(StandardLaplace, "random.laplace", dims, loc, scale, dtype, seed, stream)
 
 
 @_float_draw
@@ -245,7 +245,7 @@ def gumbel(
     >>> wy.random.gumbel((3,), dtype=np.float64, stream=0).forward().round(3).tolist()
     [0.679, -0.603, 1.855]
     """
-    return _located(StandardGumbel, "random.gumbel", dims, loc, scale, dtype, seed, stream)  # type: ignore[no-any-return]
+    return _located(StandardGumbel, "random.gumbel", dims, loc, scale, dtype, seed, stream)
 
 
 @_float_draw
@@ -264,7 +264,7 @@ def exponential(
     >>> wy.random.exponential((3,), dtype=np.float64, stream=0).forward().round(3).tolist()
     [0.507, 1.827, 0.156]
     """
-    return _located(StandardExponential, "random.exponential", dims, 0.0, scale, dtype, seed, stream)  # type: ignore[no-any-return]
+    return _located(StandardExponential, "random.exponential", dims, 0.0, scale, dtype, seed, stream)
 
 
 @_float_draw
@@ -291,7 +291,7 @@ def uniform(
     low, high = _parameter(what, "low", low, axes), _parameter(what, "high", high, axes)
     if isinstance(low, float) and isinstance(high, float) and high < low:
         raise ValueError(f"{what}: high must be at least low, {low:g}, not {high:g}")
-    return _located(StandardUniform, what, axes, low, high - low, dtype, seed, stream)  # type: ignore[no-any-return]
+    return _located(StandardUniform, what, axes, low, high - low, dtype, seed, stream)
 
 
 def uniform_like(
@@ -345,7 +345,8 @@ def categorical(logits: Node[Any, tuple[*Bs, N]], *, seed: int = 0, stream: int 
     if not node.dims:
         raise ShapeError(f"{what}: {describe(node)} is a scalar; logits need an axis with an element for each category")
     noise = _drawn(StandardGumbel, what, node.dims, node.dtype, seed, stream)
-    return (node + noise).argmax(axis=-1)  # type: ignore[no-any-return]
+    drawn: IndexNode[tuple[*Bs]] = (node + noise).argmax(axis=-1)
+    return drawn
 
 
 @_index_draw

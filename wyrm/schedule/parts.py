@@ -70,6 +70,8 @@ def _row_dependence(node: Node, parents: list[RowDependence], batch: set[type[Di
     if all(parent is Combination.SAME for parent in parents):
         if node.shape_only and any(_row_axes(parent.dims, batch) for parent in node.parents):
             return Combination.MIXED  # such as the number of rows
+        if LOOPS.of(node).counts_rows and axes != [0] and any(open_axes(node.dims[:1])):
+            return Combination.MIXED  # draws of an axis that is not the batch's, but counts its rows
         return axes[0] if axes else Combination.SAME
     if any(isinstance(parent, int) for parent in parents):
         return _of_rows(node, parents, axes)

@@ -6,7 +6,7 @@ import math
 import operator
 from typing import Any, Literal, overload
 
-from wyrm.node.leaves import Constant
+from wyrm.functions.operands import Operand, as_node, as_nodes
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import S, operand
@@ -16,16 +16,11 @@ from wyrm.ops.reduction import AxisLike, all_axes, reduced_dims
 from wyrm.types.typing import Array, Number
 
 
-def as_node(x: Node | Number | Array) -> Node:
-    """Return a node unchanged, and an array or a number as a constant."""
-    return x if isinstance(x, Node) else Constant(x)
-
-
 @overload
 def polygamma(n: int, x: Node[Any, S]) -> Node[Any, S]: ...
 @overload
 def polygamma(n: int, x: Number | Array) -> Node: ...
-def polygamma(n: int, x: Node | Number | Array) -> Node:
+def polygamma(n: int, x: Operand) -> Node:
     """Return the derivative of order `n` of `digamma` at `x`, elementwise. Raise `ValueError` for `n` below 0.
 
     >>> f'{wy.special.polygamma(1, 1.0).forward().item():.4f}'
@@ -45,7 +40,7 @@ def polygamma(n: int, x: Node | Number | Array) -> Node:
 def multigammaln(a: Node[Any, S], d: int) -> Node[Any, S]: ...
 @overload
 def multigammaln(a: Number | Array, d: int) -> Node: ...
-def multigammaln(a: Node | Number | Array, d: int) -> Node:
+def multigammaln(a: Operand, d: int) -> Node:
     """Return the logarithm of the multivariate gamma function of dimension `d`, elementwise in `a > (d - 1) / 2`.
 
     It is NaN at other `a`, where SciPy raises an error. Raise `ValueError` for `d` below 1.
@@ -67,16 +62,14 @@ def multigammaln(a: Node | Number | Array, d: int) -> Node:
 @overload
 def kl_div(x: Node[Any, S], y: Node[Any, S] | Node[Any, tuple[()]] | Number | Array) -> Node[Any, S]: ...
 @overload
-def kl_div(x: Node | Number | Array, y: Node | Number | Array) -> Node: ...
-def kl_div(x: Node | Number | Array, y: Node | Number | Array) -> Node:
+def kl_div(x: Operand, y: Operand) -> Node: ...
+def kl_div(x: Operand, y: Operand) -> Node:
     """Return `rel_entr(x, y) - x + y`, elementwise: `x * log(x / y) - x + y`, or infinity.
 
     >>> wy.special.kl_div(wy.Constant([1.0, 0.0]), 1.0).forward().tolist()
     [0.0, 1.0]
     """
-    beside = next((each for each in (x, y) if isinstance(each, Node)), x)
-    beside = as_node(beside)
-    left, right = operand(x, beside), operand(y, beside)
+    left, right = as_nodes(x, y)
     entropy: Node = RelEntr(left, right)
     return where(entropy.equal(math.inf), math.inf, entropy - left + right)
 
@@ -98,7 +91,7 @@ def _shifted(x: Node, axis: AxisLike) -> Node:
 def softmax(x: Node[Any, S], axis: AxisLike = None) -> Node[Any, S]: ...
 @overload
 def softmax(x: Number | Array, axis: AxisLike = None) -> Node: ...
-def softmax(x: Node | Number | Array, axis: AxisLike = None) -> Node:
+def softmax(x: Operand, axis: AxisLike = None) -> Node:
     """Return `exp(x) / sum(exp(x))` over `axis`: an axis, several, or all by default.
 
     Raise `ShapeError` for an axis that `x` lacks, or of size 0.
@@ -117,7 +110,7 @@ def softmax(x: Node | Number | Array, axis: AxisLike = None) -> Node:
 def log_softmax(x: Node[Any, S], axis: AxisLike = None) -> Node[Any, S]: ...
 @overload
 def log_softmax(x: Number | Array, axis: AxisLike = None) -> Node: ...
-def log_softmax(x: Node | Number | Array, axis: AxisLike = None) -> Node:
+def log_softmax(x: Operand, axis: AxisLike = None) -> Node:
     """Return the logarithm of `softmax(x, axis)`, accurate where it is small.
 
     Raise `ShapeError` for an axis that `x` lacks, or of size 0.
@@ -134,25 +127,25 @@ def log_softmax(x: Node | Number | Array, axis: AxisLike = None) -> Node:
 
 @overload
 def logsumexp(
-    a: Node | Number | Array,
+    a: Operand,
     axis: AxisLike = None,
-    b: Node | Number | Array | None = None,
+    b: Operand | None = None,
     keepdims: bool = False,
     return_sign: Literal[False] = False,
 ) -> Node: ...
 @overload
 def logsumexp(
-    a: Node | Number | Array,
+    a: Operand,
     axis: AxisLike = None,
-    b: Node | Number | Array | None = None,
+    b: Operand | None = None,
     keepdims: bool = False,
     *,
     return_sign: Literal[True],
 ) -> tuple[Node, Node]: ...
 def logsumexp(
-    a: Node | Number | Array,
+    a: Operand,
     axis: AxisLike = None,
-    b: Node | Number | Array | None = None,
+    b: Operand | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
 ) -> Node | tuple[Node, Node]:
@@ -178,7 +171,7 @@ def logsumexp(
     top = where(abs(largest) < math.inf, largest, 0.0).stop_gradient()
     powers = (node - top).exp()
     total: Node = (powers if b is None else powers * scale).sum(axis=axes, keepdims=True)
-    result = abs(total).log() + top if return_sign else total.log() + top
+    result: Node = (abs(total) if return_sign else total).log() + top
     kept = reduced_dims(node.dims, axes, keepdims)
     sign: Node = total.sign()
     if not keepdims:

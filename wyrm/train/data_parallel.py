@@ -16,6 +16,7 @@ from wyrm.compiler.pipeline import Graph
 from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array, store, stored
+from wyrm.ops.philox import ROWS_BEFORE
 from wyrm.ops.updating import updates_of
 from wyrm.schedule.parts import Combination, combinations_of
 from wyrm.train.runner import NativeRunner
@@ -95,8 +96,12 @@ class DataParallelStep:
             totals, rows = np.zeros(1), parts[thread]
             self.runner.call(bindings[thread], columns, (0, 1, len(rows), step, rows, totals, np.zeros((1, 0))))
 
+        rows_before, count = self.runner.graph.lowering.buffers.get(ROWS_BEFORE), 0
+        for binding, rows in zip(bindings, parts, strict=True):
+            if rows_before is not None:
+                binding.array(rows_before)[...] = count
+            count += len(rows)
         run_parallel([partial(work, thread) for thread in range(len(parts))])
-        count = sum(map(len, parts))
         means = [len(rows) / count for rows in parts]
 
         def weights_of(kind: Combination) -> list[float]:

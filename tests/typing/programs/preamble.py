@@ -42,8 +42,18 @@ class Heads(wy.Dim): ...
 class Key(wy.Dim): ...
 
 
+class Colours(wy.Dim): ...
+
+
+class Height(wy.Dim): ...
+
+
+class Width(wy.Dim): ...
+
+
 batch, time, in_, hid, out = Batch(4), Time(5), In(7), Hid(11), Out(3)
 words, emb, source, heads, key = Words(20), Emb(12), Source(6), Heads(3), Key(4)
+colours, tall, broad = Colours(3), Height(8), Width(6)
 
 
 def numbers(*shape: int) -> NDArray[np.float32]:
@@ -58,6 +68,7 @@ y = wy.Input(numbers(4, 3), dims=(batch, out))
 h0 = wy.Input(numbers(4, 11), dims=(batch, hid))
 vector = wy.Input(numbers(7), dims=(in_,))
 sequence = wy.Input(numbers(4, 5, 7), dims=(batch, time, in_))
+pictures = wy.Input(numbers(4, 3, 8, 6), dims=(batch, colours, tall, broad))
 scores = wy.Input(numbers(4, 3, 5, 5), dims=(batch, heads, time, time))
 w = wy.Parameter.zeros((in_, out))
 w1 = wy.Parameter.zeros((in_, hid))

@@ -19,7 +19,7 @@ class Loaded:
         for name in BLAS:
             if f"wyrm_{name}".encode() in code:
                 llvm.add_symbol(f"wyrm_{name}", address_of(name))
-        for name in LAPACK if b"wyrm_" in code else ():
+        for name in LAPACK:
             if f"wyrm_{name}".encode() in code:
                 llvm.add_symbol(f"wyrm_{name}", of_scipy(name))
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())

@@ -128,12 +128,12 @@ def numbered(x: Array, out: Array) -> tuple[Array, IntegerArray]:
 class TriangularPart(MatrixOp[Axes]):
     """The lower or upper triangle of matrices, with its diagonal multiplied by a factor and zeros elsewhere."""
 
-    __slots__ = ("diagonal", "lower")
+    __slots__ = ("factor", "lower")
     lower: bool
-    diagonal: float
+    factor: float
 
-    def __init__(self, x: Node, lower: bool, diagonal: float = 1.0) -> None:
-        self._construct((x,), lower=lower, diagonal=diagonal)
+    def __init__(self, x: Node, lower: bool, factor: float = 1.0) -> None:
+        self._construct((x,), lower=lower, factor=factor)
 
     def _own(self) -> TriangularPart[Axes]:
         return self
@@ -145,21 +145,21 @@ class TriangularPart(MatrixOp[Axes]):
         (x,) = operands
         below = xp.arange(shape[-2])[:, None] - xp.arange(shape[-1])
         triangle = xp.where(below > 0 if self.lower else below < 0, x, xp.zeros_like(x))
-        return xp.where(below == 0, self.diagonal * x, triangle)
+        return xp.where(below == 0, self.factor * x, triangle)
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (TriangularPart(gradient, self.lower, self.diagonal),)
+        return (TriangularPart(gradient, self.lower, self.factor),)
 
 
 @LOOPS.register(TriangularPart)
 class _TriangularPartLoops(LoopForm):
     @staticmethod
-    def kernel(x: FloatArray, lower: bool, diagonal: float, out: FloatArray) -> None:
+    def kernel(x: FloatArray, lower: bool, factor: float, out: FloatArray) -> None:
         for i in range(x.shape[0]):
             for j in range(x.shape[1]):
                 for k in range(x.shape[2]):
                     if j == k:
-                        out[i, j, k] = diagonal * x[i, j, k]
+                        out[i, j, k] = factor * x[i, j, k]
                     elif (j > k) == lower:
                         out[i, j, k] = x[i, j, k]
                     else:
@@ -168,7 +168,7 @@ class _TriangularPartLoops(LoopForm):
     def kernel_arguments(
         self, node: TriangularPart, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
-        return matrices(operands[0]), node.lower, node.diagonal, matrices(out)
+        return matrices(operands[0]), node.lower, node.factor, matrices(out)
 
 
 class ReciprocalGaps(MatrixOp[Axes]):

@@ -109,3 +109,9 @@ assert names[x] == "x" and x is not x2
 h = (x @ w1).erase()
 reveal_type(h)  # reveals: Node[Any, tuple[Batch, Hid]]
 r: wy.Tensor[Batch, Out] = h @ w2
+#@ elementwise_functions
+r1: wy.Tensor[Batch, In] = wy.arctan2(x, vector)
+r2: wy.Tensor[Batch, In] = wy.special.xlogy(x, wy.special.gammaln(x2))
+r3: wy.Tensor[Batch, In] = wy.where(wy.isnan(x) ^ (x > 0), wy.floor(x), x % 2.0)
+r4: wy.Tensor[Batch, In] = wy.nan_to_num(wy.sinc(x)) // x2
+r5: wy.Tensor[Batch, In] = x.round(2).clip(vector.min(), 1.0)

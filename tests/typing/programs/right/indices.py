@@ -66,3 +66,27 @@ later = wy.IndexInput(np.zeros(5, np.int64), dims=(time,))
 reveal_type(tokens == later)  # reveals: Equal[Any, Any, tuple[Batch, Time]]
 reveal_type(later == tokens)  # reveals: Equal[Any, Any, tuple[Batch, Time]]
 padding: wy.Tensor[Batch, Time] = (tokens != 0).astype(np.float32)
+#@ rows_at_indices
+reveal_type(x[labels])  # reveals: Node[Any, tuple[Batch, In]]
+reveal_type(x[[0, 1]])  # reveals: Node[Any, Any]
+reveal_type(tokens[:, [0]])  # reveals: IndexNode[Any]
+reveal_type(x.at[labels].set(0.0))  # reveals: Node[Any, tuple[Batch, In]]
+#@ rows_in_order
+reveal_type(x.sort(axis=0))  # reveals: TakeAlongAxis[Input[tuple[Batch, In]], IndexNode[Any], tuple[Batch, In]]
+reveal_type(x.argsort())  # reveals: ArgSort[tuple[Batch, In]]
+reveal_type(x.cumsum(axis=1))  # reveals: CumSum[tuple[Batch, In]]
+reveal_type(wy.flip(x, 1))  # reveals: Node[Any, tuple[Batch, In]]
+reveal_type(wy.roll(x, 2, axis=1))  # reveals: Node[Any, tuple[Batch, In]]
+reveal_type(wy.one_hot(labels, 9))  # reveals: Node[Any, tuple[Batch, Any]]
+#@ arithmetic_of_integers
+reveal_type(labels + 1)  # reveals: IndexAdd[tuple[Batch]]
+reveal_type(2 * tokens)  # reveals: IndexMultiply[tuple[Batch, Time]]
+reveal_type((labels - labels) // 3 % labels)  # reveals: IndexRemainder[tuple[Batch]]
+reveal_type(-labels)  # reveals: IndexSubtract[tuple[Batch]]
+r1: wy.Tensor[Batch, In] = x.take((labels + 1) % 4)
+r2: wy.Tensor[Batch] = labels.astype(np.float32) * 0.5
+#@ counts_of_masks
+reveal_type((x > 0).sum())  # reveals: CountTrue[tuple[()]]
+r1: wy.Tensor[Batch] = (x > 0).all(axis=-1)
+r2: wy.Tensor[()] = (x > 0).any()
+r3: wy.IndexTensor[Batch] = x.argmin(axis=-1)

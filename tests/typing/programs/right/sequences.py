@@ -43,10 +43,12 @@ r: wy.Tensor[Batch, In] = x.mish() + x.selu() + x.celu(0.5) + x.hardswish() + x.
 r2: wy.Tensor[Batch, In] = (wy.nn.PReLU(in_) >> wy.nn.mish)(x)
 r3: wy.Tensor[Batch, Time, In] = wy.nn.GatedFeedForward(in_, hid)(sequence)
 half: wy.Tensor[Batch, Any] = (wy.nn.Linear(in_, 8) >> wy.nn.swiglu)(x)
+reveal_type(sequence.glu())  # reveals: Node[Any, tuple[Batch, Time, Any]]
 #@ weighted_losses
 weights = wy.Input(numbers(4), dims=(batch,))
 r1: wy.Tensor[()] = wy.losses.cross_entropy(x @ w, labels, weight=numbers(3), ignore_index=-1, sample_weight=weights)
 r2: wy.Tensor[Batch] = wy.losses.multiclass_focal(x @ w, labels, ignore_index=0, reduction="none")
 r3: wy.Tensor[()] = wy.losses.bce_with_logits(x @ w, y, pos_weight=3.0)
 r4: wy.Tensor[Batch, Out] = wy.losses.gaussian_nll(x @ w, y, y.exp(), full=True, reduction="none")
+r6: wy.Tensor[()] = wy.losses.ctc(sequence.log_softmax(), tokens, np.array([5] * 4), np.array([2] * 4), blank=6)
 r5: wy.Tensor[()] = wy.losses.quantile(x @ w, y, level=0.9, sample_weight=weights)

@@ -79,7 +79,7 @@ x.tahn()  # error: [attr-defined] "Input[tuple[Batch, In]]" has no attribute "ta
 #@ argument_for_a_method_without
 x.tanh(2.0)  # error: [call-arg] Too many arguments for "tanh" of "Node"
 #@ clip_by_a_string
-x.clip("0", 1.0)  # error: [arg-type] Argument 1 to "clip" of "Node" has incompatible type "str"
+x.clip("0", 1.0)  # error: [call-overload] No overload variant of "clip" of "Node" matches argument types "str", "float"
 #@ dropout_without_a_rate
 x.dropout()  # error: [call-arg] Missing positional argument "rate" in call to "dropout" of "Node"
 #@ softmax_axis_by_name

@@ -58,8 +58,6 @@ r: wy.Tensor[Batch, In] = sequence[0, :]  # error: [assignment] Incompatible typ
 r: wy.Tensor[Batch, In] = sequence[:, :, 0]  # error: [assignment] Incompatible types in assignment (expression has type "Slice[Input[tuple[Batch, Time, In]], tuple[Batch,
 #@ part_by_a_float
 x[0.5]  # error: [call-overload] No overload variant of "__getitem__" of "Node" matches argument type "float"
-#@ part_by_a_list
-x[[0, 1]]  # error: [call-overload] No overload variant of "__getitem__" of "Node" matches argument type "list[int]"
 #@ stacked_along_the_second_then_wrong_product
 wy.stack([x, x2], axis=1) @ w2  # error: [operator] Unsupported operand types for @
 #@ stacked_arrays_and_words

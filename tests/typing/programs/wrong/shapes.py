@@ -16,8 +16,8 @@ scale[0]  # error: [call-overload] No overload variant of "__getitem__" of "Node
 x["batch"]  # error: [call-overload] No overload variant of "__getitem__" of "Node" matches argument type "str"
 #@ index_by_a_node
 x[x > 0]  # error: [call-overload] No overload variant of "__getitem__" of "Node" matches argument type "Greater[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]"
-#@ index_by_indices
-x[labels]  # error: [call-overload] No overload variant of "__getitem__" of "Node" matches argument type "IndexInput[tuple[Batch]]"
+#@ index_by_a_mask
+x[x > 0.0]  # error: [call-overload] No overload variant of "__getitem__" of "Node" matches argument type "Greater[Input[tuple[Batch, In]],
 #@ last_step_result
 r: wy.Tensor[Batch, Time] = sequence[:, -1]  # error: [assignment] Incompatible types in assignment (expression has type "Slice[Input[tuple[Batch, Time, In]], tuple[Batch, In]]"
 #@ concat_of_other_batch

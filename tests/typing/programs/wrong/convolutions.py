@@ -1,0 +1,24 @@
+# ruff: noqa
+# fmt: off
+#@ convolution_of_other_channels
+layer = wy.nn.Conv2d(hid, out, kernel_size=3)
+layer(pictures)  # error: [arg-type] Argument 1 to "__call__" of "Conv2d" has incompatible type
+#@ convolutions_that_do_not_follow
+first, second = wy.nn.Conv2d(colours, hid, 3), wy.nn.Conv2d(emb, out, 3)
+second(first(pictures))  # error: [arg-type] Argument 1 to "__call__" of "Conv2d" has incompatible type
+#@ convolution_of_rows
+wy.nn.Conv2d(in_, out, 3)(x)  # error: [arg-type] Argument 1 to "__call__" of "Conv2d" has incompatible type
+#@ convolution_of_other_results
+r: wy.Tensor[Batch, Out, Height, Width] = wy.nn.Conv2d(colours, hid, 3, padding="same")(pictures)  # error: [assignment] Incompatible types in assignment
+#@ convolution_without_a_window
+wy.nn.Conv2d(colours, hid)  # error: [call-overload] No overload variant of "Conv2d" matches argument types
+#@ convolution_with_unknown_padding
+wy.nn.Conv2d(colours, hid, 3, padding="full")  # error: [arg-type] Argument "padding" to "Conv2d" has incompatible type
+#@ transposed_convolution_of_other_channels
+wy.nn.ConvTranspose2d(hid, colours, 2)(pictures)  # error: [arg-type] Argument 1 to "__call__" of "ConvTranspose2d" has incompatible type
+#@ pooling_of_rows
+wy.nn.MaxPool2d(2)(x)  # error: [arg-type] Argument 1 to "__call__" of "MaxPool2d" has incompatible type
+#@ group_normalization_of_other_channels
+wy.nn.GroupNorm(1, hid)(pictures)  # error: [arg-type] Argument 1 to "__call__" of "GroupNorm" has incompatible type
+#@ interpolation_in_an_unknown_mode
+wy.nn.interpolate(pictures, 4, mode="cubic")  # error: [arg-type] Argument "mode" to "interpolate" has incompatible type
