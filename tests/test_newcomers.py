@@ -55,7 +55,7 @@ def train() -> tuple[Any, Any, Any]:
 
 def program_of_names() -> None:
     _, _, program = train()
-    program.epoch({"images": IMAGES, "labels": LABELS})
+    program.epoch({"pictures": IMAGES, "labels": LABELS})
 
 
 def float_labels() -> None:
@@ -111,11 +111,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "methods of integers": (lambda: labels().mean(), AttributeError, "index nodes only have slices"),
     "integers for floats": (lambda: W.losses.mse(images()[:, 0], labels()), TypeError, "use a wy.Input for numbers"),
     "floats for integers": (float_labels, TypeError, "the data is float64; convert with array.astype(np.int64)"),
-    "names for inputs": (
-        program_of_names,
-        ValueError,
-        "no column 'labels' for the input labels; the columns are: 'images'",
-    ),
+    "other names": (program_of_names, ValueError, "no column 'images' for the input images; the columns are: "),
     "epochs=": (keras_epochs, TypeError, "takes no keyword 'epochs': call program.epoch once for each epoch"),
     "compile(loss=)": (lambda: W.compile(weights().sum(), loss="mse"), TypeError, "wy.compile(loss, optimizer)"),
     "compile(metrics=)": (
