@@ -55,7 +55,7 @@ def train() -> tuple[Any, Any, Any]:
 
 def program_of_names() -> None:
     _, _, program = train()
-    program.epoch({"images": IMAGES, "labels": LABELS})
+    program.epoch({"pictures": IMAGES, "labels": LABELS})
 
 
 def float_labels() -> None:
@@ -111,10 +111,14 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "methods of integers": (lambda: labels().mean(), AttributeError, "index nodes only have slices"),
     "integers for floats": (lambda: W.losses.mse(images()[:, 0], labels()), TypeError, "use a wy.Input for numbers"),
     "floats for integers": (float_labels, TypeError, "the data is float64; convert with array.astype(np.int64)"),
-    "names for inputs": (program_of_names, TypeError, "not 'images'; inputs: images, labels"),
+    "other names": (program_of_names, ValueError, "no column 'images' for the input images; the columns are: "),
     "epochs=": (keras_epochs, TypeError, "takes no keyword 'epochs': call program.epoch once for each epoch"),
     "compile(loss=)": (lambda: W.compile(weights().sum(), loss="mse"), TypeError, "wy.compile(loss, optimizer)"),
-    "compile(metrics=)": (lambda: W.compile(weights().sum(), metrics=[]), TypeError, "use wy.metrics on the arrays"),
+    "compile(metrics=)": (
+        lambda: W.compile(weights().sum(), metrics=[]),
+        TypeError,
+        "metrics must be a dict of scalar nodes",
+    ),
     "compile a module": (lambda: W.compile(layer()), TypeError, "build the graph first, as in wy.compile(model(x))"),
     "optimizer of a module": (lambda: W.optim.SGD(layer(), 0.1), TypeError, "not Linear: pass model.parameters()"),
     "optimizer of names": (
