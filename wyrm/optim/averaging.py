@@ -15,7 +15,8 @@ from wyrm.types.options import number, whole
 class Average(ABC):
     """An average of the parameters' values after step `start`, from 1, and after each `every` steps from there.
 
-    After such a step, `average += weight * (parameter - average)`; the first weight is 1.
+    After such a step, `average += weight * (parameter - average)`; the first weight is 1. Threads of mode "hogwild" add
+    to the averages as they do to the parameters, without locks.
     """
 
     start: int = 1
