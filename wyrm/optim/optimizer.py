@@ -167,6 +167,26 @@ class Optimizer(GroupRules):
             if member._rate_factor is not None:
                 member._learning_rate = scaled_rate(self._learning_rate, member._rate_factor)
 
+    def scale_learning_rates(self, factor: float, minimum: float = 0.0) -> None:
+        """Multiply the learning rate, and those of groups with a rate of their own, by `factor`, but not below `minimum`.
+
+        Groups with a `learning_rate_factor` follow the learning rate. Raise `OptionError` for a schedule; no rate has
+        changed then.
+
+        >>> groups = [{"parameters": [wy.Parameter(1.0)]}, {"parameters": [wy.Parameter(1.0)], "learning_rate": 0.25}]
+        >>> optimizer = wy.optim.SGD(groups, learning_rate=1.0)
+        >>> optimizer.scale_learning_rates(0.5)
+        >>> [group.learning_rate for group in optimizer.groups]
+        [0.5, 0.125]
+        """
+        if any(callable(group.options()["learning_rate"]) for group in self.groups):
+            raise OptionError(f"a learning rate must be a number to be scaled, and {self!r} has a schedule")
+        for group in (self, *self._members):
+            # `Combined` has no rate, and the rates of groups with a factor follow.
+            if group._rate_factor is None and "_learning_rate" in group.__dict__:
+                rate = group.learning_rate
+                group.learning_rate = max(rate * factor, min(rate, minimum))
+
     # --- stepping -------------------------------------------------------------------------------------------------
 
     def rule(self, parameter: Parameter) -> UpdateEvaluator | WholeRule:

@@ -131,6 +131,8 @@ class Evaluation:
         training = self._compiled(nodes)
         inputs = list(dict.fromkeys([*training.graph.inputs, *fed]))
         given, rows, singly = checked_columns(columns, inputs, training.graph.ranges.limits)
+        if missing := [node for node in fed if node not in given]:
+            raise ShapeError(f"{describe(missing[0])} is an argument of a metric, so it needs a column of the data")
         return _Prepared(training, nodes, given, rows, _batch_size(given, rows, singly, batch_size), singly)
 
     def _compiled(self, nodes: Sequence[BaseNode]) -> Training:

@@ -26,7 +26,7 @@ from wyrm.train.epoch_state import EpochState, ThreadWork, check_batches, check_
 from wyrm.train.feeding import as_column, check_ranges
 from wyrm.train.partition import Partition, Partitioner
 from wyrm.train.pool import Barrier, Pool
-from wyrm.train.progress import Bar, bar
+from wyrm.train.progress import Bar, LossBar, bar
 from wyrm.train.repeated_call import RepeatedCall
 from wyrm.train.runner import NativeRunner, Own
 from wyrm.train.shuffle import Shuffle
@@ -77,7 +77,7 @@ class Training:
         seed: int,
         threads: int,
         mode: Mode,
-        progress: bool | Bar,
+        progress: bool | Bar | LossBar,
         first: int = 0,
         accumulate: int = 1,
     ) -> list[float]:
@@ -283,7 +283,7 @@ class Training:
             work.sums[1:] += totals[2:] * batch
             work.steps += steps_done
             self._count(steps_done)
-            work.bar.update(steps_done * batch)
+            work.bar.add(steps_done * batch, totals[0] * batch)
             if steps_done < count:
                 work.failed_at = work.steps
                 work.stop.set()
@@ -414,7 +414,7 @@ class Training:
             step.move_buffers()
             self.steps += 1  # the optimizer counts its own steps
             work.sums += np.array([loss, *self._data_parallel.metrics]) * len(rows)
-            work.bar.update(len(rows))
+            work.bar.add(len(rows), loss * len(rows))
         step.apply(gradients)
         return loss
 
