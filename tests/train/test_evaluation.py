@@ -167,5 +167,5 @@ def test_an_input_of_a_metric_needs_a_column(case: Case) -> None:
     other = wy.Input(dims=(Batch(),), name="other")
     other.set(np.zeros(ROWS))
     metrics = {"error": (wy.metrics.MeanSquaredError(), other, case.scores.sum(axis=-1))}
-    with pytest.raises(ShapeError, match="other .* is an argument of a metric"):
+    with pytest.raises(ShapeError, match=r"other .* is an argument of a metric"):
         wy.compile(case.loss).evaluate(case.data, metrics=metrics)

@@ -168,7 +168,7 @@ class Optimizer(GroupRules):
                 member._learning_rate = scaled_rate(self._learning_rate, member._rate_factor)
 
     def scale_learning_rates(self, factor: float, minimum: float = 0.0) -> None:
-        """Multiply the learning rate, and those of groups with a rate of their own, by `factor`, but not below `minimum`.
+        """Multiply the learning rate, and those of groups with rates of their own, by `factor`, but not below `minimum`.
 
         Groups with a `learning_rate_factor` follow the learning rate. Raise `OptionError` for a schedule; no rate has
         changed then.
