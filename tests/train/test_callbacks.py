@@ -172,6 +172,15 @@ def test_a_csv_file_has_a_row_for_each_epoch(tmp_path: Path) -> None:
         fit(Case().train, DATA, epochs=1, callbacks=[CSVLogger(tmp_path / "missing" / "log.csv")])
 
 
+def test_a_resumed_training_logs_each_epoch_once(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    fit(Case().train, DATA, epochs=2, callbacks=[CSVLogger(log)])
+    for epochs in (3, 5):
+        callbacks = [Checkpoint(tmp_path, best_only=True, resume=True), CSVLogger(log, append=True)]
+        fit(Case().train, DATA, epochs=epochs, callbacks=[Losses([2.0, 1.0, 3.0, 3.0, 3.0]), *callbacks])
+    assert [line.split(",")[0] for line in log.read_text().splitlines()] == ["epoch", *"12", *"12345"]
+
+
 def test_tensorboard_reads_its_events(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -32,7 +32,7 @@ def checked_outputs(outputs: object) -> list[BaseNode]:
 
 
 def check_metrics(metrics: Mapping[str, BaseNode], single: bool, several_losses: bool) -> None:
-    """Raise `OptionError`, `TypeError` or `NotDifferentiable` for what cannot be the metrics of a program."""
+    """Raise `OptionError`, `TypeError` or `NotDifferentiable` unless these can be the metrics of a program."""
     if several_losses:
         raise NotDifferentiable(
             "a program trains one loss, not a list: pass the others as metrics={'accuracy': accuracy}, or add them up"

@@ -44,7 +44,7 @@ class RunningMetric(Protocol):
 
 # Running metrics and the nodes of their arguments, by name.
 RunningMetrics = Mapping[str, tuple[RunningMetric, *tuple[BaseNode, ...]]]
-# The same, of metrics whose results are no floats, such as a confusion matrix.
+# The same, for metrics with other results than floats, such as a confusion matrix.
 AnyRunningMetrics = Mapping[str, tuple[object, *tuple[BaseNode, ...]]]
 
 
