@@ -60,8 +60,7 @@ def _stacked(name: str) -> Callable[..., Any]:
     joined = getattr(np, name)
 
     def join(arrays: Any, *arguments: Any, **keywords: Any) -> Any:
-        rows = [arrays[i] for i in range(len(arrays))] if isinstance(arrays, BaseNode) else list(arrays)
-        return joined(rows, *arguments, **keywords)
+        return joined(list(arrays), *arguments, **keywords)
 
     return join
 
