@@ -34,7 +34,8 @@ NAMES = {
     """,
     "module": """
         apply buffers children cpu cuda double eval fit float forward half load_state_dict modules named_buffers
-        named_children named_modules named_parameters parameters evaluate get_weights predict register_buffer register_forward_hook
+        named_children named_modules named_parameters parameters evaluate get_weights predict register_buffer
+        register_forward_hook
         register_parameter requires_grad_ state_dict summary to train training zero_grad init add_module compile
     """,
     "optimizer": """
@@ -56,7 +57,8 @@ NAMES = {
         inference_mode set_grad_enabled PRNGKey vectorize make_jaxpr
     """,
     "wyrm.nn": """
-        BCELoss BCEWithLogitsLoss Bidirectional BatchNormalization BatchNorm1d BatchNorm2d Buffer Conv1d Conv2d CrossEntropyLoss Dense Dropout
+        BCELoss BCEWithLogitsLoss Bidirectional BatchNormalization BatchNorm1d BatchNorm2d Buffer
+        Conv1d Conv2d CrossEntropyLoss Dense Dropout
         ELU Embedding EmbeddingBag Flatten GELU GRU GroupNorm HuberLoss Identity KLDivLoss L1Loss LSTM LSTMCell
         LayerNorm LeakyReLU Linear LogSoftmax MSELoss MarginRankingLoss MaxPool2d Module ModuleDict ModuleList
         MultiheadAttention NLLLoss PReLU Parameter ParameterList RMSNorm RNN ReLU Sequential SiLU Sigmoid

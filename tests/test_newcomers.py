@@ -68,6 +68,16 @@ def keras_epochs() -> None:
     program.epoch({x: IMAGES, y: LABELS}, epochs=3)
 
 
+def fit_with(**keywords: Any) -> Callable[[], Any]:
+    """Return a training with these keywords."""
+
+    def fit() -> None:
+        x, y, program = train()
+        W.train.fit(program, {x: IMAGES, y: LABELS}, **{"epochs": 1, **keywords})
+
+    return fit
+
+
 def update_in_place() -> None:
     model = layer()
     model.weight -= 0.1 * model.weight
@@ -177,6 +187,34 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "at[...].multiply": (lambda: weights().at[0].multiply(2.0), AttributeError, "x.at[key].set(f(x[key]))"),
     "random.randn": (lambda: W.random.randn(2, 3), AttributeError, "use wy.random.normal((2, 3))"),
     "linalg.eig": (lambda: W.linalg.eig(weights()), AttributeError, "use wy.linalg.eigh"),
+    "keepdims by position": (lambda: weights().sum(0, 2), TypeError, "keepdims must be True or False, not 2"),
+    "strides=": (lambda: W.nn.Conv2d(1, 4, 3, strides=2), TypeError, "takes no keyword 'strides': use stride="),
+    "Conv2d(in_features=)": (
+        lambda: W.nn.Conv2d(in_features=1, out_features=4, kernel_size=3),
+        TypeError,
+        "in_channels= of a convolution",
+    ),
+    "channels last": (
+        lambda: W.nn.Conv2d(1, 4, 3)(W.zeros((2, 8, 8, 1))),
+        ValueError,
+        "the axes are (batch, channels, *sizes)",
+    ),
+    "SGD(lr=) alone": (lambda: W.optim.SGD([weights()], lr=0.1), TypeError, "use learning_rate="),
+    "attn_mask=": (
+        lambda: W.nn.MultiHeadAttention(4, 2)(W.zeros((1, 2, 4)), attn_mask=None),
+        TypeError,
+        "takes no keyword 'attn_mask': use mask=",
+    ),
+    "min_delta=": (lambda: W.train.EarlyStopping(min_delta=0.1), TypeError, "use minimum_change="),
+    "validation_data=": (fit_with(validation_data={}), TypeError, "use validation= of wy.train.fit"),
+    "one callback": (fit_with(callbacks=wy.train.EarlyStopping()), TypeError, "as in callbacks=[EarlyStopping(...)]"),
+    "a function as callback": (fit_with(callbacks=[print]), TypeError, "wy.train.LambdaCallback for functions"),
+    "summary of a shape": (lambda: W.summary(layer(), (4,)), TypeError, "as in wy.summary(model, wy.Input("),
+    "cho_solve of a matrix": (
+        lambda: W.linalg.cho_solve(W.eye(3), weights()),
+        TypeError,
+        "as in cho_solve((factor, True), b)",
+    ),
     "check_grads": (lambda: W.testing.check_grads(abs), TypeError, "check_grads takes a node, not builtin_function"),
     "to_text of a module": (lambda: W.view.to_text(layer()), TypeError, "as of model(x), not of Linear"),
 }
@@ -231,4 +269,23 @@ def test_lists_replace_elements_and_arrays_give_logits() -> None:
     assert weights().at[:2].set([2.0, 3]).forward().tolist() == [2.0, 3.0, 1.0]
     assert wy.random.categorical(W.random.normal((2, 3)).forward()).shape == (2,)
     assert W.random.normal_like(IMAGES).dtype == np.float32
-    assert np.bincount(W.IndexConstant([0, 2, 2]), minlength=3).forward().tolist() == [1.0, 0.0, 2.0]
+    assert (weights() + [1.0, 2.0, 3.0]).forward().tolist() == [2.0, 3.0, 4.0]
+    assert W.where(weights() > 2.0, 0.0, [1, 2, 3]).forward().tolist() == [1.0, 2.0, 3.0]
+    counts: Any = np.bincount(W.IndexConstant([0, 2, 2]), minlength=3)
+    assert counts.forward().tolist() == [1.0, 0.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [
+        (wy.nn.Conv2d(1, 2, 3), (2, 1, 5, 5)),
+        (wy.nn.GRU(3, 2), (2, 4, 3)),
+        (wy.nn.LSTM(3, 2), (2, 4, 3)),
+        (wy.nn.LayerNorm(3), (2, 3)),
+        (wy.nn.RMSNorm(3), (2, 3)),
+    ],
+)
+def test_layers_take_arrays(model: Any, shape: tuple[int, ...]) -> None:
+    array = np.random.default_rng(0).normal(size=shape)
+    found, expected = (model(x)[0] for x in (array, wy.Constant(array.astype(np.float32))))
+    np.testing.assert_array_equal(found.forward(), expected.forward())

@@ -14,6 +14,23 @@ ANSWERS = each(
         "unbiased correction": "use ddof=1, or ddof=0",
         "lr": "use learning_rate=",
         "eps": "use epsilon=",
+        "strides": "use stride=",
+        "pool_size": "use kernel_size=",
+        "padding_mode": "pad before it, as in wy.pad(x, pad_width, mode='edge')",
+        "dropout_p": "use dropout_rate=",
+        "depth n_classes": "use num_classes=",
+        "heads": "use num_heads=",
+        "key_dim embed_size": "use embed_dim=, the sum of all heads",
+        "in_features": "use input_size= of a recurrent layer, in_channels= of a convolution",
+        "out_features": "use hidden_size= of a recurrent layer, out_channels= of a convolution",
+        "verbose": "use progress=True",
+        "steps_per_epoch": "leave it out: an epoch goes once through the data",
+        "min_delta": "use minimum_change=",
+        "restore_best_weights": "use restore_best=",
+        "mode": "use higher_is_better=True",
+        "save_best_only": "use best_only=True",
+        "filepath": "use directory=",
+        "descending reverse": "sort the negative: -(-x).sort(axis)",
         "size": "give the shape first, as in wy.random.normal((2, 3))",
         "mean mu": "use loc=",
         "std stddev sigma": "use scale=",
@@ -64,8 +81,8 @@ ANSWERS = each(
         "order": "elements are in row-major order: transpose first",
         "label_smoothing": "use wy.losses.cross_entropy(logits, labels, label_smoothing=0.1)",
         "shape": (
-            "use dims= for an Input; a Parameter takes its values, as in wy.Parameter(np.zeros(shape)); wy.random takes "
-            "the shape first, as in wy.random.normal((2, 3))"
+            "use dims= for an Input; a Parameter takes its values, as in wy.Parameter(np.zeros(shape)); wy.random "
+            "takes the shape first, as in wy.random.normal((2, 3))"
         ),
         "activation": "put it after the layer, as in wy.nn.Sequential(layer, wy.nn.relu)",
         "units output_dim": "use out_features=, after in_features=",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -166,7 +166,8 @@ def quotient(x: IndexNode, other: object) -> Node:
     if divisor is None:
         return NotImplemented
     dividend: Any = astype_of_integers(x, np.float32)
-    return cast(Node, dividend / (divisor if isinstance(divisor, float) else divisor.astype(np.float32)))
+    result: Node = dividend / (divisor if isinstance(divisor, float) else divisor.astype(np.float32))
+    return result
 
 
 @method("astype", IndexNode)

@@ -134,7 +134,7 @@ class Updates(Generic[S]):
         numbers = IndexConstant(np.arange(x.size).reshape(x.shape))
         key: Any = self.key
         positions: Any = numbers[key]
-        selected = operand(np.asarray(values, x.dtype) if isinstance(values, list | tuple) else values, x)
+        selected = operand(values, x)
         try:
             spread = selected.broadcast_to(positions.dims)
         except ShapeError:

@@ -346,8 +346,8 @@ def categorical(logits: Node[Any, tuple[*Bs, N]], *, seed: int = 0, stream: int 
     [2, 1]
     """
     what, node = "random.categorical", cast(Any, logits)
-    if isinstance(logits, np.ndarray | list | tuple):
-        node = Constant(np.asarray(logits, number_dtype(())))
+    if isinstance(node, np.ndarray | list):
+        node = Constant(np.asarray(node, number_dtype(())))
     if not isinstance(node, Node) or node.dtype.kind != "f":
         found = describe(node) if isinstance(node, BaseNode) else type(node).__name__
         raise DTypeError(f"{what}: logits must be a float node, not {found}")
