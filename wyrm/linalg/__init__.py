@@ -10,6 +10,9 @@ The functions work on the last two axes and have gradients of any order. NumPy's
 [[0.5, 0.0], [0.0, 0.25]]
 """
 
+from typing import TYPE_CHECKING
+
+from wyrm import _lazy_imports
 from wyrm.errors import LinAlgError
 from wyrm.functions.contraction import cross, matmul, outer, tensordot, vecdot
 from wyrm.linalg.factorizations import (
@@ -38,6 +41,9 @@ from wyrm.linalg.systems import (
     solve,
     solve_triangular,
 )
+
+if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
+    __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
 
 __all__ = [
     "EighResult",

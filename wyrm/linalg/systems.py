@@ -178,6 +178,8 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Node:
     >>> wy.linalg.cho_solve((factor, True), wy.Constant([4.0, 2.0])).forward().tolist()
     [1.0, 0.0]
     """
+    if not isinstance(c_and_lower, tuple) or len(c_and_lower) != 2:
+        raise TypeError("cho_solve takes a factor and whether it is the lower one, as in cho_solve((factor, True), b)")
     factor, lower = c_and_lower
     left, right, vector = _operands("cho_solve", factor, b, as_square)
     halfway = TriangularSolve(left, right, bool(lower), transposed=not lower)

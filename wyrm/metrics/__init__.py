@@ -4,6 +4,9 @@
 0.6666666666666666
 """
 
+from typing import TYPE_CHECKING
+
+from wyrm import _lazy_imports
 from wyrm.metrics.classification import accuracy, f1, precision, recall, top_k_accuracy
 from wyrm.metrics.confusion import confusion_matrix, specificity
 from wyrm.metrics.ranking import mean_ranking_auc, mean_reciprocal_rank, ranking_auc, reciprocal_rank, roc_auc
@@ -26,6 +29,9 @@ from wyrm.metrics.running import (
     MeanSquaredError,
     RootMeanSquaredError,
 )
+
+if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
+    __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
 
 __all__ = [  # in the order of `sorted`, as a test expects
     "Accuracy",

@@ -15,6 +15,9 @@ A loop draws anew in each of its steps, `vmap` for each of its rows. Threads tha
 draw the numbers that one thread draws, except for `index` and the dropout of attention, which draw for each part alike.
 """
 
+from typing import TYPE_CHECKING
+
+from wyrm import _lazy_imports
 from wyrm.ops.philox import at_step, next_step, set_step
 from wyrm.ops.sampling import RandomIndex, index
 from wyrm.random.distributions import (
@@ -30,6 +33,9 @@ from wyrm.random.distributions import (
     uniform,
     uniform_like,
 )
+
+if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
+    __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
 
 __all__ = [
     "RandomIndex",

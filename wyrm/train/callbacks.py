@@ -11,6 +11,7 @@ import numpy as np
 
 from wyrm._interrupts import deferred
 from wyrm.errors import OptionError
+from wyrm.foreign_names import answering
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 from wyrm.train.history import History, known
@@ -163,6 +164,7 @@ class Monitor(Callback):
     best so far if it is lower, or with `higher_is_better` higher, by more than `minimum_change`.
     """
 
+    @answering
     def __init__(
         self, monitor: str | None = None, *, higher_is_better: bool = False, minimum_change: float = 0.0
     ) -> None:
@@ -214,6 +216,7 @@ class EarlyStopping(Monitor):
     ('early', True)
     """
 
+    @answering
     def __init__(
         self,
         patience: int = 5,
@@ -267,6 +270,7 @@ class ReduceOnPlateau(Monitor):
     [1.0, 1.0, 1.0, 0.5, 0.5, 0.25]
     """
 
+    @answering
     def __init__(
         self,
         factor: float = 0.1,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wyrm.errors import CheckpointError
+from wyrm.foreign_names import answering
 from wyrm.node.base import BaseNode, label
 from wyrm.train.callbacks import Monitor, Run
 from wyrm.train.tables import is_batches
@@ -41,6 +42,7 @@ class Checkpoint(Monitor):
     (3, True)
     """
 
+    @answering
     def __init__(
         self,
         directory: str | os.PathLike[str],
