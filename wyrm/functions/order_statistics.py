@@ -79,7 +79,8 @@ def _between_sorted(name: str, a: Operand, positions: Any, axis: AxisLike, keepd
     values = taken(ordered, low, len(kept))
     if fraction.any():
         above = taken(ordered, np.minimum(low + 1, count - 1), len(kept))
-        between = values + (above - values) * as_constant(fraction, x.dtype)
+        halves = (fraction == 0.5).all()  # of two equal infinities, the difference is NaN, the sum is not
+        between = (values + above) * 0.5 if halves else values + (above - values) * as_constant(fraction, x.dtype)
         values = between if fraction.all() else where(fraction > 0, between, values)
     beside: Any = (*shape[:-1], *[1] * at.ndim)
     largest = ordered[..., -1].reshape(beside)
