@@ -4,7 +4,8 @@ Run `python -m wyrm.declare_functions` after `python -m wyrm.declare`: it turns 
 ops that are functions (`function = "..."`), into those of functions, in `wyrm/functions/methods.pyi` and
 `wyrm/special/elementwise.pyi`. It also writes `wyrm/_names.py`: the functions of the modules of `wyrm.functions` that
 have an `__all__`, the modules of the ops that are functions, and the methods of those modules of `wyrm.ops` that
-`import wyrm` does not import; `wyrm/_names.pyi` imports these functions for type checkers. A test compares the files with the output.
+`import wyrm` does not import; `wyrm/_names.pyi` imports these functions for type checkers. A test compares the files
+with the output.
 """
 
 from __future__ import annotations
