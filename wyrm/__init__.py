@@ -44,6 +44,7 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
 """
 
 import builtins
+import itertools
 from typing import TYPE_CHECKING
 
 from wyrm import _bind as _bind  # attaches methods that other packages implement to nodes
@@ -178,4 +179,4 @@ __all__ = [
 
 if not TYPE_CHECKING:
     # The builtins keep their names after `from wyrm import *`.
-    __all__ = sorted({*__all__, *_names.__all__} - set(dir(builtins)) | {"compile"})
+    __all__ = sorted({*__all__, *itertools.chain(*_names.FUNCTIONS.values())} - set(dir(builtins)) | {"compile"})
