@@ -1,13 +1,17 @@
 """Linear algebra as in `numpy.linalg`, with the triangular solves and the exponential of `scipy.linalg`.
 
-The functions work on the last two axes and have gradients of any order. NumPy's functions on nodes, such as
-`np.linalg.solve(a, b)`, call them.
-
 >>> a = wy.Parameter([[2.0, 0.0], [0.0, 4.0]])
 >>> wy.linalg.solve(a, np.array([2.0, 8.0])).forward().tolist()
 [1.0, 2.0]
 >>> np.linalg.inv(a).forward().tolist()
 [[0.5, 0.0], [0.0, 0.25]]
+
+The functions work on the last two axes and have gradients of any order. NumPy's functions on nodes, such as
+`np.linalg.solve(a, b)`, call them. LAPACK computes in both engines; a singular matrix raises `LinAlgError`.
+
+- Factorizations: `cholesky`, `qr`, `svd` and `eigh` (of symmetric matrices), `expm`.
+- Systems: `solve`, `solve_triangular`, `cho_solve`, `lstsq` (full rank), `inv`, `pinv`, `det`, `slogdet`.
+- Products and norms: `matrix_power`, `multi_dot`, `trace`, `diagonal`, `norm` with every order of NumPy, `cond`.
 """
 
 from wyrm.errors import LinAlgError

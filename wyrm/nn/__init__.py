@@ -3,6 +3,14 @@
 >>> layer = wy.nn.Linear(3, 2) >> wy.nn.relu
 >>> layer(wy.Input(dims=(5, 3))).shape
 (5, 2)
+
+- Layers: `Linear`, `Embedding`, `EmbeddingBag`; `Conv1d` to `Conv3d` and their transposed forms, pooling, `Upsample`.
+- Normalization and dropout: `BatchNorm`, `LayerNorm`, `RMSNorm`, `GroupNorm`, `InstanceNorm`, `Dropout`, `Dropout2d`.
+- Sequences: `LSTM`, `GRU`, `StackedLSTM` and `StackedGRU` (also bidirectional), `EWMA`.
+- Transformers: `MultiHeadAttention`, `TransformerBlock`, `GPT2`, `generate`.
+- Activations as functions, `GLU` and its variants, and `initializers`.
+
+A class of your own derives from `Module`. `seed` makes the weights of a script repeatable.
 """
 
 from typing import TYPE_CHECKING
