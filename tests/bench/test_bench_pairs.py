@@ -26,10 +26,9 @@ def code_lines(source: str) -> int:
         if token.type not in LAYOUT:
             lines.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(source)):
-        docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
-        if (docstring and isinstance(node.value.value, str)) or future:
-            lines.difference_update(range(node.lineno, node.end_lineno + 1))
+        match node:
+            case ast.Expr(ast.Constant(str())) | ast.ImportFrom("__future__"):
+                lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return len(lines)
 
 

@@ -17,9 +17,6 @@ The functions work on the last two axes and have gradients of any order. NumPy's
 from wyrm.errors import LinAlgError
 from wyrm.functions.contraction import cross, matmul, outer, tensordot, vecdot
 from wyrm.linalg.factorizations import (
-    EighResult,
-    QRResult,
-    SVDResult,
     cholesky,
     eigh,
     eigvalsh,
@@ -30,9 +27,8 @@ from wyrm.linalg.factorizations import (
 )
 from wyrm.linalg.norms import cond, matrix_norm, norm, vector_norm
 from wyrm.linalg.products import diagonal, matrix_power, matrix_transpose, multi_dot, trace
+from wyrm.linalg.results import EighResult, LstsqResult, QRResult, SlogdetResult, SVDResult
 from wyrm.linalg.systems import (
-    LstsqResult,
-    SlogdetResult,
     cho_solve,
     det,
     inv,

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from wyrm.nn.embedding import Embedding
     from wyrm.nn.embedding_bag import EmbeddingBag
     from wyrm.nn.flatten import Flatten
-    from wyrm.nn.gated_recurrent import GRU, GRUCell, GRUOutput
+    from wyrm.nn.gated_recurrent import GRU, GRUCell
     from wyrm.nn.generation import CachedDecoder, generate
     from wyrm.nn.gpt2 import GPT2, GPT2Config
     from wyrm.nn.group_normalization import GroupNorm, InstanceNorm, group_norm, instance_norm
@@ -88,7 +88,8 @@ if TYPE_CHECKING:
     )
     from wyrm.nn.positional_encoding import LearnedPositionalEncoding, SinusoidalPositionalEncoding, rotary_embedding
     from wyrm.nn.recurrent import LSTM, LSTMCell
-    from wyrm.nn.recurrent_stack import StackedGRU, StackedLSTM, StackedOutput
+    from wyrm.nn.recurrent_outputs import GRUOutput, StackedOutput
+    from wyrm.nn.recurrent_stack import StackedGRU, StackedLSTM
     from wyrm.nn.seeding import seed
     from wyrm.nn.token_sampling import sample_tokens
     from wyrm.nn.transformer import FeedForward, TransformerBlock
@@ -145,7 +146,7 @@ _NAMES = {
     "embedding": ("Embedding",),
     "flatten": ("Flatten",),
     "embedding_bag": ("EmbeddingBag",),
-    "gated_recurrent": ("GRU", "GRUCell", "GRUOutput"),
+    "gated_recurrent": ("GRU", "GRUCell"),
     "generation": (
         "CachedDecoder",
         "generate",
@@ -213,7 +214,8 @@ _NAMES = {
         "LSTM",
         "LSTMCell",
     ),
-    "recurrent_stack": ("StackedGRU", "StackedLSTM", "StackedOutput"),
+    "recurrent_outputs": ("GRUOutput", "StackedOutput"),
+    "recurrent_stack": ("StackedGRU", "StackedLSTM"),
     "seeding": ("seed",),
     "token_sampling": ("sample_tokens",),
     "transformer": (
