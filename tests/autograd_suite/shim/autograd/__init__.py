@@ -27,5 +27,5 @@ from .differential_operators import (
 )  # fmt: skip
 
 # autograd computes as it traces, so that its tests branch on values.
-Node.__bool__ = lambda node: bool(node.forward())  # type: ignore[method-assign]  # as above
+Node.__bool__ = lambda node: bool(node.forward())  # type: ignore[method-assign,assignment]  # as above
 Node.__float__ = lambda node: float(node.forward())  # type: ignore[method-assign]  # as above

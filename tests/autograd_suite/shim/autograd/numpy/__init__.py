@@ -36,21 +36,24 @@ def array(value: Any, *arguments: Any, **keywords: Any) -> Any:
 def of_lists(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function with lists of nodes as nodes."""
 
+    def as_arrays(values: Any) -> Any:
+        return [array(each) if isinstance(each, list | tuple) and _has_nodes(each) else each for each in values]
+
     @functools.wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
-        if arguments and isinstance(arguments[0], list | tuple) and _has_nodes(arguments[0]):
+        if any(isinstance(each, list | tuple) and _has_nodes(each) for each in arguments):
             try:
                 return function(*arguments, **keywords)
             except TypeError:
-                return function(array(arguments[0]), *arguments[1:], **keywords)
+                return function(*as_arrays(arguments), **keywords)
         return function(*arguments, **keywords)
 
     return call
 
 
 def __getattr__(name: str) -> Any:
-    if name == "fft":
-        return np.fft
+    if name == "linalg":  # a module of this package
+        raise AttributeError(name)
     found = getattr(np, name)
     return of_lists(found) if callable(found) and not isinstance(found, type) else found
 
@@ -60,7 +63,7 @@ def _stacked(name: str) -> Callable[..., Any]:
     joined = getattr(np, name)
 
     def join(arrays: Any, *arguments: Any, **keywords: Any) -> Any:
-        rows = [arrays[i] for i in range(len(arrays))] if isinstance(arrays, BaseNode) else list(arrays)
+        rows = [arrays[i] for i in range(len(arrays))] if isinstance(arrays, wy.Node) else list(arrays)
         return joined(rows, *arguments, **keywords)
 
     return join

@@ -23,7 +23,7 @@ def convolve(A: Any, B: Any, axes: Pairs | None = None, dot_axes: Pairs = ([], [
     count = len(chosen[0])
     long, short = np.shape(a)[np.ndim(a) - count :], np.shape(b)[np.ndim(b) - count :]
     padding = [(0, 0)] * (np.ndim(a) - count) + [(s - 1, s - 1) for s in short]
-    padded = np.pad(a, padding)
+    padded: Any = np.pad(a, padding)
     total: Any = None
     for offset in np.ndindex(*short):
         window = tuple(slice(s - 1 - o, s - 1 - o + n + s - 1) for o, n, s in zip(offset, long, short, strict=True))
