@@ -20,7 +20,7 @@ def train(steps: int = 100) -> float:
 
     _, costs = wy.scan(move, wy.Constant(np.zeros(2)), torques)
     loss = costs.mean()
-    program = wy.compile(loss, wy.optim.SGD([torques], learning_rate=1.0))
+    program = wy.compile(loss, wy.optim.SGD([torques], learning_rate=0.2))
     for _ in range(steps):
         value = program()
     return float(value)
