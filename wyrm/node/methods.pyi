@@ -1409,6 +1409,12 @@ class IndexNode:
     def __neg__(self: _IndexNode[S]) -> IndexSubtract[S]:
         """Return the elementwise negation of integers."""
 
+    @overload
+    def __truediv__(self: _IndexNode[S], other: Number) -> _Node[Any, S]: ...
+    @overload
+    def __truediv__(self: _IndexNode, other: _IndexNode | IntegerArray) -> _Node:
+        """Return the elementwise quotient of integers, in float32."""
+
     def astype(self: _IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
         """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes."""
 
