@@ -16,16 +16,7 @@ if TYPE_CHECKING:
     from wyrm.functions.complex_parts import isreal as isreal
     from wyrm.functions.complex_parts import real as real
     from wyrm.functions.complex_parts import real_if_close as real_if_close
-    from wyrm.functions.contraction import cross as cross
-    from wyrm.functions.contraction import dot as dot
     from wyrm.functions.contraction import einsum as einsum
-    from wyrm.functions.contraction import inner as inner
-    from wyrm.functions.contraction import kron as kron
-    from wyrm.functions.contraction import matmul as matmul
-    from wyrm.functions.contraction import outer as outer
-    from wyrm.functions.contraction import tensordot as tensordot
-    from wyrm.functions.contraction import vdot as vdot
-    from wyrm.functions.contraction import vecdot as vecdot
     from wyrm.functions.control import scan as scan
     from wyrm.functions.control import while_loop as while_loop
     from wyrm.functions.creation import arange as arange
@@ -199,6 +190,15 @@ if TYPE_CHECKING:
     from wyrm.functions.order_statistics import quantile as quantile
     from wyrm.functions.order_statistics import searchsorted as searchsorted
     from wyrm.functions.padding import pad as pad
+    from wyrm.functions.products import cross as cross
+    from wyrm.functions.products import dot as dot
+    from wyrm.functions.products import inner as inner
+    from wyrm.functions.products import kron as kron
+    from wyrm.functions.products import matmul as matmul
+    from wyrm.functions.products import outer as outer
+    from wyrm.functions.products import tensordot as tensordot
+    from wyrm.functions.products import vdot as vdot
+    from wyrm.functions.products import vecdot as vecdot
     from wyrm.functions.rearranging import compress as compress
     from wyrm.functions.rearranging import extract as extract
     from wyrm.functions.rearranging import flip as flip
@@ -242,18 +242,7 @@ if TYPE_CHECKING:
 FUNCTIONS = {
     "functions.branches": ("cond", "switch"),
     "functions.complex_parts": ("angle", "conj", "conjugate", "imag", "iscomplex", "isreal", "real", "real_if_close"),
-    "functions.contraction": (
-        "cross",
-        "dot",
-        "einsum",
-        "inner",
-        "kron",
-        "matmul",
-        "outer",
-        "tensordot",
-        "vdot",
-        "vecdot",
-    ),
+    "functions.contraction": ("einsum",),
     "functions.control": ("scan", "while_loop"),
     "functions.creation": ("arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"),
     "functions.cumulative": ("cumulative_prod", "cumulative_sum"),
@@ -408,6 +397,7 @@ FUNCTIONS = {
         "searchsorted",
     ),
     "functions.padding": ("pad",),
+    "functions.products": ("cross", "dot", "inner", "kron", "matmul", "outer", "tensordot", "vdot", "vecdot"),
     "functions.rearranging": (
         "compress",
         "extract",

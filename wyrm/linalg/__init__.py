@@ -11,7 +11,7 @@ The functions work on the last two axes and have gradients of any order. NumPy's
 """
 
 from wyrm.errors import LinAlgError
-from wyrm.functions.contraction import cross, matmul, outer, tensordot, vecdot
+from wyrm.functions.products import cross, matmul, outer, tensordot, vecdot
 from wyrm.linalg.factorizations import (
     EighResult,
     QRResult,

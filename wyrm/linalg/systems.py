@@ -31,10 +31,10 @@ class SlogdetResult(NamedTuple, Generic[First]):
     logabsdet: Node[Any, First]
 
 
-class LstsqResult(NamedTuple):
+class LstsqResult(NamedTuple, Generic[First]):
     """The result of `lstsq`."""
 
-    x: Node
+    x: Node[Any, First]
     residuals: Node
     rank: int
     singular_values: Node
@@ -264,6 +264,22 @@ def _tolerance(name: str, a: Node) -> float:
     return longer * float(np.finfo(a.dtype).eps)
 
 
+@overload
+def lstsq(a: Shaped[L, AtLeast2D], b: Shaped[R, S2]) -> LstsqResult: ...
+@overload
+def lstsq(a: Shaped[L, S], b: Shaped[R, FittingShape]) -> LstsqResult: ...
+@overload
+def lstsq(a: Node[Any, tuple[*Bs, M, N]], b: Node[Any, tuple[M]]) -> LstsqResult[tuple[*Bs, N]]: ...
+@overload
+def lstsq(a: Node[Any, tuple[*Bs, M, N]], b: Node[Any, tuple[*Bs, M, K]]) -> LstsqResult[tuple[*Bs, N, K]]: ...
+@overload
+def lstsq(a: Node[Any, tuple[*Bs, M, N]], b: Node[Any, tuple[M, K]]) -> LstsqResult[tuple[*Bs, N, K]]: ...
+@overload
+def lstsq(a: Node[Any, tuple[M, N]], b: Node[Any, tuple[*Bs, M, K]]) -> LstsqResult[tuple[*Bs, N, K]]: ...
+@overload
+def lstsq(a: Shaped[L, S], b: Array) -> LstsqResult: ...
+@overload
+def lstsq(a: Array, b: Shaped[R, S]) -> LstsqResult: ...
 def lstsq(a: Any, b: Any) -> LstsqResult:
     """Return the least-squares solution of `a @ x = b` for `a` of full rank, of the axes (..., m, n).
 
