@@ -31,7 +31,8 @@ def _matches(node: Any, expected: str) -> bool:
     axes = [] if shape is None or shape[1] == "()" else re.split(r", (?![^\[]*\])", shape[1])
     actual = [_axis(axis) for axis in node.dims]
     known = shape is None or (len(axes) == len(actual) and all(map(_agree, axes, actual)))
-    return known and declared in ("Any", "Node", type(node).__name__)
+    bases = [base.__name__ for base in (wy.Node, wy.IndexNode) if isinstance(node, base)]
+    return known and declared in ("Any", type(node).__name__, *bases)
 
 
 def _agree(expected: str, actual: str) -> bool:

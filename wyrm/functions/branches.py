@@ -74,6 +74,15 @@ def cond(
     /,
 ) -> C: ...
 @overload
+def cond(
+    condition: Condition,
+    true: Callable[[Tensor[*Carry], Tensor[*Second]], C],
+    false: Callable[[Tensor[*Carry], Tensor[*Second]], C],
+    first: Tensor[*Carry],
+    second: Tensor[*Second],
+    /,
+) -> C: ...
+@overload
 def cond(condition: Condition, true: Callable[[], C], false: Callable[[], C], /) -> C: ...
 @overload
 def cond(
@@ -156,24 +165,54 @@ def _one_of(
 
 
 @overload
-def switch(index: IndexNode[tuple[()]] | int, branches: Sequence[Callable[[], Tensor[*Made]]], /) -> Tensor[*Made]: ...
+def switch(
+    index: IndexNode[tuple[()]] | int, branches: Sequence[Callable[[], Tensor[*Made] | float]], /
+) -> Tensor[*Made]: ...
 @overload
 def switch(
     index: IndexNode[tuple[()]] | int,
-    branches: Sequence[Callable[[Tensor[*Carry]], Tensor[*Made]]],
+    branches: Sequence[Callable[[Tensor[*Carry]], Tensor[*Made] | float]],
     operand: Tensor[*Carry],
     /,
 ) -> Tensor[*Made]: ...
 @overload
 def switch(
     index: IndexNode[tuple[()]] | int,
-    branches: Sequence[Callable[[Tensor[*Carry], Tensor[*Second]], Tensor[*Made]]],
+    branches: Sequence[Callable[[Tensor[*Carry], Tensor[*Second]], Tensor[*Made] | float]],
     first: Tensor[*Carry],
     second: Tensor[*Second],
     /,
 ) -> Tensor[*Made]: ...
 @overload
-def switch(index: IndexNode[tuple[()]] | int, branches: Sequence[Callable[..., Any]], /, *operands: Tree) -> Any: ...
+def switch(
+    index: IndexNode[tuple[()]] | int, branches: Sequence[Callable[[Tensor[*Carry]], C]], operand: Tensor[*Carry], /
+) -> C: ...
+@overload
+def switch(
+    index: IndexNode[tuple[()]] | int,
+    branches: Sequence[Callable[[Tensor[*Carry], Tensor[*Second]], C]],
+    first: Tensor[*Carry],
+    second: Tensor[*Second],
+    /,
+) -> C: ...
+@overload
+def switch(index: IndexNode[tuple[()]] | int, branches: Sequence[Callable[[], C]], /) -> C: ...
+@overload
+def switch(
+    index: IndexNode[tuple[()]] | int, branches: Sequence[Callable[..., object]], first: Branch, /, *operands: Tree
+) -> Any: ...
+@overload
+def switch(
+    index: IndexNode[tuple[()]] | int,
+    branches: Sequence[Callable[..., object]],
+    first: Node,
+    second: Tree,
+    third: Tree,
+    /,
+    *operands: Tree,
+) -> Any: ...
+@overload
+def switch(index: IndexNode[tuple[()]] | int, branches: Sequence[Callable[[], HasArray]], /) -> Node: ...
 def switch(index: object, branches: Sequence[Callable[..., Any]], /, *operands: object) -> Any:
     """Return `branches[index](*operands)`, with an index below 0 or too large clamped to the first or last branch.
 

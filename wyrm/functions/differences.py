@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.functions.operands import Operand, as_node, as_nodes
+from wyrm.functions.operands import Numbers, Operand, as_node, as_nodes
 from wyrm.node.base import describe
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
+from wyrm.ops.elementwise import S
 from wyrm.ops.rearranging import sized_axis
 from wyrm.ops.reduction import AxisLike, all_axes
 from wyrm.ops.slicing import concatenate
@@ -167,6 +168,12 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: float = 1.0, axis: int =
     return total
 
 
+@overload
+def interp(
+    x: Node[Any, S], xp: Operand, fp: Operand, left: float | None = None, right: float | None = None
+) -> Node[Any, S]: ...
+@overload
+def interp(x: Numbers, xp: Operand, fp: Operand, left: float | None = None, right: float | None = None) -> Node: ...
 def interp(x: Operand, xp: Operand, fp: Operand, left: float | None = None, right: float | None = None) -> Node:
     """Return at `x` the piecewise linear function through the points `(xp, fp)`, whose `xp` must rise.
 

@@ -34,7 +34,7 @@ def _fractions(num: int, endpoint: bool) -> np.ndarray:
 @overload
 def linspace(
     start: Number, stop: Number, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike = np.float32
-) -> Constant: ...
+) -> Constant[tuple[Any]]: ...
 @overload
 def linspace(
     start: Operand, stop: Operand, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike = np.float32
@@ -63,7 +63,7 @@ def _column(values: np.ndarray, *beside: Node) -> np.ndarray:
 @overload
 def logspace(
     start: Number, stop: Number, num: int = 50, endpoint: bool = True, base: float = 10.0, *, dtype: DTypeLike = ...
-) -> Constant: ...
+) -> Constant[tuple[Any]]: ...
 @overload
 def logspace(
     start: Operand, stop: Operand, num: int = 50, endpoint: bool = True, base: float = 10.0, *, dtype: DTypeLike = ...
@@ -86,7 +86,7 @@ def logspace(
 @overload
 def geomspace(
     start: Number, stop: Number, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike = np.float32
-) -> Constant: ...
+) -> Constant[tuple[Any]]: ...
 @overload
 def geomspace(
     start: Operand, stop: Operand, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike = np.float32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -36,6 +36,10 @@ def _in_front(x: Node, ndim: int) -> Node:
     return x if x.ndim >= ndim else x.expand_dims(tuple(range(ndim - x.ndim)))
 
 
+@overload
+def atleast_1d(array: Operand, /) -> Node: ...
+@overload
+def atleast_1d(*arrays: Operand) -> tuple[Node, ...]: ...
 def atleast_1d(*arrays: Operand) -> Any:
     """Return the array with one axis or more: a number becomes an array of one element; of several arrays, a tuple.
 
@@ -45,6 +49,10 @@ def atleast_1d(*arrays: Operand) -> Any:
     return _each(lambda x: _in_front(x, 1), arrays)
 
 
+@overload
+def atleast_2d(array: Operand, /) -> Node: ...
+@overload
+def atleast_2d(*arrays: Operand) -> tuple[Node, ...]: ...
 def atleast_2d(*arrays: Operand) -> Any:
     """Return the array with two axes or more: one axis becomes a row; of several arrays, a tuple.
 
@@ -54,6 +62,10 @@ def atleast_2d(*arrays: Operand) -> Any:
     return _each(lambda x: _in_front(x, 2), arrays)
 
 
+@overload
+def atleast_3d(array: Operand, /) -> Node: ...
+@overload
+def atleast_3d(*arrays: Operand) -> tuple[Node, ...]: ...
 def atleast_3d(*arrays: Operand) -> Any:
     """Return the array with three axes or more: `(n,)` becomes `(1, n, 1)`, `(m, n)` becomes `(m, n, 1)`.
 

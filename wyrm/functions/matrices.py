@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
-from wyrm.functions.operands import Operand, as_node
+from wyrm.functions.operands import Numbers, Operand, as_node
 from wyrm.node.base import describe
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
@@ -24,7 +24,7 @@ from wyrm.ops.slicing import concatenate
 __all__ = ["diag", "diagflat", "eye", "identity", "tri", "tril", "triu", "vander"]
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = np.float32) -> Constant:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = np.float32) -> Constant[tuple[Any, Any]]:
     """Return a constant matrix of `N` rows and `M` columns, by default as many, with ones on the diagonal `k`.
 
     >>> wy.eye(2).value.tolist()
@@ -33,7 +33,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = np.float32)
     return Constant(np.eye(N, M, k, dtype=dtype))
 
 
-def identity(n: int, dtype: DTypeLike = np.float32) -> Constant:
+def identity(n: int, dtype: DTypeLike = np.float32) -> Constant[tuple[Any, Any]]:
     """Return the constant identity matrix of `n` rows.
 
     >>> wy.identity(2).value.tolist()
@@ -42,7 +42,7 @@ def identity(n: int, dtype: DTypeLike = np.float32) -> Constant:
     return eye(n, dtype=dtype)
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = np.float32) -> Constant:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = np.float32) -> Constant[tuple[Any, Any]]:
     """Return a constant matrix of `N` rows and `M` columns with ones at and below the diagonal `k`.
 
     >>> wy.tri(2, 3).value.tolist()
@@ -63,7 +63,7 @@ def _triangle(name: str, m: Operand, k: int, lower: bool) -> Node:
 @overload
 def tril(m: Node[Any, S], k: int = 0) -> Node[Any, S]: ...
 @overload
-def tril(m: Operand, k: int = 0) -> Node: ...
+def tril(m: Numbers, k: int = 0) -> Node: ...
 def tril(m: Any, k: int = 0) -> Node:
     """Return the matrices over the last two axes of `m` with zeros above the diagonal `k`.
 
@@ -78,7 +78,7 @@ def tril(m: Any, k: int = 0) -> Node:
 @overload
 def triu(m: Node[Any, S], k: int = 0) -> Node[Any, S]: ...
 @overload
-def triu(m: Operand, k: int = 0) -> Node: ...
+def triu(m: Numbers, k: int = 0) -> Node: ...
 def triu(m: Any, k: int = 0) -> Node:
     """Return the matrices over the last two axes of `m` with zeros below the diagonal `k`.
 

@@ -15,7 +15,9 @@ from wyrm.node.source_location import user_location
 from wyrm.ops.elementwise import operand
 from wyrm.types.typing import Array, Number
 
-Operand: TypeAlias = Node | Number | Array | Sequence[float] | Sequence[Sequence[float]]
+# Numbers that become a constant.
+Numbers: TypeAlias = Number | Array | Sequence[float] | Sequence[Sequence[float]]
+Operand: TypeAlias = Node | Numbers
 
 
 def as_nodes(*operands: Operand) -> tuple[Node, ...]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wyrm.errors import IndexOutOfRange, ShapeError
-from wyrm.functions.operands import Operand, as_node, as_nodes
+from wyrm.functions.operands import Numbers, Operand, as_node, as_nodes
+from wyrm.functions.reduction_types import reduction
 from wyrm.node.base import describe
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import as_constant
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
+from wyrm.ops.elementwise import S
 from wyrm.ops.rearranging import sized_axis, taken
 from wyrm.ops.reduction import AxisLike, all_axes, reduced_dims
 from wyrm.ops.sorting import SearchSorted
@@ -90,6 +92,7 @@ def _between_sorted(name: str, a: Operand, positions: Any, axis: AxisLike, keepd
     return values.reshape((*at.shape, *reduced_dims(dims, reduced, True))) if keepdims else values
 
 
+@reduction
 def median(a: Operand, axis: AxisLike = None, keepdims: bool = False) -> Node:
     """Return the median over `axis`: the middle one of the sorted elements, or the mean of the middle two.
 
@@ -132,6 +135,14 @@ def percentile(a: Operand, q: ArrayLike, axis: AxisLike = None, method: str = "l
     return quantile(a, np.true_divide(q, 100), axis, method, keepdims)
 
 
+@overload
+def searchsorted(
+    a: Operand, v: Node[Any, S], side: Side = "left", sorter: Indices | IndexNode | None = None
+) -> IndexNode[S]: ...
+@overload
+def searchsorted(
+    a: Operand, v: Numbers, side: Side = "left", sorter: Indices | IndexNode | None = None
+) -> IndexNode: ...
 def searchsorted(a: Operand, v: Operand, side: Side = "left", sorter: Indices | IndexNode | None = None) -> IndexNode:
     """Return for each element of `v` the index in the sorted `a` before which it belongs, from 0 to `len(a)`.
 
@@ -148,6 +159,10 @@ def searchsorted(a: Operand, v: Operand, side: Side = "left", sorter: Indices | 
     return SearchSorted(ascending, values, side)
 
 
+@overload
+def digitize(x: Node[Any, S], bins: ArrayLike, right: bool = False) -> IndexNode[S]: ...
+@overload
+def digitize(x: Numbers, bins: ArrayLike, right: bool = False) -> IndexNode: ...
 def digitize(x: Operand, bins: ArrayLike, right: bool = False) -> IndexNode:
     """Return for each element of `x` the number of the bin that holds it, as `numpy.digitize`.
 

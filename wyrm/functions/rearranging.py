@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wyrm.errors import ShapeError
-from wyrm.functions.operands import Operand, as_node
+from wyrm.functions.operands import Numbers, Operand, as_node
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import S
@@ -27,7 +27,7 @@ __all__ = [
 @overload
 def flip(m: Node[Any, S], axis: AxisLike = None) -> Node[Any, S]: ...
 @overload
-def flip(m: Operand, axis: AxisLike = None) -> Node: ...
+def flip(m: Numbers, axis: AxisLike = None) -> Node: ...
 def flip(m: Any, axis: AxisLike = None) -> Node:
     """Return `m` with the order of its elements along `axis` reversed: an axis, several, or all by default.
 
@@ -50,7 +50,7 @@ def _with_axes(name: str, m: Operand, count: int) -> Node:
 @overload
 def flipud(m: Node[Any, S]) -> Node[Any, S]: ...
 @overload
-def flipud(m: Operand) -> Node: ...
+def flipud(m: Numbers) -> Node: ...
 def flipud(m: Any) -> Node:
     """Return `m` with its rows, along the first axis, in reverse order.
 
@@ -63,7 +63,7 @@ def flipud(m: Any) -> Node:
 @overload
 def fliplr(m: Node[Any, S]) -> Node[Any, S]: ...
 @overload
-def fliplr(m: Operand) -> Node: ...
+def fliplr(m: Numbers) -> Node: ...
 def fliplr(m: Any) -> Node:
     """Return `m` with its columns, along the second axis, in reverse order.
 
@@ -96,7 +96,7 @@ def rot90(m: Operand, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Node:
 @overload
 def roll(a: Node[Any, S], shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Node[Any, S]: ...
 @overload
-def roll(a: Operand, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Node: ...
+def roll(a: Numbers, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Node: ...
 def roll(a: Any, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Node:
     """Return `a` with its elements moved by `shift` positions along `axis`; those beyond the end come in at the start.
 

@@ -10,6 +10,7 @@ import numpy as np
 from wyrm.errors import ShapeError
 from wyrm.functions.creation import full_like
 from wyrm.functions.operands import Operand, as_node, as_nodes
+from wyrm.functions.reduction_types import reduction
 from wyrm.node.base import describe
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
@@ -113,6 +114,7 @@ def _count(missing: Node, node: Node, axis: AxisLike, keepdims: bool) -> Node:
     return present.sum(axis=axis, keepdims=keepdims)
 
 
+@reduction
 def nansum(a: Operand, axis: AxisLike = None, keepdims: bool = False) -> Node:
     """Return the sum over `axis` without the NaN; no gradient goes to them.
 
@@ -122,6 +124,7 @@ def nansum(a: Operand, axis: AxisLike = None, keepdims: bool = False) -> Node:
     return _replaced(a, 0.0)[0].sum(axis=axis, keepdims=keepdims)
 
 
+@reduction
 def nanprod(a: Operand, axis: AxisLike = None, keepdims: bool = False) -> Node:
     """Return the product over `axis` without the NaN; no gradient goes to them.
 
@@ -131,6 +134,7 @@ def nanprod(a: Operand, axis: AxisLike = None, keepdims: bool = False) -> Node:
     return _replaced(a, 1.0)[0].prod(axis=axis, keepdims=keepdims)
 
 
+@reduction
 def nanmean(a: Operand, axis: AxisLike = None, keepdims: bool = False) -> Node:
     """Return the mean over `axis` without the NaN; NaN where all elements are.
 
@@ -141,6 +145,7 @@ def nanmean(a: Operand, axis: AxisLike = None, keepdims: bool = False) -> Node:
     return node.sum(axis=axis, keepdims=keepdims) / _count(missing, node, axis, keepdims)
 
 
+@reduction
 def nanmax(a: Operand, axis: AxisLike = None, keepdims: bool = False) -> Node:
     """Return the maximum over `axis` without the NaN; NaN where all elements are.
 
@@ -153,6 +158,7 @@ def nanmax(a: Operand, axis: AxisLike = None, keepdims: bool = False) -> Node:
     return where(missing.all(axis=axis, keepdims=keepdims), math.nan, node.max(axis=axis, keepdims=keepdims))
 
 
+@reduction
 def nanmin(a: Operand, axis: AxisLike = None, keepdims: bool = False) -> Node:
     """Return the minimum over `axis` without the NaN; NaN where all elements are.
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from wyrm import _lazy_imports
 from wyrm.errors import LinAlgError
-from wyrm.functions.contraction import cross, matmul, outer, tensordot, vecdot
+from wyrm.functions.products import cross, matmul, outer, tensordot, vecdot
 from wyrm.linalg.factorizations import (
     cholesky,
     eigh,

@@ -14,7 +14,7 @@ from wyrm.linalg.systems import inv
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import L, S
 from wyrm.ops.reduction import AxisLike, all_axes
-from wyrm.types.typing import Bs, N, Shaped
+from wyrm.types.typing import AtLeast2D, Bs, M, N, Shaped
 
 Order = float | Literal["fro", "nuc"] | None
 
@@ -112,6 +112,14 @@ def vector_norm(x: Any, *, axis: AxisLike = None, keepdims: bool = False, ord: f
     return result.expand_dims(axes) if keepdims and x.ndim else result
 
 
+@overload
+def matrix_norm(x: Shaped[L, AtLeast2D], *, keepdims: bool = False, ord: Order = "fro") -> Node: ...
+@overload
+def matrix_norm(
+    x: Shaped[L, tuple[*Bs, M, N]], *, keepdims: Literal[False] = False, ord: Order = "fro"
+) -> Node[Any, tuple[*Bs]]: ...
+@overload
+def matrix_norm(x: Shaped[L, tuple[*Bs, M, N]], *, keepdims: bool, ord: Order = "fro") -> Node: ...
 def matrix_norm(x: Any, *, keepdims: bool = False, ord: Order = "fro") -> Node:
     """Return the norm of the matrices in the last two axes, as `numpy.linalg.matrix_norm`; see `norm`.
 
@@ -121,6 +129,10 @@ def matrix_norm(x: Any, *, keepdims: bool = False, ord: Order = "fro") -> Node:
     return norm(as_matrix("matrix_norm", x), ord, axis=(-2, -1), keepdims=keepdims)
 
 
+@overload
+def cond(x: Shaped[L, AtLeast2D], p: Order = None) -> Node: ...
+@overload
+def cond(x: Shaped[L, tuple[*Bs, M, N]], p: Order = None) -> Node[Any, tuple[*Bs]]: ...
 def cond(x: Any, p: Order = None) -> Node:
     """Return the condition number of matrices, as `numpy.linalg.cond`: by default from the singular values.
 

@@ -4,29 +4,62 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from wyrm.errors import DTypeError, OptionError
 from wyrm.nn.module import Module
-from wyrm.nn.pooling import B, C, resampled
+from wyrm.nn.pooling import B, C, D, H, W, resampled
 from wyrm.nn.spatial import per_axis, spatial_sizes
-from wyrm.node.node import Node, Tensor
+from wyrm.node.node import Node
+from wyrm.ops.elementwise import L
 from wyrm.ops.resample import Taps
 from wyrm.types.options import number
-from wyrm.types.typing import Bs
+from wyrm.types.typing import AtLeast1D, Shaped
 
 Mode = Literal["nearest", "linear", "bilinear", "trilinear"]
 # The number of spatial axes that a mode is for; any number for "nearest".
 _RANKS: dict[str, int | None] = {"nearest": None, "linear": 1, "bilinear": 2, "trilinear": 3}
 
 
+@overload
 def interpolate(
-    x: Node[Any, tuple[B, C, *Bs]],
+    x: Shaped[L, AtLeast1D],
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: Mode = ...,
+    align_corners: bool = False,
+) -> Node: ...
+@overload
+def interpolate(
+    x: Node[Any, tuple[B, C, W]],
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: Mode = ...,
+    align_corners: bool = False,
+) -> Node[Any, tuple[B, C, Any]]: ...
+@overload
+def interpolate(
+    x: Node[Any, tuple[B, C, H, W]],
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: Mode = ...,
+    align_corners: bool = False,
+) -> Node[Any, tuple[B, C, Any, Any]]: ...
+@overload
+def interpolate(
+    x: Node[Any, tuple[B, C, D, H, W]],
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: Mode = ...,
+    align_corners: bool = False,
+) -> Node[Any, tuple[B, C, Any, Any, Any]]: ...
+def interpolate(
+    x: Any,
     size: int | Sequence[int] | None = None,
     scale_factor: float | Sequence[float] | None = None,
     mode: Mode = "nearest",
     align_corners: bool = False,
-) -> Node[Any, Any]:
+) -> Node:
     """Return `x`, (batch, channels, *sizes), with its spatial axes resampled to other sizes, as PyTorch does.
 
     Either `size` gives the new sizes, or `scale_factor` multiplies the old ones; both are one number for all spatial
@@ -108,7 +141,15 @@ class Upsample(Module):
         self.size, self.scale_factor, self.align_corners = size, scale_factor, align_corners
         self.mode: Mode = mode
 
-    def __call__(self, x: Tensor[B, C, *Bs]) -> Node[Any, Any]:
+    @overload
+    def __call__(self, x: Shaped[L, AtLeast1D]) -> Node: ...
+    @overload
+    def __call__(self, x: Node[Any, tuple[B, C, W]]) -> Node[Any, tuple[B, C, Any]]: ...
+    @overload
+    def __call__(self, x: Node[Any, tuple[B, C, H, W]]) -> Node[Any, tuple[B, C, Any, Any]]: ...
+    @overload
+    def __call__(self, x: Node[Any, tuple[B, C, D, H, W]]) -> Node[Any, tuple[B, C, Any, Any, Any]]: ...
+    def __call__(self, x: Any) -> Node:
         """Return `x` resampled."""
         return interpolate(x, self.size, self.scale_factor, self.mode, self.align_corners)
 

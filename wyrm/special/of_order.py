@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any, overload
 
-from wyrm.functions.operands import Operand, as_node, as_nodes
+from wyrm.functions.operands import Numbers, Operand, as_node, as_nodes
 from wyrm.node.node import Node
 from wyrm.ops.bessel_of_order import BesselI, BesselIe, BesselJ, BesselY
 from wyrm.ops.comparison import where
+from wyrm.ops.elementwise import S
 from wyrm.ops.gamma import GammaLn
 from wyrm.ops.incomplete import BetaInc
 from wyrm.ops.normal_distribution import Ndtri
@@ -25,6 +27,10 @@ def betainc(a: Operand, b: Operand, x: Operand) -> Node:
     return BetaInc(as_nodes(a, b, x))
 
 
+@overload
+def jv(v: float, z: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def jv(v: float, z: Numbers) -> Node: ...
 def jv(v: float, z: Operand) -> Node:
     """Return the Bessel function of the first kind of order `v`, a number.
 
@@ -34,6 +40,10 @@ def jv(v: float, z: Operand) -> Node:
     return BesselJ(as_node(z), v)
 
 
+@overload
+def j0(x: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def j0(x: Numbers) -> Node: ...
 def j0(x: Operand) -> Node:
     """Return the Bessel function of the first kind of order 0.
 
@@ -43,6 +53,10 @@ def j0(x: Operand) -> Node:
     return jv(0.0, x)
 
 
+@overload
+def j1(x: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def j1(x: Numbers) -> Node: ...
 def j1(x: Operand) -> Node:
     """Return the Bessel function of the first kind of order 1.
 
@@ -52,6 +66,10 @@ def j1(x: Operand) -> Node:
     return jv(1.0, x)
 
 
+@overload
+def yv(v: float, z: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def yv(v: float, z: Numbers) -> Node: ...
 def yv(v: float, z: Operand) -> Node:
     """Return the Bessel function of the second kind of order `v`, a number; `z` is above 0.
 
@@ -61,6 +79,10 @@ def yv(v: float, z: Operand) -> Node:
     return BesselY(as_node(z), v)
 
 
+@overload
+def y0(x: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def y0(x: Numbers) -> Node: ...
 def y0(x: Operand) -> Node:
     """Return the Bessel function of the second kind of order 0; `x` is above 0.
 
@@ -70,6 +92,10 @@ def y0(x: Operand) -> Node:
     return yv(0.0, x)
 
 
+@overload
+def y1(x: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def y1(x: Numbers) -> Node: ...
 def y1(x: Operand) -> Node:
     """Return the Bessel function of the second kind of order 1; `x` is above 0.
 
@@ -79,6 +105,10 @@ def y1(x: Operand) -> Node:
     return yv(1.0, x)
 
 
+@overload
+def iv(v: float, z: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def iv(v: float, z: Numbers) -> Node: ...
 def iv(v: float, z: Operand) -> Node:
     """Return the modified Bessel function of the first kind of order `v`, a number.
 
@@ -88,6 +118,10 @@ def iv(v: float, z: Operand) -> Node:
     return BesselI(as_node(z), v)
 
 
+@overload
+def ive(v: float, z: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def ive(v: float, z: Numbers) -> Node: ...
 def ive(v: float, z: Operand) -> Node:
     """Return `exp(-abs(z)) * iv(v, z)`, which does not overflow.
 
@@ -97,6 +131,10 @@ def ive(v: float, z: Operand) -> Node:
     return BesselIe(as_node(z), v)
 
 
+@overload
+def gammasgn(x: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def gammasgn(x: Numbers) -> Node: ...
 def gammasgn(x: Operand) -> Node:
     """Return the sign of the gamma function, of which the gradient is zero; NaN at the integers below 0.
 
@@ -110,6 +148,10 @@ def gammasgn(x: Operand) -> Node:
     return where(node.equal(below) & (node < 0.0), math.nan, sign)
 
 
+@overload
+def rgamma(x: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def rgamma(x: Numbers) -> Node: ...
 def rgamma(x: Operand) -> Node:
     """Return the reciprocal of the gamma function; 0 at the integers up to 0, where its gradient is NaN.
 
@@ -121,6 +163,10 @@ def rgamma(x: Operand) -> Node:
     return where(pole, 0.0, gammasgn(node) * (-GammaLn(node).erase()).exp())
 
 
+@overload
+def erfcinv(y: Node[Any, S]) -> Node[Any, S]: ...
+@overload
+def erfcinv(y: Numbers) -> Node: ...
 def erfcinv(y: Operand) -> Node:
     """Return the inverse of `erfc`, of numbers in (0, 2).
 

@@ -40,6 +40,7 @@ r1: wy.Tensor[()] = wy.linalg.norm(sequence)
 r2: wy.Tensor[Batch] = wy.linalg.norm(x, axis=-1)
 reveal_type(wy.linalg.norm(x, axis=0))  # reveals: Node[Any, Any]
 #@ linear_algebra_of_unknown_shapes
-reveal_type(wy.linalg.cholesky(unknown))  # reveals: Node[Any, Any]
-reveal_type(wy.linalg.solve(unknown, w))  # reveals: Node[Any, Any]
-reveal_type(wy.linalg.solve(x.T @ x, unknown))  # reveals: Node[Any, Any]
+square: wy.Node = wy.Input(numbers(7, 7))
+reveal_type(wy.linalg.cholesky(square))  # reveals: Node[Any, Any]
+reveal_type(wy.linalg.solve(square, w))  # reveals: Node[Any, Any]
+reveal_type(wy.linalg.solve(x.T @ x, unknown.T))  # reveals: Node[Any, Any]

@@ -43,7 +43,7 @@ r: wy.Tensor[Batch, In] = x.mish() + x.selu() + x.celu(0.5) + x.hardswish() + x.
 r2: wy.Tensor[Batch, In] = (wy.nn.PReLU(in_) >> wy.nn.mish)(x)
 r3: wy.Tensor[Batch, Time, In] = wy.nn.GatedFeedForward(in_, hid)(sequence)
 half: wy.Tensor[Batch, Any] = (wy.nn.Linear(in_, 8) >> wy.nn.swiglu)(x)
-reveal_type(sequence.glu())  # reveals: Node[Any, tuple[Batch, Time, Any]]
+reveal_type(pictures.glu())  # reveals: Node[Any, tuple[Batch, Colours, Height, Any]]
 #@ weighted_losses
 weights = wy.Input(numbers(4), dims=(batch,))
 r1: wy.Tensor[()] = wy.losses.cross_entropy(x @ w, labels, weight=numbers(3), ignore_index=-1, sample_weight=weights)

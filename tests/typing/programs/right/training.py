@@ -27,26 +27,27 @@ for _ in range(2):
 inputs: dict[wy.Node, NDArray[np.float32]] = {x: numbers(4, 7)}
 total = wy.compile(x.sum())(inputs)
 #@ columns_by_name
-loss = (x @ w - y).square().mean()
+rows, targets = wy.Input(dims=(Batch(), in_), name="x"), wy.Input(dims=(Batch(), out), name="y")
+loss = (rows @ w - targets).square().mean()
 train = wy.compile(loss, wy.optim.SGD([w], learning_rate=0.1))
 columns = {"x": numbers(4, 7), "y": numbers(4, 3)}
 dataset = wy.data.Dataset(columns)
 first: float = train.epoch(columns, batch_size=2)
 second: float = train.epoch(dataset, batch_size=2) + train.epoch({"x": numbers(4, 7), "y": numbers(4, 3)})
 third: float = train.epoch(wy.data.DataLoader(dataset, batch_size=2))
-product = wy.compile(x @ w)({"x": array})
+product = wy.compile(rows @ w)({"x": array})
 #@ metrics_of_a_program
 loss = (x @ w).cross_entropy(labels)
 predicted = (x @ w).argmax(axis=-1)
 accuracy = (predicted == labels).astype(np.float32).mean()
 train = wy.compile(loss, wy.optim.SGD([w], learning_rate=0.1), metrics={"accuracy": accuracy})
 data = {x: numbers(4, 7), labels: np.zeros(4, np.int64)}
-means: dict[str, float] = train.epoch(data)
+means: dict[str, float] = train.epoch(data, batch_size=4)
 values: dict[str, NDArray[np.floating[Any]]] = train(data)
-also: dict[str, float] = train.evaluate(data)
-alone: float = wy.compile(loss).evaluate(data, batch_size=2)
-listed: list[float] = wy.compile([loss, accuracy]).evaluate(data)
-more: dict[str, float] = wy.compile(loss).evaluate(data, metrics={"f1": (wy.metrics.Accuracy(), labels, predicted)})
+also: dict[str, float] = train.evaluate(data, batch_size=4)
+alone: float = wy.compile(loss).evaluate(data, batch_size=4)
+listed: list[float] = wy.compile([loss, accuracy]).evaluate(data, batch_size=4)
+more: dict[str, float] = wy.compile(loss).evaluate(data, batch_size=4, metrics={"f1": (wy.metrics.Accuracy(), labels, predicted)})
 #@ values_of_a_program
 program = wy.compile(x @ w)
 product: NDArray[np.floating[Any]] = program({x: array})
@@ -137,11 +138,12 @@ loss = (x @ w).cross_entropy(labels)
 train = wy.compile(loss, wy.optim.Adam([w], learning_rate=0.1))
 data = {x: numbers(4, 7), labels: np.zeros(4, np.int64)}
 callbacks: list[wy.train.Callback] = [wy.train.EarlyStopping(patience=2), wy.train.ReduceOnPlateau()]
-history = wy.train.fit(train, data, epochs=2, batch_size=2, validation=data, callbacks=callbacks)
+history = wy.train.fit(train, data, epochs=2, batch_size=4, validation=data, callbacks=callbacks)
 losses: list[float] = history["loss"]
 best: int = history.best.epoch
-means = wy.compile(loss, wy.optim.Adam([w], learning_rate=0.1), metrics={"size": w.square().sum()})
-again: wy.train.History = wy.train.fit(means, wy.data.DataLoader(wy.data.Dataset(x=numbers(4, 7), labels=[0, 1, 2, 0]), 2), epochs=1)
+rows = wy.Input(dims=(Batch(), in_), name="x")
+means = wy.compile((rows @ w).square().mean(), wy.optim.Adam([w], learning_rate=0.1), metrics={"size": w.square().sum()})
+again: wy.train.History = wy.train.fit(means, wy.data.DataLoader(wy.data.Dataset(x=numbers(4, 7)), 4), epochs=1)
 #@ callbacks_of_a_user
 from collections.abc import Mapping
 class Printer(wy.train.Callback):

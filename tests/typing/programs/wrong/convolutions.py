@@ -21,4 +21,4 @@ wy.nn.MaxPool2d(2)(x)  # error: [arg-type] Argument 1 to "__call__" of "MaxPool2
 #@ group_normalization_of_other_channels
 wy.nn.GroupNorm(1, hid)(pictures)  # error: [arg-type] Argument 1 to "__call__" of "GroupNorm" has incompatible type
 #@ interpolation_in_an_unknown_mode
-wy.nn.interpolate(pictures, 4, mode="cubic")  # error: [arg-type] Argument "mode" to "interpolate" has incompatible type
+wy.nn.interpolate(pictures, 4, mode="cubic")  # error: [call-overload] No overload variant of "interpolate" matches argument types
