@@ -69,6 +69,17 @@ def test_quantiles_of_nan_and_of_many_axes() -> None:
     ])  # fmt: skip
 
 
+def test_the_median_of_infinities() -> None:
+    for data in ([np.inf, np.inf], [1.0, np.inf], [-np.inf, -np.inf, 1.0, 2.0], [-np.inf, np.inf]):
+        with np.errstate(invalid="ignore"):
+            check([(wy.median(wy.Input(np.array(data), finite=False)), np.median(data))])
+
+
+def test_the_weights_of_an_average_may_be_a_list() -> None:
+    weights = [*range(1, X.shape[-1] + 1)]
+    check([(wy.average(wy.Input(X), -1, weights=weights), np.average(X, -1, weights=weights))])
+
+
 def test_sorting_puts_nan_last() -> None:
     data = np.array([[2.0, np.nan, 1.0, -np.inf, np.nan, np.inf, 1.0]])
     x = wy.Input(data, finite=False)

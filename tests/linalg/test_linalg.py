@@ -141,6 +141,13 @@ def test_a_matrix_without_a_solution_is_an_error(name: str, engine: str, dtype: 
         assert f"float{np.dtype(dtype).itemsize * 8}" in message
 
 
+@pytest.mark.parametrize("name", ["svd", "eigh"])
+def test_errors_name_the_function_that_the_user_called(name: str) -> None:
+    unknown: Any = wy.Input(np.full((2, 2), np.nan), finite=False)
+    with pytest.raises(LinAlgError, match=f"^{name}: the matrix holds a NaN"):
+        getattr(wy.linalg, name)(unknown)[1].forward()
+
+
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_a_gradient_that_does_not_exist_is_an_error(engine: str) -> None:
     a = wy.Parameter(np.eye(3), name="a")

@@ -100,6 +100,11 @@ def test_padding() -> None:
         lambda x, w: functional.conv2d(functional.pad(x, (1, 1, 2, 0)), w, stride=2),
         x, weight,
     )  # fmt: skip
+    same_to_second_order(  # windows of padding alone
+        lambda x, w: wy.nn.conv1d(x, w, padding=((2, 0),), stride=3),
+        lambda x, w: functional.conv1d(functional.pad(x, (2, 0)), w, stride=3),
+        normal(2, 3, 1), normal(4, 3, 1),
+    )  # fmt: skip
     assert wy.nn.conv2d(wy.Input(dims=x.shape), weight, padding="valid").shape == (2, 4, 3, 5)
 
 

@@ -12,6 +12,7 @@ import wyrm as wy
 from tests.nn.test_nn_convolution import normal, same_to_second_order
 from wyrm.errors import OptionError, ShapeError
 from wyrm.ops.activation import Relu
+from wyrm.ops.pooling import MaxPool
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional
@@ -67,6 +68,12 @@ def test_ties_and_nan() -> None:
         gradient = wy.grad(node.sum(), x)
         for found in (gradient.forward(), wy.compile(gradient)()):
             np.testing.assert_array_equal(found, tensor.grad.numpy())
+
+
+@pytest.mark.parametrize("window", [(0, 9, 1), (-3, 1, 1), (2, 2, 1), (0, 2, 0)])
+def test_windows_outside_of_the_input(window: tuple[int, int, int]) -> None:
+    with pytest.raises(ShapeError, match="must lie inside of the sizes"):
+        MaxPool(wy.Input(dims=(1, 1, 4)), places=((window,),), sizes=(4,))
 
 
 def test_maxima_of_relu() -> None:

@@ -41,6 +41,12 @@ def test_functions_of_one_number(name: str, x: Any) -> None:
     assert _errors(_values(getattr(kernels, name), x), getattr(special, name)(x)).max() < 25
 
 
+@pytest.mark.parametrize("name", ["i0", "i0e", "i1", "i1e"])
+def test_bessel_functions_of_huge_numbers(name: str) -> None:
+    x = np.array([1e308, -1e308])
+    np.testing.assert_allclose(_values(getattr(kernels, name), x), getattr(special, name)(x), rtol=1e-14)
+
+
 @pytest.mark.parametrize("s", [1.5, 2.0, 3.0, 7.0, 20.0])
 def test_zeta(s: float) -> None:
     x = np.concatenate([RANDOM.uniform(0.01, 30, 50), LARGE])

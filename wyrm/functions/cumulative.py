@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wyrm.errors import ShapeError
-from wyrm.functions.operands import Operand, as_nodes
+from wyrm.functions.operands import Operand, as_node
 from wyrm.functions.padding import pad
 from wyrm.node.base import describe
 from wyrm.node.node import Node
@@ -16,7 +16,7 @@ __all__ = ["cumulative_prod", "cumulative_sum"]
 
 
 def _cumulative(op: Any, start: float, x: Operand, axis: int | None, include_initial: bool) -> Node:
-    (node,) = as_nodes(x)
+    node = as_node(x)
     if axis is None and node.ndim != 1:
         raise ShapeError(f"{op.op_name()}: {describe(node)} has {node.ndim} axes: pass the axis")
     axis = normalize_axis(0 if axis is None else axis, node.ndim)

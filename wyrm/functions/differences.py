@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.functions.operands import Operand, as_nodes
+from wyrm.functions.operands import Operand, as_node, as_nodes
 from wyrm.node.base import describe
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
@@ -38,7 +38,7 @@ def diff(a: Operand, n: int = 1, axis: int = -1, prepend: Operand | None = None,
     if operator.index(n) < 0:
         raise ValueError(f"diff: n must be at least 0, not {n}")
     if n == 0:
-        return as_nodes(a)[0]
+        return as_node(a)
     extra = [each for each in (prepend, append) if each is not None]
     x, *ends = as_nodes(a, *extra)
     if not x.ndim:
@@ -61,7 +61,7 @@ def ediff1d(ary: Operand) -> Node:
     >>> wy.ediff1d([[1.0, 4.0], [9.0, 16.0]]).forward().tolist()
     [3.0, 5.0, 7.0]
     """
-    return diff(as_nodes(ary)[0].ravel())
+    return diff(as_node(ary).ravel())
 
 
 def gradient(f: Operand, *varargs: Operand, axis: AxisLike = None, edge_order: Literal[1, 2] = 1) -> Any:
@@ -74,10 +74,10 @@ def gradient(f: Operand, *varargs: Operand, axis: AxisLike = None, edge_order: L
     >>> wy.gradient([1.0, 2.0, 4.0, 7.0]).forward().tolist()
     [1.0, 1.5, 2.5, 3.0]
     """
-    (x,) = as_nodes(f)
+    x = as_node(f)
     axes = all_axes(axis, x.ndim) if axis is None or isinstance(axis, int | np.integer) else _in_order(axis, x.ndim)
     spacings = varargs or (1.0,)
-    if len(spacings) == 1 and (len(axes) == 1 or as_nodes(spacings[0])[0].ndim == 0):
+    if len(spacings) == 1 and (len(axes) == 1 or as_node(spacings[0]).ndim == 0):
         spacings = spacings * len(axes)
     if len(spacings) != len(axes):
         raise ShapeError(f"gradient: {describe(x)}: {len(spacings)} spacings for {len(axes)} axes")

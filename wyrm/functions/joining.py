@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.functions.operands import Operand, as_nodes
+from wyrm.functions.operands import Operand, as_node, as_nodes
 from wyrm.node.base import describe
 from wyrm.node.node import Node
 from wyrm.ops.rearranging import sized_axis
@@ -172,7 +172,7 @@ def array_split(ary: Operand, indices_or_sections: int | Sequence[int], axis: in
     >>> [part.shape for part in wy.array_split(np.zeros(5), 2)]
     [(3,), (2,)]
     """
-    (x,) = as_nodes(ary)
+    x = as_node(ary)
     axis = normalize_axis(axis, x.ndim)
     if not isinstance(indices_or_sections, int | np.integer):
         return list(x.split(indices_or_sections, axis))
@@ -184,7 +184,7 @@ def array_split(ary: Operand, indices_or_sections: int | Sequence[int], axis: in
 
 
 def _split_along(name: str, ary: Operand, sections: int | Sequence[int], axis: int, ndim: int) -> list[Node]:
-    (x,) = as_nodes(ary)
+    x = as_node(ary)
     if x.ndim < ndim:
         raise ShapeError(f"{name}: {describe(x)} has fewer than {ndim} axes")
     return list(x.split(sections, axis))
@@ -196,7 +196,7 @@ def hsplit(ary: Operand, indices_or_sections: int | Sequence[int]) -> list[Node]
     >>> [part.shape for part in wy.hsplit(np.zeros((2, 4)), 2)]
     [(2, 2), (2, 2)]
     """
-    (x,) = as_nodes(ary)
+    x = as_node(ary)
     return _split_along("hsplit", x, indices_or_sections, min(x.ndim - 1, 1), 1)
 
 
@@ -226,7 +226,7 @@ def unstack(x: Operand, /, *, axis: int = 0) -> tuple[Node, ...]:
     >>> [part.forward().tolist() for part in wy.unstack([[1.0, 2.0], [3.0, 4.0]], axis=1)]
     [[1.0, 3.0], [2.0, 4.0]]
     """
-    (node,) = as_nodes(x)
+    node = as_node(x)
     axis = normalize_axis(axis, node.ndim)
     before = (slice(None),) * axis
     return tuple(node[(*before, i)] for i in range(sized_axis("unstack", node, axis)))

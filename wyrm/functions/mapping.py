@@ -19,10 +19,10 @@ from wyrm.node.base import BaseNode, describe
 from wyrm.node.node import IndexNode
 from wyrm.node.source_location import building, located_at
 from wyrm.node.traversal import topological_order
-from wyrm.ops.drawing import Draws, LoopSteps, draws_now
+from wyrm.ops.drawing import LoopSteps, draws_now
 from wyrm.ops.dropout import RandomKey
 from wyrm.ops.loop_body import LoopBody, closure_convert, placeholder_like
-from wyrm.ops.philox import STEP
+from wyrm.ops.philox import STEP, Draws
 from wyrm.ops.scan import Scan
 from wyrm.ops.steps import Steps
 from wyrm.ops.updating import Updating

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
-from wyrm.functions.operands import Operand, as_nodes
+from wyrm.functions.operands import Operand, as_node
 from wyrm.node.base import describe
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
@@ -52,7 +52,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = np.float32)
 
 
 def _triangle(name: str, m: Operand, k: int, lower: bool) -> Node:
-    (x,) = as_nodes(m)
+    x = as_node(m)
     if not x.ndim:
         raise ShapeError(f"{name}: {describe(x)} has no axes")
     sizes = [sized_axis(name, x, axis) for axis in range(x.ndim)[-2:]]
@@ -98,7 +98,7 @@ def diag(v: Operand, k: int = 0) -> Node:
     >>> wy.diag([1.0, 2.0]).forward().tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
-    (x,) = as_nodes(v)
+    x = as_node(v)
     if x.ndim == 2:
         return diagonal(x, k)
     if x.ndim != 1:
@@ -117,7 +117,7 @@ def diagflat(v: Operand, k: int = 0) -> Node:
     >>> wy.diagflat([[1.0, 2.0]]).forward().tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
-    (x,) = as_nodes(v)
+    x = as_node(v)
     return diag(x.ravel(), k)
 
 
@@ -129,7 +129,7 @@ def vander(x: Operand, N: int | None = None, increasing: bool = False) -> Node:
     >>> wy.vander([2.0, 3.0], 3).forward().tolist()
     [[4.0, 2.0, 1.0], [9.0, 3.0, 1.0]]
     """
-    (node,) = as_nodes(x)
+    node = as_node(x)
     if node.ndim != 1:
         raise ShapeError(f"vander: {describe(node)} must have one axis")
     size = sized_axis("vander", node, 0)

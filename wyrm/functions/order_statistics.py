@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wyrm.errors import IndexOutOfRange, ShapeError
-from wyrm.functions.operands import Operand, as_nodes
+from wyrm.functions.operands import Operand, as_node, as_nodes
 from wyrm.node.base import describe
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import as_constant
@@ -42,7 +42,7 @@ def partition(a: Operand, kth: int | Sequence[int], axis: int | None = -1) -> No
     >>> wy.partition([3.0, 1.0, 2.0], 1).forward().tolist()
     [1.0, 2.0, 3.0]
     """
-    (x,) = as_nodes(a)
+    x = as_node(a)
     _check_kth("partition", x, kth, axis)
     return x.sort(axis)
 
@@ -53,7 +53,7 @@ def argpartition(a: Operand, kth: int | Sequence[int], axis: int | None = -1) ->
     >>> wy.argpartition([3.0, 1.0, 2.0], 1).forward().tolist()
     [1, 2, 0]
     """
-    (x,) = as_nodes(a)
+    x = as_node(a)
     _check_kth("argpartition", x, kth, axis)
     return x.argsort(axis)
 
@@ -63,7 +63,7 @@ def _between_sorted(name: str, a: Operand, positions: Any, axis: AxisLike, keepd
 
     `positions` is a function of the number of elements. The axes of its result come first in the result.
     """
-    (x,) = as_nodes(a)
+    x = as_node(a)
     reduced = all_axes(axis, x.ndim)
     kept = [i for i in range(x.ndim) if i not in reduced]
     dims: Dims = x.dims
@@ -79,7 +79,8 @@ def _between_sorted(name: str, a: Operand, positions: Any, axis: AxisLike, keepd
     values = taken(ordered, low, len(kept))
     if fraction.any():
         above = taken(ordered, np.minimum(low + 1, count - 1), len(kept))
-        between = values + (above - values) * as_constant(fraction, x.dtype)
+        halves = (fraction == 0.5).all()  # of two equal infinities, the difference is NaN, the sum is not
+        between = (values + above) * 0.5 if halves else values + (above - values) * as_constant(fraction, x.dtype)
         values = between if fraction.all() else where(fraction > 0, between, values)
     beside: Any = (*shape[:-1], *[1] * at.ndim)
     largest = ordered[..., -1].reshape(beside)
@@ -156,7 +157,7 @@ def digitize(x: Operand, bins: ArrayLike, right: bool = False) -> IndexNode:
     >>> wy.digitize([0.5, 1.0, 7.0], [0.0, 1.0, 2.0]).forward().tolist()
     [1, 2, 3]
     """
-    (values,) = as_nodes(x)
+    values = as_node(x)
     edges = np.asarray(bins, values.dtype)
     steps = np.diff(edges)
     side: Side = "left" if right else "right"

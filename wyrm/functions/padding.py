@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.functions.operands import Operand, as_nodes
+from wyrm.functions.operands import Operand, as_node
 from wyrm.node.base import describe
 from wyrm.node.leaves import as_constant
 from wyrm.node.node import Node
@@ -52,7 +52,7 @@ def pad(array: Operand, pad_width: Widths, mode: Mode = "constant", constant_val
     >>> wy.pad([1.0, 2.0, 3.0], (2, 1), "reflect").forward().tolist()
     [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]
     """
-    (x,) = as_nodes(array)
+    x = as_node(array)
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise TypeError(f"pad: mode must be 'constant', 'edge', 'reflect', 'symmetric' or 'wrap', not {mode!r}")
     values = np.broadcast_to(np.asarray(constant_values), (x.ndim, 2))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wyrm.errors import ShapeError
-from wyrm.functions.operands import Operand, as_nodes
+from wyrm.functions.operands import Operand, as_node
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import S
@@ -34,14 +34,14 @@ def flip(m: Any, axis: AxisLike = None) -> Node:
     >>> wy.flip([1.0, 2.0, 3.0]).forward().tolist()
     [3.0, 2.0, 1.0]
     """
-    (x,) = as_nodes(m)
+    x = as_node(m)
     reversed_axes = all_axes(axis, x.ndim)
     result: Node = x[tuple(slice(None, None, -1 if i in reversed_axes else None) for i in range(x.ndim))]
     return result
 
 
 def _with_axes(name: str, m: Operand, count: int) -> Node:
-    (x,) = as_nodes(m)
+    x = as_node(m)
     if x.ndim < count:
         raise ShapeError(f"{name}: {describe(x)} has fewer than {count} axes")
     return x
@@ -106,7 +106,7 @@ def roll(a: Any, shift: int | Sequence[int], axis: int | Sequence[int] | None = 
     >>> wy.roll([1.0, 2.0, 3.0], 1).forward().tolist()
     [3.0, 1.0, 2.0]
     """
-    (x,) = as_nodes(a)
+    x = as_node(a)
     dims: Dims = x.dims
     if axis is None:
         result: Any = _rolled(x.ravel(), int(np.sum(shift)), 0)
@@ -134,7 +134,7 @@ def moveaxis(a: Operand, source: int | Sequence[int], destination: int | Sequenc
     >>> wy.moveaxis(np.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    (x,) = as_nodes(a)
+    x = as_node(a)
     sources, destinations = (
         [normalize_axis(each, x.ndim) for each in _several(given)] for given in (source, destination)
     )
@@ -156,7 +156,7 @@ def rollaxis(a: Operand, axis: int, start: int = 0) -> Node:
     >>> wy.rollaxis(np.zeros((2, 3, 4)), 2).shape
     (4, 2, 3)
     """
-    (x,) = as_nodes(a)
+    x = as_node(a)
     axis = normalize_axis(axis, x.ndim)
     if not -x.ndim <= start <= x.ndim:
         raise ShapeError(f"rollaxis: {describe(x)}: start must be from {-x.ndim} to {x.ndim}, not {start}")
@@ -170,7 +170,7 @@ def permute_dims(a: Operand, axes: Sequence[int] | None = None) -> Node:
     >>> wy.permute_dims(np.zeros((2, 3, 4)), (1, 2, 0)).shape
     (3, 4, 2)
     """
-    (x,) = as_nodes(a)
+    x = as_node(a)
     return x.transpose() if axes is None else x.transpose(axes)
 
 
@@ -182,7 +182,7 @@ def tile(A: Operand, reps: int | Sequence[int]) -> Node:  # NumPy's name
     >>> wy.tile([1.0, 2.0], (2, 2)).forward().tolist()
     [[1.0, 2.0, 1.0, 2.0], [1.0, 2.0, 1.0, 2.0]]
     """
-    (x,) = as_nodes(A)
+    x = as_node(A)
     given = [operator.index(each) for each in _several(reps)]
     if any(each < 0 for each in given):
         raise ShapeError(f"tile: {describe(x)}: reps must be at least 0, not {reps}")
@@ -220,7 +220,7 @@ def compress(condition: ArrayLike, a: Operand, axis: int | None = None) -> Node:
     [1.0, 3.0]
     """
     mask = _known_condition("compress", condition)
-    (x,) = as_nodes(a)
+    x = as_node(a)
     x, position = (x.ravel(), 0) if axis is None else (x, normalize_axis(axis, x.ndim))
     size = sized_axis("compress", x, position)
     if mask.ndim != 1 or mask.size > size:
@@ -239,7 +239,7 @@ def extract(condition: ArrayLike, arr: Operand) -> Node:
     [1.0, 4.0]
     """
     mask = _known_condition("extract", condition)
-    (x,) = as_nodes(arr)
+    x = as_node(arr)
     if mask.size != x.size:
         raise ShapeError(f"extract: {describe(x)}: a condition of shape {mask.shape} for {x.size} elements")
     return taken(x.ravel(), np.flatnonzero(mask), 0)

@@ -9,12 +9,11 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.functions.creation import full_like
-from wyrm.functions.operands import Operand, as_node
+from wyrm.functions.operands import Operand, as_node, as_nodes
 from wyrm.node.base import describe
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
 from wyrm.ops.counting import CountTrue
-from wyrm.ops.elementwise import operand
 from wyrm.ops.predicates import IsNan
 from wyrm.ops.reduction import AxisLike
 from wyrm.types.dims import normalize_axis
@@ -83,7 +82,7 @@ def average(
     if weights is None:
         mean: Node = node.mean(axis=axis, keepdims=keepdims)
         return (mean, full_like(mean, node.size / max(1, mean.size))) if returned else mean
-    scale = operand(weights, node)
+    scale = as_nodes(node, weights)[1]
     if scale.ndim != node.ndim:
         if scale.ndim != 1 or not isinstance(axis, int | np.integer):
             raise ShapeError(
@@ -91,7 +90,7 @@ def average(
                 f"mean; they have {scale.ndim} axes"
             )
         position = normalize_axis(int(axis), node.ndim)
-        scale = scale.reshape((-1, *[1] * (node.ndim - position - 1)))
+        scale = scale.reshape([-1, *[1] * (node.ndim - position - 1)])
     scale = scale.broadcast_to(node.dims)
     total: Node = scale.sum(axis=axis, keepdims=keepdims)
     result: Node = (node * scale).sum(axis=axis, keepdims=keepdims) / total

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wyrm.errors import ShapeError
-from wyrm.functions.operands import Operand, as_nodes
+from wyrm.functions.operands import Operand, as_node, as_nodes
 from wyrm.functions.padding import pad
 from wyrm.node.base import describe
 from wyrm.node.leaves import as_constant
@@ -80,7 +80,7 @@ def bincount(x: IndexNode | Indices, weights: Operand | None = None, minlength: 
     if rows.ndim != 1:
         raise ShapeError(f"bincount: {describe(rows)} must have one axis")
     one = as_constant(1.0, np.float32)
-    values = one.broadcast_to(rows.dims) if weights is None else as_nodes(weights)[0]
+    values = one.broadcast_to(rows.dims) if weights is None else as_node(weights)
     return as_constant(0.0, values.dtype).broadcast_to((operator.index(minlength),)).scatter_add(rows, values)
 
 
@@ -102,14 +102,14 @@ def histogram(
     >>> counts.forward().tolist()
     [1.0, 2.0]
     """
-    (x,) = as_nodes(a)
+    x = as_node(a)
     if isinstance(bins, int | np.integer) and range is None:
         raise ValueError("histogram: the data would decide the edges; pass range=(low, high), or the edges as bins")
     edges: Any = np.histogram_bin_edges(np.zeros(0), bins, range)
     values = x.ravel()
     bounds = as_constant(np.asarray(edges, x.dtype), x.dtype)
     bin_of = SearchSorted(bounds[1:-1], values, "right")
-    weight = as_constant(1.0, x.dtype).broadcast_to(values.dims) if weights is None else as_nodes(weights)[0].ravel()
+    weight = as_constant(1.0, x.dtype).broadcast_to(values.dims) if weights is None else as_node(weights).ravel()
     counts: Any = (values >= bounds[0]) & (values <= bounds[-1])
     counted: Node = where(counts, weight, 0.0)
     sums: Node = as_constant(0.0, weight.dtype).broadcast_to((len(edges) - 1,)).scatter_add(bin_of, counted)

@@ -2,6 +2,12 @@
 
 >>> wy.metrics.accuracy([0, 1, 1], [0, 1, 0])
 0.6666666666666666
+
+- Classes: `accuracy`, `top_k_accuracy`, `precision`, `recall`, `specificity`, `f1`, `confusion_matrix`, `roc_auc`.
+- Numbers: `mean_squared_error`, `mean_absolute_error`, `r2`, `explained_variance`, `max_error` and others.
+- Recommendations: `reciprocal_rank` and `ranking_auc`, and their means over users.
+- Running metrics, for `program.evaluate` and `fit`: `Accuracy`, `Mean`, `ConfusionMatrix`, `MeanSquaredError`, and
+  `Collected` for any function of all rows.
 """
 
 from typing import TYPE_CHECKING

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, NoReturn, Self, TypeAlias
 
@@ -29,6 +30,8 @@ P_co = TypeVar("P_co", bound="tuple[BaseNode, ...]", covariant=True, default=Any
 S = TypeVar("S", default=Any)
 
 _set = object.__setattr__
+# Where a word starts in the name of a class; several capital letters are one word.
+_WORD_STARTS = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class Zero:
@@ -225,7 +228,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
         """Return the operation's name in messages and generated code: the method's name if it has one."""
         if cls.method is not None:
             return cls.method
-        return "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
+        return _WORD_STARTS.sub("_", cls.__name__.lstrip("_")).lower()
 
     # --- properties -----------------------------------------------------------------------------------------------
 

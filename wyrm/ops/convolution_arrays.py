@@ -19,12 +19,13 @@ def padded(xp: ArrayNamespace, x: FloatArray, pads: Sequence[tuple[int, int]]) -
     """Return `x` with zeros before and after its last axes; a negative number removes elements."""
     first = x.ndim - len(pads)
     for axis, (before, after) in enumerate(pads, first):
-        keep = slice(max(0, -before), x.shape[axis] - max(0, -after))
-        x = x[(*[slice(None)] * axis, keep)]
         ends = [
             xp.zeros((*x.shape[:axis], max(0, size), *x.shape[axis + 1 :]), dtype=x.dtype) for size in (before, after)
         ]
         x = xp.concat([ends[0], x, ends[1]], axis=axis)
+        # Zeros of one end may be removed from the other end.
+        keep = slice(max(0, -before), x.shape[axis] - max(0, -after))
+        x = x[(*[slice(None)] * axis, keep)]
     return x
 
 

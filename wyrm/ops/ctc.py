@@ -127,10 +127,6 @@ class CTC(_Alignment[Axes]):
     def _own(self) -> CTC[Axes]:
         return self
 
-    @classmethod
-    def op_name(cls) -> str:
-        return "ctc"
-
     def shape_rule(self) -> Dims:
         return super().shape_rule()[:1]
 
@@ -191,10 +187,6 @@ class CTCGradient(_Alignment[Axes]):
 
     def _own(self) -> CTCGradient[Axes]:
         return self
-
-    @classmethod
-    def op_name(cls) -> str:
-        return "ctc_gradient"
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         totals, rows, emissions, follows = self._forward(operands)

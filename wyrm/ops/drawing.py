@@ -1,4 +1,4 @@
-"""Ops that draw random numbers, and the steps they draw for inside loops and under `vmap`."""
+"""The steps that random nodes draw for inside loops and under `vmap`."""
 
 from __future__ import annotations
 
@@ -15,21 +15,10 @@ from wyrm.node.node import IndexNode, Node
 from wyrm.node.source_location import located_at
 from wyrm.node.traversal import topological_order
 from wyrm.ops.elementwise import Axes
-from wyrm.ops.philox import STEP, philox_block
+from wyrm.ops.philox import STEP, Draws, philox_block
 from wyrm.types.dims import Axis, Dims
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, IntegerArray
-
-
-class Draws(BaseNode, abstract=True):
-    """Base class of the ops that draw and can draw for all rows of `vmap` at once."""
-
-    __slots__ = ()
-
-    def drawn_by_rows(self, operands: Sequence[Any], mapped: Sequence[bool], axis: Axis) -> BaseNode:
-        """Return this op with a new first axis, whose rows draw their own numbers; see `BaseNode.batched`."""
-        raise NotImplementedError
-
 
 # Other ops use smaller counters.
 _FIRST_COUNTER = 2**62
@@ -107,4 +96,4 @@ def drawn_for(outputs: Sequence[BaseNode], built: Collection[BaseNode], step: Ba
     return [replacements.get(output, output) for output in outputs]
 
 
-__all__ = ["Draws", "LoopSteps", "drawn_for", "draws_among"]
+__all__ = ["LoopSteps", "drawn_for", "draws_among"]

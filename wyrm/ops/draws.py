@@ -17,10 +17,9 @@ from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, BaseNode, Gradient
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
-from wyrm.ops.drawing import Draws
 from wyrm.ops.dropout import RandomKey, check_key, key_for_rows, positions_of
 from wyrm.ops.elementwise import Axes
-from wyrm.ops.philox import STEP
+from wyrm.ops.philox import STEP, Draws
 from wyrm.ops.standard_draws import exponential_at, gumbel_at, integer_at, laplace_at, normal_at, uniform_at
 from wyrm.types.dims import Axis, Dims
 from wyrm.types.namespace import ArrayNamespace

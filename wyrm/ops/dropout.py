@@ -18,10 +18,9 @@ from wyrm.node.base import ZERO, Gradient, explain, label
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import Where
-from wyrm.ops.drawing import Draws
 from wyrm.ops.dropout_mask import check_rate, drop_threshold, is_kept
 from wyrm.ops.elementwise import Axes, L, Left_co, R, Right_co, S, common_dtype, constant_like, method, operand
-from wyrm.ops.philox import ROWS_BEFORE, STEP, WORD, philox_block, stream_or_next
+from wyrm.ops.philox import ROWS_BEFORE, STEP, WORD, Draws, philox_block, stream_or_next
 from wyrm.types.dims import Axis, Dims, axis_size, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, BoolArray, FloatArray, IntegerArray, Shaped

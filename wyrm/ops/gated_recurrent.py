@@ -106,10 +106,6 @@ class GRUResiduals(Residuals[Axes]):
     def _own(self) -> GRUResiduals[Axes]:
         return self
 
-    @classmethod
-    def op_name(cls) -> str:
-        return "gru_residuals"
-
     def shape_rule(self) -> Dims:
         batch, time, width = self.common_axes(3, (3,))
         bias = self.parents[2]
@@ -175,10 +171,6 @@ class GRU(Recurrent[Axes]):
     def _own(self) -> GRU[Axes]:
         return self
 
-    @classmethod
-    def op_name(cls) -> str:
-        return "gru"
-
     def shape_rule(self) -> Dims:
         batch, time, _, width = self.parents[0].dims
         return batch, time, width
@@ -225,10 +217,6 @@ class GRUGradient(Recurrent[Axes]):
 
     def _own(self) -> GRUGradient[Axes]:
         return self
-
-    @classmethod
-    def op_name(cls) -> str:
-        return "gru_gradient"
 
     def shape_rule(self) -> Dims:
         batch, time, _, width = self.parents[0].dims

@@ -6,7 +6,7 @@ The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.source_location import SourceLocation, located_at
 from wyrm.node.storage import bound_array, stored
+from wyrm.types.dims import Axis
 
 WORD = 0xFFFFFFFF  # mask of a 32-bit word; only the low 32 bits of a seed or a stream count
 
@@ -50,6 +51,16 @@ def random_bits(count: int, step: int, seed: int, stream: int) -> NDArray[np.uin
     """Return `count` words; word i is word i % 4 of counter i // 4."""
     counter = np.arange(-(-count // 4), dtype=np.uint64)
     return philox(counter, step, seed, stream).reshape(-1)[:count]
+
+
+class Draws(BaseNode, abstract=True):
+    """Base class of the ops that draw and can draw for all rows of `vmap` at once."""
+
+    __slots__ = ()
+
+    def drawn_by_rows(self, operands: Sequence[Any], mapped: Sequence[bool], axis: Axis) -> BaseNode:
+        """Return this op with a new first axis, whose rows draw their own numbers; see `BaseNode.batched`."""
+        raise NotImplementedError
 
 
 class _StepCounter(IndexInput[tuple[()]], abstract=True):

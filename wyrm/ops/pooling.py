@@ -53,7 +53,7 @@ class _MaxPool(Node[tuple[Node, ...], Axes], abstract=True):
         return common_dtype(self.parents)
 
     def output_dims(self) -> Dims:
-        """Return the axes of the outputs; raise `ShapeError` if `x` does not have the sizes of the windows."""
+        """Return the axes of the outputs; raise `ShapeError` if `x` does not have the sizes, or windows do not fit."""
         x = self.parents[0]
         rank = len(self.sizes)
         if len(x.dims) != rank + 2 or tuple(map(axis_size, x.dims[2:])) != self.sizes:
@@ -61,6 +61,13 @@ class _MaxPool(Node[tuple[Node, ...], Axes], abstract=True):
                 f"the windows are for (batch, channels, {', '.join(map(str, self.sizes))}), but {label(x)} has the "
                 f"axes {format_dims(x.dims)}"
             )
+        fits = len(self.places) == rank and all(
+            0 <= first < end <= size and distance > 0
+            for places, size in zip(self.places, self.sizes, strict=True)
+            for first, end, distance in places
+        )
+        if not fits or not all(self.places):
+            raise ShapeError(f"each window must lie inside of the sizes {self.sizes} and cover an element")
         outputs = [
             axis if len(places) == size else len(places)
             for axis, places, size in zip(x.dims[2:], self.places, self.sizes, strict=True)
@@ -131,7 +138,7 @@ class MaxPool(_MaxPool[Axes]):
     `places` has for each spatial axis and each output the places of its taps, (first, end, distance). A NaN counts as
     the largest number. The gradient goes to the first maximum of a window.
 
-    Raise `ShapeError` where `x` does not have these sizes, `DTypeError` for masks.
+    Raise `ShapeError` if `x` does not have these sizes or a window is not inside of them, `DTypeError` for masks.
 
     >>> x = wy.Constant([[[1.0, 3.0, 2.0, 0.0]]])
     >>> wy.ops.pooling.MaxPool(x, places=(((0, 2, 1), (2, 4, 1)),), sizes=(4,)).forward().tolist()

@@ -125,10 +125,6 @@ class LSTMResiduals(Residuals[Axes]):
         """The number of gates, including the candidate."""
         return 3 if self.coupled else 4
 
-    @classmethod
-    def op_name(cls) -> str:
-        return "lstm_residuals"
-
     def shape_rule(self) -> Dims:
         batch, time, width = self.common_axes(self.gates, (2, 3))
         return batch, time, self.gates + _STATE_ENTRIES, width
@@ -197,10 +193,6 @@ class LSTM(Recurrent[Axes]):
     def _own(self) -> LSTM[Axes]:
         return self
 
-    @classmethod
-    def op_name(cls) -> str:
-        return "lstm"
-
     def shape_rule(self) -> Dims:
         batch, time, _, width = self.parents[0].dims
         return batch, time, 2, width
@@ -250,10 +242,6 @@ class LSTMGradient(Recurrent[Axes]):
 
     def _own(self) -> LSTMGradient[Axes]:
         return self
-
-    @classmethod
-    def op_name(cls) -> str:
-        return "lstm_gradient"
 
     def shape_rule(self) -> Dims:
         batch, time, entries, width = self.parents[0].dims

@@ -18,9 +18,8 @@ from wyrm.node.leaves import Constant
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import declared_dims, index_array
-from wyrm.ops.drawing import Draws
 from wyrm.ops.elementwise import Axes
-from wyrm.ops.philox import STEP, WORD, philox, philox_block, random_bits, stream_or_next
+from wyrm.ops.philox import STEP, WORD, Draws, philox, philox_block, random_bits, stream_or_next
 from wyrm.ops.scratch import scratch
 from wyrm.ops.sums import natural
 from wyrm.types.arrays import as_array

@@ -4,7 +4,7 @@ They have the names and values of `scipy.special`, which the reference engine ca
 the type of their last argument. The relative errors, measured against mpmath, are below 15 ulp of float64, those of
 `beta` and `betaln` below 100 ulp for arguments from 0 to 300. Next to the zeros of `betaln`, and of `digamma` and odd
 `zeta` below 0, the bound holds for the absolute error. SciPy's `beta` and `betaln` differ where an argument is not
-finite, and are less exact where one is large.
+finite, and are less exact where one is large; its `i0` and `i1` of an infinity are NaN.
 """
 
 from __future__ import annotations
@@ -298,14 +298,20 @@ def bessel_far(size: Scalar, order: float) -> Scalar:
         term *= (odd * odd - 4.0 * order) / (8.0 * k * size)
         total += term
         k += 1.0
-    return total / np.sqrt(2.0 * math.pi * size)
+    return total / (math.sqrt(2.0 * math.pi) * np.sqrt(size))
+
+
+def bessel_large(size: Scalar, order: float) -> Scalar:
+    """Return the Bessel function for `size` above `_FAR`; infinity where the exponential is."""
+    exponential = np.exp(size)
+    return exponential * bessel_far(size, order) if exponential < np.inf else exponential
 
 
 def i0(x: Scalar) -> Scalar:
     """Return the modified Bessel function of order 0."""
     size = abs(np.float64(x))
     if size > _FAR:
-        return x.dtype.type(np.exp(size) * bessel_far(size, 0.0))
+        return x.dtype.type(bessel_large(size, 0.0))
     return x.dtype.type(bessel_series(0.25 * size * size, 0.0))
 
 
@@ -321,7 +327,7 @@ def i1(x: Scalar) -> Scalar:
     """Return the modified Bessel function of order 1."""
     number, size = np.float64(x), abs(np.float64(x))
     if size > _FAR:
-        return x.dtype.type(np.copysign(np.exp(size) * bessel_far(size, 1.0), number))
+        return x.dtype.type(np.copysign(bessel_large(size, 1.0), number))
     return x.dtype.type(0.5 * number * bessel_series(0.25 * size * size, 1.0) + 0.0)
 
 

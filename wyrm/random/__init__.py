@@ -9,6 +9,10 @@
 >>> bool((noise.forward() == first).all())
 True
 
+Continuous draws (`normal`, `uniform`, `exponential`, `gumbel`, `laplace`) can be differentiated with respect to their
+parameters, such as `loc` and `scale`. Discrete draws (`bernoulli`, `categorical`, `randint`, `permutation`, and `index`
+for rows of a table) have no gradient. `set_step` and `at_step` repeat the draws of a step.
+
 `Node.dropout` is a random node too. By default each random node has its own stream, so that they are independent.
 
 A loop draws anew in each of its steps, `vmap` for each of its rows. Threads that divide a batch in synchronized mode

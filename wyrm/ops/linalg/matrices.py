@@ -28,6 +28,11 @@ class MatrixOp(Node[tuple[Node, ...], Axes], abstract=True):
     __slots__ = ()
     core: ClassVar[int] = 2
 
+    @classmethod
+    def op_name(cls) -> str:
+        """Return the name of the function that users call, not that of its residuals."""
+        return super().op_name().removesuffix("_residuals")
+
     def dtype_rule(self) -> np.dtype:
         dtype = common_dtype(self.parents)
         if dtype.kind != "f":
