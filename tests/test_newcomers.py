@@ -176,7 +176,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "bernoulli of probabilities": (
         lambda: W.random.bernoulli(images().sigmoid()),
         TypeError,
-        "the axes of the draws come first, as in random.bernoulli(x.shape)",
+        "the axes of the draws come first, as in random.bernoulli(x.dims)",
     ),
     "uniform of bounds": (lambda: W.random.uniform(0.0, 1.0), TypeError, "come first, as in random.uniform((2, 3))"),
     "normal(size=)": (lambda: W.random.normal(size=(2, 3)), TypeError, "give the shape first, as in wy.random.normal("),
@@ -199,6 +199,15 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "the axes are (batch, channels, *sizes)",
     ),
+    "setting lr": (
+        lambda: setattr(W.optim.SGD([weights()], 0.1), "lr", 0.2),
+        AttributeError,
+        "use optimizer.learning_",
+    ),
+    "pooling an array": (lambda: W.nn.max_pool2d(np.zeros((1, 1, 4, 4)), 2), TypeError, "as in wy.Constant(array)"),
+    "mse of an array": (lambda: W.losses.mse(IMAGES, images()), TypeError, "prediction must be a node, not ndarray"),
+    "draws of an open shape": (lambda: W.random.normal(images().shape), ValueError, "x.dims are the axes"),
+    "randn_like": (lambda: W.random.randn_like(images()), AttributeError, "use wy.random.normal_like(x)"),
     "SGD(lr=) alone": (lambda: W.optim.SGD([weights()], lr=0.1), TypeError, "use learning_rate="),
     "attn_mask=": (
         lambda: W.nn.MultiHeadAttention(4, 2)(W.zeros((1, 2, 4)), attn_mask=None),

@@ -81,6 +81,26 @@ def answering(function: Call) -> Call:
     return cast(Call, call)
 
 
+class Refused:
+    """An attribute of another library that would have no effect if it were set; reading or setting it raises an error.
+
+    @private
+    """
+
+    __slots__ = ("name",)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: type[Answering]) -> NoReturn:
+        from wyrm.foreign_names import objects
+
+        raise refusal(owner.__name__, self.name, getattr(objects, owner._foreign))
+
+    def __set__(self, instance: Answering, value: object) -> NoReturn:
+        self.__get__(instance, type(instance))
+
+
 class Answering:
     """A base class whose errors explain attributes and keywords of other libraries."""
 

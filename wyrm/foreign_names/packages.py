@@ -54,6 +54,8 @@ ANSWERS: dict[str, dict[str, str]] = {
             "no_grad inference_mode enable_grad set_grad_enabled is_grad_enabled": GRADIENT_MODE,
             "autograd": "use wy.grad(loss, x), or loss.backward() and p.gradient",
             "manual_seed seed set_seed": _SEEDS,
+            "randn_like": "use wy.random.normal_like(x)",
+            "rand_like": "use wy.random.uniform_like(x)",
             "PRNGKey key": "use seed=: wyrm's random nodes derive their numbers from a seed and the step, without keys",
             "rand randn randint normal uniform": RANDOM,
             "randperm": "use wy.random.permutation(10)",
@@ -244,6 +246,8 @@ ANSWERS: dict[str, dict[str, str]] = {
         {
             "rand": "use wy.random.uniform((2, 3))",
             "randn standard_normal": "use wy.random.normal((2, 3))",
+            "randn_like": "use wy.random.normal_like(x)",
+            "rand_like": "use wy.random.uniform_like(x)",
             "choice": "use wy.random.categorical(logits), or wy.random.randint((3,), 0, 10) for equal chances",
             "multinomial": "use wy.random.categorical(logits)",
             "randperm shuffle": "use wy.random.permutation(10)",

@@ -27,7 +27,8 @@ def as_node(loss: str, name: str, value: Node | IndexNode | Array | float, besid
     """Return `value` as a float node; beside another node, an array or a mask takes the dtype of that node."""
     if isinstance(value, IndexNode):
         raise DTypeError(
-            f"{loss}: {name} must be float, and {describe(value)} holds integer indices: use a wy.Input for numbers"
+            f"{loss}: {name} must be float, and {describe(value)} holds integer indices: use a wy.Input for numbers, "
+            f"or .astype(np.float32)"
         )
     if isinstance(value, Node):
         if value.dtype.kind == "f":
@@ -38,7 +39,7 @@ def as_node(loss: str, name: str, value: Node | IndexNode | Array | float, besid
     node = None if beside is None else as_operand(value, beside)
     if node is None:
         allowed = "a node" if beside is None else "a node or a NumPy array of numbers"
-        raise DTypeError(f"{loss}: {name} must be {allowed}, not {value!r}")
+        raise DTypeError(f"{loss}: {name} must be {allowed}, not {type(value).__name__}")
     return node
 
 

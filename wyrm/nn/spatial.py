@@ -63,6 +63,8 @@ def _entries(name: str, argument: str, value: Any, rank: int) -> Sequence[Any]:
 
 def spatial_sizes(name: str, x: BaseNode, rank: int | None) -> tuple[int, ...]:
     """Return the sizes of the spatial axes of `x`, (batch, channels, *sizes); `rank` is their number if it is fixed."""
+    if not isinstance(x, BaseNode):
+        raise TypeError(f"{name} takes a node, as in wy.Constant(array), not {type(x).__name__}")
     dims: Any = x.dims
     if not (1 <= len(dims) - 2 <= 3 if rank is None else len(dims) == rank + 2):
         count = "one to three" if rank is None else str(rank)

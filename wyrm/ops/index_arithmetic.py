@@ -156,7 +156,7 @@ def quotient(x: IndexNode[S], other: Number) -> Node[Any, S]: ...
 @overload
 def quotient(x: IndexNode, other: IndexNode | IntegerArray) -> Node: ...
 @method("__truediv__", IndexNode)
-def quotient(x: IndexNode, other: object) -> Node:
+def quotient(x: IndexNode, other: object) -> Any:
     """Return the elementwise quotient of integers, in float32.
 
     >>> ((wy.Constant([1.0, 0.0]) > 0.5).sum() / 2).forward().item()

@@ -42,7 +42,7 @@ class Combined(Optimizer):
             raise OptionError("Combined was given no optimizers")
         for name, value in checked_options("Combined", {"max_norm": max_norm, "average": average}).items():
             setattr(self, name, value)
-        self._begin(None)
+        self._begin()
         states = [state for optimizer in given for state in optimizer._state]
         self._join([member for optimizer in given for member in optimizer.groups], states)
         for optimizer in given:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import RegistrationError
-from wyrm.foreign_names import Answering
+from wyrm.foreign_names import Answering, Refused
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
@@ -59,11 +59,9 @@ class GroupRules(Answering):
             check_names(cls.__name__, [name for name in keywords if name not in known])
         return super().__new__(cls)
 
-    def _begin(self, learning_rate: LearningRate | None) -> None:
+    def _begin(self) -> None:
         self._rules: dict[tuple[object, ...], UpdateEvaluator | WholeRule] = {}
         self.steps = 0
-        if learning_rate is not None:
-            self.learning_rate = learning_rate
 
     # --- defined by subclasses ------------------------------------------------------------------------------------
 
@@ -90,6 +88,9 @@ class GroupRules(Answering):
         raise NotImplementedError(f"{type(self).__name__} has no update")
 
     # --- the learning rate ----------------------------------------------------------------------------------------
+
+    if not TYPE_CHECKING:  # an attribute that type checkers do not see
+        lr = Refused()
 
     @property
     def learning_rate(self) -> float:

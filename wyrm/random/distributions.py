@@ -146,7 +146,7 @@ def _axes(what: str, dims: Any) -> Dims:
         raise ShapeError(f"{what}: dims must be the axes of the draws, such as (Batch(), 8), not None")
     if isinstance(dims, BaseNode | np.ndarray):
         found = describe(dims) if isinstance(dims, BaseNode) else "an array"
-        raise TypeError(f"{what}: the axes of the draws come first, as in {what}(x.shape), not {found}")
+        raise TypeError(f"{what}: the axes of the draws come first, as in {what}(x.dims), not {found}")
     if isinstance(dims, float):
         raise TypeError(f"{what}: the axes of the draws come first, as in {what}((2, 3)), not {dims}")
     return declared_dims(None, dims, True, what)

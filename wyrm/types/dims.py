@@ -55,7 +55,7 @@ class Dim:
         if self._size is None:
             raise ShapeError(
                 f"axis {type(self).__name__} has no size of its own: it is bound by the data of each run; "
-                f"give it one, as in {type(self).__name__}(32), where a number is needed"
+                f"give it one, as in {type(self).__name__}(32), where a number is needed; x.dims are the axes"
             )
         return self._size
 
