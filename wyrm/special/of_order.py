@@ -122,10 +122,10 @@ def rgamma(x: Operand) -> Node:
 
 
 def erfcinv(y: Operand) -> Node:
-    """Return the inverse of `erfc`, of numbers in (0, 2).
+    """Return the inverse of `erfc`, of numbers from 0 to 2, where it is infinite.
 
-    >>> wy.special.erfcinv(wy.Constant(1.0)).forward().item()
-    0.0
+    >>> wy.special.erfcinv(wy.Constant([0.0, 2.0])).forward().tolist()
+    [inf, -inf]
     """
     node = as_node(y)
     quantile: Node = Ndtri(0.5 * node)
