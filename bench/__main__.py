@@ -13,7 +13,7 @@ from bench.harness import Case, Row, run, table, write_json
 # Each module has `cases()`, and its docstring starts with what it measures.
 MODULES = (
     "engine", "importing", "typing_speed", "chain", "bpr", "scale", "fizzbuzz", "regression", "lstm", "sequences",
-    "first_step", "gpt2", "functions", "convolutions",
+    "first_step", "gpt2", "functions", "convolutions", "programs_beside",
 )  # fmt: skip
 
 
@@ -25,7 +25,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if not arguments.names:
         for name in MODULES:
-            print(f"{name:<14}{(importlib.import_module(f'bench.{name}').__doc__ or '').splitlines()[0]}")
+            print(f"{name:<16}{(importlib.import_module(f'bench.{name}').__doc__ or '').splitlines()[0]}")
         return 0
     names = list(MODULES) if arguments.names == ["all"] else arguments.names
     unknown = [name for name in names if name not in MODULES]

@@ -51,7 +51,9 @@ _LAYERS = {
 }
 
 
-def _empty(code: str) -> Callable[[], Measurement]:
+def empty_cache(code: str) -> Callable[[], Measurement]:
+    """Return a round of `code` in a new process with an empty cache, whose folder is the first argument."""
+
     def once() -> Measurement:
         with tempfile.TemporaryDirectory(prefix="wyrm-cache-") as folder:
             return in_new_process(code, folder)
@@ -59,7 +61,8 @@ def _empty(code: str) -> Callable[[], Measurement]:
     return once
 
 
-def _warm(code: str) -> Callable[[], Measurement]:
+def warm_cache(code: str) -> Callable[[], Measurement]:
+    """Return a round of `code` in a new process with the cache that an earlier process filled."""
     folder = tempfile.TemporaryDirectory(prefix="wyrm-cache-")
     in_new_process(code, folder.name)  # fill the cache
 
@@ -94,15 +97,15 @@ def cases() -> list[Case]:
     """Programs with an empty and a warm cache; GPT-2 with four times the layers; a second program in one process."""
     found = []
     for name, code in _PROGRAMS.items():
-        contenders: dict[str, Contender] = {"wyrm": partial(_empty, code)}
+        contenders: dict[str, Contender] = {"wyrm": partial(empty_cache, code)}
         if name == "fizzbuzz":
-            contenders |= {peer: partial(_empty, code_of_peer) for peer, code_of_peer in _PEERS.items()}
+            contenders |= {peer: partial(empty_cache, code_of_peer) for peer, code_of_peer in _PEERS.items()}
         empty, warm = _GOALS[name]
         found.append(Case("first_step", f"{name}, empty cache", contenders, empty, rounds=5))
-        found.append(Case("first_step", f"{name}, warm cache", {"wyrm": partial(_warm, code)}, warm, rounds=5))
+        found.append(Case("first_step", f"{name}, warm cache", {"wyrm": partial(warm_cache, code)}, warm, rounds=5))
     layers: dict[str, Contender] = {
-        "wyrm" if count == 6 else f"wyrm, {count} layers": partial(_empty, code) for count, code in _LAYERS.items()
+        "wyrm" if count == 6 else f"wyrm, {count} layers": partial(empty_cache, code) for count, code in _LAYERS.items()
     }
     found.append(Case("first_step", "gpt2, 6 layers, empty cache", layers, "24 layers at most 1.1x", rounds=5))
-    second: dict[str, Contender] = {"wyrm": partial(_empty, _SECOND)}
+    second: dict[str, Contender] = {"wyrm": partial(empty_cache, _SECOND)}
     return [*found, Case("first_step", "predict after training", second, "at most 0.3 s", rounds=5)]

@@ -68,6 +68,16 @@ def keras_epochs() -> None:
     program.epoch({x: IMAGES, y: LABELS}, epochs=3)
 
 
+def fit_with(**keywords: Any) -> Callable[[], Any]:
+    """Return a training with these keywords."""
+
+    def fit() -> None:
+        x, y, program = train()
+        W.train.fit(program, {x: IMAGES, y: LABELS}, **{"epochs": 1, **keywords})
+
+    return fit
+
+
 def update_in_place() -> None:
     model = layer()
     model.weight -= 0.1 * model.weight
@@ -108,11 +118,15 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "index by a float": (lambda: weights()[1.0], TypeError, "not by 1.0"),
     "index out of range": (lambda: weights()[5], IndexError, "operand  weights (3,) float32 (at test_newcomers.py:"),
     "operands of einsum": (lambda: W.einsum(weights(), weights(), "i,i->"), TypeError, "the subscripts come first"),
-    "methods of integers": (lambda: labels().mean(), AttributeError, "index nodes only have slices"),
+    "methods of integers": (
+        lambda: labels().mean(),
+        AttributeError,
+        "convert with x.astype(np.float32) for other functions",
+    ),
     "integers for floats": (lambda: W.losses.mse(images()[:, 0], labels()), TypeError, "use a wy.Input for numbers"),
     "floats for integers": (float_labels, TypeError, "the data is float64; convert with array.astype(np.int64)"),
     "other names": (program_of_names, ValueError, "no column 'images' for the input images; the columns are: "),
-    "epochs=": (keras_epochs, TypeError, "takes no keyword 'epochs': call program.epoch once for each epoch"),
+    "epochs=": (keras_epochs, TypeError, "takes no keyword 'epochs': use wy.train.fit(program, columns, epochs=10)"),
     "compile(loss=)": (lambda: W.compile(weights().sum(), loss="mse"), TypeError, "wy.compile(loss, optimizer)"),
     "compile(metrics=)": (
         lambda: W.compile(weights().sum(), metrics=[]),
@@ -159,6 +173,48 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "generate from text": (lambda: W.nn.generate(gpt2(), "a b", 2), TypeError, "as tokenizer.encode(text) gives"),
     "generate from rows": (lambda: W.nn.generate(gpt2(), [[1, 2]], 2), TypeError, "prompt[0] is [1, 2]; a prompt is"),
     "from_pretrained": (lambda: wy.nn.GPT2.from_pretrained("gpt2"), ValueError, "wyrm downloads no models"),
+    "bernoulli of probabilities": (
+        lambda: W.random.bernoulli(images().sigmoid()),
+        TypeError,
+        "the axes of the draws come first, as in random.bernoulli(x.shape)",
+    ),
+    "uniform of bounds": (lambda: W.random.uniform(0.0, 1.0), TypeError, "come first, as in random.uniform((2, 3))"),
+    "normal(size=)": (lambda: W.random.normal(size=(2, 3)), TypeError, "give the shape first, as in wy.random.normal("),
+    "randint as in NumPy": (lambda: W.random.randint(0, 10, (3,)), TypeError, "as in random.randint((2, 3), 0, 10)"),
+    "np.mean of integers": (lambda: np.mean(labels()), AttributeError, "convert with x.astype(np.float32)"),
+    "concatenate of integers": (lambda: W.concatenate([labels(), labels()]), TypeError, "holds integers; convert them"),
+    "at a mask": (lambda: weights().at[weights() > 0.0].set(0.0), TypeError, "use wy.where(mask, values, x)"),
+    "at[...].multiply": (lambda: weights().at[0].multiply(2.0), AttributeError, "x.at[key].set(f(x[key]))"),
+    "random.randn": (lambda: W.random.randn(2, 3), AttributeError, "use wy.random.normal((2, 3))"),
+    "linalg.eig": (lambda: W.linalg.eig(weights()), AttributeError, "use wy.linalg.eigh"),
+    "keepdims by position": (lambda: weights().sum(0, 2), TypeError, "keepdims must be True or False, not 2"),
+    "strides=": (lambda: W.nn.Conv2d(1, 4, 3, strides=2), TypeError, "takes no keyword 'strides': use stride="),
+    "Conv2d(in_features=)": (
+        lambda: W.nn.Conv2d(in_features=1, out_features=4, kernel_size=3),
+        TypeError,
+        "in_channels= of a convolution",
+    ),
+    "channels last": (
+        lambda: W.nn.Conv2d(1, 4, 3)(W.zeros((2, 8, 8, 1))),
+        ValueError,
+        "the axes are (batch, channels, *sizes)",
+    ),
+    "SGD(lr=) alone": (lambda: W.optim.SGD([weights()], lr=0.1), TypeError, "use learning_rate="),
+    "attn_mask=": (
+        lambda: W.nn.MultiHeadAttention(4, 2)(W.zeros((1, 2, 4)), attn_mask=None),
+        TypeError,
+        "takes no keyword 'attn_mask': use mask=",
+    ),
+    "min_delta=": (lambda: W.train.EarlyStopping(min_delta=0.1), TypeError, "use minimum_change="),
+    "validation_data=": (fit_with(validation_data={}), TypeError, "use validation= of wy.train.fit"),
+    "one callback": (fit_with(callbacks=wy.train.EarlyStopping()), TypeError, "as in callbacks=[EarlyStopping(...)]"),
+    "a function as callback": (fit_with(callbacks=[print]), TypeError, "wy.train.LambdaCallback for functions"),
+    "summary of a shape": (lambda: W.summary(layer(), (4,)), TypeError, "as in wy.summary(model, wy.Input("),
+    "cho_solve of a matrix": (
+        lambda: W.linalg.cho_solve(W.eye(3), weights()),
+        TypeError,
+        "as in cho_solve((factor, True), b)",
+    ),
     "check_grads": (lambda: W.testing.check_grads(abs), TypeError, "check_grads takes a node, not builtin_function"),
     "to_text of a module": (lambda: W.view.to_text(layer()), TypeError, "as of model(x), not of Linear"),
 }
@@ -197,3 +253,39 @@ def test_layers_by_position_and_arrays_of_tokens() -> None:
     assert model[-1] is wy.nn.relu
     tokens: Any = np.array([[1, 2, 3]])
     assert gpt2()(tokens).shape == (1, 3, 4)
+
+
+def test_counts_divide_into_rates() -> None:
+    predicted, actual = wy.IndexConstant([0, 2, 1, 1]), wy.IndexConstant([0, 1, 1, 1])
+    hits = (predicted == actual).sum()
+    assert (hits / 4).forward() == (hits / wy.IndexConstant(4)).forward() == np.float32(0.75)
+    assert (predicted / np.array([1, 4, 2, 2])).forward().tolist() == [0.0, 0.5, 0.5, 0.5]
+    assert (predicted / 2.0).dtype == np.float32
+    with pytest.raises(TypeError, match="holds integers, and weights"):
+        _ = W.IndexConstant([1, 1, 1]) / weights()
+
+
+def test_lists_replace_elements_and_arrays_give_logits() -> None:
+    assert weights().at[:2].set([2.0, 3]).forward().tolist() == [2.0, 3.0, 1.0]
+    assert wy.random.categorical(W.random.normal((2, 3)).forward()).shape == (2,)
+    assert W.random.normal_like(IMAGES).dtype == np.float32
+    assert (weights() + [1.0, 2.0, 3.0]).forward().tolist() == [2.0, 3.0, 4.0]
+    assert W.where(weights() > 2.0, 0.0, [1, 2, 3]).forward().tolist() == [1.0, 2.0, 3.0]
+    counts: Any = np.bincount(W.IndexConstant([0, 2, 2]), minlength=3)
+    assert counts.forward().tolist() == [1.0, 0.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [
+        (wy.nn.Conv2d(1, 2, 3), (2, 1, 5, 5)),
+        (wy.nn.GRU(3, 2), (2, 4, 3)),
+        (wy.nn.LSTM(3, 2), (2, 4, 3)),
+        (wy.nn.LayerNorm(3), (2, 3)),
+        (wy.nn.RMSNorm(3), (2, 3)),
+    ],
+)
+def test_layers_take_arrays(model: Any, shape: tuple[int, ...]) -> None:
+    array = np.random.default_rng(0).normal(size=shape)
+    found, expected = (model(x)[0] for x in (array, wy.Constant(array.astype(np.float32))))
+    np.testing.assert_array_equal(found.forward(), expected.forward())

@@ -19,9 +19,16 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
   an array. An `IndexNode` holds integers that select rows or elements.
 - *dims*: the axes of a node. An axis is a number or a `Dim`: its class is the axis's name, its instance the size. An
   *open* axis takes its size from the data of each run.
-- *parameter*: a leaf that an optimizer changes. *buffer*: a leaf that a model saves and no optimizer changes.
+- *parameter*: a leaf that an optimizer changes. *buffer*: a leaf that a model saves and no optimizer changes. A number
+  that changes between runs, such as a temperature, is an `Input` without axes.
+- *random node* (`random`): numbers that are a function of the seed, the step, the node's *stream* and the position. It
+  draws anew in each step; `random.at_step` repeats one.
 - *row-sparse*: a gradient that stores only the rows of a table that were selected.
 - *program*: the result of `compile` (`Program`): native code for outputs, or for a whole training loop.
+- *callback* (`train.Callback`): what `train.fit` calls after each epoch, such as `train.EarlyStopping`. *metric*: a
+  scalar that a program returns beside the loss, averaged over the rows of an epoch.
+- *group*: parameters with options of their own in one optimizer. *average* (`optim.EMA`): a second copy of the
+  parameters, which follows them step by step.
 - *column*: the data of one input for a whole epoch, one row a sample. *mode*: `"hogwild"` threads update shared
   parameters without locks; `"synchronized"` threads add up the gradients of parts of one batch.
 

@@ -23,6 +23,7 @@ def _numpy_protocol() -> ModuleType:
     Node.__array_ufunc__ = numpy_protocol.ufunc  # type: ignore[assignment]  # declared as None for type checkers
     IndexNode.__array_ufunc__ = numpy_protocol.ufunc  # type: ignore[assignment]  # as above
     Node.__array_function__ = numpy_protocol.array_function  # type: ignore[attr-defined]  # as above
+    IndexNode.__array_function__ = numpy_protocol.array_function  # type: ignore[attr-defined]  # as above
     return numpy_protocol
 
 
@@ -48,6 +49,7 @@ for _methods in (reference.Evaluated, reference.Differentiated):
 Node.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # declared as None for type checkers
 IndexNode.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # as above
 Node.__array_function__ = _first_array_function  # type: ignore[attr-defined]  # as above
+IndexNode.__array_function__ = _first_array_function  # type: ignore[attr-defined]  # as above
 
 Node.at = LateMethod("wyrm.ops.index_update", "at")  # type: ignore[assignment]  # as above
 for _name, _module in METHODS.items():

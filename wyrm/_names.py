@@ -285,6 +285,7 @@ METHODS: dict[str, str] = {
     "IndexNode.__rmul__": "wyrm.ops.index_arithmetic",
     "IndexNode.__rsub__": "wyrm.ops.index_arithmetic",
     "IndexNode.__sub__": "wyrm.ops.index_arithmetic",
+    "IndexNode.__truediv__": "wyrm.ops.index_arithmetic",
     "IndexNode.astype": "wyrm.ops.index_arithmetic",
     "Node.__divmod__": "wyrm.ops.division",
     "Node.__floordiv__": "wyrm.ops.division",

@@ -33,7 +33,7 @@ _FILE = """# {summary}
 # class has the name of the class that inherits it, because mypy's messages name the class that declares a method.
 
 # mypy: disable-error-code="overload-overlap, misc, override"
-# pyright: reportIncompatibleMethodOverride=false
+# pyright: reportIncompatibleMethodOverride=false, reportGeneralTypeIssues=false
 # (The overload for an unknown shape overlaps the other ones and comes first on purpose. The types of `self` do not say
 # that only nodes inherit these methods. `==` takes a node or a number and returns a mask, where `object.__eq__` takes
 # anything and returns a bool.)

@@ -25,4 +25,4 @@ def train(steps: int = 100) -> float:
         loss = nn.functional.cross_entropy(output(hidden), labels)
         loss.backward()
         optimizer.step()
-    return float(loss)
+    return float(loss.item())

@@ -21,5 +21,5 @@ def train(steps: int = 100) -> float:
     torques = jnp.zeros(100)
     for _ in range(steps):
         value, gradient = step(torques)
-        torques = torques - 1.0 * gradient
+        torques = torques - 0.2 * gradient
     return float(value)

@@ -13,14 +13,14 @@ def train(steps: int = 100) -> float:
     torques = wy.Parameter(np.zeros(100), name="torques")
 
     def move(state: wy.Node, torque: wy.Node) -> tuple[wy.Node, wy.Node]:
-        angle, speed = state[0], state[1]
-        speed = speed + 0.05 * (-9.81 * angle.sin() + torque.tanh() * 8.0)
+        angle = state[0]
+        speed = state[1] + 0.05 * (-9.81 * angle.sin() + torque.tanh() * 8.0)
         state = wy.stack([angle + 0.05 * speed, speed])
         return state, (state[0] - math.pi).square() + 0.1 * speed.square()
 
     _, costs = wy.scan(move, wy.Constant(np.zeros(2)), torques)
     loss = costs.mean()
-    program = wy.compile(loss, wy.optim.SGD([torques], learning_rate=1.0))
+    program = wy.compile(loss, wy.optim.SGD([torques], learning_rate=0.2))
     for _ in range(steps):
         value = program()
     return float(value)

@@ -21,7 +21,7 @@ def made(seed: int, *, average: bool = True) -> tuple[wy.nn.Linear, wy.optim.Opt
     """Return a model, an optimizer of three groups, its program, and data."""
     model = wy.nn.Linear(3, 4, seed=seed)
     extra = wy.Parameter(np.full((2, 4), 0.5, np.float32), name="extra")
-    model.extra = extra  # type: ignore[attr-defined]  # a parameter of this test
+    model.extra = extra
     x: Any = wy.Input(dims=(Batch(), 3), name="x")
     loss = (model(x) + extra.sum(axis=0)).square().mean()
     adam = Adam([{"parameters": [model.bias], "learning_rate_factor": 0.5}], 0.1)

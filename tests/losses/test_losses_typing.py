@@ -111,7 +111,7 @@ def test_vectors_of_another_axis_are_an_error() -> None:
 def test_elements_are_no_scalar() -> None:
     elements = losses.mse(X, Y, reduction="none")
     with pytest.raises(ShapeError, match="takes a scalar"):
-        elements.backward()  # type: ignore[misc]  # the mistake that mypy finds
+        elements.backward()  # type: ignore[call-arg]  # the mistake that mypy finds
 
 
 def test_a_misspelt_reduction_is_an_error() -> None:

@@ -102,6 +102,44 @@ def test_a_rate_is_reduced_on_plateaus() -> None:
     assert history["learning_rate"] == [1.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.3, 0.3]
 
 
+def two_rates(first: wy.Parameter, second: wy.Parameter) -> wy.optim.Optimizer:
+    return wy.optim.SGD([{"parameters": [first]}, {"parameters": [second], "learning_rate": 0.25}], 1.0)
+
+
+def combined(first: wy.Parameter, second: wy.Parameter) -> wy.optim.Optimizer:
+    return wy.optim.Combined([wy.optim.SGD([first], 1.0), wy.optim.Adam([second], 0.25)])
+
+
+@pytest.mark.parametrize("make", [two_rates, combined])
+def test_the_rates_of_all_groups_are_reduced_on_plateaus(make: Any, tmp_path: Path) -> None:
+    def training(epochs: int) -> tuple[list[float], list[float]]:
+        first, second, x = wy.Parameter(0.0), wy.Parameter(0.0), wy.Input(name="x")
+        optimizer = make(first, second)
+        program = wy.compile((0.0 * first * second * x).square(), optimizer)
+        callbacks = [ReduceOnPlateau(0.5, patience=2, minimum=0.1), Checkpoint(tmp_path, resume=True)]
+        history = fit(program, {x: np.ones(3)}, epochs=epochs, callbacks=callbacks)
+        return history["learning_rate"], [group.learning_rate for group in optimizer.groups]
+
+    assert training(6) == ([1.0, 1.0, 1.0, 0.5, 0.5, 0.25], [0.25, 0.1])
+    assert training(7) == ([1.0, 1.0, 1.0, 0.5, 0.5, 0.25, 0.25], [0.125, 0.1])
+
+
+def test_a_training_that_goes_back_to_a_checkpoint_goes_back_to_its_rate(tmp_path: Path) -> None:
+    case = Case(1.0)
+    losses = Losses([2.0, 2.0, 1.0, 1.0, 1.0, 1.0])
+    for epochs in (4, 6):
+        callbacks = [losses, ReduceOnPlateau(0.5, patience=1), Checkpoint(tmp_path, best_only=True, resume=True)]
+        history = fit(case.train, DATA, epochs=epochs, callbacks=callbacks)
+    assert history["learning_rate"] == [1.0, 1.0, 0.5, 0.5, 0.25, 0.125]
+
+
+def test_the_best_value_is_that_of_the_epoch() -> None:
+    case = Case()
+    stopping = EarlyStopping(monitor="loss", higher_is_better=True)
+    fit(case.train, DATA, epochs=3, callbacks=[Losses([0.5, 0.75, 0.25]), stopping])
+    assert stopping.best == 0.75 and stopping.epochs_without_improvement == 1
+
+
 def test_a_schedule_and_a_plateau_exclude_each_other() -> None:
     case = Case(wy.optim.Cosine(0.1, steps=10))
     with pytest.raises(OptionError, match="has a schedule"):
@@ -132,6 +170,15 @@ def test_a_csv_file_has_a_row_for_each_epoch(tmp_path: Path) -> None:
         fit(Case().train, DATA, epochs=1, callbacks=[CSVLogger(path, append=True)])
     with pytest.raises(DataError, match="cannot write"):
         fit(Case().train, DATA, epochs=1, callbacks=[CSVLogger(tmp_path / "missing" / "log.csv")])
+
+
+def test_a_resumed_training_logs_each_epoch_once(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    fit(Case().train, DATA, epochs=2, callbacks=[CSVLogger(log)])
+    for epochs in (3, 5):
+        callbacks = [Checkpoint(tmp_path, best_only=True, resume=True), CSVLogger(log, append=True)]
+        fit(Case().train, DATA, epochs=epochs, callbacks=[Losses([2.0, 1.0, 3.0, 3.0, 3.0]), *callbacks])
+    assert [line.split(",")[0] for line in log.read_text().splitlines()] == ["epoch", *"12", *"12345"]
 
 
 def test_tensorboard_reads_its_events(tmp_path: Path) -> None:
@@ -179,6 +226,20 @@ def test_a_loader_goes_on_with_its_epoch(tmp_path: Path) -> None:
     fit(first.train, loader(), epochs=1, callbacks=[Checkpoint(tmp_path)])
     history = fit(second.train, loader(), epochs=3, callbacks=[Checkpoint(tmp_path, resume=True)])
     assert history["loss"] == expected["loss"]
+
+
+def test_a_table_with_a_column_named_epoch_is_no_loader(tmp_path: Path) -> None:
+    class Table:
+        column_names = tuple(DATA)
+        epoch = np.arange(4)
+
+        def __getitem__(self, name: str) -> object:
+            return DATA[name]
+
+    for epochs in (1, 2):
+        table, case = Table(), Case()
+        history = fit(case.train, table, epochs=epochs, callbacks=[Checkpoint(tmp_path, resume=True)])
+        assert history.epochs == epochs and table.epoch.tolist() == [0, 1, 2, 3]
 
 
 def test_which_epochs_are_saved(tmp_path: Path) -> None:

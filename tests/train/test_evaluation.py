@@ -161,3 +161,11 @@ def test_wrong_data_and_wrong_metrics(case: Case) -> None:
         program.evaluate(case.data, metrics={"accuracy": wy.metrics.accuracy})
     with pytest.raises(OptionError, match="several results are called 'loss'"):
         program.evaluate(case.data, metrics={"loss": (wy.metrics.Accuracy(), case.y, case.predicted)})
+
+
+def test_an_input_of_a_metric_needs_a_column(case: Case) -> None:
+    other = wy.Input(dims=(Batch(),), name="other")
+    other.set(np.zeros(ROWS))
+    metrics = {"error": (wy.metrics.MeanSquaredError(), other, case.scores.sum(axis=-1))}
+    with pytest.raises(ShapeError, match=r"other .* is an argument of a metric"):
+        wy.compile(case.loss).evaluate(case.data, metrics=metrics)

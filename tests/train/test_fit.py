@@ -185,6 +185,27 @@ def test_the_progress_bar_shows_the_epoch_the_loss_and_the_rate(capsys: pytest.C
     assert "epoch 2/2" in shown and "loss=" in shown and "row/s" in shown and "120/120" in shown
 
 
+@pytest.mark.parametrize("options", [{}, {"threads": 2, "mode": "synchronized"}, {"accumulate": 4}])
+def test_the_progress_bar_shows_the_mean_loss_within_an_epoch(
+    options: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = Case()
+    mean = case.train.epoch(case.data, batch_size=7, progress=True, **options)
+    assert f"loss={mean:.4g}" in capsys.readouterr().err
+
+
+def test_a_bar_of_another_library_counts_rows() -> None:
+    class Rows:
+        count = 0
+
+        def update(self, rows: int) -> None:
+            self.count += rows
+
+    case, bar = Case(), Rows()
+    case.train.epoch(case.data, batch_size=7, progress=bar)
+    assert bar.count == 60
+
+
 def test_wrong_arguments() -> None:
     case = Case()
     untyped: Any = fit

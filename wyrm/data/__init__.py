@@ -4,6 +4,10 @@
 >>> train, test = wy.data.train_test_split(data, 0.2, seed=0)
 >>> len(train), len(test)
 (8, 2)
+
+- `Dataset`: named columns, which can be mapped, filtered, split and joined (`concatenate`); `DataLoader`: its batches.
+- Readers: `read_idx` (MNIST), `read_movielens` (`Interactions`), `read_text`, `load_text_dataset`.
+- Text: `Tokenizer` learns or loads a byte-pair encoding, `TokenBlocks` cuts a text into rows of one length.
 """
 
 from typing import TYPE_CHECKING

@@ -36,7 +36,7 @@ def _column(name: str, values: ArrayLike) -> np.ndarray:
 
 
 def as_columns(values: Mapping[str, ArrayLike]) -> Columns:
-    """Return columns as arrays; raise `ShapeError` or `DTypeError`, naming the column, for what is none."""
+    """Return columns as arrays; raise `ShapeError` or `DTypeError`, naming the column, for values of another kind."""
     return {name: _column(name, column) for name, column in values.items()}
 
 

@@ -319,9 +319,7 @@ class Selected(LazyDataset):
 
     def __init__(self, source: Dataset, rows: NDArray[np.intp]) -> None:
         if not len(rows):
-            raise DataError(
-                f"an empty dataset: the selection holds none of the {len(source)} rows; select at least one."
-            )
+            raise _no_rows(len(source))
         self._source, self._rows = source, rows
         super().__init__(len(rows), source.take(rows[:1]))
 

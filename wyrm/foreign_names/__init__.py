@@ -6,6 +6,7 @@ except that of nodes are imported only for an error.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar, cast
@@ -50,12 +51,18 @@ class SizeWithHint(int):
         raise TypeError("x.size is the number of elements, as in NumPy: use x.shape, or x.shape[axis] for one axis")
 
 
-def explain_keywords(error: TypeError, name: str, keywords: Iterable[str]) -> None:
-    """If `error` rejects a keyword of another library, raise an error that says what to use instead."""
+def explain_keywords(error: TypeError, name: str, keywords: Iterable[str], own: Iterable[str] = ()) -> None:
+    """If `error` rejects a keyword of another library, raise an error that says what to use instead.
+
+    `own` are the keywords that the function takes.
+    """
     from wyrm.foreign_names.calls import ANSWERS
 
+    message = str(error)
     for keyword in keywords:
-        if keyword in ANSWERS and f"unexpected keyword argument {keyword!r}" in str(error):
+        # A class that takes further options misses its own arguments before it comes to a keyword of another library.
+        missing = "required positional argument" in message and keyword not in own
+        if keyword in ANSWERS and (missing or f"unexpected keyword argument {keyword!r}" in message):
             raise TypeError(f"{name} takes no keyword {keyword!r}: {ANSWERS[keyword]}") from None
 
 
@@ -67,7 +74,8 @@ def answering(function: Call) -> Call:
         try:
             return function(*arguments, **keywords)
         except TypeError as error:
-            explain_keywords(error, function.__qualname__.removesuffix(".__init__"), keywords)
+            own = inspect.signature(function).parameters
+            explain_keywords(error, function.__qualname__.removesuffix(".__init__"), keywords, own)
             raise
 
     return cast(Call, call)

@@ -22,9 +22,15 @@ MODULE = each(
         "apply": "loop over model.modules()",
         "register_forward_hook register_forward_pre_hook register_full_backward_hook register_backward_hook": NO_HOOKS,
         "compile": "compile a graph: wy.compile(model(x)), or for training wy.compile(loss, optimizer)",
-        "fit": FIT,
+        "fit train_on_batch": FIT,
+        "evaluate": "use wy.compile(loss).evaluate({x: column}, batch_size=32)",
         "predict": "use wy.compile(model(x))({x: data}), or model(x).forward()",
-        "summary": "use print(model)",
+        "summary": "use print(wy.summary(model))",
+        "get_weights": "use model.state_dict()",
+        "set_weights": "use model.load_state_dict(arrays)",
+        "save_weights": "use model.save(path)",
+        "load_weights": "use model.load(path)",
+        "trainable_variables trainable_weights weights variables": "use model.parameters()",
         "generate": "use wy.nn.generate(model, prompt, max_new_tokens)",
         "init": "a module draws its parameters in __init__; wy.nn.seed(number) makes that reproducible",
         "share_memory": "leave it out: threads already share parameters",
@@ -33,8 +39,8 @@ MODULE = each(
 OPTIMIZER = each(
     {
         "zero_grad": "use optimizer.zero_gradient()",
-        "param_groups": "use optimizer.parameters and optimizer.learning_rate; other groups have optimizers of their own",
-        "add_param_group": "make an optimizer for each group of parameters",
+        "param_groups": "use optimizer.groups",
+        "add_param_group": "give the groups to the constructor, as in SGD([{'parameters': first}, {'parameters': second}], 0.1)",
         "lr": "use optimizer.learning_rate",
         "state": "use optimizer.state_dict()",
         "minimize apply_gradients": "call loss.backward() and optimizer.step(), or use wy.compile(loss, optimizer)",
@@ -43,7 +49,8 @@ OPTIMIZER = each(
 )
 PROGRAM = each(
     {
-        "fit train train_step": "use program.epoch({x: column}, batch_size=32), or program({x: batch}) for one step",
+        "fit train": "use wy.train.fit(program, {x: column}, epochs=10, batch_size=32)",
+        "train_step train_on_batch": "call the program with a batch: program({x: array})",
         "run forward predict": "call the program: program({x: array})",
         "lower as_text": "use program.stages(), program.source or program.llvm",
     }

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
+from wyrm.foreign_names import answering
 from wyrm.functions.operands import Operand, as_nodes
 from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexConstant
@@ -148,6 +149,7 @@ def one_hot(
 ) -> Node[Any, tuple[*Bs, Any]]: ...
 @overload
 def one_hot(x: IndexNode | Indices, num_classes: int, *, dtype: DTypeLike = np.float32) -> Node: ...
+@answering
 def one_hot(x: Any, num_classes: int, *, dtype: DTypeLike = np.float32) -> Node:
     """Return vectors of `num_classes` zeros, with a 1 at the index that `x` gives, along a new last axis.
 

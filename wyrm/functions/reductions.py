@@ -90,7 +90,7 @@ def average(
                 f"mean; they have {scale.ndim} axes"
             )
         position = normalize_axis(int(axis), node.ndim)
-        scale = scale.reshape((-1, *[1] * (node.ndim - position - 1)))
+        scale = scale.reshape([-1, *[1] * (node.ndim - position - 1)])
     scale = scale.broadcast_to(node.dims)
     total: Node = scale.sum(axis=axis, keepdims=keepdims)
     result: Node = (node * scale).sum(axis=axis, keepdims=keepdims) / total

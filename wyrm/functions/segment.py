@@ -16,7 +16,7 @@ from wyrm.types.typing import D1, Bs, IntegerArray, N
 
 __all__ = ["segment_max", "segment_mean", "segment_min", "segment_softmax", "segment_sum"]
 
-Ids: TypeAlias = "IndexNode[tuple[N]] | IntegerArray"
+Ids: TypeAlias = IndexNode[tuple[N]] | IntegerArray
 
 
 def _segments(caller: str, data: Any, num_segments: Any) -> Axis:

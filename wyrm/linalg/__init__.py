@@ -1,21 +1,25 @@
 """Linear algebra as in `numpy.linalg`, with the triangular solves and the exponential of `scipy.linalg`.
 
-The functions work on the last two axes and have gradients of any order. NumPy's functions on nodes, such as
-`np.linalg.solve(a, b)`, call them.
-
 >>> a = wy.Parameter([[2.0, 0.0], [0.0, 4.0]])
 >>> wy.linalg.solve(a, np.array([2.0, 8.0])).forward().tolist()
 [1.0, 2.0]
 >>> np.linalg.inv(a).forward().tolist()
 [[0.5, 0.0], [0.0, 0.25]]
+
+The functions work on the last two axes and have gradients of any order. NumPy's functions on nodes, such as
+`np.linalg.solve(a, b)`, call them. LAPACK computes in both engines; a singular matrix raises `LinAlgError`.
+
+- Factorizations: `cholesky`, `qr`, `svd` and `eigh` (of symmetric matrices), `expm`.
+- Systems: `solve`, `solve_triangular`, `cho_solve`, `lstsq` (full rank), `inv`, `pinv`, `det`, `slogdet`.
+- Products and norms: `matrix_power`, `multi_dot`, `trace`, `diagonal`, `norm` with every order of NumPy, `cond`.
 """
 
+from typing import TYPE_CHECKING
+
+from wyrm import _lazy_imports
 from wyrm.errors import LinAlgError
 from wyrm.functions.contraction import cross, matmul, outer, tensordot, vecdot
 from wyrm.linalg.factorizations import (
-    EighResult,
-    QRResult,
-    SVDResult,
     cholesky,
     eigh,
     eigvalsh,
@@ -26,9 +30,8 @@ from wyrm.linalg.factorizations import (
 )
 from wyrm.linalg.norms import cond, matrix_norm, norm, vector_norm
 from wyrm.linalg.products import diagonal, matrix_power, matrix_transpose, multi_dot, trace
+from wyrm.linalg.results import EighResult, LstsqResult, QRResult, SlogdetResult, SVDResult
 from wyrm.linalg.systems import (
-    LstsqResult,
-    SlogdetResult,
     cho_solve,
     det,
     inv,
@@ -38,6 +41,9 @@ from wyrm.linalg.systems import (
     solve,
     solve_triangular,
 )
+
+if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
+    __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
 
 __all__ = [
     "EighResult",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Literal, NamedTuple, overload
-
-from typing_extensions import TypeVar
+from typing import Any, Literal, overload
 
 from wyrm.errors import OptionError, ShapeError
 from wyrm.functions.operands import Operand, as_node, shape_error
+from wyrm.linalg.results import EighResult, QRResult, SVDResult
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import L
 from wyrm.ops.linalg.eigh import Eigenvalues, Eigenvectors, EighResiduals
@@ -19,32 +18,6 @@ from wyrm.ops.linalg.svd import LeftSingularVectors, RightSingularVectors, Singu
 from wyrm.ops.linalg.triangular import Cholesky
 from wyrm.ops.slicing import concatenate
 from wyrm.types.typing import AtLeast2D, Bs, M, N, Shaped
-
-First = TypeVar("First", default=Any)
-Second = TypeVar("Second", default=Any)
-Third = TypeVar("Third", default=Any)
-
-
-class EighResult(NamedTuple, Generic[First, Second]):
-    """The result of `eigh`."""
-
-    eigenvalues: Node[Any, First]
-    eigenvectors: Node[Any, Second]
-
-
-class SVDResult(NamedTuple, Generic[First, Second, Third]):
-    """The result of `svd`."""
-
-    U: Node[Any, First]
-    S: Node[Any, Second]
-    Vh: Node[Any, Third]
-
-
-class QRResult(NamedTuple, Generic[First, Second]):
-    """The result of `qr`."""
-
-    Q: Node[Any, First]
-    R: Node[Any, Second]
 
 
 def as_matrix(name: str, a: Operand) -> Node:

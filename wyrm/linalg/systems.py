@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
 import numpy as np
-from typing_extensions import TypeVar
 
 from wyrm.errors import OptionError
 from wyrm.functions.operands import Operand, as_nodes, shape_error
 from wyrm.linalg.factorizations import as_matrix, as_square, qr, svdvals
+from wyrm.linalg.results import LstsqResult, SlogdetResult
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import L, R, S
@@ -20,24 +20,6 @@ from wyrm.ops.linalg.svd import PseudoInverse
 from wyrm.ops.linalg.triangular import TriangularSolve
 from wyrm.types.dims import axis_size
 from wyrm.types.typing import S2, A, Array, AtLeast2D, Bs, FittingShape, K, M, N, Shaped
-
-First = TypeVar("First", default=Any)
-
-
-class SlogdetResult(NamedTuple, Generic[First]):
-    """The result of `slogdet`."""
-
-    sign: Node[Any, First]
-    logabsdet: Node[Any, First]
-
-
-class LstsqResult(NamedTuple):
-    """The result of `lstsq`."""
-
-    x: Node
-    residuals: Node
-    rank: int
-    singular_values: Node
 
 
 def _operands(name: str, a: Operand, b: Operand, check: Callable[[str, Node], Node]) -> tuple[Node, Node, bool]:
@@ -178,6 +160,8 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Node:
     >>> wy.linalg.cho_solve((factor, True), wy.Constant([4.0, 2.0])).forward().tolist()
     [1.0, 0.0]
     """
+    if not isinstance(c_and_lower, tuple) or len(c_and_lower) != 2:
+        raise TypeError("cho_solve takes a factor and whether it is the lower one, as in cho_solve((factor, True), b)")
     factor, lower = c_and_lower
     left, right, vector = _operands("cho_solve", factor, b, as_square)
     halfway = TriangularSolve(left, right, bool(lower), transposed=not lower)

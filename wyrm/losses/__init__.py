@@ -5,6 +5,11 @@
 >>> round(float(loss.forward()), 3)
 0.088
 
+- Classes: `cross_entropy`, `nll`, `bce_with_logits`, `focal`, `multiclass_focal`, `hinge`; `ctc` for sequences.
+- Numbers: `mse`, `l1`, `huber`, `smooth_l1`, `log_cosh`, `quantile`.
+- Distributions: `gaussian_nll`, `poisson_nll`, `student_t_nll`, `kl_divergence`.
+- Order and distance: `bpr`, `margin_ranking`, `triplet`, `cosine_embedding`.
+
 Each takes `reduction="mean"`, `"sum"` or `"none"`, and `sample_weight`. None of them broadcasts: a target of another
 shape is an error.
 """

@@ -16,7 +16,7 @@ from wyrm.ops.label import CountedLabels
 from wyrm.ops.softmax import Reduction
 from wyrm.types.typing import Array
 
-Weights: TypeAlias = "Node | Array | None"
+Weights: TypeAlias = Node | Array | None
 
 
 def _weights(loss: str, name: str, weights: Node | Array | float, beside: Node) -> Node:

@@ -2,8 +2,17 @@
 
 >>> wy.metrics.accuracy([0, 1, 1], [0, 1, 0])
 0.6666666666666666
+
+- Classes: `accuracy`, `top_k_accuracy`, `precision`, `recall`, `specificity`, `f1`, `confusion_matrix`, `roc_auc`.
+- Numbers: `mean_squared_error`, `mean_absolute_error`, `r2`, `explained_variance`, `max_error` and others.
+- Recommendations: `reciprocal_rank` and `ranking_auc`, and their means over users.
+- Running metrics, for `program.evaluate` and `fit`: `Accuracy`, `Mean`, `ConfusionMatrix`, `MeanSquaredError`, and
+  `Collected` for any function of all rows.
 """
 
+from typing import TYPE_CHECKING
+
+from wyrm import _lazy_imports
 from wyrm.metrics.classification import accuracy, f1, precision, recall, top_k_accuracy
 from wyrm.metrics.confusion import confusion_matrix, specificity
 from wyrm.metrics.ranking import mean_ranking_auc, mean_reciprocal_rank, ranking_auc, reciprocal_rank, roc_auc
@@ -26,6 +35,9 @@ from wyrm.metrics.running import (
     MeanSquaredError,
     RootMeanSquaredError,
 )
+
+if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
+    __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
 
 __all__ = [  # in the order of `sorted`, as a test expects
     "Accuracy",

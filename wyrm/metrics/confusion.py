@@ -1,4 +1,4 @@
-"""The confusion matrix, and metrics of it that need the rows of other classes."""
+"""The confusion matrix, and the specificity."""
 
 from __future__ import annotations
 

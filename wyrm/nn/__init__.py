@@ -3,6 +3,14 @@
 >>> layer = wy.nn.Linear(3, 2) >> wy.nn.relu
 >>> layer(wy.Input(dims=(5, 3))).shape
 (5, 2)
+
+- Layers: `Linear`, `Embedding`, `EmbeddingBag`; `Conv1d` to `Conv3d` and their transposed forms, pooling, `Upsample`.
+- Normalization and dropout: `BatchNorm`, `LayerNorm`, `RMSNorm`, `GroupNorm`, `InstanceNorm`, `Dropout`, `Dropout2d`.
+- Sequences: `LSTM`, `GRU`, `StackedLSTM` and `StackedGRU` (also bidirectional), `EWMA`.
+- Transformers: `MultiHeadAttention`, `TransformerBlock`, `GPT2`, `generate`.
+- Activations as functions, `GLU` and its variants, and `initializers`.
+
+A class of your own derives from `Module`. `seed` makes the weights of a script repeatable.
 """
 
 from typing import TYPE_CHECKING
@@ -40,7 +48,7 @@ if TYPE_CHECKING:
     from wyrm.nn.embedding import Embedding
     from wyrm.nn.embedding_bag import EmbeddingBag
     from wyrm.nn.flatten import Flatten
-    from wyrm.nn.gated_recurrent import GRU, GRUCell, GRUOutput
+    from wyrm.nn.gated_recurrent import GRU, GRUCell
     from wyrm.nn.generation import CachedDecoder, generate
     from wyrm.nn.gpt2 import GPT2, GPT2Config
     from wyrm.nn.group_normalization import GroupNorm, InstanceNorm, group_norm, instance_norm
@@ -80,7 +88,8 @@ if TYPE_CHECKING:
     )
     from wyrm.nn.positional_encoding import LearnedPositionalEncoding, SinusoidalPositionalEncoding, rotary_embedding
     from wyrm.nn.recurrent import LSTM, LSTMCell
-    from wyrm.nn.recurrent_stack import StackedGRU, StackedLSTM, StackedOutput
+    from wyrm.nn.recurrent_outputs import GRUOutput, StackedOutput
+    from wyrm.nn.recurrent_stack import StackedGRU, StackedLSTM
     from wyrm.nn.seeding import seed
     from wyrm.nn.token_sampling import sample_tokens
     from wyrm.nn.transformer import FeedForward, TransformerBlock
@@ -137,7 +146,7 @@ _NAMES = {
     "embedding": ("Embedding",),
     "flatten": ("Flatten",),
     "embedding_bag": ("EmbeddingBag",),
-    "gated_recurrent": ("GRU", "GRUCell", "GRUOutput"),
+    "gated_recurrent": ("GRU", "GRUCell"),
     "generation": (
         "CachedDecoder",
         "generate",
@@ -205,7 +214,8 @@ _NAMES = {
         "LSTM",
         "LSTMCell",
     ),
-    "recurrent_stack": ("StackedGRU", "StackedLSTM", "StackedOutput"),
+    "recurrent_outputs": ("GRUOutput", "StackedOutput"),
+    "recurrent_stack": ("StackedGRU", "StackedLSTM"),
     "seeding": ("seed",),
     "token_sampling": ("sample_tokens",),
     "transformer": (

@@ -9,6 +9,7 @@ from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
+from wyrm.foreign_names import answering
 from wyrm.nn.axes import B, T, Width, sized_axis
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.initializers import Initializer, Normal
@@ -105,6 +106,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         value: Tensor[B, Keys, Width] | None = None,
         key_mask: Tensor[B, Keys] | BoolArray | None = None,
     ) -> Tensor[B, T, Width]: ...
+    @answering
     def __call__(
         self,
         x: Any,

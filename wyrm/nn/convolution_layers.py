@@ -18,6 +18,7 @@ from wyrm.nn.spatial import Padding, PerAxis, per_axis
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter
 from wyrm.node.node import Node, Tensor
+from wyrm.ops.elementwise import operand
 from wyrm.types.dims import Dim, unify
 from wyrm.types.options import whole
 
@@ -94,6 +95,7 @@ class _Convolution(Module, Generic[In, Out]):
 
     def _apply(self, x: Node) -> Any:
         """Return the convolution of `x`; raise `ShapeError` unless it has the layer's channels."""
+        x = operand(x, self.weight)
         name, dims = type(self).__name__, x.dims
         if len(dims) != self.rank + 2:
             raise ShapeError(
@@ -102,7 +104,10 @@ class _Convolution(Module, Generic[In, Out]):
         try:
             unify(dims[1], self.in_channels)
         except ShapeError as error:
-            raise ShapeError(f"{name}: the channels of {describe(x)} are not in_channels: {error}") from None
+            raise ShapeError(
+                f"{name}: the channels of {describe(x)} are not in_channels: {error}; the axes are "
+                f"(batch, channels, *sizes)"
+            ) from None
         operands = name, self.rank, x, self.weight, self.bias, self.stride, self.padding
         if self.transposed:
             return convolve_transposed(*operands, self.output_padding, self.groups, self.dilation)

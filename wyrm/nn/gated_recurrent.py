@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Generic, NamedTuple, TypedDict, Unpack, overload
+from typing import Any, Generic, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -12,24 +12,14 @@ from wyrm.errors import ShapeError
 from wyrm.nn.axes import B, In, M, N, Out, T, sized_axis
 from wyrm.nn.initializers import Uniform
 from wyrm.nn.module import Module
+from wyrm.nn.recurrent_outputs import GRUOutput
 from wyrm.nn.seeding import generator
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter, as_constant
 from wyrm.node.node import Node, Tensor
 from wyrm.ops import gated_recurrent
+from wyrm.ops.elementwise import operand
 from wyrm.types.dims import Dim, Times, product
-
-
-class GRUOutput(NamedTuple, Generic[B, T, Out]):
-    """The states of all steps, of shape (batch, time, hidden_size), and the state after the last step.
-
-    >>> sequence, state = wy.nn.GRU(3, 4)(wy.Input(dims=(2, 5, 3)))
-    >>> sequence.shape, state.shape
-    ((2, 5, 4), (2, 4))
-    """
-
-    sequence: Node[Any, tuple[B, T, Out]]
-    state: Node[Any, tuple[B, Out]]
 
 
 class _Options(TypedDict, total=False):
@@ -126,8 +116,9 @@ class GRU(_GRU[In, Out]):
         hold several sequences in turn. Raise `ShapeError` where axes do not match or time has size 0, `DTypeError` for
         another dtype or a `reset` that is not a mask.
         """
-        self._check(x, "(batch, time, input_size)", 3)
-        states: Any = self._states(x @ self.input_weight + self.bias, state, reset)
+        sequence: Any = operand(x, self.input_weight)
+        self._check(sequence, "(batch, time, input_size)", 3)
+        states: Any = self._states(sequence @ self.input_weight + self.bias, state, reset)
         return GRUOutput(states, states[:, -1])
 
 

@@ -11,6 +11,7 @@ from wyrm.nn.axes import Bs, Features, M, sized_axis
 from wyrm.nn.layer import Layer
 from wyrm.node.leaves import Parameter
 from wyrm.node.node import Tensor
+from wyrm.ops.elementwise import operand
 from wyrm.types.dims import Dim
 from wyrm.types.options import number
 
@@ -54,7 +55,7 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
 
         Raise `ShapeError` where the last axis of `x` is not `features` or has size 0, `DTypeError` for another dtype.
         """
-        result: Tensor[*Bs, Features] = x.layer_norm(self.weight, self.bias, self.epsilon)
+        result: Tensor[*Bs, Features] = operand(x, self.weight).layer_norm(self.weight, self.bias, self.epsilon)
         return result
 
     def __repr__(self) -> str:
@@ -92,7 +93,7 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
 
         Raise `ShapeError` where the last axis of `x` is not `features` or has size 0, `DTypeError` for another dtype.
         """
-        result: Tensor[*Bs, Features] = x.rms_norm(self.weight, self.epsilon)
+        result: Tensor[*Bs, Features] = operand(x, self.weight).rms_norm(self.weight, self.epsilon)
         return result
 
     def __repr__(self) -> str:

@@ -24,7 +24,7 @@ W = TypeVar("W")
 
 
 class _Pool(NamedTuple):
-    """The windows along one axis of `size` elements: their number, and for each output the places of its taps."""
+    """The windows along one axis of `size` elements; `outputs` is their number."""
 
     window: Window
     size: int
@@ -40,7 +40,7 @@ class _Pool(NamedTuple):
         return tuple(found)
 
     def mean_taps(self, count_padding: bool) -> Taps:
-        """Return the taps of the means; `count_padding`: zeros outside of the axis count as elements."""
+        """Return the taps of the means; with `count_padding`, the zeros outside of the axis count as elements."""
         found: list[tuple[int, tuple[float, ...]]] = []
         for i, (first, end, _) in enumerate(self.places()):
             start = i * self.window.stride - self.window.before

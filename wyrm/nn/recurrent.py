@@ -18,6 +18,7 @@ from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter, as_constant
 from wyrm.node.node import Node, Tensor
 from wyrm.ops import recurrent
+from wyrm.ops.elementwise import operand
 from wyrm.types.dims import Dim, Times, product
 
 
@@ -130,8 +131,9 @@ class LSTM(_LSTM[In, Out]):
         hold several sequences in turn. Raise `ShapeError` where axes do not match or time has size 0, `DTypeError` for
         another dtype or a `reset` that is not a mask.
         """
-        self._check(x, "(batch, time, input_size)", 3)
-        states = self._states(x @ self.input_weight + self.bias, state, reset)
+        sequence: Any = operand(x, self.input_weight)
+        self._check(sequence, "(batch, time, input_size)", 3)
+        states = self._states(sequence @ self.input_weight + self.bias, state, reset)
         return LSTMOutput(states[:, :, 0], LSTMState(states[:, -1, 0], states[:, -1, 1]))
 
 

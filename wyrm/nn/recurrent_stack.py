@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypedDict, Unpack, overload
+from typing import Any, Generic, Literal, TypedDict, Unpack, overload
 
 from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
@@ -15,31 +15,15 @@ from wyrm.nn.gated_recurrent import GRU
 from wyrm.nn.lstm_state import LSTMState
 from wyrm.nn.module import Module
 from wyrm.nn.recurrent import LSTM
+from wyrm.nn.recurrent_outputs import StackedOutput
 from wyrm.node.node import Node, Tensor
 from wyrm.ops.slicing import concatenate
 from wyrm.types.dims import Dim
 from wyrm.types.options import whole
 
-# The last axis of the result, and the state of one layer in one direction.
-Width = TypeVar("Width", default=Any)
-State = TypeVar("State", default=Any)
+Width = TypeVar("Width", default=Any)  # the last axis of the result
 # The class of the layers.
 Recurrent = TypeVar("Recurrent", default=Any)
-
-
-class StackedOutput(NamedTuple, Generic[B, T, Width, State]):
-    """The states of the last layer after all steps, and the last states of all layers and directions.
-
-    `sequence` has the axes (batch, time, hidden_size), or twice that with two directions: forward, then backward.
-    `states` are in PyTorch's order: the layers from the first, each forward and, with two directions, backward.
-
-    >>> output = wy.nn.StackedGRU(3, 4, num_layers=2, bidirectional=True)(wy.Input(dims=(2, 5, 3)))
-    >>> output.sequence.shape, len(output.states), output.states[0].shape
-    ((2, 5, 8), 4, (2, 4))
-    """
-
-    sequence: Node[Any, tuple[B, T, Width]]
-    states: tuple[State, ...]
 
 
 class _Options(TypedDict, total=False):

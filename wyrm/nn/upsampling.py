@@ -29,8 +29,8 @@ def interpolate(
 ) -> Node[Any, Any]:
     """Return `x`, (batch, channels, *sizes), with its spatial axes resampled to other sizes, as PyTorch does.
 
-    Either `size` is the size of each spatial axis, or `scale_factor` what sizes are multiplied with; both are one
-    number or one for each axis. "nearest" takes element `floor(i * old / new)`. "linear", "bilinear" and "trilinear",
+    Either `size` gives the new sizes, or `scale_factor` multiplies the old ones; both are one number for all spatial
+    axes, or one for each. "nearest" takes element `floor(i * old / new)`. "linear", "bilinear" and "trilinear",
     for one, two and three spatial axes, interpolate at `(i + 0.5) * old / new - 0.5`, within the axis; or at
     `i * (old - 1) / (new - 1)` with `align_corners`, so that the ends of an axis stay ends.
 

@@ -309,7 +309,10 @@ class BaseNode(Stateful, Generic[P_co, S]):
             )
 
         def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
-            raise TypeError(f"{describe(self)} is not an array: compute it with node.forward(), or read node.value")
+            raise TypeError(
+                f"{describe(self)} is not an array: compute it with node.forward(), or read node.value; "
+                f"wy.stack([x, y]) joins nodes"
+            )
 
         def __array_function__(
             self, function: Callable[..., object], types: object, arguments: object, keywords: object

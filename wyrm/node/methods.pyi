@@ -5,7 +5,7 @@
 
 # ruff: noqa: E501  # the first lines of docstrings are not wrapped
 # mypy: disable-error-code="overload-overlap, misc, override"
-# pyright: reportIncompatibleMethodOverride=false
+# pyright: reportIncompatibleMethodOverride=false, reportGeneralTypeIssues=false
 # (The overload for an unknown shape overlaps the other ones and comes first on purpose. The types of `self` do not say
 # that only nodes inherit these methods. `==` takes a node or a number and returns a mask, where `object.__eq__` takes
 # anything and returns a bool.)
@@ -1408,6 +1408,12 @@ class IndexNode:
 
     def __neg__(self: _IndexNode[S]) -> IndexSubtract[S]:
         """Return the elementwise negation of integers."""
+
+    @overload
+    def __truediv__(self: _IndexNode[S], other: Number) -> _Node[Any, S]: ...
+    @overload
+    def __truediv__(self: _IndexNode, other: _IndexNode | IntegerArray) -> _Node:
+        """Return the elementwise quotient of integers, in float32."""
 
     def astype(self: _IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
         """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes."""

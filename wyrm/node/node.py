@@ -97,6 +97,7 @@ class Node(operators.Node, methods.Node, Evaluated[FloatArray], Differentiated, 
         @property
         def at(self) -> Updates[S]:
             """The elements at a key, `x.at[key]`, whose `set` and `add` return an updated copy; see `Updates`."""
+            return Updates(self)
 
         @overload
         def __iter__(self: Shaped[L, AtLeast1D]) -> Iterator[Slice[L]]: ...

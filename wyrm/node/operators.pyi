@@ -5,7 +5,7 @@
 
 # ruff: noqa: E501  # the first lines of docstrings are not wrapped
 # mypy: disable-error-code="overload-overlap, misc, override"
-# pyright: reportIncompatibleMethodOverride=false
+# pyright: reportIncompatibleMethodOverride=false, reportGeneralTypeIssues=false
 # (The overload for an unknown shape overlaps the other ones and comes first on purpose. The types of `self` do not say
 # that only nodes inherit these methods. `==` takes a node or a number and returns a mask, where `object.__eq__` takes
 # anything and returns a bool.)

@@ -9,6 +9,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, ShapeError
+from wyrm.foreign_names import answering
 from wyrm.node.base import describe, format_dims, label
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import Node, Tensor
@@ -46,6 +47,7 @@ def scaled_dot_product_attention(
     dropout_rate: float = 0.0,
     seed: int = 0,
 ) -> Tensor[*Bs, A, M, K]: ...
+@answering
 def scaled_dot_product_attention(
     query: Any,
     key: Any,

@@ -113,6 +113,8 @@ def as_operand(value: object, beside: BaseNode) -> Node | None:
         return value
     if isinstance(value, IndexNode):
         raise DTypeError(f"{describe(value)} holds integers; convert them with .astype(np.float32)")
+    if isinstance(value, list):
+        value = np.asarray(value)
     if isinstance(value, _NUMBERS) or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
         if beside.dtype.kind == "f":
             return as_constant(value, beside.dtype)
@@ -331,8 +333,9 @@ def bind_operator(cls: type[Node], name: str) -> None:
     """Bind `cls` as the operator `__name__` of nodes; the other operand may be a number or an array, on either side."""
 
     def left(self: Node, other: object) -> object:
-        node = as_operand(other, self)
-        if node is None and name in ("eq", "ne"):
+        equality = name in ("eq", "ne")
+        node = None if equality and isinstance(other, list) else as_operand(other, self)
+        if node is None and equality:
             check_comparable(self, other)
         return NotImplemented if node is None else cls(self, node)
 

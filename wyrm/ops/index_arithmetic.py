@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -16,6 +16,7 @@ from wyrm.ops.batching import aligned
 from wyrm.ops.comparison import Cast
 from wyrm.ops.elementwise import Axes, S, method
 from wyrm.types.dims import Dims, broadcast
+from wyrm.types.typing import IntegerArray, Number
 
 
 class IndexArithmetic(IndexNode[Axes], abstract=True):
@@ -148,6 +149,25 @@ def negated(x: IndexNode[S]) -> IndexSubtract[S]:
     """Return the elementwise negation of integers."""
     zero: Any = IndexConstant(0)
     return IndexSubtract(zero, x)
+
+
+@overload
+def quotient(x: IndexNode[S], other: Number) -> Node[Any, S]: ...
+@overload
+def quotient(x: IndexNode, other: IndexNode | IntegerArray) -> Node: ...
+@method("__truediv__", IndexNode)
+def quotient(x: IndexNode, other: object) -> Node:
+    """Return the elementwise quotient of integers, in float32.
+
+    >>> ((wy.Constant([1.0, 0.0]) > 0.5).sum() / 2).forward().item()
+    0.5
+    """
+    divisor: Any = other if isinstance(other, float) else _integers(x, other)
+    if divisor is None:
+        return NotImplemented
+    dividend: Any = astype_of_integers(x, np.float32)
+    result: Node = dividend / (divisor if isinstance(divisor, float) else divisor.astype(np.float32))
+    return result
 
 
 @method("astype", IndexNode)

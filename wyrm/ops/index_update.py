@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 import numpy as np
 
@@ -86,7 +86,13 @@ class Updates(Generic[S]):
     def __getitem__(self, key: object) -> Updates[S]:
         return Updates(self.node, key)
 
-    def set(self, values: Node | Array | Number) -> Node[Any, S]:
+    if not TYPE_CHECKING:  # a class with `__getattr__` has every name, as far as the type checker can tell
+
+        def __getattr__(self, name: str) -> NoReturn:
+            instead = "; x.at[key].set(f(x[key])) computes any other update" if not name.startswith("_") else ""
+            raise AttributeError(f"x.at[key] has the methods set and add, not {name}{instead}")
+
+    def set(self, values: Node | Array | Number | Sequence[Number]) -> Node[Any, S]:
         """Return the node with `values`, which broadcast, at the key; for a repeated index the last value counts.
 
         Raise the errors of indexing, and `ShapeError` if the values do not broadcast to the selected shape or if the
@@ -101,7 +107,7 @@ class Updates(Generic[S]):
         result: Node = TakeAlongAxis(values_and_elements, LastWriter(positions, x.size), 0).reshape(x.dims)
         return result
 
-    def add(self, values: Node | Array | Number) -> Node[Any, S]:
+    def add(self, values: Node | Array | Number | Sequence[Number]) -> Node[Any, S]:
         """Return the node with `values`, which broadcast, added at the key; values at a repeated index add up.
 
         The errors are those of `set`.
@@ -115,9 +121,14 @@ class Updates(Generic[S]):
         result: Node = x + placed.reshape(x.dims)
         return result
 
-    def _flat(self, values: Node | Array | Number) -> tuple[IndexNode, Node]:
+    def _flat(self, values: Node | Array | Number | Sequence[Number]) -> tuple[IndexNode, Node]:
         """Return the selected positions among all elements, and a value for each, along one axis."""
         x: Any = self.node
+        if isinstance(self.key, Node) and self.key.dtype.kind == "b":
+            raise TypeError(
+                f"{describe(x)}: at takes no mask, {describe(self.key)}, whose number of elements depends on the data: "
+                f"use wy.where(mask, values, x)"
+            )
         if None in map(axis_size, x.dims):
             raise ShapeError(f"at: {describe(x)}: the data of each run decides a size; give its axes sizes")
         numbers = IndexConstant(np.arange(x.size).reshape(x.shape))

@@ -10,7 +10,9 @@ import numpy as np
 
 def check_keepdims(name: str, keepdims: object) -> bool:
     """Return `keepdims` as a bool; raise `TypeError` for other values, such as NumPy's `dtype` at the same position."""
-    if not isinstance(keepdims, bool | np.bool_ | int | np.integer):
+    if not isinstance(keepdims, bool | np.bool_) and not (
+        isinstance(keepdims, int | np.integer) and keepdims in (0, 1)
+    ):
         raise TypeError(
             f"{name}: keepdims must be True or False, not {keepdims!r}; pass keywords by name, convert with .astype"
         )

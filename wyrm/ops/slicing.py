@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from wyrm.errors import ShapeError
+from wyrm.errors import DTypeError, ShapeError
 from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, BaseNode, Gradient, describe, label
 from wyrm.node.index_maps import IndexLiteral, IndexMap
@@ -289,6 +289,9 @@ def _parts(what: str, given: Sequence[Part]) -> list[Node]:
     parts = list(given)
     beside = next((part for part in parts if isinstance(part, Node)), None)
     if beside is None:
+        integers = next((part for part in parts if isinstance(part, BaseNode)), None)
+        if integers is not None:
+            raise DTypeError(f"{what}: {describe(integers)} holds integers; convert them with .astype(np.float32)")
         raise ShapeError(f"{what}: takes at least one node")
     return [operand(part, beside) for part in parts]
 

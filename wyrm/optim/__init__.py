@@ -6,6 +6,12 @@
 >>> optimizer.step()
 >>> x.value.round(1)
 array([2.4], dtype=float32)
+
+- Elementwise rules: `SGD`, `Adam`, `AdamW`, `NAdam`, `RAdam`, `Adamax`, `Adagrad`, `Adadelta`, `RMSprop`, `Lion`.
+- Rules over whole parameters: `LAMB`, `LARS`, `Adafactor`, `Muon`. `Combined` steps several optimizers together.
+- Schedules in place of a learning rate: `Cosine`, `WarmupCosine`, `OneCycle`, `Step`, `Joined` and others.
+- `StepOptions` lists what every optimizer takes: clipping of the gradient, bounds of the parameters, and an average of
+  them (`EMA`, `SWA`). A group of parameters is a dict, such as `{"parameters": [...], "weight_decay": 0.0}`.
 """
 
 from typing import TYPE_CHECKING

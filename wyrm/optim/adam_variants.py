@@ -115,7 +115,7 @@ class NAdam(_Moments):
         return self.betas[0] * (1.0 - 0.5 * 0.96 ** (step * self.momentum_decay))
 
     def _product(self, step: Any) -> Any:
-        """Return the product of the momentum of all steps up to this one, or to each of these."""
+        """Return the product of the momenta of the steps from 1 to `step`, a number or an array."""
         last = int(np.max(step))
         if last >= len(self._products):
             self._products = np.cumprod([1.0, *self._momentum(np.arange(1, 2 * last + 1))])
@@ -163,7 +163,8 @@ class RAdam(_Moments):
         first, second = self.betas
         correction = 1.0 - second**step
         longest = 2.0 / (1.0 - second) - 1.0
-        # The length of the average that the squares of so many steps amount to; above 5, its variance is known.
+        # The exponential average has the variance of a simple average of this length, rho in the paper. It is used
+        # above 5, as in PyTorch.
         length = longest - 2.0 * step * second**step / correction
         known = np.greater(length, 5.0)
         safe = np.maximum(length, 5.0)

@@ -156,14 +156,15 @@ class GroupRules(Answering):
 
     def numbers_at(self, step: int) -> dict[str, float]:
         """Return the rule's scalars for a parameter's step, by name."""
-        return {f"{name}{self._suffix}": value for name, value in self.hyperparameters(step).items()}
+        numbers = self.hyperparameters(step)
+        return {f"{name}{self._suffix}": value for name, value in numbers.items()} if self._suffix else numbers
 
     def numbers_of(self, done: int, count: int) -> dict[str, NDArray[np.float64]]:
         """Return the rule's scalars for the `count` steps of parameters after `done` ones, by name, as arrays."""
         if not callable(self._learning_rate):
             try:  # vectorized, if `hyperparameters` is plain arithmetic
                 found = self.numbers_at(np.arange(done + 1, done + count + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
-                return {name: np.broadcast_to(np.asarray(value, np.float64), (count,)) for name, value in found.items()}
+                return {name: _of_steps(value, count) for name, value in found.items()}
             except (TypeError, ValueError):
                 pass  # `hyperparameters` branches on the step: fall back to a loop
         steps, each = self.steps, []
@@ -201,6 +202,13 @@ class GroupRules(Answering):
             if self._rate_factor != 1.0:
                 mine["learning_rate_factor"] = self._rate_factor
         return {name: value for name, value in mine.items() if name not in others or others[name] != value}
+
+
+def _of_steps(value: object, count: int) -> NDArray[np.float64]:
+    """Return the array of a scalar's values in `count` steps; a number is the same in all of them."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return value.astype(np.float64, copy=False)
+    return np.full(count, value, np.float64)
 
 
 def flushed(state: Value, gradient: Value) -> Value:

@@ -167,6 +167,26 @@ class Optimizer(GroupRules):
             if member._rate_factor is not None:
                 member._learning_rate = scaled_rate(self._learning_rate, member._rate_factor)
 
+    def scale_learning_rates(self, factor: float, minimum: float = 0.0) -> None:
+        """Multiply the learning rate, and the rates that groups have of their own, by `factor`, down to `minimum`.
+
+        Groups with a `learning_rate_factor` follow the learning rate. Raise `OptionError` for a schedule; no rate has
+        changed then.
+
+        >>> groups = [{"parameters": [wy.Parameter(1.0)]}, {"parameters": [wy.Parameter(1.0)], "learning_rate": 0.25}]
+        >>> optimizer = wy.optim.SGD(groups, learning_rate=1.0)
+        >>> optimizer.scale_learning_rates(0.5)
+        >>> [group.learning_rate for group in optimizer.groups]
+        [0.5, 0.125]
+        """
+        if any(callable(group.options()["learning_rate"]) for group in self.groups):
+            raise OptionError(f"a learning rate must be a number to be scaled, and {self!r} has a schedule")
+        for group in (self, *self._members):
+            # `Combined` has no rate, and the rates of groups with a factor follow.
+            if group._rate_factor is None and "_learning_rate" in group.__dict__:
+                rate = group.learning_rate
+                group.learning_rate = max(rate * factor, min(rate, minimum))
+
     # --- stepping -------------------------------------------------------------------------------------------------
 
     def rule(self, parameter: Parameter) -> UpdateEvaluator | WholeRule:
@@ -191,11 +211,7 @@ class Optimizer(GroupRules):
         with np.errstate(all="ignore"):
             for parameter, values in zip(self.parameters, arrays, strict=True):
                 if values is not None and not all_finite(values):
-                    raise Diverged(
-                        f"the gradient of {describe(parameter)} holds {values[~np.isfinite(values)][0]} in step "
-                        f"{self.steps + 1} at learning rate {self.learning_rate:g}; no parameter has moved. Find the "
-                        f"cause with wy.watch_nan(), lower the learning rate, or clip with the option max_norm"
-                    )
+                    raise self._diverged(parameter, values)
             if not self._all_rules:
                 self._all_rules = [self.rule(parameter) for parameter in self.parameters]
             rules = self._all_rules
@@ -217,6 +233,13 @@ class Optimizer(GroupRules):
                         self._add_to_average(i, self.average)
                 self._set_steps(self.steps + 1)
 
+    def _diverged(self, parameter: Parameter, gradient: FloatArray) -> Diverged:
+        return Diverged(
+            f"the gradient of {describe(parameter)} holds {gradient[~np.isfinite(gradient)][0]} in step "
+            f"{self.steps + 1} at learning rate {self.learning_rate:g}; no parameter has moved. Find the "
+            f"cause with wy.watch_nan(), lower the learning rate, or clip with the option max_norm"
+        )
+
     def _move(
         self,
         rule: UpdateEvaluator | WholeRule,
@@ -237,7 +260,7 @@ class Optimizer(GroupRules):
 
     def _set_steps(self, steps: int) -> None:
         for group in (self, *self._members):
-            group.steps = steps
+            group.__dict__["steps"] = steps  # past the checks of options in `__setattr__`: each native call comes here
 
     def _check_usable(self) -> None:
         """Raise `OptionError` for a group of another optimizer, and while the parameters hold their averages."""
@@ -293,17 +316,14 @@ class Optimizer(GroupRules):
         `count` is at least 1; a schedule is evaluated for these steps only.
         """
         self._check_usable()
-        counts: dict[int, set[int]] = {}
-        for position in self._positions(parameters):
-            counts.setdefault(self._group_of[position], set()).add(self._counts[position])
+        completed = {(self._group_of[position], self._counts[position]) for position in self._positions(parameters)}
+        if len(completed) > 1 and len(completed) > len({index for index, _ in completed}):
+            raise ValueError(
+                f"the parameters of this {type(self).__name__} have completed different numbers of steps, so a "
+                f"program cannot update them together; make a new optimizer"
+            )
         found: dict[str, NDArray[np.float64]] = {}
-        for index, completed in sorted(counts.items()):
-            if len(completed) > 1:
-                raise ValueError(
-                    f"the parameters of this {type(self).__name__} have completed different numbers of steps, so a "
-                    f"program cannot update them together; make a new optimizer"
-                )
-            (done,) = completed
+        for index, done in sorted(completed):
             group = self.groups[index]
             found |= group.numbers_of(done, count)
             if self.average is not None:

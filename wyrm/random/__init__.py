@@ -9,12 +9,19 @@
 >>> bool((noise.forward() == first).all())
 True
 
+Continuous draws (`normal`, `uniform`, `exponential`, `gumbel`, `laplace`) can be differentiated with respect to their
+parameters, such as `loc` and `scale`. Discrete draws (`bernoulli`, `categorical`, `randint`, `permutation`, and `index`
+for rows of a table) have no gradient. `set_step` and `at_step` repeat the draws of a step.
+
 `Node.dropout` is a random node too. By default each random node has its own stream, so that they are independent.
 
 A loop draws anew in each of its steps, `vmap` for each of its rows. Threads that divide a batch in synchronized mode
 draw the numbers that one thread draws, except for `index` and the dropout of attention, which draw for each part alike.
 """
 
+from typing import TYPE_CHECKING
+
+from wyrm import _lazy_imports
 from wyrm.ops.philox import at_step, next_step, set_step
 from wyrm.ops.sampling import RandomIndex, index
 from wyrm.random.distributions import (
@@ -30,6 +37,9 @@ from wyrm.random.distributions import (
     uniform,
     uniform_like,
 )
+
+if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
+    __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
 
 __all__ = [
     "RandomIndex",

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError, ShapeError
+from wyrm.foreign_names import answering
 from wyrm.functions.tracing import number_dtype
 from wyrm.node.base import BaseNode, describe, format_dims
+from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import FLOATS, declared_dims
 from wyrm.ops.draws import (
@@ -89,12 +91,12 @@ class IndexDraw(Protocol, Generic[P]):
 
 def _float_draw(function: Callable[Concatenate[Any, P], Node]) -> FloatDraw[P]:
     """Declare that the axes of the result are the first argument."""
-    return cast(FloatDraw[P], function)
+    return cast(FloatDraw[P], answering(function))
 
 
 def _index_draw(function: Callable[Concatenate[Any, P], IndexNode]) -> IndexDraw[P]:
     """Declare that the axes of the result are the first argument."""
-    return cast(IndexDraw[P], function)
+    return cast(IndexDraw[P], answering(function))
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
@@ -142,6 +144,11 @@ def _drawn(op: Any, what: str, dims: Any, dtype: np.dtype, seed: int, stream: in
 def _axes(what: str, dims: Any) -> Dims:
     if dims is None:
         raise ShapeError(f"{what}: dims must be the axes of the draws, such as (Batch(), 8), not None")
+    if isinstance(dims, BaseNode | np.ndarray):
+        found = describe(dims) if isinstance(dims, BaseNode) else "an array"
+        raise TypeError(f"{what}: the axes of the draws come first, as in {what}(x.shape), not {found}")
+    if isinstance(dims, float):
+        raise TypeError(f"{what}: the axes of the draws come first, as in {what}((2, 3)), not {dims}")
     return declared_dims(None, dims, True, what)
 
 
@@ -203,7 +210,7 @@ def normal_like(
     >>> wy.random.normal_like(wy.Constant(np.zeros((2, 3)))).shape
     (2, 3)
     """
-    node: Any = x
+    node: Any = x if isinstance(x, BaseNode) else as_constant(x, None)
     result: Any = normal(node.dims, loc, scale, dtype=node.dtype, seed=seed, stream=stream)
     return cast("Node[Any, S]", result)
 
@@ -302,7 +309,7 @@ def uniform_like(
     >>> wy.random.uniform_like(wy.Constant(np.zeros((2, 3)))).shape
     (2, 3)
     """
-    node: Any = x
+    node: Any = x if isinstance(x, BaseNode) else as_constant(x, None)
     result: Any = uniform(node.dims, low, high, dtype=node.dtype, seed=seed, stream=stream)
     return cast("Node[Any, S]", result)
 
@@ -339,6 +346,8 @@ def categorical(logits: Node[Any, tuple[*Bs, N]], *, seed: int = 0, stream: int 
     [2, 1]
     """
     what, node = "random.categorical", cast(Any, logits)
+    if isinstance(node, np.ndarray | list):
+        node = Constant(np.asarray(node, number_dtype(())))
     if not isinstance(node, Node) or node.dtype.kind != "f":
         found = describe(node) if isinstance(node, BaseNode) else type(node).__name__
         raise DTypeError(f"{what}: logits must be a float node, not {found}")
@@ -359,12 +368,16 @@ def randint(dims: Any, /, low: int, high: int, *, seed: int = 0, stream: int | N
     >>> wy.random.randint((5,), 1, 7, stream=0).forward().tolist()
     [3, 4, 1, 5, 2]
     """
-    what, low, high = "random.randint", operator.index(low), operator.index(high)
+    what, axes = "random.randint", _axes("random.randint", dims)
+    for name, bound in (("low", low), ("high", high)):
+        if not hasattr(type(bound), "__index__"):
+            raise DTypeError(f"{what}: {name} must be an integer, as in {what}((2, 3), 0, 10), not {bound!r}")
+    low, high = operator.index(low), operator.index(high)
     if not 0 < high - low <= 2**32:
         raise ValueError(f"{what}: high - low must be in [1, 2**32], not {high - low}: low is {low}, high {high}")
     if low < -(2**63) or high > 2**63:
         raise ValueError(f"{what}: {low} and {high} must be integers of 64 bits")
-    return RandomInteger(_key(what, seed, stream), _axes(what, dims), low, high - low)
+    return RandomInteger(_key(what, seed, stream), axes, low, high - low)
 
 
 @_index_draw

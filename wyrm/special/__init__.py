@@ -2,6 +2,11 @@
 
 >>> wy.special.gammaln(wy.Constant([0.5, 1.0, 2.0])).forward().tolist()[1:]
 [0.0, 0.0]
+
+- Gamma and beta functions: `gammaln`, `digamma`, `polygamma`, `betaln`, and the incomplete `gammainc` and `betainc`.
+- Error function and normal distribution: `erf`, `erfc`, `erfinv`, `ndtr`, `ndtri`, `log_ndtr`.
+- Bessel functions: `i0e`, `i1e`, `j0`, `jv`, `iv`, `yv` and their kin; the order of the last three is a number.
+- Logistic functions, softmax and entropies: `expit`, `logit`, `logsumexp`, `softmax`, `xlogy`, `entr`, `rel_entr`.
 """
 
 from wyrm.functions.methods import erf

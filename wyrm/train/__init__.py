@@ -1,16 +1,20 @@
 """The programs that `wyrm.compile` returns, and how they run over data; `fit` and its callbacks.
 
-`runner` compiles a graph and calls it, `training` runs epochs, `partition` divides rows among threads, `data_parallel`
-combines the gradients of parts of a batch, `feeding` checks data, `tables` reads that of other libraries, `batches`
-that of loaders, `evaluation` computes means and metrics, `snapshot` copies parameters. `fitting` is the loop over
-epochs.
-
 >>> slope, x = wy.Parameter(0.0), wy.Input(name="x")
 >>> program = wy.compile((slope * x - 1.0).square(), wy.optim.SGD([slope], learning_rate=0.1))
 >>> stopping = wy.train.EarlyStopping(patience=2)
 >>> history = wy.train.fit(program, {"x": np.ones(100)}, epochs=5, callbacks=[stopping])
 >>> round(float(slope), 3)
 1.0
+
+- `fit` trains for several epochs, with validation, and returns a `History` of every value.
+- Callbacks: `EarlyStopping`, `ReduceOnPlateau`, `Checkpoint`, `CSVLogger`, `TensorBoardLogger`, `ProgressBar`, and
+  `Callback` and `LambdaCallback` for your own.
+
+`runner` compiles a graph and calls it, `training` runs epochs, `partition` divides rows among threads, `data_parallel`
+combines the gradients of parts of a batch, `feeding` checks data, `tables` reads that of other libraries, `batches`
+that of loaders, `evaluation` computes means and metrics, `snapshot` copies parameters. `fitting` is the loop over
+epochs.
 """
 
 from typing import TYPE_CHECKING

@@ -13,7 +13,7 @@ from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.node.base import BaseNode
 from wyrm.schedule.ranges import Limit
 from wyrm.train.feeding import checked_columns, given_inputs
-from wyrm.train.progress import Bar, bar
+from wyrm.train.progress import Bar, LossBar, bar
 from wyrm.train.tables import row_count
 from wyrm.train.training import Mode, Training
 from wyrm.types.options import whole
@@ -88,7 +88,7 @@ def epoch_of_batches(
     batches: Any,
     threads: int,
     mode: Mode,
-    progress: bool | Bar,
+    progress: bool | Bar | LossBar,
     accumulate: int,
 ) -> list[float]:
     """Train on all batches in order, as one epoch; return the means of the loss and the metrics over all rows."""

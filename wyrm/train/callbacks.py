@@ -11,6 +11,7 @@ import numpy as np
 
 from wyrm._interrupts import deferred
 from wyrm.errors import OptionError
+from wyrm.foreign_names import answering
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 from wyrm.train.history import History, known
@@ -124,7 +125,10 @@ class LambdaCallback(Callback):
 
 
 class ProgressBar(Callback):
-    """Shows the epoch, its rows, their rate per second, and the values of the last epoch; `fit(progress=True)`."""
+    """Shows the epoch, its rows, their rate per second, their mean loss, and the values of the epoch before.
+
+    `fit(progress=True)` adds it.
+    """
 
     def __init__(self) -> None:
         self._bar: Any = None
@@ -137,12 +141,13 @@ class ProgressBar(Callback):
 
     def on_epoch_start(self, run: Run) -> None:
         """Show the number of the epoch."""
-        self._bar.set_description(f"epoch {run.epoch + 1}/{run.epochs}", refresh=False)
+        self._bar.begin(f"epoch {run.epoch + 1}/{run.epochs}")
 
     def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
         """Show the values of the epoch."""
-        shown = {name: f"{value:.4g}" for name, value in values.items() if name not in ("learning_rate", "seconds")}
-        self._bar.set_postfix(shown)
+        hidden = ("learning_rate", "seconds")
+        self._bar.values = {name: f"{value:.4g}" for name, value in values.items() if name not in hidden}
+        self._bar.set_postfix(self._bar.values)
 
     def on_end(self, run: Run) -> None:
         """End the line."""
@@ -159,6 +164,7 @@ class Monitor(Callback):
     best so far if it is lower, or with `higher_is_better` higher, by more than `minimum_change`.
     """
 
+    @answering
     def __init__(
         self, monitor: str | None = None, *, higher_is_better: bool = False, minimum_change: float = 0.0
     ) -> None:
@@ -169,7 +175,7 @@ class Monitor(Callback):
 
     def reset(self) -> None:
         """Forget all epochs."""
-        self.best, self.epochs_without_improvement = math.inf, 0
+        self.best, self.epochs_without_improvement = -math.inf if self.higher_is_better else math.inf, 0
 
     def on_start(self, run: Run) -> None:
         """Forget an earlier training, and take the epochs of `run.history` into account."""
@@ -184,8 +190,9 @@ class Monitor(Callback):
 
     def improved(self, values: Mapping[str, float]) -> bool:
         """Return whether an epoch improves on the best so far, and count it if it does not."""
-        value = -self.value(values) if self.higher_is_better else self.value(values)
-        if value < self.best - (self.minimum_change if math.isfinite(self.best) else 0.0):
+        value = self.value(values)
+        change = value - self.best if self.higher_is_better else self.best - value
+        if change > self.minimum_change:
             self.best, self.epochs_without_improvement = value, 0
             return True
         self.epochs_without_improvement += 1
@@ -209,6 +216,7 @@ class EarlyStopping(Monitor):
     ('early', True)
     """
 
+    @answering
     def __init__(
         self,
         patience: int = 5,
@@ -247,9 +255,10 @@ class EarlyStopping(Monitor):
 
 
 class ReduceOnPlateau(Monitor):
-    """Multiplies the learning rate by `factor` after each `patience` epochs without an improvement.
+    """Multiplies the learning rates by `factor` after each `patience` epochs without an improvement.
 
-    The rate never falls below `minimum`. Options are those of `Monitor`. The optimizer's rate must be a number.
+    Rates never fall below `minimum`. Groups with a `learning_rate_factor` follow the optimizer's rate. Options are
+    those of `Monitor`. All rates must be numbers.
 
     Raise `OptionError` for a factor outside (0, 1), a patience below 1, and for an optimizer with a schedule.
 
@@ -261,6 +270,7 @@ class ReduceOnPlateau(Monitor):
     [1.0, 1.0, 1.0, 0.5, 0.5, 0.25]
     """
 
+    @answering
     def __init__(
         self,
         factor: float = 0.1,
@@ -279,28 +289,24 @@ class ReduceOnPlateau(Monitor):
         self.minimum = number("minimum", minimum, 0.0)
 
     def on_start(self, run: Run) -> None:
-        """Start at the optimizer's rate, or after a restore at the rate of the last epoch."""
-        if callable(getattr(run.optimizer, "_learning_rate", None)):
+        """Start at the optimizer's rates, or after a restore with the reductions of the epochs before."""
+        if any(callable(group.options()["learning_rate"]) for group in run.optimizer.groups):
             raise OptionError(
                 f"ReduceOnPlateau changes a learning rate that is a number; {run.optimizer!r} has a schedule: use "
                 f"one of the two"
             )
         self.reset()
-        if run.epoch:
-            rate = run.history["learning_rate"][0]
-            for position in range(run.epoch):
-                rate = self._next_rate(rate, run.history.record(position).values)
-            run.optimizer.learning_rate = rate
+        if run.epoch and (rate := run.optimizer.learning_rate):
+            # Back to the first epoch's rates, if this optimizer has reduced them already.
+            run.optimizer.scale_learning_rates(run.history["learning_rate"][0] / rate)
+        for position in range(run.epoch):
+            self._reduce_if_due(run, run.history.record(position).values)
 
     def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
-        """Reduce the rate if the value has not improved for long enough."""
-        rate = run.optimizer.learning_rate
-        reduced = self._next_rate(rate, values)
-        if reduced != rate:
-            run.optimizer.learning_rate = reduced
+        """Reduce the rates if the value has not improved for long enough."""
+        self._reduce_if_due(run, values)
 
-    def _next_rate(self, rate: float, values: Mapping[str, float]) -> float:
-        if self.improved(values) or self.epochs_without_improvement < self.patience:
-            return rate
-        self.epochs_without_improvement = 0
-        return min(rate, max(self.minimum, rate * self.factor))
+    def _reduce_if_due(self, run: Run, values: Mapping[str, float]) -> None:
+        if not self.improved(values) and self.epochs_without_improvement >= self.patience:
+            self.epochs_without_improvement = 0
+            run.optimizer.scale_learning_rates(self.factor, self.minimum)

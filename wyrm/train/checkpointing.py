@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wyrm.errors import CheckpointError
+from wyrm.foreign_names import answering
 from wyrm.node.base import BaseNode, label
 from wyrm.train.callbacks import Monitor, Run
+from wyrm.train.tables import is_batches
 from wyrm.types.options import whole
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class Checkpoint(Monitor):
     (3, True)
     """
 
+    @answering
     def __init__(
         self,
         directory: str | os.PathLike[str],
@@ -76,7 +79,7 @@ class Checkpoint(Monitor):
         if not {"history", "program"} <= state.keys():
             raise CheckpointError(f"{os.fspath(path)!r} was not saved by wy.train.Checkpoint, so it has no history")
         run.program.load_state_dict(state["program"])
-        if hasattr(run.data, "epoch") and "loader" in state:
+        if _counts_epochs(run.data) and "loader" in state:
             run.data.epoch = state["loader"]
         run.history.update(state["history"])
 
@@ -88,12 +91,17 @@ class Checkpoint(Monitor):
             return
         program = run.program.state_dict()
         state = {"epoch": run.epoch, "program": program, "history": dict(run.history)}
-        if hasattr(run.data, "epoch"):
+        if _counts_epochs(run.data):
             state["loader"] = run.data.epoch
         self.checkpoints.save(program["steps"], self._named(run), run.optimizer, state, self.value(values))
 
     def _named(self, run: Run) -> Any:
         return self.parameters if self.parameters is not None else named(run.program.trained)
+
+
+def _counts_epochs(data: object) -> bool:
+    """Whether the data is a loader that counts its epochs, and no table with a column of that name."""
+    return is_batches(data) and hasattr(data, "epoch")
 
 
 def named(leaves: Sequence[BaseNode]) -> dict[str, BaseNode]:

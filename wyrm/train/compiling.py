@@ -11,7 +11,7 @@ from wyrm.compiler.updates import OptimizerInterface
 from wyrm.foreign_names import answering
 from wyrm.node.base import BaseNode
 from wyrm.node.node import IndexNode, Node, Tensor
-from wyrm.train.evaluation import Metrics, apart
+from wyrm.train.arguments import Metrics, apart
 from wyrm.train.program import Loop, Program
 from wyrm.types.typing import FloatArray, IntegerArray
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from wyrm.errors import OptionError, ShapeError
 from wyrm.node.base import BaseNode, label
 from wyrm.train.partition import Part
-from wyrm.train.progress import Bar, NoBar
+from wyrm.train.progress import LossBar, NoBar
 from wyrm.types.dims import axis_size
 from wyrm.types.options import whole
 
@@ -64,7 +64,7 @@ class EpochState:
     singly: bool
     # The number of batches of the epoch before these rows.
     first: int = 0
-    bar: Bar = field(default_factory=NoBar)
+    bar: LossBar = field(default_factory=NoBar)
     # The sums over rows of the loss and of the metrics.
     sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
     steps: int = 0

@@ -8,22 +8,19 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from wyrm.compiler.pipeline import Graph
-from wyrm.errors import NotDifferentiable, OptionError, ShapeError
+from wyrm.errors import OptionError, ShapeError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Input
-from wyrm.node.node import Node, Tensor
 from wyrm.node.training_mode import modes_of
+from wyrm.train.calls import Calls
 from wyrm.train.epoch_state import check_batches
 from wyrm.train.feeding import checked_columns
 from wyrm.train.runner import NativeRunner
-from wyrm.train.training import Training
 from wyrm.types.dims import axis_size
 from wyrm.types.options import whole
 
 Leaf = BaseNode
-# Scalars of a batch, by name.
-Metrics = Mapping[str, Tensor[()]]
 # Rows of a batch of an evaluation: enough for products of matrices to be fast.
 _BATCH = 256
 
@@ -47,42 +44,14 @@ class RunningMetric(Protocol):
 
 # Running metrics and the nodes of their arguments, by name.
 RunningMetrics = Mapping[str, tuple[RunningMetric, *tuple[BaseNode, ...]]]
-# The same, of metrics whose results are no floats, such as a confusion matrix.
+# The same, for metrics with other results than floats, such as a confusion matrix.
 AnyRunningMetrics = Mapping[str, tuple[object, *tuple[BaseNode, ...]]]
-
-
-def check_metrics(metrics: Mapping[str, BaseNode], single: bool, several_losses: bool) -> None:
-    """Raise `OptionError`, `TypeError` or `NotDifferentiable` for what cannot be the metrics of a program."""
-    if several_losses:
-        raise NotDifferentiable(
-            "a program trains one loss, not a list: pass the others as metrics={'accuracy': accuracy}, or add them up"
-        )
-    if not isinstance(metrics, Mapping):
-        raise TypeError(f"metrics must be a dict of scalar nodes by name, not {type(metrics).__name__}")
-    if metrics and not single:
-        raise TypeError("metrics stand beside a single loss; give all outputs in one list, or all but one as metrics")
-    for name, node in metrics.items():
-        if not isinstance(name, str) or name == "loss":
-            raise OptionError(f"the name of a metric must be a string other than 'loss', not {name!r}")
-        if not isinstance(node, Node) or node.dims != () or node.dtype.kind != "f":
-            given = describe(node) if isinstance(node, BaseNode) else type(node).__name__
-            raise OptionError(
-                f"the metric {name!r} must be a scalar float node, not {given}; take the mean over the rows, as in "
-                f"(labels == predicted).astype(np.float32).mean()"
-            )
-
-
-def apart(metrics: Metrics | None) -> Mapping[str, BaseNode] | None:
-    """Return metrics that have arrays of their own: an element of a parameter must be that before the step."""
-    if not isinstance(metrics, Mapping):
-        return metrics
-    return {name: node * 1.0 if isinstance(node, Node) and not node.dims else node for name, node in metrics.items()}
 
 
 class _Prepared(NamedTuple):
     """A program of forward passes, the nodes that it computes, and the data in batches."""
 
-    training: Training
+    calls: Calls
     nodes: list[BaseNode]
     given: dict[Leaf, np.ndarray]
     rows: int
@@ -95,23 +64,23 @@ class Evaluation:
 
     def __init__(self) -> None:
         self._nodes: tuple[int, ...] = ()
-        self._training: Training | None = None
+        self._calls: Calls | None = None
 
     def __call__(
         self, outputs: Sequence[BaseNode], columns: object, batch_size: int | None, metrics: Mapping[str, Any]
     ) -> tuple[list[float], dict[str, Any]]:
         """Return the means of the outputs over all rows, and the results of the metrics."""
-        training, nodes, given, rows, size, singly = self.prepare(outputs, columns, batch_size, metrics)
+        calls, nodes, given, rows, size, singly = self.prepare(outputs, columns, batch_size, metrics)
         by_row = [_has_rows(output, given, singly) for output in outputs]
         for metric, *_ in metrics.values():
             metric.reset()
         sums = np.zeros(len(outputs))
         # Random nodes draw the same numbers in every evaluation.
-        training.steps = 0
+        calls.steps = 0
         for start in range(0, rows, size):
             batch = {leaf: array[start] if singly else array[start : start + size] for leaf, array in given.items()}
-            feed = {leaf: batch[leaf] for leaf in training.graph.inputs if leaf in batch}
-            values = dict(zip(nodes, training.repeat(feed) or training.call(feed), strict=True))
+            feed = {leaf: batch[leaf] for leaf in calls.graph.inputs if leaf in batch}
+            values = dict(zip(nodes, calls.repeat(feed) or calls.call(feed), strict=True))
             for position, output in enumerate(outputs):
                 weight = 1 if by_row[position] else min(size, rows - start)
                 sums[position] += values[output].sum(dtype=np.float64) * weight
@@ -128,18 +97,20 @@ class Evaluation:
         arguments = _arguments(metrics)
         fed = [node for node in arguments if isinstance(node, Input | IndexInput)]
         nodes = list(dict.fromkeys([*outputs, *(node for node in arguments if node not in set(fed))]))
-        training = self._compiled(nodes)
-        inputs = list(dict.fromkeys([*training.graph.inputs, *fed]))
-        given, rows, singly = checked_columns(columns, inputs, training.graph.ranges.limits)
-        return _Prepared(training, nodes, given, rows, _batch_size(given, rows, singly, batch_size), singly)
+        calls = self._compiled(nodes)
+        inputs = list(dict.fromkeys([*calls.graph.inputs, *fed]))
+        given, rows, singly = checked_columns(columns, inputs, calls.graph.ranges.limits)
+        if missing := [node for node in fed if node not in given]:
+            raise ShapeError(f"{describe(missing[0])} is an argument of a metric, so it needs a column of the data")
+        return _Prepared(calls, nodes, given, rows, _batch_size(given, rows, singly, batch_size), singly)
 
-    def _compiled(self, nodes: Sequence[BaseNode]) -> Training:
+    def _compiled(self, nodes: Sequence[BaseNode]) -> Calls:
         key = tuple(map(id, nodes))
-        if self._training is None or key != self._nodes:
+        if self._calls is None or key != self._nodes:
             _refuse_training(nodes)
             graph = Graph(nodes, None)
-            self._nodes, self._training = key, Training(graph, NativeRunner(graph, "auto"))
-        return self._training
+            self._nodes, self._calls = key, Calls(graph, NativeRunner(graph, "auto"))
+        return self._calls
 
 
 def _refuse_training(nodes: Sequence[BaseNode]) -> None:

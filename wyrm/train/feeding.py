@@ -12,6 +12,7 @@ from wyrm.node.leaves import Input
 from wyrm.node.storage import accepted_indices, check_int64, first_out_of_range, not_set, stored
 from wyrm.schedule.ranges import Limit
 from wyrm.train.tables import by_input, column_array
+from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, axis_size, open_axes, resolve_axis
 
 Leaf = BaseNode
@@ -53,7 +54,10 @@ def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, np.ndarray]
 
 
 def _converted(leaf: Leaf, value: object) -> np.ndarray:
-    array = value if type(value) is np.ndarray else column_array(label(leaf), value)
+    if type(value) is np.ndarray:
+        array = value
+    else:
+        array = as_array(value) if isinstance(value, float | int) else column_array(label(leaf), value)
     if array.size == 0 and not isinstance(value, np.ndarray):
         array = array.astype(leaf.dtype)
     kinds = {"i": "iu", "b": "b", "f": "fiub"}[leaf.dtype.kind]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from wyrm._interrupts import deferred
 from wyrm.errors import OptionError
+from wyrm.foreign_names import answering
 from wyrm.train.callbacks import Callback, ProgressBar, Run
 from wyrm.train.evaluation import RunningMetrics
 from wyrm.train.feeding import given_inputs
@@ -19,6 +20,7 @@ from wyrm.train.training import Mode
 from wyrm.types.options import whole
 
 
+@answering
 def fit(
     program: Program[Any, Any],
     data: DataT,
@@ -74,6 +76,15 @@ def fit(
     if validation is not None:
         validate = _Validation(evaluation or program, validation, validation_batch_size, metrics or {})
     run = Run(program, data, epochs, row_count(held))
+    given: Any = callbacks
+    for callback in given if isinstance(given, Iterable) else (given,):
+        if not isinstance(callback, Callback):
+            raise TypeError(
+                f"callbacks must be a list of callbacks, as in [wy.train.EarlyStopping(patience=3)], with "
+                f"wy.train.LambdaCallback for functions; an element is {callback!r}"
+            )
+    if isinstance(given, Callback):
+        raise TypeError(f"callbacks must be a list, as in callbacks=[{type(given).__name__}(...)]")
     steps: list[Callback] = [*callbacks, *([ProgressBar()] if progress else [])]
     with ExitStack() as ending:
         for callback in reversed(steps):

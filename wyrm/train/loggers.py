@@ -19,7 +19,7 @@ class CSVLogger(Callback):
     """Writes a row for each epoch to a CSV file: the epoch, then the values under their names.
 
     Each row is on disk when the epoch's callbacks have run. An existing file is replaced; with `append`, or after a
-    restore, rows are added to it.
+    restore, rows are added to it. A restore first removes the rows of epochs that are trained again.
 
     Raise `DataError` for a file that cannot be written, or to append to one with other names.
 
@@ -46,6 +46,8 @@ class CSVLogger(Callback):
         """Open the file, so that a path that cannot be written is known before the first epoch."""
         appends = self.append or run.epoch > 0
         try:
+            if run.epoch:
+                _remove_epochs_after(run.epoch, self.path)
             self._names = _first_line(self.path) if appends else None
             self._file = self.path.open("a" if appends else "w", newline="", encoding="utf-8")
         except OSError as error:
@@ -76,6 +78,20 @@ def _first_line(path: Path) -> list[str] | None:
         return None
     with path.open(newline="", encoding="utf-8") as file:
         return next(csv.reader(file), None)
+
+
+def _remove_epochs_after(epoch: int, path: Path) -> None:
+    """Remove the last rows of a file, those of epochs after `epoch`."""
+    if not path.exists():
+        return
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    count = len(rows)
+    while count and rows[count - 1] and rows[count - 1][0].isdecimal() and int(rows[count - 1][0]) > epoch:
+        count -= 1
+    if count < len(rows):
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows(rows[:count])
 
 
 class TensorBoardLogger(Callback):

@@ -22,8 +22,9 @@ from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.node.training_mode import modes_of, warn_of_training
+from wyrm.train.arguments import check_metrics, checked_outputs
 from wyrm.train.batches import epoch_of_batches
-from wyrm.train.evaluation import AnyRunningMetrics, Evaluation, RunningMetrics, check_metrics, merged
+from wyrm.train.evaluation import AnyRunningMetrics, Evaluation, RunningMetrics, merged
 from wyrm.train.feeding import check_values, checked_columns, given_inputs
 from wyrm.train.progress import Bar
 from wyrm.train.runner import NativeRunner, ProgramPlan
@@ -60,17 +61,7 @@ class Program(Answering, Generic[R, E]):
         loop: Loop = "auto",
     ) -> None:
         self._single = isinstance(outputs, BaseNode)
-        if not isinstance(outputs, BaseNode | Sequence):
-            raise TypeError(
-                f"wyrm.compile takes a node or a list of nodes, not {type(outputs).__name__}: build the graph first, "
-                f"as in wy.compile(model(x))"
-            )
-        nodes = [outputs] if isinstance(outputs, BaseNode) else list(outputs)
-        for output in nodes:
-            if not isinstance(output, BaseNode):
-                raise TypeError(f"wyrm.compile takes nodes, not {type(output).__name__}")
-        if not nodes:
-            raise ShapeError("wyrm.compile needs at least one output")
+        nodes = checked_outputs(outputs)
         self._metrics = {} if metrics is None else metrics
         check_metrics(self._metrics, self._single, optimizer is not None and len(nodes) > 1)
         nodes += self._metrics.values()
@@ -201,11 +192,12 @@ class Program(Answering, Generic[R, E]):
         epochs so far. `threads` share the parameters. Mode "hogwild" updates them without locks: fast and not
         reproducible. Mode "synchronized" gives the same bits for the same seed and number of threads: threads that
         touch different table rows step independently, else they divide the rows of each batch. One thread computes
-        batches whose axis has a fixed size or whose rows depend on each other, as in batch normalization.
-        `progress` shows a progress bar, or is one with a method `update(rows)`. `accumulate` batches make one step with
-        the mean of their gradients, weighted by their rows: for a mean over rows, the step of one batch that large, in
-        the memory of a small one. The last step of an epoch may have fewer batches, and so may one that is followed by
-        a batch of another size, unless that is smaller and the last. Threads that accumulate are synchronized.
+        batches whose axis has a fixed size or whose rows depend on each other, as in batch normalization. `progress`
+        shows a bar with the mean loss so far, or is one with a method `update(rows)`. `accumulate` batches make one
+        step with the mean of their gradients, weighted by their rows: for a mean over rows, the step of one batch that
+        large, in the memory of a small one. The last step of an epoch may have fewer batches, and so may one that is
+        followed by a batch of another size, unless that is smaller and the last. Threads that accumulate are
+        synchronized.
 
         Raise `DataError` for a column that is missing or has nulls, `ShapeError`, `DTypeError`, `NotFinite`, or
         `IndexOutOfRange` naming the column and row, before any parameter changes. Raise `Diverged` for a loss that is

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, Protocol, runtime_checkable
 
 
 class Bar(Protocol):
@@ -14,24 +16,36 @@ class Bar(Protocol):
         """Advance by `rows`."""
 
 
+@runtime_checkable
+class LossBar(Protocol):
+    """A progress bar of rows and their mean loss."""
+
+    def add(self, rows: int, losses: float) -> object:
+        """Advance by `rows`, whose losses have the sum `losses`."""
+
+
 class NoBar:
     """A bar that shows nothing."""
 
-    def __enter__(self) -> Bar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def update(self, rows: int) -> None:
+    def add(self, rows: int, losses: float) -> None:
         pass
 
 
-def bar(rows: int | None, shown: bool | Bar) -> AbstractContextManager[Bar]:
+class _RowsOnly:
+    """A bar that counts rows, without their losses."""
+
+    def __init__(self, given: Bar) -> None:
+        self._given = given
+
+    def add(self, rows: int, losses: float) -> None:
+        self._given.update(rows)
+
+
+def bar(rows: int | None, shown: bool | Bar | LossBar) -> AbstractContextManager[LossBar]:
     """Return a bar for `rows` rows, the given bar, or one that shows nothing and costs nothing."""
-    if not isinstance(shown, bool):
-        return nullcontext(shown)
-    return shown_bar()(total=rows, unit="row", miniters=1) if shown else NoBar()
+    if isinstance(shown, bool):
+        return shown_bar()(total=rows, unit="row", miniters=1) if shown else nullcontext(NoBar())
+    return nullcontext(shown if isinstance(shown, LossBar) else _RowsOnly(shown))
 
 
 @cache
@@ -46,5 +60,20 @@ def shown_bar() -> Any:
         _lock = TqdmDefaultWriteLock.th_lock
         # Every chunk of steps updates the bar, so a monitor thread is not needed.
         monitor_interval = 0
+        # The values shown behind the bar, and the rows and losses since these were reset.
+        values: Mapping[str, str] = MappingProxyType({})
+        rows, losses = 0, 0.0
+
+        def begin(self, description: str) -> None:
+            """Show the description of an epoch, whose mean loss begins here."""
+            self.rows, self.losses = 0, 0.0
+            self.set_description(description, refresh=False)
+
+        def add(self, rows: int, losses: float) -> None:
+            """Advance by `rows`, and show the mean of the losses so far."""
+            self.rows += rows
+            self.losses += losses
+            self.set_postfix({**self.values, "loss": f"{self.losses / max(self.rows, 1):.4g}"}, refresh=False)
+            self.update(rows)
 
     return Shown

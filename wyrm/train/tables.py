@@ -51,6 +51,8 @@ def by_input(data: object, inputs: Sequence[Leaf]) -> object:
     Columns without an input are not read. Inputs that hold data need no column; a dict may then have no other columns,
     which may be misspelled names.
     """
+    if type(data) is dict and isinstance(next(iter(data), None), BaseNode):
+        return data  # at once, for calls of a few microseconds
     names = column_names(data)
     if names is None:
         return data

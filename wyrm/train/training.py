@@ -20,15 +20,15 @@ from wyrm.compiler.arguments import Binding
 from wyrm.compiler.pipeline import Graph
 from wyrm.errors import Diverged, OptionError
 from wyrm.node.base import BaseNode
-from wyrm.node.storage import bound_array, stored, touch
+from wyrm.node.storage import bound_array
+from wyrm.train.calls import Calls
 from wyrm.train.data_parallel import DataParallelStep, Gradient, add, parts_of
 from wyrm.train.epoch_state import EpochState, ThreadWork, check_batches, check_options, turns
 from wyrm.train.feeding import as_column, check_ranges
 from wyrm.train.partition import Partition, Partitioner
 from wyrm.train.pool import Barrier, Pool
-from wyrm.train.progress import Bar, bar
-from wyrm.train.repeated_call import RepeatedCall
-from wyrm.train.runner import NativeRunner, Own
+from wyrm.train.progress import Bar, LossBar, bar
+from wyrm.train.runner import NativeRunner
 from wyrm.train.shuffle import Shuffle
 from wyrm.train.snapshot import Snapshot
 from wyrm.types.dims import axis_size
@@ -40,28 +40,20 @@ Mode = Literal["hogwild", "synchronized"]
 _CHUNK = 0.05
 # A snapshot is taken when training has taken this many times as long as the last snapshot.
 _COPY_RARELY = 40.0
-# The order of the only row of a step that takes its inputs as a whole.
-_ALONE = np.zeros(1, np.int64)
 
 
-class Training:
-    """Runs the steps of one program."""
+class Training(Calls):
+    """Runs the steps of one program: single ones, and those of epochs."""
 
     def __init__(self, graph: Graph, runner: NativeRunner) -> None:
-        self.graph, self.runner = graph, runner
+        super().__init__(graph, runner)
         self.epochs = 0
-        self.steps = 0
         self._rate = 0.0  # steps a second of one thread
         self._pool = Pool()
         self._snapshot: Snapshot | None = None
         self._count_lock = threading.Lock()
         self._data_parallel_step: DataParallelStep | None = None
         self._shuffles = defaultdict[int, Shuffle](Shuffle)
-        # The totals and the optimizer's numbers of steps that take their inputs as a whole.
-        self._totals, self._numbers = np.zeros(1 + len(graph.outputs)), np.zeros((1, len(graph.source.hyperparameters)))
-        # The arguments of a step that takes its inputs as a whole, and the arrays of the last one.
-        self._own: Own = (0, 1, 0, 0, _ALONE, self._totals, self._numbers)
-        self._repeated_call: RepeatedCall | None = None
         self._partitioner = Partitioner()
 
     # --- one pass -------------------------------------------------------------------------------------------------
@@ -77,7 +69,7 @@ class Training:
         seed: int,
         threads: int,
         mode: Mode,
-        progress: bool | Bar,
+        progress: bool | Bar | LossBar,
         first: int = 0,
         accumulate: int = 1,
     ) -> list[float]:
@@ -283,7 +275,7 @@ class Training:
             work.sums[1:] += totals[2:] * batch
             work.steps += steps_done
             self._count(steps_done)
-            work.bar.update(steps_done * batch)
+            work.bar.add(steps_done * batch, totals[0] * batch)
             if steps_done < count:
                 work.failed_at = work.steps
                 work.stop.set()
@@ -414,74 +406,6 @@ class Training:
             step.move_buffers()
             self.steps += 1  # the optimizer counts its own steps
             work.sums += np.array([loss, *self._data_parallel.metrics]) * len(rows)
-            work.bar.update(len(rows))
+            work.bar.add(len(rows), loss * len(rows))
         step.apply(gradients)
         return loss
-
-    # --- one step -------------------------------------------------------------------------------------------------
-
-    def call(self, given: dict[Leaf, np.ndarray]) -> list[np.ndarray]:
-        """Return the outputs for these inputs; with an optimizer, also do one step."""
-        graph, optimizer = self.graph, self.graph.optimizer
-        shapes = self._shapes(given)
-        binding = self.runner.binding(shapes)
-        check_ranges(graph.ranges.limits, given, binding.sizes)
-        complete = self._complete(given)
-        for leaf, buffer in graph.source.fed:
-            np.copyto(binding.array(buffer), complete[leaf])
-        self._set_step_numbers()
-        with nullcontext() if optimizer is None else deferred:
-            done = self.runner.call(binding, graph.no_columns, self._own)
-            if optimizer is not None and done == 0:
-                loss = float(binding.array(graph.lowering.outputs[0]))
-                raise Diverged(
-                    f"the loss is {loss} in step {optimizer.steps + 1} at learning rate {optimizer.learning_rate:g}; "
-                    f"no parameter has moved"
-                )
-            self._count(1)
-        if self._repeated_call is None or self._repeated_call.binding is not binding:
-            self._repeated_call = RepeatedCall(graph, binding)
-        return self._repeated_call.outputs()
-
-    def repeat(self, feed: object) -> list[np.ndarray] | None:
-        """Do what `once` does if nothing is trained and the data has the last call's shapes and dtypes; else None."""
-        last = self._repeated_call
-        if last is None or self.graph.optimizer is not None or not last.take(feed):
-            return None
-        self._set_step_numbers()
-        if self.runner.repeat(last.binding, self._own, last.columns) is None:
-            return None
-        self.steps += 1
-        return last.outputs()
-
-    def _set_step_numbers(self) -> None:
-        """Set the optimizer's numbers and the step number; programs without random nodes do not need the latter."""
-        if self.graph.source.hyperparameters:
-            self._numbers[...] = self._hyperparameters(1)
-        if self.graph.draws:
-            self._own = (*self._own[:3], self.steps, *self._own[4:])
-
-    def _complete(self, given: dict[Leaf, np.ndarray]) -> dict[Leaf, np.ndarray]:
-        """Return the data of all inputs: the given arrays, else those that the inputs hold."""
-        return {leaf: given.get(leaf, stored(leaf).array) for leaf in self.graph.inputs}  # type: ignore[misc]  # checked before
-
-    def _shapes(self, given: dict[Leaf, np.ndarray]) -> dict[Leaf, tuple[int, ...]]:
-        return {leaf: array.shape for leaf, array in self._complete(given).items()}
-
-    def _hyperparameters(self, count: int) -> NDArray[np.float64]:
-        """Return the numbers of the optimizer's rule for the next steps, of shape (steps, numbers)."""
-        names, optimizer = self.graph.source.hyperparameters, self.graph.optimizer
-        if optimizer is None or not names:
-            return np.zeros((count, 0))
-        numbers = optimizer.numbers(count, self.graph.parameters)
-        return np.ascontiguousarray(np.stack([numbers[name] for name in names], axis=1))
-
-    def _count(self, count: int) -> None:
-        """Count finished steps, or take them back if `count` is negative, and mark the parameters as changed."""
-        self.steps += count
-        optimizer = self.graph.optimizer
-        if optimizer is None:
-            return
-        optimizer.advance(count, self.graph.parameters)
-        for leaf in (*self.graph.parameters, *self.graph.buffers):
-            touch(stored(leaf))

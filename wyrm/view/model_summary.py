@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from wyrm.errors import OptionError
+from wyrm.foreign_names import answering
 from wyrm.nn.module import Module, members
 from wyrm.node.base import BaseNode, format_dims, label
 from wyrm.node.leaves import Parameter
@@ -81,6 +82,7 @@ def _cells(row: LayerSummary) -> tuple[str, ...]:
     return row.name, row.kind, row.axes, f"{row.parameters:,}", flops
 
 
+@answering
 def summary(
     model: Module | BaseNode | Sequence[BaseNode], *inputs: BaseNode, sizes: Mapping[type[Dim], int] | None = None
 ) -> Summary:
@@ -110,6 +112,8 @@ def summary(
     if isinstance(model, Module):
         layers = _layers(model)
         if inputs:
+            if not all(isinstance(node, BaseNode) for node in inputs):
+                raise TypeError("the inputs are nodes, as in wy.summary(model, wy.Input(dims=(Batch(), 784)))")
             built: Any = model
             outputs = _nodes(built(*inputs))
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -118,7 +118,7 @@ class Eigenvectors(_PartOfEigh[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         # Giles, "An extended collection of matrix derivative results", 2008, section 3.1.
-        vectors: Node = self
+        vectors = cast(Node, self)  # of unknown axes
         values: Node = Eigenvalues(*self.parents)
         turned: Node = vectors @ (ReciprocalGaps(values) * (vectors.mT @ gradient)) @ vectors.mT
         return ZERO, (turned + turned.mT) * 0.5

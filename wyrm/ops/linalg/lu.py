@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -107,7 +107,7 @@ class Solve(MatrixOp[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         factors, a, _ = self.parents
-        x: Node = self
+        x = cast(Node, self)  # of unknown axes
         of_b: Node = Solve(factors, a, gradient, not self.transposed)
         return ZERO, -(x @ of_b.mT if self.transposed else of_b @ x.mT), of_b
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -228,7 +228,7 @@ class PseudoInverse(MatrixOp[Axes]):
         # Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems", 1973; the
         # rank is the same in a neighborhood.
         a: Node = self.parents[0]
-        p: Node = self
+        p = cast(Node, self)  # of unknown axes
         g = gradient.mT
         inside = -(p.mT @ gradient @ p.mT)
         right = (g - a @ (p @ g)) @ (p @ p.mT)

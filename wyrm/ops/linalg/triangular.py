@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -98,7 +98,7 @@ class TriangularSolve(MatrixOp[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         a: Node = self.parents[0]
-        x: Node = self
+        x = cast(Node, self)  # of unknown axes
         options = {**self.attribute_values(), "transposed": not self.transposed}
         of_b: Node = TriangularSolve(a, gradient, **options)
         product = x @ of_b.mT if self.transposed else of_b @ x.mT
@@ -144,7 +144,7 @@ class Cholesky(MatrixOp[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         # Murray, "Differentiation of the Cholesky decomposition", 2016, equation 10.
-        factor: Node = self
+        factor = cast(Node, self)  # of unknown axes
         half: Node = TriangularSolve(factor, TriangularPart(factor.mT @ gradient, True, 0.5), transposed=True)
         whole: Node = TriangularSolve(factor, half.mT, transposed=True)
         return ((whole + whole.mT) * 0.5,)

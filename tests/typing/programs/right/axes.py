@@ -51,6 +51,11 @@ r2: wy.Tensor[Batch, Heads, Time, Key] = wy.einsum("bhqk,bhkd->bhqd", found, hea
 r3: wy.Tensor[Batch, Time, Out] = wy.einsum("bti,io->bto", sequence, w)
 #@ einsum_of_an_array
 r: wy.Tensor[Batch, Out] = wy.einsum("ij,jk->ik", x, numbers(7, 3))
+#@ einsum_of_any_number_of_operands
+r1: wy.Tensor[In, Batch] = wy.einsum("ij->ji", x)
+r2: wy.Tensor[Batch, Out] = wy.einsum("ij,jk,kl->il", x, w1, w2, optimize="greedy")
+r3: wy.Tensor[Batch, Out] = wy.einsum(x, [0, 1], w, [1, 2], [0, 2])
+r4: wy.Tensor[Batch, Time, Out] = wy.einsum("...i,io->...o", sequence, w)
 #@ scores_of_classes
 probabilities: wy.Tensor[Batch, Out] = (x @ w).softmax()
 r1: wy.Tensor[Batch, Time, In] = sequence.softmax(axis=1)

@@ -76,10 +76,8 @@ wy.einsum("ij,jk->ik", x, w1) @ w  # error: [operator] Unsupported operand types
 heads_of = wy.Input(dims=(batch, heads, time, key))
 values = wy.Input(dims=(batch, heads, source, key))
 wy.einsum("bhqd,bhkd->bhqk", heads_of, heads_of) @ values  # error: [operator] Unsupported operand types for @
-#@ einsum_of_one_operand
-wy.einsum("ij->ji", x)  # error: [call-overload] No overload variant of "einsum" matches argument types "str", "Input[tuple[Batch, In]]"
-#@ einsum_of_three_operands
-wy.einsum("ij,jk,kl->il", x, w1, w2)  # error: [call-overload] No overload variant of "einsum" matches argument types "str", "Input[tuple[Batch, In]]", "Parameter[tuple[In,
+#@ einsum_of_many_operands_is_a_node
+values: NDArray[np.float32] = wy.einsum("ij,jk,kl->il", x, w1, w2)  # error: [assignment] Incompatible types in assignment (expression has type "Node[Any, Any]", variable has type
 #@ einsum_without_subscripts
 wy.einsum(x, w)  # error: [call-overload] No overload variant of "einsum" matches argument types "Input[tuple[Batch, In]]", "Parameter[tuple[In, Out]]"
 #@ einsum_of_indices

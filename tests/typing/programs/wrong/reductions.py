@@ -15,7 +15,7 @@ x.sum(axis="batch")  # error: [arg-type] Argument "axis" to "sum" of "Node" has 
 #@ axis_by_dim
 x.sum(axis=batch)  # error: [call-overload] No overload variant of "sum" of "Node" matches argument type "Batch"
 #@ argmax_is_no_number
-x.argmax(-1) * 2.0  # error: [operator] Unsupported operand types for * ("ArgMax[tuple[Batch]]" and "float")
+x.argmax(-1) * 2.0  # error: [operator] No overload variant of "__mul__" of "IndexNode" matches argument type "float"
 #@ argmax_result
 r: wy.IndexTensor[In] = x.argmax(-1)  # error: [assignment] Incompatible types in assignment (expression has type "ArgMax[tuple[Batch]]", variable has type "IndexNode[tuple[In]]")
 #@ argmax_of_a_scalar

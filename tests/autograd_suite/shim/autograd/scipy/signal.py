@@ -27,7 +27,8 @@ def convolve(A: Any, B: Any, axes: Pairs | None = None, dot_axes: Pairs = ([], [
     total: Any = None
     for offset in np.ndindex(*short):
         window = tuple(slice(s - 1 - o, s - 1 - o + n + s - 1) for o, n, s in zip(offset, long, short, strict=True))
-        part = padded[(..., *window)]
+        inside: Any = (..., *window)
+        part = padded[inside]
         weight = b[(..., *offset)]
         summed = len(dot_axes[0])
         front = list(range(len(kept[0]), len(kept[0]) + summed))

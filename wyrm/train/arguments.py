@@ -1,0 +1,59 @@
+"""The outputs and metrics that `compile` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from wyrm.errors import NotDifferentiable, OptionError, ShapeError
+from wyrm.node.base import BaseNode, describe
+from wyrm.node.node import Node, Tensor
+
+# Scalars of a batch, by name.
+Metrics = Mapping[str, Tensor[()]]
+
+
+def checked_outputs(outputs: object) -> list[BaseNode]:
+    """Return the outputs as a list; raise `TypeError` unless it is a node or nodes, `ShapeError` if there is none."""
+    if isinstance(outputs, BaseNode):
+        return [outputs]
+    if not isinstance(outputs, Sequence):
+        raise TypeError(
+            f"wyrm.compile takes a node or a list of nodes, not {type(outputs).__name__}: build the graph first, as in "
+            f"wy.compile(model(x))"
+        )
+    nodes: list[BaseNode] = []
+    for output in outputs:
+        if not isinstance(output, BaseNode):
+            raise TypeError(f"wyrm.compile takes nodes, not {type(output).__name__}")
+        nodes.append(output)
+    if not nodes:
+        raise ShapeError("wyrm.compile needs at least one output")
+    return nodes
+
+
+def check_metrics(metrics: Mapping[str, BaseNode], single: bool, several_losses: bool) -> None:
+    """Raise `OptionError`, `TypeError` or `NotDifferentiable` unless these can be the metrics of a program."""
+    if several_losses:
+        raise NotDifferentiable(
+            "a program trains one loss, not a list: pass the others as metrics={'accuracy': accuracy}, or add them up"
+        )
+    if not isinstance(metrics, Mapping):
+        raise TypeError(f"metrics must be a dict of scalar nodes by name, not {type(metrics).__name__}")
+    if metrics and not single:
+        raise TypeError("metrics stand beside a single loss; give all outputs in one list, or all but one as metrics")
+    for name, node in metrics.items():
+        if not isinstance(name, str) or name == "loss":
+            raise OptionError(f"the name of a metric must be a string other than 'loss', not {name!r}")
+        if not isinstance(node, Node) or node.dims != () or node.dtype.kind != "f":
+            given = describe(node) if isinstance(node, BaseNode) else type(node).__name__
+            raise OptionError(
+                f"the metric {name!r} must be a scalar float node, not {given}; take the mean over the rows, as in "
+                f"(labels == predicted).astype(np.float32).mean()"
+            )
+
+
+def apart(metrics: Metrics | None) -> Mapping[str, BaseNode] | None:
+    """Return metrics that have arrays of their own: an element of a parameter must be that before the step."""
+    if not isinstance(metrics, Mapping):
+        return metrics
+    return {name: node * 1.0 if isinstance(node, Node) and not node.dims else node for name, node in metrics.items()}
