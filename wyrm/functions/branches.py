@@ -11,10 +11,10 @@ from typing_extensions import TypeVar, TypeVarTuple
 from wyrm.errors import DTypeError
 from wyrm.functions.carries import (
     as_floats,
-    as_nodes,
     checked_carry,
     dtype_of,
     from_floats,
+    leaf_nodes,
     placeholders_of,
     scalar_condition,
 )
@@ -136,7 +136,7 @@ def _one_of(
     The dtype of numbers is that of the nodes among the results, else among the operands and `beside`.
     """
     given, structure = flatten(operands, f"the operands of {what}")
-    nodes = [alias(node) for node in as_nodes(given, dtype_of(given))]
+    nodes = [alias(node) for node in leaf_nodes(given, dtype_of(given))]
     values, built = [], []
     for branch in branches:
         with building() as inner:
@@ -145,7 +145,7 @@ def _one_of(
     parts = [flatten(x, f"the result of {name_of(branch)}") for x, branch in zip(values, branches, strict=True)]
     shape = parts[0][1]
     dtype = dtype_of([*(leaf for leaves, _ in parts for leaf in leaves), *given, *beside])
-    results = as_nodes(parts[0][0], dtype)
+    results = leaf_nodes(parts[0][0], dtype)
     like = placeholders_of(results, shape, f"the result of {name_of(branches[0])}")
     carry: list[Any] = []
     if not results:

@@ -30,7 +30,7 @@ def dtype_of(leaves: Sequence[object]) -> np.dtype:
     return number_dtype(leaves)
 
 
-def as_nodes(leaves: Sequence[object], dtype: np.dtype) -> list[Any]:
+def leaf_nodes(leaves: Sequence[object], dtype: np.dtype) -> list[Any]:
     """Return leaves as nodes: integer arrays become indices, masks stay masks, other numbers take the float dtype."""
     found: list[Any] = []
     for leaf in leaves:
@@ -60,7 +60,7 @@ def checked_carry(
     leaves, found = flatten(value, what)
     if found != structure:
         raise ShapeError(f"{what} changes the structure of the carry: {value!r}")
-    nodes = as_nodes(leaves, dtype)
+    nodes = leaf_nodes(leaves, dtype)
     for given, node in zip(placeholders, nodes, strict=True):
         if given.shape != node.shape:
             raise ShapeError(
@@ -82,7 +82,7 @@ def initial_carry(init: object, beside: Sequence[object], what: str) -> tuple[li
     dtype = dtype_of([*leaves, *beside])
     if structure.has_module:
         raise DTypeError(f"{what}: a module cannot be a carry; carry its parameters' values and close over the module")
-    return as_nodes(leaves, dtype), structure, dtype
+    return leaf_nodes(leaves, dtype), structure, dtype
 
 
 def scalar_condition(mask: object, what: str) -> Node:

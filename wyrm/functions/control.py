@@ -10,10 +10,10 @@ from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.carries import (
-    as_nodes,
     checked_carry,
     from_floats,
     initial_carry,
+    leaf_nodes,
     loop_parts,
     placeholders_of,
     scalar_condition,
@@ -122,7 +122,7 @@ def scan(
     what = f"scan of {name_of(plain)}"
     given, rows_structure = flatten(xs, f"xs of {what}")
     carry, structure, dtype = initial_carry(init, given, what)
-    rows = as_nodes(given, dtype)
+    rows = leaf_nodes(given, dtype)
     time = _time(rows, length, what)
     before = placeholders_of(carry, structure, "carry")
     row_placeholders = placeholders_of(rows, rows_structure, "x", axes=1)
@@ -132,7 +132,7 @@ def scan(
         raise ShapeError(f"{what}: a step returns a pair (carry, y), where y may be None, not {result!r}")
     following = checked_carry(result[0], before, structure, what, dtype)
     leaves, made_structure = flatten(result[1], f"the result of {what}")
-    made = as_nodes(leaves, dtype)
+    made = leaf_nodes(leaves, dtype)
     loop_carry, results = loop_parts(carry, before, [*following, *made], built)
     inputs = [*loop_carry.placeholders, *row_placeholders]
     outside, captured, outputs = closure_convert(results, inputs, built=built)

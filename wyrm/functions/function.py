@@ -16,7 +16,7 @@ from wyrm.backends.numpy.reference import ReferenceRunner
 from wyrm.errors import CompileError, DTypeError, NotDifferentiable, NotSet, ShapeError
 from wyrm.foreign_names import answering
 from wyrm.functions.pytree import ArrayTree, Leaf, PyTreeDef, Unknown, flatten, leaf_paths, unflatten
-from wyrm.functions.tracing import Kind, Trace, argument_names, as_nodes, kinds_of, name_of, number_dtype
+from wyrm.functions.tracing import Kind, Trace, argument_names, argument_nodes, kinds_of, name_of, number_dtype
 from wyrm.grad.reverse import grad as gradient_of
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, Parameter
@@ -105,7 +105,7 @@ class Function(Generic[P, R]):
             structure,
             [
                 leaf if kept and isinstance(leaf, Parameter) else alias(leaf)
-                for leaf, kept in zip(as_nodes(leaves, lambda: self._names(structure)), modules, strict=True)
+                for leaf, kept in zip(argument_nodes(leaves, lambda: self._names(structure)), modules, strict=True)
             ],
         )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.foreign_names import answering
-from wyrm.functions.carries import as_floats, as_nodes, dtype_of, from_floats
+from wyrm.functions.carries import as_floats, dtype_of, from_floats, leaf_nodes
 from wyrm.functions.function import Function, evaluated, function_of_nodes
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import argument_names, enclosing_trace, name_of
@@ -68,7 +68,7 @@ def vmap(function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0)
             chosen = axes_of(axes, structure, f"{what}: in_axes of {name}")
             nodes = [
                 leaf if axis is None else _row(leaf, axis, where, what, rows)
-                for leaf, axis, where in zip(as_nodes(leaves, kind), chosen, leaf_paths(structure, name), strict=True)
+                for leaf, axis, where in zip(leaf_nodes(leaves, kind), chosen, leaf_paths(structure, name), strict=True)
             ]
             given.append(unflatten(structure, nodes))
         sizes = {axis_size(whole.dims[0]) for whole in rows.values()}
@@ -80,7 +80,7 @@ def vmap(function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0)
         with enclosing_trace(list(rows)), building() as built:
             result = plain(*given, **static)
         leaves, structure = flatten(result, f"the result of {what}")
-        outputs = as_nodes(leaves, kind)
+        outputs = leaf_nodes(leaves, kind)
         wanted = axes_of(out_axes, structure, f"{what}: out_axes")
         drawing = {node for node in built if isinstance(node, Draws) or draws_now(node)}
         varied = _varied(outputs, rows, drawing)

@@ -149,7 +149,7 @@ def kinds_of(leaves: Sequence[Leaf], names: Callable[[], Sequence[str]]) -> list
     return found
 
 
-def as_nodes(leaves: Sequence[Leaf], names: Callable[[], Sequence[str]]) -> list[BaseNode]:
+def argument_nodes(leaves: Sequence[Leaf], names: Callable[[], Sequence[str]]) -> list[BaseNode]:
     """Return argument leaves as nodes: numbers and float arrays take the float dtype of the nodes among them."""
     beside = next((leaf.dtype for leaf in leaves if isinstance(leaf, BaseNode) and leaf.dtype.kind == "f"), None)
     return [
