@@ -63,6 +63,11 @@ class GroupRules(Answering):
         self._rules: dict[tuple[object, ...], UpdateEvaluator | WholeRule] = {}
         self.steps = 0
 
+    def _begin_with(self, rate: LearningRate) -> None:
+        """Begin with a learning rate; in a subclass, pyright takes this assignment for another declaration."""
+        self._begin()
+        self.learning_rate = rate
+
     # --- defined by subclasses ------------------------------------------------------------------------------------
 
     def initial_state(self) -> Mapping[str, float]:

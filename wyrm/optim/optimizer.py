@@ -95,8 +95,7 @@ class Optimizer(GroupRules):
     ) -> None:
         for name, value in checked_options(type(self).__name__, options).items():
             setattr(self, name, value)
-        self._begin()
-        self.learning_rate = learning_rate
+        self._begin_with(learning_rate)
         given, groups = split_groups(type(self).__name__, parameters)
         if groups:
             members = [self._member(group) for group in groups]

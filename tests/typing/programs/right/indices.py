@@ -82,6 +82,7 @@ reveal_type(wy.one_hot(labels, 9))  # reveals: Node[Any, tuple[Batch, Any]]
 reveal_type(labels + 1)  # reveals: IndexAdd[tuple[Batch]]
 reveal_type(2 * tokens)  # reveals: IndexMultiply[tuple[Batch, Time]]
 reveal_type((labels - labels) // 3 % labels)  # reveals: IndexRemainder[tuple[Batch]]
+reveal_type(labels / 2)  # reveals: Node[Any, tuple[Batch]]
 reveal_type(-labels)  # reveals: IndexSubtract[tuple[Batch]]
 r1: wy.Tensor[Batch, In] = x.take((labels + 1) % 4)
 r2: wy.Tensor[Batch] = labels.astype(np.float32) * 0.5

@@ -38,8 +38,6 @@ x + tokens  # error: [operator] No overload variant of "__add__" of "Node" match
 labels + 1.5  # error: [operator] No overload variant of "__add__" of "IndexNode" matches argument type "float"
 #@ indices_plus_indices_of_other_shape
 tokens + labels  # error: [operator] Unsupported operand types for + ("IndexInput[tuple[Batch, Time]]" and "IndexInput[tuple[Batch]]")
-#@ quotient_of_indices
-labels / 2  # error: [operator] Unsupported operand types for / ("IndexInput[tuple[Batch]]" and "int")
 #@ indices_compared_with_a_float
 labels > 0.5  # error: [operator] No overload variant of "__gt__" of "IndexNode" matches argument type "float"
 #@ indices_compared_with_a_node

@@ -34,8 +34,8 @@ labels + 0.5  # error: [operator] No overload variant of "__add__" of "IndexNode
 labels * x  # error: [operator] No overload variant of "__mul__" of "IndexNode" matches argument type "Input[tuple[Batch, In]]"
 #@ integers_of_other_axes
 labels + wy.IndexInput([1, 2, 3, 4, 5], dims=(time,))  # error: [operator] Unsupported operand types for +
-#@ true_quotient_of_integers
-labels / 2  # error: [operator] Unsupported operand types for /
+#@ true_quotient_is_no_index
+x.take(labels / 2)  # error: [call-overload] No overload variant of "take" of "Node" matches argument type "Node[Any, tuple[Batch]]"
 #@ elements_at_a_float
 x[0.5]  # error: [call-overload] No overload variant of "__getitem__" of "Node" matches argument type "float"
 #@ elements_at_a_node
