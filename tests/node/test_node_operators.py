@@ -77,7 +77,7 @@ def test_a_mask_of_a_list_or_a_number_is_refused() -> None:
         mask.dropout(0.5)
 
 
-@pytest.mark.parametrize("other", ["word", None, [1.0], 1j, np.array(["a"]), np.array([1j])], ids=repr)
+@pytest.mark.parametrize("other", ["word", None, ["word"], 1j, np.array(["a"]), np.array([1j])], ids=repr)
 @pytest.mark.parametrize("op", [operator.add, operator.matmul, operator.lt])
 def test_what_is_no_number_is_a_type_error(op: Callable[[Any, Any], Any], other: Any) -> None:
     with pytest.raises(TypeError):
@@ -171,14 +171,12 @@ def test_a_node_is_no_array(convert: Callable[[Any], Any]) -> None:
         convert(wy.Parameter(VALUES, name="p"))
 
 
-@pytest.mark.parametrize(
-    ("function", "instead"),
-    [(np.reshape, r"node\.reshape"), (np.sum, "method"), (np.linalg.norm, "method")],
-)
-def test_numpys_functions_of_indices_say_what_to_use(function: Callable[..., Any], instead: str) -> None:
+def test_numpys_functions_of_indices_say_what_to_use() -> None:
     indices: Any = wy.IndexInput(np.array([1, 2]))
-    with pytest.raises(TypeError, match=rf"numpy\.{function.__name__} takes arrays, not nodes.*{instead}"):
-        function(indices, 1)
+    with pytest.raises(AttributeError, match=r"IndexNode has no attribute 'sum'.*convert with x\.astype"):
+        np.sum(indices)
+    with pytest.raises(TypeError, match=r"is not an array: compute it with node\.forward\(\)"):
+        np.linalg.norm(indices)
     with pytest.raises(TypeError, match=r"numpy\.exp: .* holds integers"):
         np.exp(indices)
 

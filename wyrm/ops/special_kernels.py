@@ -4,7 +4,7 @@ They have the names and values of `scipy.special`, which the reference engine ca
 the type of their last argument. The relative errors, measured against mpmath, are below 15 ulp of float64, those of
 `beta` and `betaln` below 100 ulp for arguments from 0 to 300. Next to the zeros of `betaln`, and of `digamma` and odd
 `zeta` below 0, the bound holds for the absolute error. SciPy's `beta` and `betaln` differ where an argument is not
-finite, and are less exact where one is large; its `i0` and `i1` of an infinity are NaN.
+finite, and are less exact where one is large.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ def i0(x: Scalar) -> Scalar:
     """Return the modified Bessel function of order 0."""
     size = abs(np.float64(x))
     if size > _FAR:
-        return x.dtype.type(bessel_large(size, 0.0))
+        return x.dtype.type(bessel_large(size, 0.0) + (size - size))  # NaN for an infinity, as in SciPy
     return x.dtype.type(bessel_series(0.25 * size * size, 0.0))
 
 
@@ -327,7 +327,7 @@ def i1(x: Scalar) -> Scalar:
     """Return the modified Bessel function of order 1."""
     number, size = np.float64(x), abs(np.float64(x))
     if size > _FAR:
-        return x.dtype.type(np.copysign(bessel_large(size, 1.0), number))
+        return x.dtype.type(np.copysign(bessel_large(size, 1.0) + (size - size), number))
     return x.dtype.type(0.5 * number * bessel_series(0.25 * size * size, 1.0) + 0.0)
 
 
