@@ -28,7 +28,7 @@ CASES: dict[str, Case] = {
     "quantile": lambda np, x: np.quantile(x, 0.3, axis=1),
     "quantile-of-many": lambda np, x: np.quantile(x, Q, axis=(1, 2), keepdims=True),
     "quantile-nearest": lambda np, x: np.quantile(x, 0.3, axis=1, method="nearest"),
-    "percentile": lambda np, x: np.percentile(x, [25, 50, 100], axis=0),
+    "percentile": lambda np, x: np.percentile(x, numpy.array([25, 50, 100]), axis=0),
     "flip": lambda np, x: np.flip(x),
     "flip-axes": lambda np, x: np.flip(x, (0, 2)),
     "fliplr": lambda np, x: np.fliplr(x),
