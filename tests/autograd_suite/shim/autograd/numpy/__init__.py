@@ -83,6 +83,8 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     if x is None or y is None:
         return np.where(condition)
+    if isinstance(condition, bool) and isinstance(x, int | float | list):
+        return x if condition else y
     return np.where(condition, x, y)
 
 
