@@ -6,7 +6,6 @@ from .builtins import dict, isinstance, list, tuple
 from .differential_operators import (
     checkpoint,
     deriv,
-    egrad,
     elementwise_grad,
     grad,
     grad_and_aux,
@@ -18,9 +17,7 @@ from .differential_operators import (
     make_ggnvp,
     make_hvp,
     make_jvp,
-    make_jvp_reversemode,
     make_vjp,
-    multigrad_dict,
     tensor_jacobian_product,
     value_and_grad,
     vector_jacobian_product,

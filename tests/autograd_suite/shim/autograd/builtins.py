@@ -8,7 +8,6 @@ from typing import Any
 from wyrm.node.base import BaseNode
 
 list, tuple, dict = builtins.list, builtins.tuple, builtins.dict
-_KINDS: Any = {float, int}
 
 
 def isinstance(value: Any, kind: Any) -> bool:

@@ -42,10 +42,6 @@ def rebuilt(value: Any, leaves: Sequence[Any]) -> Any:
     return build(value)
 
 
-def is_float(leaf: Any) -> bool:
-    return isinstance(leaf, float | np.floating) or (isinstance(leaf, np.ndarray | wy.Node) and leaf.dtype.kind == "f")
-
-
 def as_leaf(leaf: Any) -> Any:
     """Return a number or array as a parameter of float64, and a node as it is."""
     if is_complex(leaf):
@@ -168,9 +164,6 @@ class VSpace:
 
     def add(self, x: Any, y: Any) -> Any:
         return rebuilt(self.value, [a + b for a, b in zip(leaves_of(x), leaves_of(y), strict=True)])
-
-    def mut_add(self, x: Any, y: Any) -> Any:
-        return y if x is None else self.add(x, y)
 
     def scalar_mul(self, x: Any, factor: float) -> Any:
         return rebuilt(self.value, [a * factor for a in leaves_of(x)])

@@ -41,9 +41,6 @@ def elementwise_grad(function: Callable[..., Any], x: Any) -> Any:
     return pullback(vspace(value).ones())
 
 
-egrad = elementwise_grad
-
-
 @unary_to_nary
 def deriv(function: Callable[..., Any], x: Any) -> Any:
     return jvp_of(function, x)(vspace(x).ones())[1]
@@ -76,13 +73,6 @@ def make_vjp(function: Callable[..., Any], x: Any) -> Any:
 @unary_to_nary
 def make_jvp(function: Callable[..., Any], x: Any) -> Any:
     return jvp_of(function, x)
-
-
-def make_jvp_reversemode(function: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
-    def of(*arguments: Any) -> Callable[[Any], Any]:
-        return lambda tangent: make_jvp(function, argnum)(*arguments)(tangent)[1]
-
-    return of
 
 
 @unary_to_nary
@@ -151,14 +141,3 @@ def grad_and_aux(function: Callable[..., Any], x: Any) -> Any:
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
-
-
-def multigrad_dict(function: Callable[..., Any]) -> Callable[..., Any]:
-    import inspect
-
-    def of(*arguments: Any, **keywords: Any) -> Any:
-        bound = inspect.signature(function).bind(*arguments, **keywords)
-        given = dict(bound.arguments)
-        return grad(lambda values: function(**values))(given)
-
-    return of

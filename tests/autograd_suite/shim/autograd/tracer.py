@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from wyrm.node.base import BaseNode
-from wyrm.node.node import Node
 
 from .extend import primitive
 
@@ -14,8 +13,4 @@ def isbox(value: Any) -> bool:
     return isinstance(value, BaseNode)
 
 
-def getval(value: Any) -> Any:
-    return value.forward() if isinstance(value, Node) else value
-
-
-__all__ = ["getval", "isbox", "primitive"]
+__all__ = ["isbox", "primitive"]

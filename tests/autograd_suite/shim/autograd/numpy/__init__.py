@@ -114,16 +114,4 @@ def make_diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> An
     return np.moveaxis(x[..., None] * np.eye(size), (-2, -1), (axis1, axis2))
 
 
-def concatenate_args(axis: int, *arguments: Any) -> Any:
-    return np.concatenate(arguments, axis)
-
-
-def array_from_args(_: Any, __: Any, *arguments: Any) -> Any:
-    return array(list(arguments))
-
-
-def isnan(value: Any) -> Any:
-    return np.isnan(value)
-
-
 from . import linalg as linalg  # noqa: E402  # it needs the functions above
