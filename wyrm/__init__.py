@@ -73,6 +73,7 @@ from wyrm.node import (
     Tensor,
     Undefined,
 )
+from wyrm.node.jax_form import JAX, JaxForm
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import Binary, Elementwise, Unary
@@ -128,6 +129,7 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
 __version__ = "0.1.0"
 
 __all__ = [
+    "JAX",
     "LOOPS",
     "ZERO",
     "Binary",
@@ -140,6 +142,7 @@ __all__ = [
     "IndexNode",
     "IndexTensor",
     "Input",
+    "JaxForm",
     "LoopForm",
     "Node",
     "One",

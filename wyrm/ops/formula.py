@@ -29,7 +29,7 @@ SPECIAL = frozenset([
 
 def array_function(xp: ArrayNamespace, name: str) -> Callable[..., Any]:
     """Return the function of an array namespace for a function name in formulas."""
-    if name in SPECIAL and (xp is np or not hasattr(xp, name)):
+    if name in SPECIAL and xp is np:
         from scipy import special
 
         return getattr(special, name)  # type: ignore[no-any-return]  # the ufunc of that name

@@ -1,0 +1,135 @@
+"""Graphs as functions of JAX arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from wyrm.backends.xla.namespace import JaxNamespace, namespace
+from wyrm.node.base import BaseNode
+from wyrm.node.jax_form import JAX, JaxForm
+from wyrm.node.storage import bound_array
+from wyrm.ops.formula import FormulaCall, array_function, interpret
+from wyrm.ops.philox import COUNTERS
+from wyrm.schedule.schedule import Schedule
+from wyrm.types.dims import Dim, resolve
+from wyrm.types.rows import RowSparse
+
+Sizes = Mapping[type[Dim], int]
+_NO_SIZES: Sizes = MappingProxyType({})
+# Returns the value of a node, placed on the devices that its axes are sharded over.
+Place = Callable[[BaseNode, Any], Any]
+
+
+class Lowerer:
+    """Computes nodes from the values of leaves, as JAX traces or runs it.
+
+    `narrow` is the dtype of activations where it is not that of the graph. Nodes of `wide` keep the graph's. `place`
+    is applied to the value of each node.
+    """
+
+    def __init__(
+        self,
+        sizes: Sizes = _NO_SIZES,
+        *,
+        narrow: Any = None,
+        wide: frozenset[BaseNode] = frozenset(),
+        place: Place | None = None,
+    ) -> None:
+        self.sizes = sizes
+        self._narrow, self._wide, self._place = narrow, wide, place
+
+    @property
+    def xp(self) -> JaxNamespace:
+        """The array namespace."""
+        return namespace()
+
+    def attribute(self, node: BaseNode, name: str) -> Any:
+        """Return a static attribute."""
+        return getattr(node, name)
+
+    def dtype(self, node: BaseNode) -> Any:
+        """Return the dtype of a node's value."""
+        if self._narrow is None or node.dtype.kind != "f" or node in self._wide or len(node.dims) < 2:
+            return node.dtype
+        return self._narrow
+
+    def outputs(self, outputs: Sequence[BaseNode], known: Mapping[BaseNode, Any]) -> list[Any]:
+        """Return the values of nodes, given values of leaves; other leaves have the data that they hold."""
+        return self.run(Schedule(outputs), known)
+
+    def run(self, schedule: Schedule, known: Mapping[BaseNode, Any]) -> list[Any]:
+        """Return the values of a schedule's outputs, given values of leaves."""
+        values: list[Any] = []
+        for node, parents in zip(schedule.nodes, schedule.parent_positions, strict=True):
+            if node in known:
+                values.append(known[node])
+            elif node.is_leaf:
+                values.append(self.leaf(node))
+            else:
+                values.append(self.value(node, [values[p] for p in parents]))
+        return [dense(values[schedule.position[output]]) for output in schedule.outputs]
+
+    def leaf(self, leaf: BaseNode) -> Any:
+        """Return the data that a leaf holds, as a constant of the traced function."""
+        array = bound_array(leaf)
+        return words(int(array)) if leaf in COUNTERS else self.xp.asarray(array)
+
+    def value(self, node: BaseNode, operands: list[Any]) -> Any:
+        """Return the value of a node from those of its parents."""
+        form = JAX.of(node)
+        if not (form.takes_rows or node.takes_rows):
+            operands = [dense(operand) for operand in operands]
+        shape = resolve(node.dims, self.sizes)
+        if self._narrow is not None:
+            operands = self._in_precision(node, form, operands)
+        if node.formula is not None and type(form) is JaxForm:
+            value = self.xp.broadcast_to(formula_value(node, operands), shape)
+        else:
+            value = form.lower(node, operands, shape, self)
+        if self._narrow is not None and getattr(value, "dtype", None) != self.dtype(node) and node.dtype.kind == "f":
+            value = value.astype(self.dtype(node))
+        return value if self._place is None else self._place(node, value)
+
+    def _in_precision(self, node: BaseNode, form: JaxForm, operands: list[Any]) -> list[Any]:
+        """Return float operands in the dtype that an op is computed in."""
+        narrow = form.narrow if form.narrow is not None else node.formula is not None
+        wide = next((p.dtype for p in node.parents if p.dtype.kind == "f"), node.dtype)
+        dtype = self._narrow if narrow else wide
+        return [
+            operand.astype(dtype) if parent.dtype.kind == "f" and operand.dtype != dtype else operand
+            for parent, operand in zip(node.parents, operands, strict=True)
+        ]
+
+
+def dense(value: Any) -> Any:
+    """Return a value, a row-sparse one as a dense array."""
+    if not isinstance(value, RowSparse):
+        return value
+    xp: Any = namespace()
+    return xp.zeros(value.shape, dtype=value.dtype).at[value.rows].add(value.values)
+
+
+def words(step: int) -> Any:
+    """Return an integer as the two words of a random step."""
+    return namespace().asarray(np.array([step % 2**32, (step >> 32) % 2**32], np.uint32))
+
+
+def formula_value(node: BaseNode, operands: Sequence[Any]) -> Any:
+    """Return the value of a node with a formula, of the shape that its operands broadcast to."""
+    xp: Any = namespace()
+    assert node.formula is not None
+    dtype = next((x.dtype for x in operands if xp.issubdtype(x.dtype, xp.floating)), np.dtype(np.float32))
+    if node.dtype.kind == "i":
+        dtype = operands[0].dtype
+
+    def constant(value: float) -> Any:
+        return xp.asarray(value, dtype=dtype)
+
+    def apply(_: int, call: FormulaCall, arguments: list[Any]) -> Any:
+        return array_function(xp, call.function)(*arguments)
+
+    return interpret(node.formula, operands, lambda name: constant(getattr(node, name)), constant, apply)

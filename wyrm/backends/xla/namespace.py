@@ -1,0 +1,50 @@
+"""The array namespace of lowered ops: `jax.numpy`, with special functions, and with the dtypes that JAX has enabled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any
+
+from wyrm.ops.formula import SPECIAL
+
+# Functions that `jax.numpy` has under another name, or with an argument named otherwise.
+_WITH_DTYPE = frozenset(["arange", "asarray", "astype", "full", "ones", "zeros"])
+
+
+class JaxNamespace:
+    """The functions of `jax.numpy`; dtypes that JAX has not enabled become the narrower ones that it has."""
+
+    def __getattr__(self, name: str) -> Any:
+        import jax.numpy as jnp
+        import jax.scipy.special as special
+
+        if name in SPECIAL:
+            found = getattr(special, name)
+        elif name in _WITH_DTYPE:
+            found = _narrowing(getattr(jnp, name))
+        else:
+            found = getattr(jnp, name)
+        self.__dict__[name] = found
+        return found
+
+
+def _narrowing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of `jax.numpy` that takes a dtype, without the warning that JAX has not enabled it."""
+    from jax.dtypes import canonicalize_dtype
+
+    @wraps(function)
+    def narrowing(*arguments: Any, **keywords: Any) -> Any:
+        if keywords.get("dtype") is not None:
+            keywords["dtype"] = canonicalize_dtype(keywords["dtype"])
+        elif function.__name__ in ("astype", "zeros", "ones") and len(arguments) > 1:
+            arguments = (arguments[0], canonicalize_dtype(arguments[1]), *arguments[2:])
+        return function(*arguments, **keywords)
+
+    return narrowing
+
+
+@cache
+def namespace() -> JaxNamespace:
+    """Return the namespace."""
+    return JaxNamespace()

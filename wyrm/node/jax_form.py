@@ -1,0 +1,63 @@
+"""`JaxForm`: the description of an op for the backend that lowers graphs to JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from wyrm.node.rules import Rules
+
+if TYPE_CHECKING:
+    from wyrm.node.base import BaseNode
+
+
+class Lowering(Protocol):
+    """The lowering of a graph that is going on: what a `JaxForm` may ask for."""
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace: `jax.numpy` with the functions of `jax.scipy.special`."""
+        ...
+
+    def attribute(self, node: BaseNode, name: str) -> Any:
+        """Return a static attribute; where equal layers share code, a seed or a stream is a traced uint32 scalar."""
+        ...
+
+    def dtype(self, node: BaseNode) -> Any:
+        """Return the dtype of a node's value: bfloat16 for activations of a program that computes in it."""
+        ...
+
+    def outputs(self, outputs: Sequence[BaseNode], known: Mapping[BaseNode, Any]) -> list[Any]:
+        """Return the values of nodes of another graph, such as the body of a loop; `known` has values of its leaves."""
+        ...
+
+
+class JaxForm:
+    """The lowering of an op to JAX; it is registered for the op.
+
+    An op needs none if its `formula`, or its `evaluate` called with the functions of `jax.numpy`, can be traced. A
+    form imports JAX inside `lower`, because ops are imported without it.
+
+        @wy.JAX.register(Flip)
+        class FlipForm(wy.JaxForm):
+            def lower(self, node, operands, shape, lowering):
+                import jax.numpy as jnp
+
+                return jnp.flip(operands[0])
+
+    Integers are int32 unless JAX has 64-bit types enabled. The random step, the leaf that random nodes draw for, and
+    nodes computed from it have uint32 values with a last axis of two words, the lower one first.
+    """
+
+    # Whether the op is computed in bfloat16 in a program that computes in it; other ops are computed in float32.
+    # None decides by the op: a formula is.
+    narrow: bool | None = None
+    # Whether `lower` takes row-sparse operands as they are: as `wyrm.types.rows.RowSparse`.
+    takes_rows: bool = False
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        """Return the value of a node from those of its parents; `shape` is the result's in this run."""
+        return node.evaluate(lowering.xp, *operands, shape=shape)
+
+
+JAX: Rules[JaxForm] = Rules("JAX", JaxForm())
