@@ -46,14 +46,15 @@ def words_of(step: Any) -> Words:
     return step[..., 0], step[..., 1]
 
 
-def wide_product(x: Any, factor: int) -> Words:
-    """Return the 64-bit product of a word and a constant, from products of their halves."""
+def wide_product(x: Any, factor: Any) -> Words:
+    """Return the 64-bit product of words and a number below 2**32, or other words, from products of their halves."""
     half, low = np.uint32(16), np.uint32(0xFFFF)
-    upper, lower = np.uint32(factor >> 16), np.uint32(factor & 0xFFFF)
+    factor = np.uint32(factor) if isinstance(factor, int) else factor
+    upper, lower = factor >> half, factor & low
     x_upper, x_lower = x >> half, x & low
     middle = x_upper * lower + (x_lower * lower >> half)
     cross = x_lower * upper + (middle & low)
-    return x * np.uint32(factor), x_upper * upper + (middle >> half) + (cross >> half)
+    return x * factor, x_upper * upper + (middle >> half) + (cross >> half)
 
 
 def philox_block(counter: Words, step: Words, seed: Any, stream: Any) -> tuple[Any, Any, Any, Any]:
