@@ -55,6 +55,8 @@ class Lowerer:
         """Return the dtype of a node's value."""
         if self._narrow is None or node.dtype.kind != "f" or node in self._wide or len(node.dims) < 2:
             return node.dtype
+        if JAX.of(node).exact:
+            return node.dtype
         return self._narrow
 
     def outputs(self, outputs: Sequence[BaseNode], known: Mapping[BaseNode, Any]) -> list[Any]:
