@@ -35,7 +35,10 @@ class Sharding:
     """
 
     def __init__(self, mesh: Any, axes: Mapping[type[Dim], str | tuple[str, ...]]) -> None:
-        self.mesh = mesh
+        from jax.sharding import AxisType
+
+        # `jax.make_mesh` makes explicit axes, whose operations take placements as arguments; here XLA infers them.
+        self.mesh = mesh.update(axis_types=(AxisType.Auto,) * len(mesh.axis_names))
         self.axes: dict[type[Dim], MeshAxes] = {}
         for name, mesh_axes in axes.items():
             if not is_name(name) or name.derived:
