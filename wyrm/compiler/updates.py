@@ -94,6 +94,14 @@ class OptimizerInterface(Protocol):
         """Return the arrays of a parameter's state."""
         ...
 
+    def hold_on_device(self, newer: Callable[[], None]) -> None:
+        """Declare that the newest state is on a device; `newer` copies it to the host once it is needed there."""
+        ...
+
+    def numbers_on_device(self, count: int, parameters: Any) -> dict[str, NDArray[np.float64]]:
+        """Return `numbers` for a program that holds the state on a device, and leave it there."""
+        ...
+
     def advance(self, count: int, parameters: Any) -> None:
         """Count finished steps of these parameters; a negative `count` takes steps back."""
         ...

@@ -7,7 +7,7 @@ import math
 import operator
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -54,14 +54,38 @@ class IndexLimit(NamedTuple):
 class Storage:
     """The storage of a leaf: its array, the tick of its last change, and a parameter's gradient."""
 
-    __slots__ = ("array", "gradient", "limits", "version")
+    __slots__ = ("array", "gradient", "limits", "newer", "version")
 
     def __init__(self, array: np.ndarray | None) -> None:
         self.array = array
+        # Copies a newer array from a device into `array`; only `DeviceStorage` calls it.
+        self.newer: Callable[[], None] | None = None
         self.version = tick()
         self.gradient: FloatArray | RowSparse | None = None
         # For integers: the limits of the ops that index with them, by the op's identity and its operand.
         self.limits: dict[tuple[int, int], IndexLimit] | None = None
+
+
+class DeviceStorage(Storage):
+    """The storage of a leaf whose newest array may be on a device: reading `array` copies it from there first."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # an attribute for type checkers, as in the base class
+
+        @property
+        def array(self) -> np.ndarray | None:
+            if self.newer is not None:
+                self.newer()
+            return _array_of(self)
+
+        @array.setter
+        def array(self, array: np.ndarray | None) -> None:
+            _set_array_of(self, array)
+
+
+_array_of: Final[Callable[[Storage], np.ndarray | None]] = Storage.__dict__["array"].__get__
+_set_array_of: Final[Callable[[Storage, np.ndarray | None], None]] = Storage.__dict__["array"].__set__
 
 
 def touch(storage: Storage) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -83,7 +83,9 @@ class Optimizer(GroupRules):
     # The options that are about all groups together.
     max_norm: float | None = None
     average: Average | None = None
-    _state: list[dict[str, np.ndarray]]
+    _arrays: list[dict[str, np.ndarray]]
+    # Copies newer state from a device into `_arrays`, which are the newest then.
+    _newer: Callable[[], None] | None = None
     _members: tuple[Optimizer, ...] = ()
     # Whether this optimizer is a group of another one, which holds its state.
     _is_member = False
@@ -103,6 +105,22 @@ class Optimizer(GroupRules):
             return
         self.parameters = checked_parameters(type(self).__name__, given)
         self._hold([self._new_state(parameter) for parameter in self.parameters], [0] * len(self.parameters))
+
+    @property
+    def _state(self) -> list[dict[str, np.ndarray]]:
+        """The state arrays of each parameter by name; reading them copies newer ones from a device first."""
+        if self._newer is not None:
+            newer, self._newer = self._newer, None
+            newer()
+        return self._arrays
+
+    @_state.setter
+    def _state(self, arrays: list[dict[str, np.ndarray]]) -> None:
+        self._arrays = arrays
+
+    def hold_on_device(self, newer: Callable[[], None]) -> None:
+        """Declare that the newest state is on a device; `newer` copies it to the host once it is needed there."""
+        self._newer = newer
 
     # --- groups ---------------------------------------------------------------------------------------------------
 
@@ -269,6 +287,14 @@ class Optimizer(GroupRules):
         if self._averaged:
             raise OptionError("the parameters hold their averages: train and save after average_parameters()")
 
+    def numbers_on_device(self, count: int, parameters: Sequence[Parameter]) -> dict[str, NDArray[np.float64]]:
+        """Return `numbers` for a program that holds the state on a device, and leave it there."""
+        newer, self._newer = self._newer, None
+        try:
+            return self.numbers(count, parameters)
+        finally:
+            self._newer = newer
+
     # --- averages -------------------------------------------------------------------------------------------------
 
     def _add_to_average(self, i: int, average: Average) -> None:
@@ -316,6 +342,7 @@ class Optimizer(GroupRules):
         `count` is at least 1; a schedule is evaluated for these steps only.
         """
         self._check_usable()
+        _ = self._state  # a program changes these arrays in place
         completed = {(self._group_of[position], self._counts[position]) for position in self._positions(parameters)}
         if len(completed) > 1 and len(completed) > len({index for index, _ in completed}):
             raise ValueError(
@@ -379,7 +406,7 @@ class Optimizer(GroupRules):
         """Return the state for copies and pickles: own counts and arrays, and no rule, which is rebuilt."""
         state = [{slot: array.copy() for slot, array in arrays.items()} for arrays in self._state]
         members = tuple(map(copy.copy, self._members))
-        own = {"_counts": list(self._counts), "_state": state, "_members": members}
+        own = {"_counts": list(self._counts), "_arrays": state, "_newer": None, "_members": members}
         return self.__dict__ | own | {"_rules": {}, "_all_rules": []}
 
     # --- saving ---------------------------------------------------------------------------------------------------

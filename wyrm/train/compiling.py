@@ -3,36 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
+from typing_extensions import Unpack
 
 from wyrm.compiler.updates import OptimizerInterface
 from wyrm.foreign_names import answering
 from wyrm.node.base import BaseNode
 from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.train.arguments import Metrics, apart
+from wyrm.train.engines import AxisSharding, Engine, EngineOptions
 from wyrm.train.program import Loop, Program
 from wyrm.types.typing import FloatArray, IntegerArray
 
+if TYPE_CHECKING:
+    from jax.sharding import Mesh
+
 
 @overload
-def compile(outputs: Tensor[()], optimizer: OptimizerInterface, *, loop: Loop = "auto") -> Program[FloatArray]: ...
+def compile(
+    outputs: Tensor[()],
+    optimizer: OptimizerInterface,
+    *,
+    loop: Loop = "auto",
+    **options: Unpack[EngineOptions],
+) -> Program[FloatArray]: ...
 @overload
 def compile(
-    outputs: Tensor[()], optimizer: OptimizerInterface | None = None, *, metrics: Metrics, loop: Loop = "auto"
+    outputs: Tensor[()],
+    optimizer: OptimizerInterface | None = None,
+    *,
+    metrics: Metrics,
+    loop: Loop = "auto",
+    **options: Unpack[EngineOptions],
 ) -> Program[dict[str, FloatArray], dict[str, float]]: ...
 @overload
-def compile(outputs: Node, optimizer: None = None, *, loop: Loop = "auto") -> Program[FloatArray]: ...
-@overload
-def compile(outputs: IndexNode, optimizer: None = None, *, loop: Loop = "auto") -> Program[IntegerArray]: ...
+def compile(
+    outputs: Node,
+    optimizer: None = None,
+    *,
+    loop: Loop = "auto",
+    **options: Unpack[EngineOptions],
+) -> Program[FloatArray]: ...
 @overload
 def compile(
-    outputs: Sequence[Node], optimizer: None = None, *, loop: Loop = "auto"
+    outputs: IndexNode,
+    optimizer: None = None,
+    *,
+    loop: Loop = "auto",
+    **options: Unpack[EngineOptions],
+) -> Program[IntegerArray]: ...
+@overload
+def compile(
+    outputs: Sequence[Node],
+    optimizer: None = None,
+    *,
+    loop: Loop = "auto",
+    **options: Unpack[EngineOptions],
 ) -> Program[list[FloatArray], list[float]]: ...
 @overload
 def compile(
-    outputs: Sequence[Node | IndexNode], optimizer: None = None, *, loop: Loop = "auto"
+    outputs: Sequence[Node | IndexNode],
+    optimizer: None = None,
+    *,
+    loop: Loop = "auto",
+    **options: Unpack[EngineOptions],
 ) -> Program[list[np.ndarray], list[float]]: ...
 @answering
 def compile(
@@ -41,8 +77,17 @@ def compile(
     *,
     metrics: Metrics | None = None,
     loop: Loop = "auto",
+    engine: Engine = "native",
+    mesh: Mesh | None = None,
+    sharding: AxisSharding | None = None,
+    compute_dtype: Literal["float32", "bfloat16"] | None = None,
 ) -> Program[Any, Any]:
-    """Return native code that computes `outputs` or, with an optimizer, trains the single loss `outputs`.
+    """Return compiled code that computes `outputs` or, with an optimizer, trains the single loss `outputs`.
+
+    `engine` is "native", machine code for this processor, or "jax", which compiles for the CPU, GPU or TPU that JAX
+    has. With `mesh`, a `jax.sharding.Mesh`, and `sharding`, arrays are sharded over its devices: `{Batch: "data"}`
+    divides the axes of the class `Batch` over the mesh's axis "data". `compute_dtype="bfloat16"` computes activations
+    and products in bfloat16, and keeps parameters, sums, norms and losses in float32.
 
     `loop` decides whether the loop over the data is compiled ("compiled") or is Python that calls compiled kernels
     ("python"); "auto" compiles it unless an op has no native form. All give the same numbers.
@@ -50,7 +95,8 @@ def compile(
     `metrics` are scalars of a batch beside a single scalar output, by name. Calls then return a dict of arrays, and
     epochs a dict of means over all rows, with the output under "loss".
 
-    Raise `NotDifferentiable` for a loss that is not a scalar, and `UnusedParameter` if it depends on none of the
+    Raise `OptionError` for an option that the engine does not take, or if JAX is not installed. Raise
+    `NotDifferentiable` for a loss that is not a scalar, and `UnusedParameter` if it depends on none of the
     optimizer's parameters.
 
     >>> x, y = wy.Input(name="x"), wy.Input(name="y")
@@ -62,4 +108,5 @@ def compile(
     >>> round(float(slope), 3)
     3.0
     """
-    return Program(outputs, optimizer, metrics=apart(metrics), loop=loop)
+    options: EngineOptions = {"engine": engine, "mesh": mesh, "sharding": sharding, "compute_dtype": compute_dtype}
+    return Program(outputs, optimizer, metrics=apart(metrics), loop=loop, **options)

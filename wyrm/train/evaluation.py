@@ -13,6 +13,7 @@ from wyrm.node.base import BaseNode, describe
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Input
 from wyrm.node.training_mode import modes_of
+from wyrm.schedule.ranges import Ranges
 from wyrm.train.calls import Calls
 from wyrm.train.epoch_state import check_batches
 from wyrm.train.feeding import checked_columns
@@ -48,10 +49,43 @@ RunningMetrics = Mapping[str, tuple[RunningMetric, *tuple[BaseNode, ...]]]
 AnyRunningMetrics = Mapping[str, tuple[object, *tuple[BaseNode, ...]]]
 
 
+class GraphOfInputs(Protocol):
+    """The graph of a program, as far as its data is concerned."""
+
+    @property
+    def inputs(self) -> list[BaseNode]:
+        """The leaves that take data."""
+        ...
+
+    @property
+    def ranges(self) -> Ranges:
+        """The known ranges of indices."""
+        ...
+
+
+class Runs(Protocol):
+    """What runs a program of forward passes."""
+
+    steps: int
+
+    @property
+    def graph(self) -> GraphOfInputs:
+        """The graph of the program."""
+        ...
+
+    def call(self, given: dict[Leaf, np.ndarray]) -> list[np.ndarray]:
+        """Return the outputs for these inputs."""
+        ...
+
+    def repeat(self, feed: object) -> list[np.ndarray] | None:
+        """Return the outputs if the data is as that of the last call, else None."""
+        ...
+
+
 class _Prepared(NamedTuple):
     """A program of forward passes, the nodes that it computes, and the data in batches."""
 
-    calls: Calls
+    calls: Runs
     nodes: list[BaseNode]
     given: dict[Leaf, np.ndarray]
     rows: int
@@ -60,11 +94,15 @@ class _Prepared(NamedTuple):
 
 
 class Evaluation:
-    """Computes nodes over data sets in batches, and keeps the program for the last nodes."""
+    """Computes nodes over data sets in batches, and keeps the program for the last nodes.
 
-    def __init__(self) -> None:
+    `compiled` returns what runs a program of forward passes.
+    """
+
+    def __init__(self, compiled: Callable[[Sequence[BaseNode]], Runs]) -> None:
+        self._make = compiled
         self._nodes: tuple[int, ...] = ()
-        self._calls: Calls | None = None
+        self._calls: Runs | None = None
 
     def __call__(
         self, outputs: Sequence[BaseNode], columns: object, batch_size: int | None, metrics: Mapping[str, Any]
@@ -104,13 +142,18 @@ class Evaluation:
             raise ShapeError(f"{describe(missing[0])} is an argument of a metric, so it needs a column of the data")
         return _Prepared(calls, nodes, given, rows, _batch_size(given, rows, singly, batch_size), singly)
 
-    def _compiled(self, nodes: Sequence[BaseNode]) -> Calls:
+    def _compiled(self, nodes: Sequence[BaseNode]) -> Runs:
         key = tuple(map(id, nodes))
         if self._calls is None or key != self._nodes:
             _refuse_training(nodes)
-            graph = Graph(nodes, None)
-            self._nodes, self._calls = key, Calls(graph, NativeRunner(graph, "auto"))
+            self._nodes, self._calls = key, self._make(nodes)
         return self._calls
+
+
+def native_calls(nodes: Sequence[BaseNode]) -> Calls:
+    """Return native forward passes."""
+    graph = Graph(nodes, None)
+    return Calls(graph, NativeRunner(graph, "auto"))
 
 
 def _refuse_training(nodes: Sequence[BaseNode]) -> None:

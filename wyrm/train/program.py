@@ -7,10 +7,10 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Literal, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 import numpy as np
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, Unpack
 
 from wyrm.backends.numpy.reference import checked_weight
 from wyrm.compiler.pipeline import Graph
@@ -24,13 +24,18 @@ from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.node.training_mode import modes_of, warn_of_training
 from wyrm.train.arguments import check_metrics, checked_outputs
 from wyrm.train.batches import epoch_of_batches
-from wyrm.train.evaluation import AnyRunningMetrics, Evaluation, RunningMetrics, merged
+from wyrm.train.engines import Engine, EngineOptions, checked_engine, jax_training
+from wyrm.train.evaluation import AnyRunningMetrics, Evaluation, RunningMetrics, merged, native_calls
 from wyrm.train.feeding import check_values, checked_columns, given_inputs
 from wyrm.train.progress import Bar
 from wyrm.train.runner import NativeRunner, ProgramPlan
 from wyrm.train.tables import DataT, FeedT, is_batches
 from wyrm.train.training import Mode, Training
 from wyrm.types.options import whole
+
+if TYPE_CHECKING:
+    from wyrm.train.jax_epoch import JaxTraining
+    from wyrm.train.jax_graph import JaxGraph
 
 # The result of a program: an array for one node, a list of arrays for several.
 R = TypeVar("R", default=Any)
@@ -39,8 +44,12 @@ E = TypeVar("E", default=float)
 Loop = Literal["auto", "compiled", "python"]
 
 
+class _Choices(EngineOptions, total=False):
+    loop: Loop
+
+
 class Program(Answering, Generic[R, E]):
-    """Native code that computes outputs or, with an optimizer, trains a loss; `wyrm.compile` creates it.
+    """Compiled code that computes outputs or, with an optimizer, trains a loss; `wyrm.compile` creates it.
 
     A call with `{input: array}` computes the outputs, and does one step if the program has an optimizer. `epoch`
     trains on a whole data set. The program is compiled on first use and cached on disk for other processes.
@@ -59,6 +68,7 @@ class Program(Answering, Generic[R, E]):
         *,
         metrics: Mapping[str, BaseNode] | None = None,
         loop: Loop = "auto",
+        **options: Unpack[EngineOptions],
     ) -> None:
         self._single = isinstance(outputs, BaseNode)
         nodes = checked_outputs(outputs)
@@ -72,16 +82,40 @@ class Program(Answering, Generic[R, E]):
                 f"wyrm.compile takes an optimizer, as in wy.optim.SGD(loss.parameters(), learning_rate=0.1), "
                 f"not {optimizer!r}"
             )
-        self._loop: Literal["auto", "compiled", "python"] = loop
+        # How the program is compiled, for its copies.
+        self._choices: _Choices = {"loop": loop, **options}
         # A program with an optimizer is meant to be in training mode; only others warn of it.
         self._modes = modes_of(nodes) if optimizer is None else []
-        self._graph = Graph(nodes, optimizer)
-        self._runner = NativeRunner(self._graph, loop)
-        self._training = Training(self._graph, self._runner)
-        self._evaluation = Evaluation()
+        self._options = checked_engine(options, loop)
+        self._graph: Graph | JaxGraph
+        self._runner: NativeRunner | JaxTraining
+        self._training: Training | JaxTraining
+        if options.get("engine", "native") == "native":
+            self._graph = Graph(nodes, optimizer)
+            self._runner = NativeRunner(self._graph, loop)
+            self._training = Training(self._graph, self._runner)
+        else:
+            self._runner = self._training = jax_training(nodes, optimizer, self._options)
+            self._graph = self._training.graph
+        self._evaluation = self._new_evaluation()
         # Reentrant, because a signal handler that runs between two steps may read the state.
         self._lock = threading.RLock()
         _programs.add(self)
+
+    def _new_evaluation(self) -> Evaluation:
+        if self.engine == "native":
+            return Evaluation(native_calls)
+        return Evaluation(lambda nodes: jax_training(nodes, None, self._options))
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that runs the program: "native" or "jax"."""
+        return self._options.get("engine", "native")
+
+    @property
+    def sharding(self) -> object:
+        """How the parameters lie on the devices of a mesh, as a table to print; None without a mesh."""
+        return self._training.sharding
 
     @property
     def source(self) -> str:
@@ -327,7 +361,7 @@ class Program(Answering, Generic[R, E]):
     def __copy__(self) -> Program[R, E]:
         """Return a program with the same nodes and optimizer that counts its own steps from here on."""
         with self._lock:
-            return _build(self._graph.outputs, *self._form, self._graph.optimizer, self._loop, self.state_dict())
+            return _build(self._graph.outputs, *self._form, self._graph.optimizer, self._choices, self.state_dict())
 
     @property
     def _form(self) -> tuple[bool, list[str]]:
@@ -344,12 +378,12 @@ class Program(Answering, Generic[R, E]):
                 memo.setdefault(id(leaf), leaf)
             outputs = [copied(output, memo) for output in self._graph.outputs]
             optimizer = copy.deepcopy(self._graph.optimizer, memo)
-            return _build(outputs, *self._form, optimizer, self._loop, self.state_dict())
+            return _build(outputs, *self._form, optimizer, self._choices, self.state_dict())
 
     def __reduce__(self) -> tuple[object, ...]:
         with self._lock:
             records, roots = flatten_all(self._graph.outputs)
-            return _restored, (records, roots, *self._form, self._graph.optimizer, self._loop, self.state_dict())
+            return _restored, (records, roots, *self._form, self._graph.optimizer, self._choices, self.state_dict())
 
     def _after_fork(self) -> None:
         """In a forked process, release what another thread held: that thread does not exist there."""
@@ -358,7 +392,7 @@ class Program(Answering, Generic[R, E]):
         else:
             self._lock = threading.RLock()
             self._training.after_fork()
-            self._evaluation = Evaluation()
+            self._evaluation = self._new_evaluation()
 
     def __repr__(self) -> str:
         what = ", ".join(map(label, self._graph.outputs))
@@ -370,11 +404,11 @@ def _build(
     single: bool,
     names: Sequence[str],
     optimizer: Any,
-    loop: Loop,
+    choices: _Choices,
     state: Mapping[str, int],
 ) -> Program[Any, Any]:
     metrics = dict(zip(names, outputs[1:], strict=True)) if names else None
-    program: Program[Any, Any] = Program(outputs[0] if single else outputs, optimizer, metrics=metrics, loop=loop)
+    program: Program[Any, Any] = Program(outputs[0] if single else outputs, optimizer, metrics=metrics, **choices)
     program.load_state_dict(state)
     return program
 

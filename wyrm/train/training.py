@@ -45,6 +45,9 @@ _COPY_RARELY = 40.0
 class Training(Calls):
     """Runs the steps of one program: single ones, and those of epochs."""
 
+    # Native code runs on one processor.
+    sharding: None = None
+
     def __init__(self, graph: Graph, runner: NativeRunner) -> None:
         super().__init__(graph, runner)
         self.epochs = 0

@@ -1,0 +1,82 @@
+"""The engines of programs: native code, and JAX."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from wyrm.compiler.updates import OptimizerInterface
+from wyrm.errors import OptionError
+from wyrm.node.base import BaseNode
+from wyrm.types.dims import Dim
+
+if TYPE_CHECKING:
+    from jax.sharding import Mesh
+
+    from wyrm.train.jax_epoch import JaxTraining
+
+Engine = Literal["native", "jax"]
+# The axis of a mesh, or several, over which the axes of arrays with a name are sharded.
+AxisSharding = Mapping[type[Dim], "str | tuple[str, ...]"]
+
+
+class EngineOptions(TypedDict, total=False):
+    """The options of `wyrm.compile` that choose an engine, and the devices that it runs on.
+
+    - `engine`: "native", machine code for this processor, or "jax", which compiles for the devices that JAX has.
+    - `mesh`, `sharding`: a `jax.sharding.Mesh`, and for the classes of axes the axis of the mesh that they are sharded
+      over. Axes without an entry are not sharded.
+    - `compute_dtype`: "bfloat16" computes activations and products in bfloat16, with parameters, sums, norms and losses
+      in float32.
+    """
+
+    engine: Engine
+    mesh: Mesh | None
+    sharding: AxisSharding | None
+    compute_dtype: Literal["float32", "bfloat16"] | None
+
+
+def checked_engine(options: EngineOptions, loop: str = "auto") -> EngineOptions:
+    """Return the options; raise `OptionError` for a value that is none of these, or that the engine does not take."""
+    if unknown := options.keys() - EngineOptions.__annotations__.keys():
+        raise TypeError(f"wyrm.compile() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+    engine = options.get("engine", "native")
+    if engine not in ("native", "jax"):
+        raise OptionError(f"engine must be 'native' or 'jax', not {engine!r}")
+    own = [name for name in ("mesh", "sharding", "compute_dtype") if options.get(name) is not None]
+    if own and engine != "jax":
+        raise OptionError(f"{own[0]} is an option of engine='jax'; give that too")
+    if (options.get("mesh") is None) != (options.get("sharding") is None):
+        raise OptionError("mesh and sharding belong together: sharding={Batch: 'data'} names axes of the mesh")
+    if options.get("compute_dtype") not in (None, "float32", "bfloat16"):
+        raise OptionError(f"compute_dtype must be 'float32' or 'bfloat16', not {options['compute_dtype']!r}")
+    if engine == "jax" and loop != "auto":
+        raise OptionError(f"loop={loop!r} is an option of engine='native'; XLA compiles the loops of engine='jax'")
+    if engine == "jax" and importlib.util.find_spec("jax") is None:
+        raise OptionError("engine='jax' needs JAX: pip install 'wyrm-autodiff[jax]'")
+    return options
+
+
+def jax_training(
+    outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None, options: EngineOptions
+) -> JaxTraining:
+    """Return the engine `jax` of a program."""
+    from wyrm.train.jax_epoch import JaxTraining
+    from wyrm.train.jax_graph import JaxGraph
+    from wyrm.train.jax_state import Placement
+
+    graph = JaxGraph(outputs, optimizer)
+    sharding: Any = None
+    axes, mesh = options.get("sharding"), options.get("mesh")
+    if mesh is not None and axes is not None:
+        from wyrm.backends.xla.sharding import Sharding
+
+        sharding = Sharding(mesh, axes)
+        sharding.check([*graph.trained, *graph.held, *graph.inputs], graph.schedule.nodes)
+    narrow = None
+    if options.get("compute_dtype") == "bfloat16":
+        import jax.numpy as jnp
+
+        narrow = jnp.bfloat16
+    return JaxTraining(graph, Placement(sharding), narrow)

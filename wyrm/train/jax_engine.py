@@ -1,0 +1,265 @@
+"""The engine `jax` of programs: calls, epochs and gradients as functions that JAX compiles for its devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm._interrupts import deferred
+from wyrm.backends.numpy.reference import accumulate
+from wyrm.errors import Diverged, OptionError
+from wyrm.node.base import BaseNode
+from wyrm.node.storage import check_shape, not_set, stored
+from wyrm.train.feeding import check_ranges
+from wyrm.train.jax_graph import JaxGraph
+from wyrm.train.jax_state import DeviceState, Placement, on_host
+from wyrm.train.jax_step import Steps
+from wyrm.train.runner import ProgramPlan
+from wyrm.types.rows import RowSparse
+
+Leaf = BaseNode
+
+
+class JaxEngine:
+    """Runs the steps of one program with JAX: `steps` counts batches, which seed random nodes, `epochs` epochs."""
+
+    def __init__(self, graph: JaxGraph, placement: Placement, narrow: Any = None) -> None:
+        self.graph, self.placement = graph, placement
+        self.steps = self.epochs = 0
+        self.state = DeviceState(graph, placement)
+        sharding = placement.sharding
+        self.functions = Steps(graph, narrow, None if sharding is None else sharding.place)
+        # The arguments of the last call of a compiled function, for its code as text.
+        self._last: tuple[Any, tuple[Any, ...]] | None = None
+
+    # --- compiled functions ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def _forward(self) -> Any:
+        import jax
+
+        return jax.jit(self.functions.forward)
+
+    @cached_property
+    def _backward(self) -> Any:
+        import jax
+
+        return jax.jit(self.functions.backward)
+
+    @cached_property
+    def _train(self) -> Any:
+        import jax
+
+        return jax.jit(self.functions.train, donate_argnums=0, **self.kept())
+
+    @cached_property
+    def loop(self) -> Any:
+        """The function that does the steps of several batches."""
+        import jax
+
+        return jax.jit(self.functions.loop, donate_argnums=0, **self.kept())
+
+    def kept(self, one: bool = False) -> dict[str, Any]:
+        """Return the option that keeps the state on its devices, for a function that returns it, and perhaps more."""
+        sharding = self.placement.sharding
+        if sharding is None:
+            return {}
+        import jax
+
+        with self.precision():
+            state = self.state.state()
+        placed = jax.tree.map(lambda array: getattr(array, "sharding", None), state._replace(alive=None))
+        return {"out_shardings": placed if one else (placed, None)}
+
+    def precision(self) -> AbstractContextManager[None]:
+        """Return a context in which JAX has the types that the graph computes in."""
+        import jax
+
+        if not self.graph.wide:
+            return nullcontext()
+        context: AbstractContextManager[None] = jax.enable_x64(True)
+        return context
+
+    def run(self, function: Any, *arguments: Any) -> Any:
+        """Call a compiled function."""
+        import jax
+
+        self._last = function, jax.tree.map(_abstract, arguments)
+        return function(*arguments)
+
+    # --- calls ----------------------------------------------------------------------------------------------------
+
+    def call(self, given: dict[Leaf, np.ndarray]) -> list[np.ndarray]:
+        """Return the outputs for these inputs; with an optimizer, also do one step."""
+        with self.precision():
+            feed = self._feed(given)
+            if self.graph.optimizer is None:
+                found = self.run(self._forward, self.state.values(), self.state.held(), feed, words(self.steps))
+                self.steps += 1
+            else:
+                found = self._step(feed)
+            return [self._returned(output, array) for output, array in zip(self.graph.outputs, found, strict=True)]
+
+    def repeat(self, feed: object) -> None:
+        """Return None: every call checks its data."""
+
+    def _returned(self, output: BaseNode, array: Any) -> np.ndarray:
+        return on_host(array, output).astype(output.dtype)
+
+    def _step(self, feed: Sequence[Any]) -> list[Any]:
+        numbers = {name: values[0] for name, values in self.numbers(1).items()}
+        with deferred:
+            held, state = self.state.held(), self.state.state()
+            state, outputs = self.run(self._train, state, held, feed, numbers, words(self.steps))
+            self.state.replace(state)
+            if not bool(on_host(state.alive)):
+                loss = float(on_host(outputs[0]))
+                optimizer = self.graph.optimizer
+                assert optimizer is not None
+                what = f"the loss is {loss}" if not np.isfinite(loss) else "a gradient is not finite"
+                raise Diverged(
+                    f"{what} in step {optimizer.steps + 1} at learning rate {optimizer.learning_rate:g}; "
+                    f"no parameter has moved"
+                )
+            self.count(1)
+        found: list[Any] = outputs
+        return found
+
+    def _feed(self, given: Mapping[Leaf, np.ndarray]) -> list[Any]:
+        """Return the data of the inputs on the devices, after all checks."""
+        complete = self._complete(given)
+        shapes = {leaf: array.shape for leaf, array in complete.items()}
+        for leaf, shape in shapes.items():
+            check_shape(leaf, shape)
+        check_ranges(self.graph.ranges.limits, given, self.graph.schedule.bind(shapes))
+        return [self.placement.batch(leaf, array.shape, array.__getitem__) for leaf, array in complete.items()]
+
+    def _complete(self, given: Mapping[Leaf, np.ndarray]) -> dict[Leaf, np.ndarray]:
+        complete: dict[Leaf, np.ndarray] = {}
+        for leaf in self.graph.inputs:
+            array = given[leaf] if leaf in given else stored(leaf).array
+            if array is None:
+                raise not_set(leaf, "give it to the program, or bind some with .set")
+            complete[leaf] = array
+        return complete
+
+    def numbers(self, count: int) -> dict[str, NDArray[np.float64]]:
+        """Return the numbers of the rules for the next steps, each of shape (count,)."""
+        optimizer = self.graph.optimizer
+        assert optimizer is not None
+        found = optimizer.numbers_on_device(count, self.graph.parameters)
+        # JAX computes with them in float32 unless the graph is in float64.
+        return found if self.graph.wide else {name: values.astype(np.float32) for name, values in found.items()}  # type: ignore[misc]  # as said
+
+    def count(self, steps: int) -> None:
+        """Count finished steps."""
+        self.steps += steps
+        if self.graph.optimizer is not None:
+            self.graph.optimizer.advance(steps, self.graph.parameters)
+
+    # --- gradients ------------------------------------------------------------------------------------------------
+
+    def backward(
+        self, given: dict[Leaf, np.ndarray], rows: int, singly: bool, threads: int, weight: float, blas_threads: int
+    ) -> float:
+        """Add `weight` times the gradients of the loss over all rows to the parameters' gradients; return the loss."""
+        from wyrm.node.storage import store
+
+        refuse_threads(threads if threads > 1 else blas_threads)
+        batch = {leaf: array[0] if singly else array for leaf, array in given.items()}
+        with self.precision():
+            feed = self._feed(batch)
+            outputs, gradients, buffers = self.run(
+                self._backward, self.state.values(), self.state.held(), feed, words(self.steps)
+            )
+            loss = float(on_host(outputs[0]))
+            if not np.isfinite(loss):
+                raise Diverged(f"the loss is {loss}; no gradient was added to those of the parameters")
+            found = [_gradient(gradient, weight) for gradient in gradients]
+            updates = [on_host(array, buffer) for buffer, array in zip(self.graph.buffers, buffers, strict=True)]
+        with deferred:
+            self.steps += 1
+            for parameter, gradient in zip(self.graph.parameters, found, strict=True):
+                accumulate(parameter, gradient)
+            for buffer, array in zip(self.graph.buffers, updates, strict=True):
+                store(stored(buffer), np.array(array, buffer.dtype))
+        return loss
+
+    @property
+    def sharding(self) -> Any:
+        """How the parameters lie on the devices of a mesh, as a table; None without a mesh."""
+        sharding = self.placement.sharding
+        return None if sharding is None else sharding.table(self.graph.trained)
+
+    # --- what a program shows -------------------------------------------------------------------------------------
+
+    @property
+    def text(self) -> str:
+        """The StableHLO of the function that ran last."""
+        return str(self._lowered().as_text())
+
+    def stages(self) -> dict[str, str]:
+        """Return the program after each stage as text: as a graph, as StableHLO, and as XLA compiled it."""
+        lowered = self._lowered()
+        return self.graph.stages() | {"stablehlo": lowered.as_text(), "optimized": lowered.compile().as_text()}
+
+    def listing(self) -> Any:
+        """Raise `OptionError`: this engine has no LLVM modules of its own."""
+        raise OptionError("engine='jax' leaves code generation to XLA: see program.source and program.stages()")
+
+    def plan(self) -> ProgramPlan:
+        """Return the bytes of the temporary arrays of the function that ran last, as XLA planned them."""
+        if self._last is None:
+            return ProgramPlan(1, 0, 0, [], [])
+        memory = self._lowered().compile().memory_analysis()
+        return ProgramPlan(1, 0, 0 if memory is None else memory.temp_size_in_bytes, [], [])
+
+    def after_fork(self) -> None:
+        """Do nothing: JAX's devices do not work in a forked process."""
+
+    @property
+    def data_parallel_bytes(self) -> int:
+        """The bytes of threads' own arrays: none."""
+        return 0
+
+    def _lowered(self) -> Any:
+        if self._last is None:
+            raise OptionError("this program has not run, so JAX has not compiled it: call it first")
+        function, arguments = self._last
+        with self.precision():
+            return function.lower(*arguments)
+
+
+def words(step: int) -> NDArray[np.uint32]:
+    """Return a random step as two words, the lower one first."""
+    return np.array([step % 2**32, (step >> 32) % 2**32], np.uint32)
+
+
+def refuse_threads(threads: int) -> None:
+    """Raise `OptionError` for more than one thread: XLA divides the work itself."""
+    if threads > 1:
+        raise OptionError(
+            f"engine='jax' divides each step among all cores and devices itself, so it takes no threads, not {threads}"
+        )
+
+
+def _gradient(gradient: Any, weight: float) -> Any:
+    """Return a gradient times a weight on the host."""
+    if not isinstance(gradient, RowSparse):
+        array = on_host(gradient)
+        return array * array.dtype.type(weight)
+    rows, values = on_host(gradient.rows), on_host(gradient.values)
+    touched = rows < gradient.shape[0]
+    return RowSparse(rows[touched].astype(np.int64), values[touched] * values.dtype.type(weight), gradient.shape)
+
+
+def _abstract(array: Any) -> Any:
+    """Return the shape and dtype of an argument, without its data."""
+    import jax
+
+    return jax.ShapeDtypeStruct(np.shape(array), array.dtype, sharding=getattr(array, "sharding", None))

@@ -1,0 +1,300 @@
+"""Epochs of the engine `jax`: JAX runs chunks of steps, and Python acts between the chunks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm._interrupts import deferred, deliver
+from wyrm.errors import Diverged
+from wyrm.node.base import BaseNode
+from wyrm.node.storage import bound_array
+from wyrm.train.epoch_state import check_batches, check_options
+from wyrm.train.feeding import check_ranges
+from wyrm.train.jax_engine import JaxEngine, refuse_threads, words
+from wyrm.train.jax_state import Read, on_host
+from wyrm.train.jax_updates import all_finite
+from wyrm.train.progress import Bar, LossBar, NoBar, bar
+from wyrm.train.shuffle import Shuffle
+from wyrm.train.training import Mode
+
+Leaf = BaseNode
+# Seconds that a chunk of steps should take; Ctrl-C and the progress bar come between chunks.
+_CHUNK = 0.1
+# Bytes of data on the devices for the batches of a chunk, and the largest number of batches in it.
+_CHUNK_BYTES, _CHUNK_BATCHES = 2**24, 512
+
+
+@dataclass
+class _Epoch:
+    """The data and the progress of one epoch."""
+
+    given: Mapping[Leaf, np.ndarray]
+    order: NDArray[np.int64]
+    batch: int
+    singly: bool
+    # The number of batches of the epoch before these rows.
+    first: int
+    # The optimizer's numbers of each step.
+    numbers: Mapping[str, NDArray[np.float64]]
+    bar: LossBar = field(default_factory=NoBar)
+    # The sums over rows of the loss and of the metrics.
+    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+    batches: int = 0
+    steps: int = 0
+
+
+class JaxTraining(JaxEngine):
+    """An engine that also trains on whole data sets."""
+
+    # Seconds of a step, 0 until one was measured.
+    _seconds = 0.0
+
+    @cached_property
+    def _shuffle(self) -> Shuffle:
+        return Shuffle()
+
+    def epoch(
+        self,
+        given: dict[Leaf, np.ndarray],
+        rows: int,
+        singly: bool,
+        *,
+        batch_size: int,
+        shuffle: bool,
+        seed: int,
+        threads: int,
+        mode: Mode,
+        progress: bool | Bar | LossBar,
+        first: int = 0,
+        accumulate: int = 1,
+    ) -> list[float]:
+        """Train on all rows once; return the means of the loss and of the metrics."""
+        check_options(batch_size, threads, mode, seed, accumulate)
+        refuse_threads(threads)
+        check_batches(given, rows, singly, batch_size)
+        self._check_sizes(given, min(rows, batch_size), singly)
+        order = np.arange(rows, dtype=np.int64)
+        if shuffle:
+            mixed = int(np.random.SeedSequence([seed, self.epochs]).generate_state(1, np.uint64)[0])
+            self._shuffle(order, mixed % 2**63)
+        steps = -(-rows // (batch_size * accumulate))
+        epoch = _Epoch(given, order, batch_size, singly, first, self.numbers(steps))
+        epoch.sums = np.zeros(len(self.graph.outputs))
+        with self.precision(), deferred, bar(rows, progress) as epoch.bar:
+            if accumulate > 1:
+                self._accumulating(epoch, accumulate)
+            else:
+                full = rows // batch_size
+                self._chunks(epoch, full)
+                if rows % batch_size:
+                    self._single(epoch, order[full * batch_size :])
+            self._check_finite()
+        self.epochs += 1
+        means: list[float] = (epoch.sums / rows).tolist()
+        return means
+
+    def _check_sizes(self, given: Mapping[Leaf, np.ndarray], batch: int, singly: bool) -> None:
+        """Raise an error for sizes that do not match, and for an index beyond an axis with a size from the data."""
+        shapes = {
+            leaf: (given[leaf].shape[1:] if singly else (batch, *given[leaf].shape[1:]))
+            if leaf in given
+            else bound_array(leaf).shape
+            for leaf in self.graph.inputs
+        }
+        check_ranges(self.graph.ranges.limits, given, self.graph.schedule.bind(shapes))
+
+    # --- chunks of batches ----------------------------------------------------------------------------------------
+
+    def _chunks(self, epoch: _Epoch, count: int) -> None:
+        """Train on `count` full batches."""
+        row_bytes = sum(array.nbytes // max(1, len(array)) for array in epoch.given.values())
+        capacity = min(count, max(1, _CHUNK_BYTES // max(1, row_bytes * epoch.batch)), _CHUNK_BATCHES)
+        if capacity == 1 or self._seconds > _CHUNK:
+            for i in range(count):
+                self._single(epoch, epoch.order[i * epoch.batch : (i + 1) * epoch.batch])
+            return
+        for start in range(0, count, capacity):
+            self._chunk(epoch, start, min(capacity, count - start), capacity)
+
+    def _chunk(self, epoch: _Epoch, start: int, count: int, capacity: int) -> None:
+        """Train on `count` batches from batch `start` on, which lie on the devices together."""
+        rows = epoch.order[start * epoch.batch : (start + count) * epoch.batch].reshape(count, epoch.batch)
+        if count < capacity:  # the batches that fill the chunk are not used
+            rows = np.concatenate([rows, np.broadcast_to(rows[:1], (capacity - count, epoch.batch))])
+        feeds = self._batches(epoch, rows)
+        numbers = {name: _filled(values[start : start + count], capacity) for name, values in epoch.numbers.items()}
+        held, first_step, done = self.state.held(), self.steps, 0
+        while done < count:
+            size = min(count - done, max(1, int(_CHUNK / self._seconds))) if self._seconds else 1
+            before = time.perf_counter()
+            bounds = np.array([done, done + size], np.int32)
+            state, outputs = self.run(self.loop, self.state.state(), held, feeds, numbers, words(first_step), bounds)
+            self.state.replace(state)
+            found = on_host(outputs)[done : done + size]
+            if done:  # the first run may compile
+                self._seconds = (time.perf_counter() - before) / size
+            self._record(epoch, found.astype(np.float64), epoch.batch)
+            done += size
+            deliver()
+
+    def _single(self, epoch: _Epoch, rows: NDArray[np.int64]) -> None:
+        """Do one step on these rows."""
+        feed = self._batches(epoch, rows)
+        numbers = {name: values[epoch.steps] for name, values in epoch.numbers.items()}
+        before = time.perf_counter()
+        state, outputs = self.run(self._train, self.state.state(), self.state.held(), feed, numbers, words(self.steps))
+        self.state.replace(state)
+        found = np.array([[float(on_host(each)) for each in (*outputs, state.alive)]])
+        if epoch.steps:
+            self._seconds = time.perf_counter() - before
+        self._record(epoch, found, len(rows))
+        deliver()
+
+    def _record(self, epoch: _Epoch, outputs: NDArray[np.float64], rows: int) -> None:
+        """Count finished steps, and raise `Diverged` after a bad one.
+
+        `outputs` has a row for each step: the outputs, and 1 if the step moved the parameters, else 0.
+        """
+        done = int(outputs[:, -1].sum())
+        epoch.sums += outputs[:done, :-1].sum(axis=0) * rows
+        epoch.bar.add(done * rows, float(outputs[:done, 0].sum()) * rows)
+        epoch.steps += done
+        epoch.batches += done
+        self.count(done)
+        if done < len(outputs):
+            raise self._diverged(epoch)
+
+    def _diverged(self, epoch: _Epoch) -> Diverged:
+        optimizer = self.graph.optimizer
+        assert optimizer is not None
+        failed = epoch.first + epoch.batches
+        return Diverged(
+            f"the loss or a gradient of the training became NaN or infinite in epoch {self.epochs + 1}, batch "
+            f"{failed + 1} at learning rate {optimizer.learning_rate:g}; the parameters are as they were after batch "
+            f"{failed}. Lower the learning rate, or look for the cause with wy.watch_nan()"
+        )
+
+    def _check_finite(self) -> None:
+        """Raise `Diverged` if a parameter is not finite after the last step."""
+        if not bool(on_host(self._finite(self.state.values()))):
+            raise Diverged(
+                f"a parameter became NaN or infinite in epoch {self.epochs + 1}, though all losses and gradients were "
+                f"finite: a step of the optimizer was too large for its dtype. Lower the learning rate, and go on from "
+                f"a checkpoint"
+            )
+
+    @cached_property
+    def _finite(self) -> Any:
+        import jax
+
+        return jax.jit(lambda values: all_finite([value for value in values if value.dtype.kind != "i"]))
+
+    # --- data -----------------------------------------------------------------------------------------------------
+
+    def _batches(self, epoch: _Epoch, rows: NDArray[np.int64]) -> list[Any]:
+        """Return the inputs' data for rows of shape (batch,) or (batches, batch) on the devices."""
+        chosen = rows[..., 0] if epoch.singly else rows
+        feeds = []
+        for leaf in self.graph.inputs:
+            column = epoch.given.get(leaf)
+            if column is None:
+                array = bound_array(leaf)
+                shape = (*rows.shape[:-1], *array.shape)
+                feeds.append(self.placement.batch(leaf, shape, _repeated(array, len(shape) - array.ndim)))
+            else:
+                shape = (*chosen.shape, *column.shape[1:])
+                feeds.append(self.placement.batch(leaf, shape, _rows(column, chosen)))
+        return feeds
+
+    # --- accumulation ---------------------------------------------------------------------------------------------
+
+    def _accumulating(self, epoch: _Epoch, accumulate: int) -> None:
+        """Do steps with the mean of the gradients of `accumulate` batches each, weighted by their rows."""
+        size = epoch.batch * accumulate
+        for start in range(0, len(epoch.order), size):
+            order = epoch.order[start : start + size]
+            state, held = self.state.state(), self.state.held()
+            values, totals, sums = state.values, None, np.zeros(len(self.graph.outputs))
+            for position in range(0, len(order), epoch.batch):
+                rows = order[position : position + epoch.batch]
+                weight = np.float32(len(rows) / len(order))
+                if totals is None:
+                    totals = self._zeros(values)
+                values, totals, outputs = self.run(
+                    self._accumulate, values, totals, held, self._batches(epoch, rows), weight, words(self.steps)
+                )
+                sums += np.array([float(on_host(output)) for output in outputs]) * len(rows)
+                self.steps += 1
+            numbers = {name: array[epoch.steps] for name, array in epoch.numbers.items()}
+            loss = np.asarray(sums[0] / len(order), self.graph.outputs[0].dtype)
+            buffers = values[len(self.graph.parameters) :]
+            state = self.run(self._update, state, totals, numbers, loss, buffers)
+            self.state.replace(state)
+            self._record_accumulated(epoch, bool(on_host(state.alive)), sums, len(order))
+            deliver()
+
+    def _record_accumulated(self, epoch: _Epoch, alive: bool, sums: NDArray[np.float64], rows: int) -> None:
+        """Count a step of several batches, whose outputs times their rows have these sums."""
+        batches = -(-rows // epoch.batch)
+        if not alive:
+            self.steps -= batches
+            raise self._diverged(epoch)
+        epoch.sums += sums
+        epoch.bar.add(rows, float(sums[0]))
+        epoch.steps += 1
+        epoch.batches += batches
+        assert self.graph.optimizer is not None
+        self.graph.optimizer.advance(1, self.graph.parameters)
+
+    @cached_property
+    def _accumulate(self) -> Any:
+        import jax
+
+        return jax.jit(self.functions.accumulate, donate_argnums=1)
+
+    @cached_property
+    def _update(self) -> Any:
+        import jax
+
+        return jax.jit(self.functions.update, donate_argnums=0, **self.kept(one=True))
+
+    @cached_property
+    def _zeros(self) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        count = len(self.graph.parameters)
+        return jax.jit(lambda values: [jnp.zeros_like(value) for value in values[:count]])
+
+
+def _rows(column: np.ndarray, rows: NDArray[np.int64]) -> Read:
+    """Return a function that reads a part of `column[rows]`, of which it reads nothing else."""
+
+    def read(index: tuple[slice, ...]) -> np.ndarray:
+        chosen = column[rows[index[: rows.ndim]]]
+        found: np.ndarray = chosen[(slice(None),) * rows.ndim + tuple(index[rows.ndim :])]
+        return found
+
+    return read
+
+
+def _repeated(array: np.ndarray, batches: int) -> Read:
+    """Return a function that reads a part of an array, repeated along `batches` first axes."""
+
+    def read(index: tuple[slice, ...]) -> np.ndarray:
+        sizes = [len(range(*each.indices(each.stop))) for each in index[:batches]]
+        part = array[index[batches:]] if batches else array[index]
+        return np.broadcast_to(part, (*sizes, *part.shape))
+
+    return read
+
+
+def _filled(values: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    return np.concatenate([values, np.zeros(size - len(values), values.dtype)])

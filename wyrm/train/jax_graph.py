@@ -1,0 +1,55 @@
+"""The graph of a program for the JAX engine: what it computes, from which leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from wyrm.compiler.deduplicate import deduplicate
+from wyrm.compiler.differentiate import Targets, differentiate
+from wyrm.compiler.listing import nodes
+from wyrm.compiler.updates import OptimizerInterface
+from wyrm.node.base import BaseNode
+from wyrm.node.buffer import Buffer
+from wyrm.node.index_leaves import IndexInput
+from wyrm.node.leaves import Constant, Input, Parameter
+from wyrm.ops.philox import COUNTERS
+
+
+class JaxGraph:
+    """A program's outputs and, with an optimizer, the gradients of its loss and the new values of its buffers.
+
+    `trained` are the parameters with a gradient and then the buffers with an update. `inputs` take data in each call.
+    `held` are the other leaves, except scalar constants, which are part of the code.
+    """
+
+    def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
+        self.outputs, self.optimizer = list(outputs), optimizer
+        self._given = Targets(self.outputs, optimizer)
+        differentiated = differentiate(self._given)
+        scheduled = deduplicate(replace(differentiated, original=differentiated.nodes))
+        self.targets, self.schedule, self.ranges = scheduled.targets, scheduled.schedule, scheduled.ranges
+        self._differentiated = differentiated
+        computed = self.targets.gradients.keys() | self.targets.rows.keys()
+        self.parameters: list[Parameter] = [p for p in (optimizer.parameters if optimizer else []) if p in computed]
+        self.buffers: list[Buffer] = list(self.targets.buffer_updates)
+        self.trained: list[Parameter | Buffer] = [*self.parameters, *self.buffers]
+        leaves = [leaf for leaf in self.schedule.leaves if leaf not in COUNTERS]
+        self.inputs: list[BaseNode] = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput)]
+        known = {*self.trained, *self.inputs}
+        self.held = [
+            leaf for leaf in leaves if leaf not in known and not (isinstance(leaf, Constant) and not leaf.dims)
+        ]
+        every = [*self.schedule.nodes, *self.trained]
+        # Whether the graph computes in float64, for which JAX needs its 64-bit types.
+        self.wide = any(node.dtype == np.float64 for node in every)
+
+    def stages(self) -> dict[str, str]:
+        """Return the graph as the user wrote it, with its gradients, and without repeated operations, as text."""
+        return {
+            "graph": nodes(self._given),
+            "differentiate": nodes(self._differentiated),
+            "deduplicate": nodes(self.targets),
+        }

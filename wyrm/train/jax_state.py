@@ -1,0 +1,168 @@
+"""The arrays of a program on JAX's devices, kept equal to those that leaves and the optimizer hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from wyrm.errors import OptionError
+from wyrm.node.base import BaseNode, describe
+from wyrm.node.storage import DeviceStorage, bound_array, stored, touch
+from wyrm.train.jax_graph import JaxGraph
+from wyrm.train.jax_step import State
+
+# Returns the part of an array that an index selects: that of one device.
+Read = Callable[[tuple[slice, ...]], np.ndarray]
+
+
+class Placement:
+    """Puts arrays on JAX's devices: all on one, or by the axes of nodes on those of a mesh."""
+
+    def __init__(self, sharding: Any = None) -> None:
+        self.sharding = sharding
+
+    def array(self, leaf: BaseNode, array: np.ndarray) -> Any:
+        """Return a copy of a leaf's array, or of one of its state arrays, on the devices."""
+        import jax
+
+        if self.sharding is None:
+            return jax.device_put(_narrowed(array), may_alias=False)
+        narrowed = _narrowed(array)
+        return jax.make_array_from_callback(
+            array.shape, self.sharding.of_array(leaf, array.shape), lambda i: narrowed[i].copy()
+        )
+
+    def batch(self, leaf: BaseNode, shape: tuple[int, ...], read: Read) -> Any:
+        """Return data for an input; `read` is called for the parts that devices of this process hold.
+
+        `shape` is that of the input, or has a first axis of batches before it.
+        """
+        import jax
+
+        if self.sharding is None:
+            return jax.device_put(_narrowed(read(tuple(slice(0, size) for size in shape))))
+        return jax.make_array_from_callback(
+            shape, self.sharding.of_array(leaf, shape), lambda index: _narrowed(read(index))
+        )
+
+
+def _narrowed(array: np.ndarray) -> np.ndarray:
+    """Return an array in a dtype that JAX has enabled."""
+    from jax.dtypes import canonicalize_dtype
+
+    return np.asarray(array, canonicalize_dtype(array.dtype))
+
+
+def on_host(array: Any, what: BaseNode | None = None) -> np.ndarray:
+    """Return a device array as a NumPy array. Raise `OptionError` if other processes hold a part of it."""
+    if array.is_fully_addressable:
+        return np.asarray(array)
+    if array.is_fully_replicated:
+        return np.asarray(array.addressable_data(0))
+    raise OptionError(
+        f"{'the array' if what is None else describe(what)} is sharded over several processes, so no process can read "
+        f"all of it: let each of them call wy.jax.gather(program) first"
+    )
+
+
+class DeviceState:
+    """What a program reads and trains, on the devices.
+
+    The newest array of a parameter, a buffer or the optimizer's state is either on the host or on the devices. Reading
+    one on the host copies it from the devices; changing one there makes the next step copy it back.
+    """
+
+    def __init__(self, graph: JaxGraph, placement: Placement) -> None:
+        self._graph, self._placement = graph, placement
+        self._values: list[Any] = [None] * len(graph.trained)
+        self._slots: list[dict[str, Any]] | None = None
+        self._held: list[Any] = [None] * len(graph.held)
+        # The versions of the arrays that the devices have.
+        self._versions: dict[BaseNode, int] = {}
+        # Whether the host lacks the newest values, or the newest state of the optimizer.
+        self._values_ahead = self._slots_ahead = False
+
+    def values(self) -> list[Any]:
+        """Return the arrays of the trained leaves."""
+        self._update(self._graph.trained, self._values)
+        return self._values
+
+    def held(self) -> list[Any]:
+        """Return the arrays of the other leaves that hold data."""
+        self._update(self._graph.held, self._held)
+        return self._held
+
+    def _update(self, leaves: Sequence[BaseNode], arrays: list[Any]) -> None:
+        """Copy the arrays that have changed on the host."""
+        for position, leaf in enumerate(leaves):
+            version = stored(leaf).version
+            if self._versions.get(leaf) != version:
+                newer = getattr(stored(leaf).newer, "__self__", None)
+                if isinstance(newer, DeviceState) and newer._placement.sharding == self._placement.sharding:
+                    arrays[position] = newer._current(leaf)
+                else:
+                    arrays[position] = self._placement.array(leaf, bound_array(leaf))
+                self._versions[leaf] = stored(leaf).version
+
+    def _current(self, leaf: BaseNode) -> Any:
+        """Return the array of a trained leaf, for another program; the next step may reuse its memory."""
+        return self._values[self._graph.trained.index(leaf)]  # type: ignore[arg-type]  # a trained leaf
+
+    def state(self) -> State:
+        """Return the state of training, for a step that replaces it by `replace`."""
+        optimizer = self._graph.optimizer
+        assert optimizer is not None
+        if self._slots is None:
+            self._slots = [
+                {name: self._placement.array(parameter, array) for name, array in optimizer.state_of(parameter).items()}
+                for parameter in self._graph.parameters
+            ]
+        return State(list(self.values()), self._slots, np.bool_(True))
+
+    def replace(self, state: State) -> None:
+        """Keep the arrays of a new state; the host copies them when it reads them."""
+        self._values, self._slots = list(state.values), list(state.slots)
+        self._values_ahead = self._slots_ahead = True
+        for leaf in self._graph.trained:
+            storage = stored(leaf)
+            if type(storage) is not DeviceStorage:
+                storage.__class__ = DeviceStorage
+            storage.newer = self._copy_values
+            touch(storage)
+            self._versions[leaf] = storage.version
+        assert self._graph.optimizer is not None
+        self._graph.optimizer.hold_on_device(self._copy_slots)
+
+    def forget(self) -> None:
+        """Drop what the devices have; the host's arrays are the newest again."""
+        self._versions.clear()
+        self._values_ahead = self._slots_ahead = False
+        self._slots = None
+        self._release()
+
+    def _release(self) -> None:
+        for leaf in self._graph.trained:
+            if stored(leaf).newer == self._copy_values:
+                stored(leaf).newer = None
+
+    def _copy_values(self) -> None:
+        """Copy the trained leaves to the host."""
+        if self._values_ahead:
+            arrays = [on_host(array, leaf) for leaf, array in zip(self._graph.trained, self._values, strict=True)]
+            self._values_ahead = False
+            self._release()
+            for leaf, array in zip(self._graph.trained, arrays, strict=True):
+                np.copyto(bound_array(leaf), array)
+
+    def _copy_slots(self) -> None:
+        """Copy the optimizer's state to the host, where it may change from now on."""
+        optimizer, slots = self._graph.optimizer, self._slots
+        assert optimizer is not None
+        if self._slots_ahead and slots is not None:
+            self._slots_ahead, self._slots = False, None
+            for parameter, arrays in zip(self._graph.parameters, slots, strict=True):
+                targets: Mapping[str, np.ndarray] = optimizer.state_of(parameter)
+                for name, array in arrays.items():
+                    np.copyto(targets[name], on_host(array, parameter))

@@ -1,0 +1,171 @@
+"""The steps of a program as pure functions of JAX arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from wyrm.backends.xla.lower import Lowerer, Place, Sizes, dense
+from wyrm.backends.xla.namespace import namespace
+from wyrm.node.base import BaseNode
+from wyrm.ops.philox import ROWS_BEFORE, STEP
+from wyrm.train.jax_graph import JaxGraph
+from wyrm.train.jax_updates import Gradient, Updates, all_finite, summed_rows
+from wyrm.types.rows import RowSparse
+
+
+class State(NamedTuple):
+    """What training changes: the values of `JaxGraph.trained`, the optimizer's arrays by parameter and name.
+
+    `alive` is true until a loss or a gradient is not finite; from then on, nothing changes any more.
+    """
+
+    values: list[Any]
+    slots: list[dict[str, Any]]
+    alive: Any
+
+
+class Backward(NamedTuple):
+    """The outputs of a batch, the gradients of `JaxGraph.parameters`, and the new values of the buffers."""
+
+    outputs: list[Any]
+    gradients: list[Gradient]
+    buffers: list[Any]
+
+
+class Steps:
+    """The functions of a program: `forward`, `backward`, `train` and `loop`, for data of any shapes.
+
+    `held` are the values of `JaxGraph.held`, `feed` those of `JaxGraph.inputs`. `step` is the random step as two words.
+    """
+
+    def __init__(self, graph: JaxGraph, narrow: Any = None, place: Place | None = None) -> None:
+        self.graph = graph
+        self._narrow, self._place = narrow, place
+        targets = graph.targets
+        self._wide = frozenset([*targets.outputs, *targets.gradients.values(), *targets.buffer_updates.values()])
+        rows_as_pytree()
+        optimizer = graph.optimizer
+        self.updates = None if optimizer is None else Updates(optimizer, graph.parameters)
+
+    def _run(self, known: Mapping[BaseNode, Any]) -> dict[BaseNode, Any]:
+        """Return the values of the graph's targets, given those of leaves."""
+        targets, schedule = self.graph.targets.nodes, self.graph.schedule
+        lowerer = Lowerer(self._sizes(known), narrow=self._narrow, wide=self._wide, place=self._place)
+        values = dict(zip(schedule.outputs, lowerer.run(schedule, known), strict=True))
+        return {target: values[target] for target in targets}
+
+    def _sizes(self, known: Mapping[BaseNode, Any]) -> Sizes:
+        return self.graph.schedule.bind({leaf: tuple(known[leaf].shape) for leaf in self.graph.inputs})
+
+    def _known(self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any) -> dict[BaseNode, Any]:
+        graph = self.graph
+        known: dict[BaseNode, Any] = dict(zip(graph.trained, values, strict=True))
+        known |= zip(graph.held, held, strict=True)
+        known |= zip(graph.inputs, feed, strict=True)
+        return known | {STEP: step, ROWS_BEFORE: namespace().zeros_like(step)}
+
+    def forward(self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any) -> list[Any]:
+        """Return the outputs."""
+        found = self._run(self._known(values, held, feed, step))
+        return [found[output] for output in self.graph.targets.outputs]
+
+    def backward(self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any) -> Backward:
+        """Return the outputs, the gradients of the first one, and the new values of the buffers."""
+        known = self._known(values, held, feed, step)
+        found, targets = self._run(known), self.graph.targets
+        gradients: list[Gradient] = []
+        for parameter in self.graph.parameters:
+            if parameter in targets.gradients:
+                gradients.append(found[targets.gradients[parameter]])
+            else:
+                pairs = [(found[gradient], found[indices]) for gradient, indices in targets.rows[parameter]]
+                gradients.append(summed_rows(pairs, tuple(known[parameter].shape)))
+        buffers = [found[targets.buffer_updates[buffer]] for buffer in self.graph.buffers]
+        return Backward([found[output] for output in targets.outputs], gradients, buffers)
+
+    def train(
+        self, state: State, held: Sequence[Any], feed: Sequence[Any], numbers: Mapping[str, Any], step: Any
+    ) -> tuple[State, list[Any]]:
+        """Return the state after a step, and the outputs; a loss or gradient that is not finite changes nothing."""
+        outputs, gradients, buffers = self.backward(state.values, held, feed, step)
+        return self.update(state, gradients, numbers, outputs[0], buffers), outputs
+
+    def accumulate(
+        self,
+        values: Sequence[Any],
+        totals: Sequence[Any],
+        held: Sequence[Any],
+        feed: Sequence[Any],
+        weight: Any,
+        step: Any,
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """Return the values with new buffers, the totals with `weight` times the gradients added, and the outputs."""
+        outputs, gradients, buffers = self.backward(values, held, feed, step)
+        sums = [
+            total + weight.astype(total.dtype) * dense(gradient)
+            for total, gradient in zip(totals, gradients, strict=True)
+        ]
+        return [*values[: len(self.graph.parameters)], *buffers], sums, outputs
+
+    def update(
+        self, state: State, gradients: Sequence[Gradient], numbers: Mapping[str, Any], loss: Any, buffers: Sequence[Any]
+    ) -> State:
+        """Return the state after the optimizer's step with these gradients."""
+        assert self.updates is not None
+        xp: Any = namespace()
+        moves = state.alive & xp.isfinite(loss) & all_finite(gradients)
+        count = len(self.graph.parameters)
+        moved, slots = self.updates(state.values[:count], gradients, state.slots, numbers, moves)
+        kept = [xp.where(moves, new, old) for new, old in zip(buffers, state.values[count:], strict=True)]
+        return State([*moved, *kept], slots, moves)
+
+    def loop(
+        self,
+        state: State,
+        held: Sequence[Any],
+        feeds: Sequence[Any],
+        numbers: Mapping[str, Any],
+        step: Any,
+        bounds: Any,
+    ) -> tuple[State, Any]:
+        """Train on batches `bounds[0]` to `bounds[1] - 1` of stacked ones; return the state and a row for each batch.
+
+        A row has the outputs, and 1 if the step moved the parameters, else 0.
+        The arrays of `feeds` and `numbers` have an element for each batch along their first axis. `step` is the random
+        step of batch 0.
+        """
+        from jax import lax
+
+        xp: Any = namespace()
+        capacity = feeds[0].shape[0]
+        outputs = xp.zeros((capacity, len(self.graph.outputs) + 1), dtype=self.graph.outputs[0].dtype)
+
+        def body(i: Any, carried: tuple[State, Any]) -> tuple[State, Any]:
+            state, outputs = carried
+            feed = [lax.dynamic_index_in_dim(array, i, keepdims=False) for array in feeds]
+            now = {name: lax.dynamic_index_in_dim(array, i, keepdims=False) for name, array in numbers.items()}
+            state, found = self.train(state, held, feed, now, plus(step, i))
+            row = xp.stack([xp.astype(each, outputs.dtype) for each in (*found, state.alive)])
+            return state, outputs.at[i].set(row)
+
+        result: tuple[State, Any] = lax.fori_loop(bounds[0], bounds[1], body, (state, outputs))
+        return result
+
+
+@cache
+def rows_as_pytree() -> None:
+    """Tell JAX that a `RowSparse` is a pair of arrays, which functions may return."""
+    from jax.tree_util import register_pytree_node
+
+    register_pytree_node(
+        RowSparse, lambda rows: ((rows.rows, rows.values), rows.shape), lambda shape, parts: RowSparse(*parts, shape)
+    )
+
+
+def plus(step: Any, count: Any) -> Any:
+    """Return a random step of two words, advanced by `count`."""
+    xp: Any = namespace()
+    low = step[0] + xp.astype(count, xp.uint32)
+    return xp.stack([low, step[1] + xp.astype(low < step[0], xp.uint32)])
