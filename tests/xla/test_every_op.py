@@ -14,8 +14,8 @@ from tests.ops.test_ops_every import differentiable, every, run
 from tests.sampling import Sample
 from wyrm.backends.xla.lower import Lowerer
 from wyrm.node.leaves import Constant
-from wyrm.ops.drawing import LoopSteps
 from wyrm.node.storage import bound_array
+from wyrm.ops.drawing import LoopSteps
 from wyrm.ops.philox import COUNTERS
 from wyrm.schedule.schedule import Schedule
 
