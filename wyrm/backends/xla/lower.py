@@ -15,6 +15,7 @@ from wyrm.node.storage import bound_array
 from wyrm.ops.blocks_jax import number_of_blocks
 from wyrm.ops.formula import FormulaCall, array_function, interpret
 from wyrm.ops.philox import COUNTERS
+from wyrm.ops.scan_jax import LoopParts
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Dim, resolve
 from wyrm.types.rows import RowSparse
@@ -107,7 +108,7 @@ class Lowerer:
             value = form.lower(node, operands, shape, self)
         if self._narrow is not None and getattr(value, "dtype", None) != self.dtype(node) and node.dtype.kind == "f":
             value = value.astype(self.dtype(node))
-        return value if self._place is None else self._place(node, value)
+        return value if self._place is None or isinstance(value, LoopParts) else self._place(node, value)
 
     def _in_precision(self, node: BaseNode, form: JaxForm, operands: list[Any]) -> list[Any]:
         """Return float operands in the dtype that an op is computed in."""
@@ -121,7 +122,9 @@ class Lowerer:
 
 
 def dense(value: Any) -> Any:
-    """Return a value, a row-sparse one as a dense array."""
+    """Return a value as one array: row-sparse ones as a dense array, the parts of a loop joined."""
+    if isinstance(value, LoopParts):
+        return value.flat()
     if not isinstance(value, RowSparse):
         return value
     xp: Any = namespace()
