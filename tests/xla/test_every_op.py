@@ -14,6 +14,7 @@ from tests.ops.test_ops_every import differentiable, every, run
 from tests.sampling import Sample
 from wyrm.backends.xla.lower import Lowerer
 from wyrm.node.leaves import Constant
+from wyrm.ops.drawing import LoopSteps
 from wyrm.ops.philox import COUNTERS
 from wyrm.schedule.schedule import Schedule
 
@@ -26,7 +27,13 @@ def lowered(outputs: Sequence[Any]) -> list[np.ndarray]:
     def function(*arrays: Any) -> list[Any]:
         return Lowerer().run(schedule, dict(zip(data, arrays, strict=True)))
 
-    return [np.asarray(value) for value in jax.jit(function)(*data.values())]
+    values = map(np.asarray, jax.jit(function)(*data.values()))
+    return [whole(value) if output.dtype.kind == "i" else value for output, value in zip(outputs, values, strict=True)]
+
+
+def whole(value: np.ndarray) -> np.ndarray:
+    """Return integers; steps are pairs of words, the lower one first."""
+    return value if value.dtype != np.uint32 else (value[..., 1].astype(np.int64) << 32) | value[..., 0]
 
 
 @every()
@@ -39,8 +46,16 @@ def test_values(sample: Sample) -> None:
     np.testing.assert_allclose(value, expected, rtol=1e-10, atol=1e-12)
 
 
+def fits(sample: Sample) -> bool:
+    """Return whether the integers of a sample are int32, which is what JAX computes with unless told otherwise."""
+    arrays = (*sample.operands, np.asarray(sample.expected(*sample.operands)))
+    return all(((x >= -(2**31)) & (x < 2**31)).all() for x in arrays if x.dtype.kind == "i")
+
+
 @every(lambda sample: not sample.name.startswith("Cast-"))
 def test_values_without_64_bit_types(sample: Sample) -> None:
+    if not fits(sample) and sample.op is not LoopSteps:
+        pytest.skip("integers beyond int32")
     node = run(sample, sample.operands, np.float32)
     expected = node.forward()
     (value,) = lowered([node])

@@ -139,7 +139,7 @@ def loop_parts(
     if draws_among(outputs, own):
         init.append(ToDigits(LoopSteps(STEP), dtype))
         placeholders.append(placeholder_like(init[-1], init[-1].dims, "step"))
-        step: IndexNode[Any] = FromDigits(placeholders[-1])
+        step: IndexNode[Any] = FromDigits(placeholders[-1], is_step=True)
         outputs = drawn_for(outputs, own, step)
         outputs.insert(len(carry), ToDigits(step + 1, dtype))
     others = {x: y for x, y in zip(before, values, strict=True) if x is not y}

@@ -31,6 +31,13 @@ class Lowering(Protocol):
         """Return the values of nodes of another graph, such as the body of a loop; `known` has values of its leaves."""
         ...
 
+    def blocks(self, rows: int, size: int) -> tuple[int, int]:
+        """Return in how many blocks to compute values of `size` bytes, and over how many devices the rows are sharded.
+
+        Both divide the number of rows; see `wyrm.ops.blocks_jax.in_blocks`.
+        """
+        ...
+
 
 class JaxForm:
     """The lowering of an op to JAX; it is registered for the op.
@@ -52,6 +59,8 @@ class JaxForm:
     # Whether the op is computed in bfloat16 in a program that computes in it; other ops are computed in float32.
     # None decides by the op: a formula is.
     narrow: bool | None = None
+    # Whether the value has the dtype of the graph also in a program that computes in bfloat16, as integers in floats do.
+    exact = False
     # Whether `lower` takes row-sparse operands as they are: as `wyrm.types.rows.RowSparse`.
     takes_rows: bool = False
 

@@ -9,9 +9,11 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, Gradient, format_dims
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import Axes
+from wyrm.ops.steps_jax import FromDigitsForm, ToDigitsForm
 from wyrm.types.dims import Dims, axis_size
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, FloatArray, IntegerArray
@@ -74,13 +76,17 @@ class _ToDigitsLoops(LoopForm):
         return operands[0].reshape(-1), out.reshape(-1, 3)
 
 
+JAX.register(ToDigits)(ToDigitsForm)
+
+
 class FromDigits(IndexNode[Axes]):
-    """The integers of `ToDigits`."""
+    """The integers of `ToDigits`; `is_step` tells whether random nodes draw for them."""
 
-    __slots__ = ()
+    __slots__ = ("is_step",)
+    is_step: bool
 
-    def __init__(self, digits: Node) -> None:
-        self._construct((digits,))
+    def __init__(self, digits: Node, is_step: bool = False) -> None:
+        self._construct((digits,), is_step=is_step)
 
     def shape_rule(self) -> Dims:
         dims: Dims = self.parents[0].dims
@@ -94,7 +100,7 @@ class FromDigits(IndexNode[Axes]):
         return integers
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> FromDigits:
-        return FromDigits(operands[0])
+        return FromDigits(operands[0], self.is_step)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
@@ -106,6 +112,9 @@ class _FromDigitsLoops(LoopForm):
 
     def kernel_arguments(self, node: FromDigits, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         return operands[0].reshape(-1, 3), out.reshape(-1)
+
+
+JAX.register(FromDigits)(FromDigitsForm)
 
 
 __all__ = ["FromDigits", "ToDigits"]

@@ -10,12 +10,15 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, BaseNode, Gradient, label
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.node.source_location import located_at
 from wyrm.node.traversal import topological_order
 from wyrm.ops.elementwise import Axes
+from wyrm.ops.index_arithmetic import IndexAdd
 from wyrm.ops.philox import STEP, Draws, philox_block
+from wyrm.ops.steps_jax import LoopStepsForm, SumOfStepsForm
 from wyrm.types.dims import Axis, Dims
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, IntegerArray
@@ -71,6 +74,10 @@ class _LoopStepsLoops(LoopForm):
 
     def kernel_arguments(self, node: LoopSteps, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         return operands[0].reshape(-1), out.reshape(-1)
+
+
+JAX.register(LoopSteps)(LoopStepsForm)
+JAX.register(IndexAdd)(SumOfStepsForm)
 
 
 def draws_now(node: BaseNode) -> bool:

@@ -15,8 +15,10 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, BaseNode, Gradient
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
+from wyrm.ops import draws_jax
 from wyrm.ops.dropout import RandomKey, check_key, key_for_rows, positions_of
 from wyrm.ops.elementwise import Axes
 from wyrm.ops.philox import STEP, Draws
@@ -133,6 +135,12 @@ class _StandardLaplaceLoops(_StandardDrawLoops):
     by_flat_index = staticmethod(laplace_at)
 
 
+JAX.register(StandardNormal)(draws_jax.StandardDrawForm(draws_jax.normal))
+JAX.register(StandardUniform)(draws_jax.StandardDrawForm(draws_jax.uniform))
+JAX.register(StandardExponential)(draws_jax.StandardDrawForm(draws_jax.exponential))
+JAX.register(StandardGumbel)(draws_jax.StandardDrawForm(draws_jax.gumbel))
+JAX.register(StandardLaplace)(draws_jax.StandardDrawForm(draws_jax.laplace))
+
 class RandomInteger(_KeyedDraws, IndexNode[Axes]):
     """Draws of integers in [low, low + count), all equally likely."""
 
@@ -159,6 +167,9 @@ class _RandomIntegerLoops(_KeyedLoops):
 
     def flat_index_arguments(self, node: RandomInteger) -> tuple[int, int]:
         return node.low, node.count
+
+
+JAX.register(RandomInteger)(draws_jax.RandomIntegerForm)
 
 
 def permutation_kernel(key: IntegerArray, out: IntegerArray, elements: int) -> None:
@@ -215,6 +226,9 @@ class _RandomPermutationLoops(_KeyedLoops):
     ) -> tuple[KernelArgument, ...]:
         count = out.shape[-1]
         return operands[0], out.reshape(out.size // count if count else 0, count), math.prod(out.shape[1:])
+
+
+JAX.register(RandomPermutation)(draws_jax.RandomPermutationForm)
 
 
 def key_for(seed: int, stream: int) -> RandomKey[Any]:

@@ -15,9 +15,11 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, Gradient, explain, label
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import Where
+from wyrm.ops.draws_jax import DropoutForm, DropoutMaskForm, RandomKeyForm
 from wyrm.ops.dropout_mask import check_rate, drop_threshold, is_kept
 from wyrm.ops.elementwise import Axes, L, Left_co, R, Right_co, S, common_dtype, constant_like, method, operand
 from wyrm.ops.philox import ROWS_BEFORE, STEP, WORD, Draws, philox_block, stream_or_next
@@ -91,6 +93,9 @@ class _RandomKeyLoops(LoopForm):
         return operands[0].reshape(-1), operands[-1].reshape(-1), out, node.seed & WORD, node.stream & WORD
 
 
+JAX.register(RandomKey)(RandomKeyForm)
+
+
 def key_for_rows(key: RandomKey[Any], to: Dims) -> RandomKey[Any]:
     """Return the key for draws of the axes `to`, which also counts rows if the data decides the first axis."""
     step, *counted = key.parents
@@ -146,6 +151,9 @@ class _DropoutMaskLoops(LoopForm):
 
     def flat_index_arguments(self, node: DropoutMask) -> tuple[int]:
         return (drop_threshold(node.rate, 2**32),)
+
+
+JAX.register(DropoutMask)(DropoutMaskForm)
 
 
 class _Dropout(Draws, Node[Any, Axes], abstract=True):
@@ -274,6 +282,9 @@ class _AddDropoutLoops(_DropoutLoops):
     def decompose(self, node: _Dropout) -> Node:
         residual: Node = node.parents[1]
         return residual + super().decompose(node)
+
+
+JAX.register(Dropout, AddDropout)(DropoutForm)
 
 
 @method("dropout")

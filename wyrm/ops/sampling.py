@@ -14,12 +14,14 @@ from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.node.base import ZERO, BaseNode, Gradient, describe
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
+from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import Constant
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import declared_dims, index_array
 from wyrm.ops.elementwise import Axes
 from wyrm.ops.philox import STEP, WORD, Draws, philox, philox_block, random_bits, stream_or_next
+from wyrm.ops.sampling_jax import MAX_DRAWS, RandomIndexForm
 from wyrm.ops.scratch import scratch
 from wyrm.ops.sums import natural
 from wyrm.types.arrays import as_array
@@ -41,8 +43,6 @@ from wyrm.types.typing import (
     Values,
 )
 
-# Draws until a row is not known; the last draw is accepted even if it is.
-MAX_DRAWS = 8
 # Random words to generate at once: those of several steps, up to `_MAX_STEPS`.
 _WORDS_AT_ONCE, _MAX_STEPS = 1024, 64
 
@@ -212,7 +212,7 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
         self._construct(parents, table_size=table_size, to=to, weighted=weighted, seed=seed, stream=stream)
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
-        return (IndexOperand(len(self.parents) - 1, self._known_rows),) if self._rejects else ()
+        return (IndexOperand(len(self.parents) - 1, self._known_rows),) if self.rejects else ()
 
     @property
     def draws_below(self) -> int:
@@ -222,7 +222,7 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
     within = draws_below
 
     @property
-    def _rejects(self) -> bool:
+    def rejects(self) -> bool:
         """Whether known rows are drawn again."""
         return len(self.parents) > 3
 
@@ -232,7 +232,7 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
         return int(self.parents[-3].dims[0]) - 1
 
     def shape_rule(self) -> Dims:
-        if self._rejects:
+        if self.rejects:
             rows = self.parents[-1]
             if len(rows.dims) != len(self.to):
                 raise ShapeError(
@@ -247,7 +247,7 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
         """Return step, cumulative probabilities, offsets, columns and rows; absent operands are empty arrays."""
         empty = np.empty(0, np.int64)
         cumulative = operands[1] if self.weighted else np.empty(0, np.float64)
-        offsets, columns, rows = operands[-3:] if self._rejects else (empty, empty, empty)
+        offsets, columns, rows = operands[-3:] if self.rejects else (empty, empty, empty)
         return operands[0], cumulative, offsets, columns, rows
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
@@ -260,7 +260,7 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
 
         positions = np.arange(int(np.prod(shape, dtype=np.int64)))
         result = rows_of(random_bits(positions.size, int(step), self.seed, self.stream))
-        for attempt in range(1, MAX_DRAWS if self._rejects else 1):
+        for attempt in range(1, MAX_DRAWS if self.rejects else 1):
             users = rows.reshape(-1)[positions]
             positions = positions[_are_known(columns, offsets[users], offsets[users + 1], result[positions])]
             counter = ((positions >> 2) + (attempt << 32)).astype(np.uint64)
@@ -269,7 +269,7 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
         return xp.asarray(result.reshape(shape))
 
     def drawn_by_rows(self, operands: Sequence[Any], mapped: Sequence[bool], axis: Axis) -> BaseNode:
-        if self._rejects and not mapped[-1]:
+        if self.rejects and not mapped[-1]:
             raise ShapeError(f"{describe(self)}: rows must differ between the rows of vmap, or be absent")
         return self.rebuild(tuple(operands), self.attribute_values() | {"to": (axis, *self.to)})
 
@@ -294,6 +294,9 @@ class _RandomIndexLoops(LoopForm):
 
     def draws_from(self, node: RandomIndex) -> int:
         return node.table_size
+
+
+JAX.register(RandomIndex)(RandomIndexForm)
 
 
 def _are_known(columns: IntegerArray, low: IntegerArray, high: IntegerArray, rows: IntegerArray) -> NDArray[np.bool_]:

@@ -156,7 +156,7 @@ class JaxEngine:
         assert optimizer is not None
         found = optimizer.numbers_on_device(count, self.graph.parameters)
         # JAX computes with them in float32 unless the graph is in float64.
-        return found if self.graph.wide else {name: values.astype(np.float32) for name, values in found.items()}  # type: ignore[misc]  # as said
+        return found if self.graph.wide else {name: values.astype(np.float32) for name, values in found.items()}
 
     def count(self, steps: int) -> None:
         """Count finished steps."""

@@ -12,6 +12,7 @@ from wyrm.backends.xla.namespace import JaxNamespace, namespace
 from wyrm.node.base import BaseNode
 from wyrm.node.jax_form import JAX, JaxForm
 from wyrm.node.storage import bound_array
+from wyrm.ops.blocks_jax import number_of_blocks
 from wyrm.ops.formula import FormulaCall, array_function, interpret
 from wyrm.ops.philox import COUNTERS
 from wyrm.schedule.schedule import Schedule
@@ -28,7 +29,8 @@ class Lowerer:
     """Computes nodes from the values of leaves, as JAX traces or runs it.
 
     `narrow` is the dtype of activations where it is not that of the graph. Nodes of `wide` keep the graph's. `place`
-    is applied to the value of each node.
+    is applied to the value of each node. Ops that work on a block of rows at a time choose blocks of `block_bytes` of
+    values, by default 4 MB on CPUs and 1 GB elsewhere; `shards` is the number of devices that rows are sharded over.
     """
 
     def __init__(
@@ -38,9 +40,12 @@ class Lowerer:
         narrow: Any = None,
         wide: frozenset[BaseNode] = frozenset(),
         place: Place | None = None,
+        shards: int = 1,
+        block_bytes: int | None = None,
     ) -> None:
         self.sizes = sizes
         self._narrow, self._wide, self._place = narrow, wide, place
+        self._shards, self._block_bytes = shards, block_bytes
 
     @property
     def xp(self) -> JaxNamespace:
@@ -55,7 +60,17 @@ class Lowerer:
         """Return the dtype of a node's value."""
         if self._narrow is None or node.dtype.kind != "f" or node in self._wide or len(node.dims) < 2:
             return node.dtype
+        if JAX.of(node).exact:
+            return node.dtype
         return self._narrow
+
+    def blocks(self, rows: int, size: int) -> tuple[int, int]:
+        """Return in how many blocks to compute values of `size` bytes, and over how many devices rows are sharded."""
+        import jax
+
+        shards = 1 if rows % self._shards else self._shards
+        block_bytes = self._block_bytes or (2**22 if jax.default_backend() == "cpu" else 2**30)
+        return number_of_blocks(rows // shards, size // shards, block_bytes), shards
 
     def outputs(self, outputs: Sequence[BaseNode], known: Mapping[BaseNode, Any]) -> list[Any]:
         """Return the values of nodes, given values of leaves; other leaves have the data that they hold."""
