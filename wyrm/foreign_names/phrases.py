@@ -15,7 +15,7 @@ def same(package: str, names: str) -> dict[str, str]:
     return {name: f"use wy.{package}{name}(x)" for name in names.split()}
 
 
-CPU = "wyrm computes on the CPU: leave it out"
+CPU = "native code computes on the CPU; for other devices use wy.compile(..., engine='jax')"
 NO_HOOKS = "wyrm has no hooks: use wy.grad(loss, x) for the gradient of any node"
 IMMUTABLE = "nodes are immutable: use x = x + y and the like, or p.set(array) to change a parameter"
 CLONE = "nodes are immutable and need no copy: leave it out"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from wyrm import _lazy_imports
 
 if TYPE_CHECKING:
-    from wyrm.nn import initializers
+    from wyrm.nn import gpt2_axes, initializers
     from wyrm.nn.activation import (
         Activation,
         celu,
@@ -98,6 +98,7 @@ if TYPE_CHECKING:
 # The public names of each file. A file is imported on first use: `import wyrm` needs only `Module`.
 _NAMES = {
     "initializers": ("initializers",),
+    "gpt2_axes": ("gpt2_axes",),
     "activation": (
         "Activation",
         "celu",
@@ -315,6 +316,7 @@ __all__ = [  # noqa: RUF022  # in the order of `sorted`, as a test expects
     "gelu",
     "generate",
     "glu",
+    "gpt2_axes",
     "group_norm",
     "hardsigmoid",
     "hardswish",

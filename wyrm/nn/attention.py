@@ -23,6 +23,7 @@ from wyrm.node.training_mode import record_training_mode
 from wyrm.ops.attention import attention
 from wyrm.ops.dot_product_attention import scaled_dot_product_attention
 from wyrm.ops.slicing import concatenate
+from wyrm.types.dims import Dim, product
 from wyrm.types.typing import BoolArray
 
 # The axis of the keys.
@@ -42,7 +43,7 @@ class MultiHeadAttention(Module, Generic[Width]):
 
     With `num_key_value_heads`, a divisor of `num_heads`, keys and values have fewer heads, each for as many consecutive
     heads of the queries (Ainslie et al., "GQA", 2023). `qkv` then maps to (num_heads + 2 * num_key_value_heads) times
-    the features of a head.
+    the features of a head. `num_heads` may be a `Dim` with a size, whose class then names the axis of the heads.
 
     Raise `ShapeError` where `embed_dim` is not divisible by `num_heads`, or that by `num_key_value_heads`, `ValueError`
     for a rate outside [0, 1).
@@ -59,7 +60,7 @@ class MultiHeadAttention(Module, Generic[Width]):
     def __init__(
         self,
         embed_dim: Width | int,
-        num_heads: int,
+        num_heads: Dim | int,
         *,
         num_key_value_heads: int | None = None,
         causal: bool = True,
@@ -73,20 +74,22 @@ class MultiHeadAttention(Module, Generic[Width]):
         dtype: DTypeLike = np.float32,
     ) -> None:
         size = int(sized_axis("MultiHeadAttention", "embed_dim", embed_dim))
-        if num_heads < 1 or size % num_heads:
-            raise ShapeError(f"MultiHeadAttention: embed_dim {size} is not divisible by num_heads {num_heads}")
-        shared = num_heads if num_key_value_heads is None else num_key_value_heads
-        if shared < 1 or num_heads % shared:
-            raise ShapeError(
-                f"MultiHeadAttention: num_heads {num_heads} is not divisible by num_key_value_heads {shared}"
-            )
-        self.num_heads, self.num_key_value_heads = num_heads, shared
+        heads = sized_axis("MultiHeadAttention", "num_heads", num_heads)
+        count = int(heads)
+        if count < 1 or size % count:
+            raise ShapeError(f"MultiHeadAttention: embed_dim {size} is not divisible by num_heads {count}")
+        shared = count if num_key_value_heads is None else num_key_value_heads
+        if shared < 1 or count % shared:
+            raise ShapeError(f"MultiHeadAttention: num_heads {count} is not divisible by num_key_value_heads {shared}")
+        self.num_heads, self.num_key_value_heads, self.heads = count, shared, heads
         self.causal, self.alibi, self.rotary = causal, alibi, rotary
         self.dropout = Dropout(dropout, dropout_seed)
         out = output_initializer or initializer
-        projected = size + 2 * shared * (size // num_heads)
+        features = size // count
+        projected: Any = product((3, heads, features)) if shared == count else size + 2 * shared * features
+        concatenated: Any = product((heads, features))
         self.qkv = Linear(embed_dim, projected, bias=bias, initializer=initializer, dtype=dtype)
-        self.out_proj = Linear(size, embed_dim, bias=bias, initializer=out, dtype=dtype)
+        self.out_proj = Linear(concatenated, embed_dim, bias=bias, initializer=out, dtype=dtype)
 
     @overload
     def __call__(
@@ -145,7 +148,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         if rate > 0.0:
             record_training_mode(heads, self)
         axes: Any = x.dims
-        concatenated: Node = heads.reshape((*axes[:2], int(self.out_proj.weight.shape[0])))
+        concatenated: Node = heads.reshape((*axes[:2], self.out_proj.weight.dims[0]))
         return self.out_proj(concatenated)
 
     def _projected(self, x: Node) -> Any:
@@ -156,7 +159,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         features = size // count
         qkv: Any = self.qkv(x)
         if shared == count:
-            qkv = qkv.reshape((batch, time, 3, count, features))
+            qkv = qkv.reshape((batch, time, 3, self.heads, features))
         else:
             repeated = qkv[:, :, size:].reshape((batch, time, 2, shared, 1, features))
             repeated = repeated.broadcast_to((batch, time, 2, shared, count // shared, features))

@@ -17,6 +17,7 @@ from typing_extensions import TypeVar
 from wyrm.errors import ShapeError
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
+from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Positions, Vocabulary
 from wyrm.nn.initializers import Normal
 from wyrm.nn.module import Module
 from wyrm.nn.normalization import LayerNorm
@@ -96,8 +97,8 @@ class GPT2(Module):
     `model(tokens)` gives the states after the last norm, (batch, time, n_embd), `model.logits(tokens)` the logits,
     (batch, time, vocab_size). `model.loss(tokens, targets)` is the mean cross-entropy and never materializes all
     logits. Weights start normal with a standard deviation of 0.02, divided by `sqrt(2 * n_layer)` in the layers that
-    add to the residual stream. `seed` is that of dropout. With `checkpoint`, the backward pass recomputes each block,
-    which takes less memory and more time: see `wy.checkpoint`.
+    add to the residual stream. `wy.nn.gpt2_axes` has the names of the parameters' axes. `seed` is that of dropout. With
+    `checkpoint`, the backward pass recomputes each block, which takes less memory and more time: see `wy.checkpoint`.
 
     >>> model = GPT2(GPT2Config(vocab_size=100, n_positions=16, n_embd=8, n_layer=2, n_head=2))
     >>> model.logits(wy.IndexInput(dims=(3, 5))).shape
@@ -109,21 +110,22 @@ class GPT2(Module):
     ) -> None:
         self.config, self.checkpoint = config, checkpoint
         weight, residual = Normal(0.02), Normal(0.02 / (2 * config.n_layer) ** 0.5)
-        self.tokens = Embedding(config.vocab_size, config.n_embd, initializer=weight, dtype=dtype)
-        self.positions = Embedding(config.n_positions, config.n_embd, initializer=weight, dtype=dtype)
+        vocabulary, embed, inner = Vocabulary(config.vocab_size), Embed(config.n_embd), Inner(config.inner_dim)
+        self.tokens = Embedding(vocabulary, embed, initializer=weight, dtype=dtype)
+        self.positions = Embedding(Positions(config.n_positions), embed, initializer=weight, dtype=dtype)
         self.dropout = Dropout(config.embd_pdrop, seed)
         self.blocks = [
             TransformerBlock(
-                config.n_embd, config.inner_dim, config.n_head, dropout=config.resid_pdrop,
+                embed, inner, Heads(config.n_head), dropout=config.resid_pdrop,
                 attention_dropout=config.attn_pdrop, bias=config.bias, epsilon=config.layer_norm_epsilon,
                 initializer=weight, output_initializer=residual, dropout_seed=seed, dtype=dtype,
             )
             for _ in range(config.n_layer)
         ]  # fmt: skip
-        self.norm = LayerNorm(config.n_embd, config.layer_norm_epsilon, config.bias, dtype=dtype)
+        self.norm = LayerNorm(embed, config.layer_norm_epsilon, config.bias, dtype=dtype)
         self.head: Parameter | None = None
         if not config.tie_word_embeddings:
-            self.head = Embedding(config.vocab_size, config.n_embd, initializer=weight, dtype=dtype).weight
+            self.head = Embedding(vocabulary, embed, initializer=weight, dtype=dtype).weight
 
     @property
     def head_weight(self) -> Parameter:

@@ -17,6 +17,7 @@ from wyrm.nn.linear import Linear
 from wyrm.nn.module import Module
 from wyrm.nn.normalization import LayerNorm
 from wyrm.node.node import Node, Tensor
+from wyrm.types.dims import Dim
 from wyrm.types.typing import BoolArray
 
 _WEIGHT = Normal(0.02)
@@ -78,7 +79,7 @@ class TransformerBlock(Module, Generic[Width, Hidden]):
         self,
         embed_dim: Width | int,
         hidden_dim: Hidden | int,
-        num_heads: int,
+        num_heads: Dim | int,
         *,
         causal: bool = True,
         alibi: bool = False,

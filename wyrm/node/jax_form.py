@@ -31,6 +31,13 @@ class Lowering(Protocol):
         """Return the values of nodes of another graph, such as the body of a loop; `known` has values of its leaves."""
         ...
 
+    def blocks(self, rows: int, size: int) -> tuple[int, int]:
+        """Return in how many blocks to compute values of `size` bytes, and over how many devices the rows are sharded.
+
+        Both divide the number of rows; see `wyrm.ops.blocks_jax.in_blocks`.
+        """
+        ...
+
 
 class JaxForm:
     """The lowering of an op to JAX; it is registered for the op.

@@ -14,9 +14,11 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, BaseNode, Gradient, format_dims, label
+from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import as_constant
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
+from wyrm.ops.attention_jax import AttentionForm, AttentionGradientForm, AttentionMaskForm
 from wyrm.ops.attention_kernels import (
     attention_gradient_kernel,
     attention_kernel,
@@ -354,6 +356,11 @@ class _MaskLoops(_AttentionLoops):
         half = (time + 1) // 2
         row = scratch((2, time), np.uint32), scratch(half, np.uint32), scratch(2 * half, node.dtype)
         return mask, step, out, *self.numbers(node, 1, heads), node.part == "bias", MASKED_SCORE, *row
+
+
+JAX.register(Attention)(AttentionForm)
+JAX.register(AttentionGradient)(AttentionGradientForm)
+JAX.register(AttentionMask)(AttentionMaskForm)
 
 
 def attention(

@@ -1,11 +1,14 @@
-"""Bessel functions of any order, elementwise. SciPy computes them, in native programs too."""
+"""Bessel functions of any order, elementwise. SciPy computes them, in native and in lowered programs too."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
 
+from wyrm.node.jax_form import JAX, JaxForm, Lowering
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes, Left_co, Unary
 from wyrm.types.namespace import ArrayNamespace
@@ -32,6 +35,41 @@ class _OfOrder(Unary[Left_co, Axes], abstract=True):
         """Return the function of the order changed by `step`."""
         other: Node = type(self)(self.parents[0], self.order + step)
         return other
+
+
+@JAX.register(_OfOrder)
+class _OfOrderForm(JaxForm):
+    """A call of SciPy on the host, because JAX has no Bessel functions of any order.
+
+    A program on a GPU copies the operand to the host and the result back. `jax.export` cannot write such a call.
+    """
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        return _on_host(node.scipy_name)(node.order, operands[0])
+
+
+@cache
+def _on_host(name: str) -> Callable[[float, Any], Any]:
+    """Return the JAX function of an order and an array that calls the function `name` of SciPy."""
+    import jax
+    from scipy import special
+
+    @partial(jax.custom_jvp, nondiff_argnums=(0,))
+    def function(order: float, x: Any) -> Any:
+        def compute(array: Any) -> Any:
+            host = np.asarray(array)
+            return np.asarray(getattr(special, name)(order, host), host.dtype)
+
+        return jax.pure_callback(compute, jax.ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method="broadcast_all")
+
+    @function.defjvp
+    def derivative(order: float, primals: Any, tangents: Any) -> Any:
+        (x,), (tangent,) = primals, tangents
+        value, below, above = (function(order + step, x) for step in (0.0, -1.0, 1.0))
+        slope = 0.5 * (below - above if name in ("jv", "yv") else below + above)
+        return value, tangent * (slope - jax.numpy.sign(x) * value if name == "ive" else slope)
+
+    return function
 
 
 class BesselJ(_OfOrder[Left_co, Axes]):

@@ -14,11 +14,13 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.node.base import format_dims, label
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops import convolution_arrays
 from wyrm.ops.batching import batch_axis, spread
 from wyrm.ops.convolution_base import ConvolutionOp
+from wyrm.ops.convolution_jax import ConvolutionForm, InputGradientForm, WeightGradientForm
 from wyrm.ops.convolution_kernels import VECTOR, correlation_kernel, weight_gradient_kernel
 from wyrm.ops.convolution_tables import Tables, Window, forward_tables, input_gradient_tables
 from wyrm.ops.elementwise import Axes
@@ -150,6 +152,9 @@ class Convolution(ConvolutionOp[Axes]):
         )
 
 
+JAX.register(Convolution)(ConvolutionForm)
+
+
 @LOOPS.register(Convolution)
 class _ForwardLoops(_ConvolutionLoops):
     kernel = staticmethod(correlation_kernel)
@@ -221,6 +226,9 @@ class ConvolutionInputGradient(ConvolutionOp[Axes]):
         )
 
 
+JAX.register(ConvolutionInputGradient)(InputGradientForm)
+
+
 @LOOPS.register(ConvolutionInputGradient)
 class _InputGradientLoops(_ConvolutionLoops):
     kernel = staticmethod(correlation_kernel)
@@ -289,6 +297,9 @@ class ConvolutionWeightGradient(ConvolutionOp[Axes]):
             ConvolutionInputGradient(of_outputs, gradient, sizes=x.dims[2:], **self.options()),
             Convolution(x, gradient, **self.options()),
         )
+
+
+JAX.register(ConvolutionWeightGradient)(WeightGradientForm)
 
 
 @LOOPS.register(ConvolutionWeightGradient)

@@ -1,12 +1,14 @@
-"""The incomplete gamma and beta functions, elementwise. SciPy computes them, in native programs too."""
+"""The incomplete gamma and beta functions, elementwise. SciPy computes them, in native programs too; JAX its own."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from wyrm.node.base import Gradient, Undefined
+from wyrm.node.base import BaseNode, Gradient, Undefined
+from wyrm.node.jax_form import JAX, JaxForm, Lowering
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes, Binary, Elementwise, Left_co, Parents_co, Right_co
 from wyrm.ops.entropy import Xlog1py, Xlogy
@@ -96,3 +98,30 @@ class BetaInc(Elementwise[Parents_co, Axes]):
         a, b, x = (parent.erase() for parent in parents)
         slope = (Xlogy(a - 1.0, x) + Xlog1py(b - 1.0, -x) - BetaLn(a, b)).exp()
         return (_OF_ARGUMENT_ONLY, _OF_ARGUMENT_ONLY, gradient * slope)
+
+
+@JAX.register(GammaInc, GammaIncC)
+class _IncompleteGammaForm(JaxForm):
+    """The function of `jax.scipy.special`, with SciPy's values where the parameter is 0 or infinite."""
+
+    def lower(self, node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax.numpy as jnp
+        from jax.scipy import special
+
+        a, x = operands
+        if isinstance(node, GammaInc):
+            value, at_zero, at_infinity = special.gammainc(a, x), 1.0, 0.0
+        else:
+            value, at_zero, at_infinity = special.gammaincc(a, x), 0.0, 1.0
+        value = jnp.where((a == 0.0) & (x > 0.0), at_zero, value)
+        return jnp.where(jnp.isinf(a) & (x >= 0.0), jnp.where(jnp.isinf(x), jnp.nan, at_infinity), value)
+
+
+@JAX.register(BetaInc)
+class _BetaIncForm(JaxForm):
+    """The function of `jax.scipy.special`."""
+
+    def lower(self, node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        from jax.scipy.special import betainc
+
+        return betainc(*operands)

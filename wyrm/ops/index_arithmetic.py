@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 from wyrm.errors import DTypeError
 from wyrm.node.base import ZERO, BaseNode, Gradient, describe
 from wyrm.node.index_leaves import IndexConstant
+from wyrm.node.jax_form import JAX, JaxForm, Lowering
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import aligned
 from wyrm.ops.comparison import Cast
@@ -142,6 +143,18 @@ class IndexRemainder(IndexArithmetic[Axes]):
     __slots__ = ()
     formula = "remainder(x, y)"
     operator = "mod"
+
+
+@JAX.register(IndexFloorDivide, IndexRemainder)
+class _DivisionForm(JaxForm):
+    """The quotient or the rest; XLA gives other values than 0 where the divisor is 0."""
+
+    def lower(self, node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax.numpy as jnp
+
+        x, y = operands
+        divide = jnp.floor_divide if isinstance(node, IndexFloorDivide) else jnp.remainder
+        return jnp.where(y == 0, 0, divide(x, jnp.where(y == 0, 1, y)))
 
 
 @method("__neg__", IndexNode)

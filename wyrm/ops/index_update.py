@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
@@ -11,6 +12,7 @@ from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, Gradient, describe, format_dims
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
+from wyrm.node.jax_form import JAX, JaxForm, Lowering
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import Axes, S, operand
@@ -58,6 +60,20 @@ class LastWriter(HasIndexOperands[Any, Axes], IndexNode[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
+
+
+@JAX.register(LastWriter)
+class _LastWriterForm(JaxForm):
+    """The largest number of a value at each position, by a scatter that takes the maximum."""
+
+    def lower(self, node: LastWriter, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax.numpy as jnp
+
+        values = operands[0].shape[-1]
+        positions = operands[0].reshape(math.prod(shape[:-1]), values)
+        nothing = jnp.full((len(positions), node.count), -1, positions.dtype)
+        writer = nothing.at[jnp.arange(len(positions))[:, None], positions].max(jnp.arange(values))
+        return jnp.where(writer < 0, values + jnp.arange(node.count), writer).reshape(shape)
 
 
 @LOOPS.register(LastWriter)

@@ -16,12 +16,14 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, Gradient, explain, format_dims, label
 from wyrm.node.index_maps import IndexLiteral, IndexMap
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
+from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import Constant
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.composite_gradient import composite_vjp
 from wyrm.ops.elementwise import Axes, common_dtype
 from wyrm.ops.index import as_indices
+from wyrm.ops.linear_cross_entropy_jax import CrossEntropyForm, CrossEntropyResidualsForm
 from wyrm.ops.linear_cross_entropy_kernels import (
     cross_entropy_kernel,
     cross_entropy_residuals_kernel,
@@ -223,6 +225,10 @@ class LinearCrossEntropyResiduals(_LinearCrossEntropy[Axes]):
 @LOOPS.register(LinearCrossEntropyResiduals)
 class _LinearCrossEntropyResidualsLoops(_LinearCrossEntropyLoops):
     kernel = staticmethod(cross_entropy_residuals_kernel)
+
+
+JAX.register(LinearCrossEntropy)(CrossEntropyForm)
+JAX.register(LinearCrossEntropyResiduals)(CrossEntropyResidualsForm)
 
 
 class _OfResiduals(Node[tuple[Node, Node, Node], Axes], abstract=True):

@@ -90,16 +90,37 @@ def dropout_mask(rows: int, columns: int, threshold: int, step: Any, seed: Any, 
 
 @traced_once("rows", "columns", "threshold")
 def _dropout_mask(rows: int, columns: int, threshold: int, step: Any, seed: Any, stream: Any, first_row: Any) -> Any:
+    return kept_by_rows(*_row_keys(rows, step, seed, stream, first_row), columns, threshold)
+
+
+def row_keys(rows: int, step: Any, seed: Any, stream: Any, first_row: Any = 0) -> Words:
+    """Return the keys of rows, two arrays of shape (rows,); see `dropout_mask` for the arguments."""
+    keys: Words = _row_keys(rows, step, word(seed), word(stream), word(first_row))
+    return keys
+
+
+@traced_once("rows")
+def _row_keys(rows: int, step: Any, seed: Any, stream: Any, first_row: Any) -> Words:
     import jax.numpy as jnp
 
     row = jnp.arange(rows, dtype=jnp.uint32) + first_row
     first, second, _, _ = philox_block((row, jnp.zeros_like(row)), words_of(step), seed, stream)
+    return first, second
+
+
+def kept_by_rows(first: Any, second: Any, columns: int, threshold: int, seen: int | None = None) -> Any:
+    """Return whether elements are kept, (..., columns), for rows of keys (...); `seen` asks for the first columns."""
+    import jax.numpy as jnp
+
     # A word decides over two elements. Each computes it for itself, so that XLA fuses the mask with what it is for.
     half = -(-columns // 2)
-    column = jnp.arange(columns, dtype=jnp.uint32)
+    column = jnp.arange(columns if seen is None else seen, dtype=jnp.uint32)
     is_upper = column >= half
-    words = hashed_word(column - is_upper * np.uint32(half), first[:, None], second[:, None])
+    words = hashed_word(column - is_upper * np.uint32(half), first[..., None], second[..., None])
     return (words >> is_upper * np.uint32(16) & np.uint32(0xFFFF)) >= np.uint32(threshold)
 
 
-__all__ = ["dropout_mask", "hashed_word", "philox_block", "traced_once", "wide_product", "word", "words_of"]
+__all__ = [
+    "dropout_mask", "hashed_word", "kept_by_rows", "philox_block", "row_keys", "traced_once", "wide_product", "word",
+    "words_of",
+]  # fmt: skip

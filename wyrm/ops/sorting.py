@@ -10,6 +10,7 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, Gradient, format_dims
+from wyrm.node.jax_form import JAX, JaxForm, Lowering
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.along_axis import split_at
@@ -217,6 +218,21 @@ class SearchSorted(IndexNode[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ZERO, ZERO
+
+
+@JAX.register(SearchSorted)
+class _SearchSortedForm(JaxForm):
+    """One search for each row, mapped over the rows."""
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax
+
+        def search(a: Any, v: Any) -> Any:
+            return jax.numpy.searchsorted(a, v, side=node.side)
+
+        for _ in range(node.batch):
+            search = jax.vmap(search)
+        return lowering.xp.astype(search(*operands), node.dtype)
 
 
 @LOOPS.register(SearchSorted)

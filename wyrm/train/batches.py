@@ -1,11 +1,11 @@
-"""An epoch over batches of a loader or another iterable, which are trained many at a time by native code."""
+"""An epoch over batches of a loader or another iterable, which are trained many at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from wyrm.train.progress import Bar, LossBar, bar
 from wyrm.train.tables import row_count
 from wyrm.train.training import Mode, Training
 from wyrm.types.options import whole
+
+if TYPE_CHECKING:
+    from wyrm.train.jax_epoch import JaxTraining
 
 Leaf = BaseNode
 # The bytes of the batches that are joined for one call of native code.
@@ -83,7 +86,7 @@ def _joined(held: Sequence[dict[Leaf, np.ndarray]], size: int, first: int) -> Ch
 
 
 def epoch_of_batches(
-    training: Training,
+    training: Training | JaxTraining,
     limits: Sequence[Limit],
     batches: Any,
     threads: int,

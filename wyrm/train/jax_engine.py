@@ -14,6 +14,8 @@ from wyrm._interrupts import deferred
 from wyrm.backends.numpy.reference import accumulate
 from wyrm.errors import Diverged, OptionError
 from wyrm.node.base import BaseNode
+from wyrm.node.buffer import Buffer
+from wyrm.node.leaves import Parameter
 from wyrm.node.storage import check_shape, not_set, stored
 from wyrm.train.feeding import check_ranges
 from wyrm.train.jax_graph import JaxGraph
@@ -154,7 +156,7 @@ class JaxEngine:
         assert optimizer is not None
         found = optimizer.numbers_on_device(count, self.graph.parameters)
         # JAX computes with them in float32 unless the graph is in float64.
-        return found if self.graph.wide else {name: values.astype(np.float32) for name, values in found.items()}  # type: ignore[misc]  # as said
+        return found if self.graph.wide else {name: values.astype(np.float32) for name, values in found.items()}
 
     def count(self, steps: int) -> None:
         """Count finished steps."""
@@ -194,7 +196,14 @@ class JaxEngine:
     def sharding(self) -> Any:
         """How the parameters lie on the devices of a mesh, as a table; None without a mesh."""
         sharding = self.placement.sharding
-        return None if sharding is None else sharding.table(self.graph.trained)
+        if sharding is None:
+            return None
+        held = [leaf for leaf in self.graph.held if isinstance(leaf, Parameter | Buffer)]
+        with self.precision():
+            states = {
+                p: list(arrays.values()) for p, arrays in zip(self.graph.parameters, self.state.slots(), strict=True)
+            }
+        return sharding.table([*self.graph.trained, *held], states)
 
     # --- what a program shows -------------------------------------------------------------------------------------
 

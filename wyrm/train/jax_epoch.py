@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm._interrupts import deferred, deliver
+from wyrm.backends.xla.lower import Sizes
 from wyrm.errors import Diverged
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array
@@ -79,7 +80,10 @@ class JaxTraining(JaxEngine):
         check_options(batch_size, threads, mode, seed, accumulate)
         refuse_threads(threads)
         check_batches(given, rows, singly, batch_size)
-        self._check_sizes(given, min(rows, batch_size), singly)
+        sizes = self._check_sizes(given, min(rows, batch_size), singly)
+        if self.placement.sharding is not None and rows >= batch_size:
+            for leaf in self.graph.inputs:
+                self.placement.sharding.check_leaf(leaf, sizes)
         order = np.arange(rows, dtype=np.int64)
         if shuffle:
             mixed = int(np.random.SeedSequence([seed, self.epochs]).generate_state(1, np.uint64)[0])
@@ -100,15 +104,20 @@ class JaxTraining(JaxEngine):
         means: list[float] = (epoch.sums / rows).tolist()
         return means
 
-    def _check_sizes(self, given: Mapping[Leaf, np.ndarray], batch: int, singly: bool) -> None:
-        """Raise an error for sizes that do not match, and for an index beyond an axis with a size from the data."""
+    def _check_sizes(self, given: Mapping[Leaf, np.ndarray], batch: int, singly: bool) -> Sizes:
+        """Return the sizes of the axes in a batch.
+
+        Raise an error for sizes that do not match, and for an index beyond an axis with a size from the data.
+        """
         shapes = {
             leaf: (given[leaf].shape[1:] if singly else (batch, *given[leaf].shape[1:]))
             if leaf in given
             else bound_array(leaf).shape
             for leaf in self.graph.inputs
         }
-        check_ranges(self.graph.ranges.limits, given, self.graph.schedule.bind(shapes))
+        sizes = self.graph.schedule.bind(shapes)
+        check_ranges(self.graph.ranges.limits, given, sizes)
+        return sizes
 
     # --- chunks of batches ----------------------------------------------------------------------------------------
 

@@ -160,7 +160,9 @@ def rows_as_pytree() -> None:
     from jax.tree_util import register_pytree_node
 
     register_pytree_node(
-        RowSparse, lambda rows: ((rows.rows, rows.values), rows.shape), lambda shape, parts: RowSparse(*parts, shape)
+        RowSparse,
+        lambda rows: ((rows.rows, rows.values), rows.shape),
+        lambda shape, parts: RowSparse(parts[0], parts[1], shape),
     )
 
 

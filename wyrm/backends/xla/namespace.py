@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any
 
+from wyrm.backends.xla import special_functions
 from wyrm.ops.formula import SPECIAL
 
 # Functions that `jax.numpy` has under another name, or with an argument named otherwise.
@@ -20,7 +21,7 @@ class JaxNamespace:
         import jax.scipy.special as special
 
         if name in SPECIAL:
-            found = getattr(special, name)
+            found = getattr(special_functions, name, None) or getattr(special, name)
         elif name in _WITH_DTYPE:
             found = _narrowing(getattr(jnp, name))
         else:

@@ -9,9 +9,11 @@ import numpy as np
 
 from wyrm.node.base import ZERO, Gradient
 from wyrm.node.index_maps import IndexLiteral, IndexMap
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes
+from wyrm.ops.linalg.jax_forms import EighResidualsForm
 from wyrm.ops.linalg.kernels import eigh_kernel
 from wyrm.ops.linalg.lu import NO_GRADIENT
 from wyrm.ops.linalg.matrices import KernelArgument, MatrixOp, ReciprocalGaps, joined, matrices, square, symmetrized
@@ -44,6 +46,9 @@ class EighResiduals(MatrixOp[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (NO_GRADIENT,)
+
+
+JAX.register(EighResiduals)(EighResidualsForm)
 
 
 @LOOPS.register(EighResiduals)

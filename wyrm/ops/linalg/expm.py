@@ -6,8 +6,10 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.node.base import format_dims
+from wyrm.node.jax_form import JAX
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes
+from wyrm.ops.linalg.jax_forms import MatrixExponentialForm
 from wyrm.ops.linalg.matrices import MatrixOp, square
 from wyrm.ops.shape import zeros_like
 from wyrm.ops.slicing import concatenate
@@ -54,3 +56,6 @@ class MatrixExponential(MatrixOp[Axes]):
         below = concatenate([zeros_like(transposed), transposed], axis=-1)
         whole = MatrixExponential(concatenate([above, below], axis=-2)).erase()
         return (whole[..., :size, size:].reshape(gradient.dims),)
+
+
+JAX.register(MatrixExponential)(MatrixExponentialForm)

@@ -8,10 +8,12 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from wyrm.node.base import ZERO, Gradient, Undefined
+from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes
+from wyrm.ops.linalg.jax_forms import DeterminantForm, LUResidualsForm, SolveForm
 from wyrm.ops.linalg.kernels import determinant_kernel, lu_kernel, solve_kernel
 from wyrm.ops.linalg.matrices import (
     KernelArgument,
@@ -68,6 +70,9 @@ class LUResiduals(MatrixOp[Axes]):
         return (NO_GRADIENT,)
 
 
+JAX.register(LUResiduals)(LUResidualsForm)
+
+
 @LOOPS.register(LUResiduals)
 class _LUResidualsLoops(LoopForm):
     kernel = staticmethod(lu_kernel)
@@ -110,6 +115,9 @@ class Solve(MatrixOp[Axes]):
         x = cast(Node, self)  # of unknown axes
         of_b: Node = Solve(factors, a, gradient, not self.transposed)
         return ZERO, -(x @ of_b.mT if self.transposed else of_b @ x.mT), of_b
+
+
+JAX.register(Solve)(SolveForm)
 
 
 @LOOPS.register(Solve)
@@ -174,6 +182,9 @@ class Determinant(MatrixOp[Axes]):
         weight: Node = gradient * self if self.part == "value" else gradient
         factors, a = self.parents
         return ZERO, weight[..., None, None] * inverse(factors, a, transposed=True)
+
+
+JAX.register(Determinant)(DeterminantForm)
 
 
 @LOOPS.register(Determinant)

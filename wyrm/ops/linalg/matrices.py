@@ -10,11 +10,13 @@ import numpy as np
 
 from wyrm.errors import DTypeError, LinAlgError, ShapeError
 from wyrm.node.base import BaseNode, explain, format_dims
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise import Axes, common_dtype
 from wyrm.ops.lapack import refuse
+from wyrm.ops.linalg.jax_forms import ReciprocalGapsForm
 from wyrm.types.dims import Axis, Dim, Dims, Plus, axis_size, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, BoolArray, FloatArray, IntegerArray
@@ -210,6 +212,9 @@ class ReciprocalGaps(MatrixOp[Axes]):
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         weighted = gradient * self.square()
         return (weighted.sum(axis=-1) - weighted.sum(axis=-2),)
+
+
+JAX.register(ReciprocalGaps)(ReciprocalGapsForm)
 
 
 @LOOPS.register(ReciprocalGaps)

@@ -10,9 +10,11 @@ import numpy as np
 from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, Gradient, format_dims
 from wyrm.node.index_maps import AxisLength, IndexMap
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm, SameIndex
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes
+from wyrm.ops.linalg.jax_forms import QRResidualsForm, UpperFactorForm
 from wyrm.ops.linalg.kernels import qr_kernel
 from wyrm.ops.linalg.lu import NO_GRADIENT
 from wyrm.ops.linalg.matrices import (
@@ -54,6 +56,9 @@ class QRResiduals(MatrixOp[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (NO_GRADIENT,)
+
+
+JAX.register(QRResiduals)(QRResidualsForm)
 
 
 @LOOPS.register(QRResiduals)
@@ -127,6 +132,9 @@ class UpperFactor(_PartOfQR[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ZERO, self.gradient_of_matrix(self @ gradient.mT)
+
+
+JAX.register(UpperFactor)(UpperFactorForm)
 
 
 @LOOPS.register(UpperFactor)

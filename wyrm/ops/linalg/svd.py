@@ -9,10 +9,12 @@ import numpy as np
 
 from wyrm.node.base import ZERO, Gradient
 from wyrm.node.index_maps import AxisLength, IndexMap
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm, SameIndex
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import Axes
+from wyrm.ops.linalg.jax_forms import PseudoInverseForm, SVDResidualsForm
 from wyrm.ops.linalg.kernels import svd_kernel
 from wyrm.ops.linalg.lu import NO_GRADIENT
 from wyrm.ops.linalg.matrices import (
@@ -64,6 +66,9 @@ class SVDResiduals(MatrixOp[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (NO_GRADIENT,)
+
+
+JAX.register(SVDResiduals)(SVDResidualsForm)
 
 
 @LOOPS.register(SVDResiduals)
@@ -234,6 +239,9 @@ class PseudoInverse(MatrixOp[Axes]):
         right = (g - a @ (p @ g)) @ (p @ p.mT)
         left = (p.mT @ p) @ (g - (g @ p) @ a)
         return (inside + right + left,)
+
+
+JAX.register(PseudoInverse)(PseudoInverseForm)
 
 
 @LOOPS.register(PseudoInverse)

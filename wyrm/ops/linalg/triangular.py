@@ -8,9 +8,11 @@ from typing import Any, cast
 import numpy as np
 
 from wyrm.errors import ShapeError
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes
+from wyrm.ops.linalg.jax_forms import CholeskyForm, TriangularSolveForm
 from wyrm.ops.linalg.kernels import cholesky_kernel, triangular_kernel
 from wyrm.ops.linalg.matrices import (
     KernelArgument,
@@ -105,6 +107,9 @@ class TriangularSolve(MatrixOp[Axes]):
         return TriangularPart(-product, self.lower, 0.0 if self.unit_diagonal else 1.0), of_b
 
 
+JAX.register(TriangularSolve)(TriangularSolveForm)
+
+
 @LOOPS.register(TriangularSolve)
 class _TriangularSolveLoops(LoopForm):
     kernel = staticmethod(triangular_kernel)
@@ -148,6 +153,9 @@ class Cholesky(MatrixOp[Axes]):
         half: Node = TriangularSolve(factor, TriangularPart(factor.mT @ gradient, True, 0.5), transposed=True)
         whole: Node = TriangularSolve(factor, half.mT, transposed=True)
         return ((whole + whole.mT) * 0.5,)
+
+
+JAX.register(Cholesky)(CholeskyForm)
 
 
 @LOOPS.register(Cholesky)

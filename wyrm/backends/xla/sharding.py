@@ -1,0 +1,249 @@
+"""The placement of arrays on a mesh of devices, by the names of their axes."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from wyrm.backends.xla.sharding_table import ShardingRow, ShardingTable
+from wyrm.backends.xla.unique_names import unique_names
+from wyrm.errors import OptionError, ShapeError
+from wyrm.node.base import BaseNode, describe, format_dims
+from wyrm.node.index_leaves import IndexConstant
+from wyrm.node.leaves import Constant
+from wyrm.types.dims import Axis, Dim, Dims, Plus, Times, axis_size, is_name, open_axes, resolve_axis
+from wyrm.types.rows import RowSparse
+
+# The mesh axes that an axis is divided over: none where it is replicated.
+MeshAxes: TypeAlias = tuple[str, ...]
+_NO_SIZES: Mapping[type[Dim], int] = MappingProxyType({})
+_NO_STATES: Mapping[BaseNode, Iterable[Any]] = MappingProxyType({})
+
+
+class Sharding:
+    """A mesh of devices, and for names of axes the mesh axis, or the tuple of mesh axes, that each is divided over.
+
+    Parameters, optimizer state, buffers and inputs are divided along the axes that are mapped and replicated along the
+    others. A flattened axis (`Times`) is divided like the first of its parts that is mapped, a concatenated one
+    (`Plus`) like its parts if all are mapped to the same mesh axes.
+
+    Data parallelism maps the axis of the batch: `{Batch: "data"}`. FSDP maps an axis of the parameters to the same mesh
+    axis: `{Batch: "data", Embed: "data"}`. Tensor parallelism maps axes of the parameters to another mesh axis:
+    `{Batch: "data", Heads: "model", Inner: "model"}`.
+
+    Raise `TypeError` for a key that is no class of axes, `OptionError` for a mesh axis that the mesh does not have.
+    """
+
+    def __init__(self, mesh: Any, axes: Mapping[type[Dim], str | tuple[str, ...]]) -> None:
+        from jax.sharding import AxisType
+
+        # `jax.make_mesh` makes explicit axes, whose operations take placements as arguments; here XLA infers them.
+        self.mesh = mesh.update(axis_types=(AxisType.Auto,) * len(mesh.axis_names))
+        self.axes: dict[type[Dim], MeshAxes] = {}
+        for name, mesh_axes in axes.items():
+            if not is_name(name) or name.derived:
+                raise TypeError(
+                    f"sharding maps classes of axes, such as `class Batch(wy.Dim): ...`, to mesh axes; {name!r} is none"
+                )
+            self.axes[name] = (mesh_axes,) if isinstance(mesh_axes, str) else tuple(mesh_axes)
+            for mesh_axis in self.axes[name]:
+                if mesh_axis not in mesh.shape:
+                    raise OptionError(
+                        f"sharding maps {name.__name__} to mesh axis {mesh_axis!r}, but {self._described_mesh()}"
+                    )
+
+    def check(
+        self, leaves: Iterable[BaseNode], nodes: Iterable[BaseNode] = (), sizes: Mapping[type[Dim], int] = _NO_SIZES
+    ) -> None:
+        """Raise an error unless parameters, buffers and inputs can be placed.
+
+        `nodes` are the other nodes of the graph. An open axis that `sizes` does not have is not checked. Raise
+        `OptionError` for a mapped axis that no node has, `ShapeError` for an axis that its mesh axes do not divide, or
+        for a mesh axis that divides two axes of one array.
+        """
+        leaves = list(leaves)
+        self._check_known({name for node in (*leaves, *nodes) for axis in node.dims for name in _names(axis)})
+        for leaf in leaves:
+            if not isinstance(leaf, Constant | IndexConstant):
+                self.check_leaf(leaf, sizes)
+
+    def _check_known(self, known: set[type[Dim]]) -> None:
+        for name in self.axes:
+            if name in known:
+                continue
+            names = {other.__name__ for other in known}
+            close = difflib.get_close_matches(name.__name__, names, cutoff=0.6)
+            if name.__name__ in names:
+                remedy = f"it has another class of that name; was {name.__name__} defined again?"
+            elif close:
+                remedy = f"did you mean {' or '.join(close)}?"
+            else:
+                remedy = f"its axes are {', '.join(sorted(names)) or 'numbers, which have no names'}"
+            raise OptionError(
+                f"sharding maps an unknown axis: no node of the graph has the axis {name.__name__}; {remedy}"
+            )
+
+    def check_leaf(self, leaf: BaseNode, sizes: Mapping[type[Dim], int]) -> None:
+        """Raise `ShapeError` unless a leaf can be placed; see `check`."""
+        used: dict[str, Axis] = {}
+        for axis in leaf.dims:
+            mesh_axes = self._mesh_axes(axis)
+            for mesh_axis in mesh_axes:
+                if mesh_axis in used:
+                    raise ShapeError(
+                        f"sharding divides both {used[mesh_axis]!r} and {axis!r} of {describe(leaf)} over mesh axis "
+                        f"{mesh_axis!r}; one array can use a mesh axis once, so map one of them to another mesh axis"
+                    )
+                used[mesh_axis] = axis
+            devices = self._devices(mesh_axes)
+            size = None if any(name not in sizes for name in open_axes((axis,))) else resolve_axis(axis, sizes)
+            if size is not None and size % devices:
+                over = " and ".join(map(repr, mesh_axes))
+                raise ShapeError(
+                    f"sharding divides axis {axis!r} of {describe(leaf)} over mesh axis {over}, but its {devices} "
+                    f"devices do not divide {size}; give the axis a size that is a multiple of {devices}, such as "
+                    f"{size + -size % devices}, or map it to another mesh axis ({self._described_mesh()})"
+                )
+
+    def of_array(self, leaf: BaseNode, shape: Sequence[int]) -> Any:
+        """Return the `NamedSharding` of an array that belongs to a leaf.
+
+        This is the leaf's own array, a stack of such arrays along new first axes, or an array of optimizer state. An
+        axis of another size than the leaf's, and one that its mesh axes do not divide, as in the last batch of an
+        epoch, is replicated; so is an array with fewer axes than the leaf.
+        """
+        stacked = len(shape) - len(leaf.dims)
+        if stacked < 0:
+            return self._named([])
+        entries: list[MeshAxes] = [()] * stacked
+        for axis, size in zip(leaf.dims, shape[stacked:], strict=True):
+            mesh_axes = self._mesh_axes(axis)
+            fits = axis_size(axis) in (None, size) and size % self._devices(mesh_axes) == 0
+            entries.append(mesh_axes if fits else ())
+        return self._named(entries)
+
+    def of(self, leaf: BaseNode) -> Any:
+        """Return the `NamedSharding` of a leaf whose sizes are all known."""
+        return self.of_array(leaf, leaf.shape)
+
+    def place(self, node: BaseNode, value: Any) -> Any:
+        """Return the value of a node with its placement as a constraint.
+
+        Each mesh axis is for the first axis that is mapped to it, so FSDP divides activations along the batch. A value
+        that no mesh axis divides is returned as it is.
+        """
+        if isinstance(value, RowSparse) or len(value.shape) != len(node.dims):
+            return value
+        spec = self._activation_spec(node.dims, value.shape)
+        if spec is None:
+            return value
+        import jax
+        from jax.sharding import NamedSharding
+
+        return jax.lax.with_sharding_constraint(value, NamedSharding(self.mesh, spec))
+
+    def _activation_spec(self, dims: Dims, shape: Sequence[int]) -> Any:
+        """Return the `PartitionSpec` of an intermediate value, or None where there is nothing to constrain."""
+        from jax.sharding import PartitionSpec
+
+        used: set[str] = set()
+        entries: list[Any] = []
+        for axis, size in zip(dims, shape, strict=True):
+            mesh_axes = tuple(name for name in self._mesh_axes(axis) if name not in used)
+            devices = self._devices(mesh_axes)
+            used.update(mesh_axes)
+            if devices == 1 or not size or size % devices:
+                entries.append(None)
+            elif isinstance(axis, Times) and self._outermost(axis) != self._mesh_axes(axis):
+                # Blocks of the flattened axis are not blocks of the part that is mapped: XLA decides.
+                entries.append(PartitionSpec.UNCONSTRAINED)
+            else:
+                entries.append(mesh_axes)
+        return PartitionSpec(*entries) if any(isinstance(entry, tuple) for entry in entries) else None
+
+    def _outermost(self, axis: Axis) -> MeshAxes:
+        """Return the mesh axes of the outermost part of an axis."""
+        while isinstance(axis, Times):
+            axis = axis.parts[0]
+        return self._mesh_axes(axis)
+
+    def _mesh_axes(self, axis: Axis) -> MeshAxes:
+        """Return the mesh axes that an axis is divided over."""
+        if isinstance(axis, Times):
+            return next(filter(None, map(self._mesh_axes, axis.parts)), ())
+        if isinstance(axis, Plus):
+            first, *rest = map(self._mesh_axes, axis.parts)
+            return first if all(mesh_axes == first for mesh_axes in rest) else ()
+        return self.axes.get(type(axis), ()) if isinstance(axis, Dim) else ()
+
+    def _devices(self, mesh_axes: MeshAxes) -> int:
+        return math.prod(self.mesh.shape[mesh_axis] for mesh_axis in mesh_axes)
+
+    def _named(self, entries: Sequence[MeshAxes]) -> Any:
+        from jax.sharding import NamedSharding, PartitionSpec
+
+        return NamedSharding(self.mesh, PartitionSpec(*(mesh_axes or None for mesh_axes in entries)))
+
+    def table(
+        self,
+        parameters: Sequence[BaseNode],
+        states: Mapping[BaseNode, Iterable[Any]] = _NO_STATES,
+        names: Mapping[BaseNode, str] | None = None,
+    ) -> ShardingTable:
+        """Return the table of parameters with their placement and their bytes on each device.
+
+        `states` has the arrays of a parameter's optimizer state, `names` the names to show in place of the parameters'.
+        """
+        shown = unique_names(parameters, names)
+        rows = [self._row(shown[parameter], parameter, states.get(parameter, ())) for parameter in parameters]
+        return ShardingTable(rows, dict(self.mesh.shape))
+
+    def _row(self, name: str, parameter: BaseNode, states: Iterable[Any]) -> ShardingRow:
+        mapped = [(axis, self._mesh_axes(axis)) for axis in parameter.dims]
+        over = [f"{_shown(axis)} over {' and '.join(mesh_axes)}" for axis, mesh_axes in mapped if mesh_axes]
+        return ShardingRow(
+            name=name,
+            axes=format_dims(parameter.dims),
+            placement=", ".join(over) or "replicated",
+            mesh_axes=tuple(mesh_axis for _, mesh_axes in mapped for mesh_axis in mesh_axes),
+            bytes_in_all=math.prod(parameter.shape) * parameter.dtype.itemsize,
+            bytes_per_device=self._bytes(parameter, parameter),
+            state_bytes_per_device=sum(self._bytes(parameter, state) for state in states),
+        )
+
+    def _bytes(self, leaf: BaseNode, array: Any) -> int:
+        """Return the bytes on each device of an array that belongs to a leaf."""
+        return math.prod(self.of_array(leaf, array.shape).shard_shape(tuple(array.shape))) * int(array.dtype.itemsize)
+
+    def _described_mesh(self) -> str:
+        axes = ", ".join(f"{name!r} of {size}" for name, size in self.mesh.shape.items())
+        return f"the mesh has the axes {axes}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sharding) and self.mesh == other.mesh and self.axes == other.axes
+
+    def __hash__(self) -> int:
+        return hash((self.mesh, frozenset(self.axes.items())))
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{name.__name__}: {'+'.join(mesh_axes)}" for name, mesh_axes in self.axes.items())
+        return f"Sharding({{{axes}}}; {self._described_mesh()})"
+
+
+def _shown(axis: Axis) -> str:
+    """Return an axis as the table shows what is divided: a name without its size."""
+    if isinstance(axis, Times | Plus):
+        return f"{type(axis).__name__}[{', '.join(map(_shown, axis.parts))}]"
+    return type(axis).__name__ if isinstance(axis, Dim) else str(axis)
+
+
+def _names(axis: Axis) -> Iterator[type[Dim]]:
+    """Yield the names in an axis."""
+    if isinstance(axis, Times | Plus):
+        for part in axis.parts:
+            yield from _names(part)
+    elif isinstance(axis, Dim):
+        yield type(axis)

@@ -1,0 +1,55 @@
+"""Functions of rows computed in blocks of rows by JAX, so that intermediate values of a block stay in the caches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def in_blocks(
+    function: Callable[..., tuple[Any, Any]], blocks: int, shards: int, arrays: Sequence[Any]
+) -> tuple[Any, Any]:
+    """Return the two results of `function(*arrays)`, computed for one block of rows after the other.
+
+    The first axis of the arrays and of the first result, a pytree, is the rows, a multiple of `blocks * shards`. The
+    second result, a pytree too, is summed over the blocks. A block has an equal part of each of the `shards` equal
+    parts of the rows: where each part is on a device of its own, the device computes with its own rows alone.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    if blocks == 1:
+        return function(*arrays)
+
+    def divided(array: Any) -> Any:
+        rows, rest = array.shape[0] // (blocks * shards), array.shape[1:]
+        parts = array.reshape(shards, blocks, rows, *rest)
+        return parts.swapaxes(0, 1).reshape(blocks, shards * rows, *rest)
+
+    def joined(array: Any) -> Any:
+        rows, rest = array.shape[1] // shards, array.shape[2:]
+        return array.reshape(blocks, shards, rows, *rest).swapaxes(0, 1).reshape(blocks * shards * rows, *rest)
+
+    def step(totals: Any, block: Any) -> tuple[Any, Any]:
+        of_rows, sums = function(*block)
+        return jax.tree.map(jnp.add, totals, sums), of_rows
+
+    parts = [divided(array) for array in arrays]
+    _, sums = jax.eval_shape(function, *(part[0] for part in parts))
+    zeros = jax.tree.map(lambda total: jnp.zeros(total.shape, total.dtype), sums)
+    totals, of_rows = jax.lax.scan(step, zeros, parts)
+    return jax.tree.map(joined, of_rows), totals
+
+
+def number_of_blocks(rows: int, bytes_in_all: int, block_bytes: int) -> int:
+    """Return the divisor of `rows` nearest to the number of blocks of `block_bytes` each.
+
+    >>> number_of_blocks(64, 2**26, 2**22)
+    16
+    """
+    wanted = max(1.0, bytes_in_all / block_bytes)
+    divisors = (n for n in range(1, rows + 1) if rows % n == 0)
+    return min(divisors, key=lambda n: max(n / wanted, wanted / n), default=1)
+
+
+__all__ = ["in_blocks", "number_of_blocks"]
