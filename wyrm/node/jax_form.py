@@ -59,7 +59,7 @@ class JaxForm:
     # Whether the op is computed in bfloat16 in a program that computes in it; other ops are computed in float32.
     # None decides by the op: a formula is.
     narrow: bool | None = None
-    # Whether the value has the dtype of the graph also in a program that computes in bfloat16, as integers in floats do.
+    # Whether the value keeps the dtype of the graph in a program that computes in bfloat16, as integers in floats must.
     exact = False
     # Whether `lower` takes row-sparse operands as they are, as `wyrm.types.rows.RowSparse`, and the residuals of loops.
     takes_rows: bool = False
