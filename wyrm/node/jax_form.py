@@ -61,7 +61,7 @@ class JaxForm:
     narrow: bool | None = None
     # Whether the value has the dtype of the graph also in a program that computes in bfloat16, as integers in floats do.
     exact = False
-    # Whether `lower` takes row-sparse operands as they are: as `wyrm.types.rows.RowSparse`.
+    # Whether `lower` takes row-sparse operands as they are, as `wyrm.types.rows.RowSparse`, and the residuals of loops.
     takes_rows: bool = False
     # Whether `jax.grad` of the lowering is not the op's gradient; functions for JAX then have that of its `vjp`.
     own_gradient = False
