@@ -12,6 +12,7 @@ from jax.sharding import AbstractMesh, PartitionSpec
 import wyrm as wy
 from wyrm.backends.xla.sharding import Sharding
 from wyrm.errors import OptionError, ShapeError
+from wyrm.types.dims import axis_size
 
 
 class Batch(wy.Dim): ...
@@ -34,7 +35,7 @@ def parameter(*axes: Any, name: str = "weight") -> Any:
 
 
 def spec(sharding: Sharding, leaf: Any) -> Any:
-    return sharding.of(leaf).spec
+    return sharding.of_array(leaf, [axis_size(axis) or 8 for axis in leaf.dims]).spec
 
 
 def test_a_parameter_is_divided_along_the_axes_that_are_mapped() -> None:
@@ -42,7 +43,7 @@ def test_a_parameter_is_divided_along_the_axes_that_are_mapped() -> None:
     assert spec(sharding, parameter(Features(8), Hidden(6))) == PartitionSpec(None, "model")
     assert spec(sharding, parameter(Heads(8), 3)) == PartitionSpec(("data", "model"), None)
     assert spec(sharding, wy.Input(dims=(Batch(), Features(8)))) == PartitionSpec("data", None)
-    assert sharding.stacked(parameter(Features(8), Hidden(6))).spec == PartitionSpec(None, None, "model")
+    assert sharding.of_array(parameter(Features(8), Hidden(6)), (3, 8, 6)).spec == PartitionSpec(None, None, "model")
 
 
 def test_derived_axes_follow_their_parts() -> None:
@@ -55,16 +56,28 @@ def test_derived_axes_follow_their_parts() -> None:
 def test_state_follows_its_parameter_along_the_axes_that_agree() -> None:
     sharding = Sharding(MESH, {Features: "data", Hidden: "model"})
     weight = parameter(Features(8), Hidden(6))
-    assert sharding.of_state(weight, (8, 6), {}).spec == PartitionSpec("data", "model")
-    assert sharding.of_state(weight, (8, 1), {}).spec == PartitionSpec("data", None)
-    assert sharding.of_state(weight, (), {}).spec == PartitionSpec()
+    assert sharding.of_array(weight, (8, 6)).spec == PartitionSpec("data", "model")
+    assert sharding.of_array(weight, (8, 1)).spec == PartitionSpec("data", None)
+    assert sharding.of_array(weight, ()).spec == PartitionSpec()
+
+
+def test_a_batch_that_the_devices_do_not_divide_is_replicated() -> None:
+    sharding, x = Sharding(MESH, {Batch: "data"}), wy.Input(dims=(Batch(), 3))
+    assert sharding.of_array(x, (12, 3)).spec == PartitionSpec("data", None)
+    assert sharding.of_array(x, (7, 3)).spec == PartitionSpec(None, None)
+
+
+def test_equal_shardings_are_equal() -> None:
+    one, other = Sharding(MESH, {Batch: "data"}), Sharding(MESH, {Batch: ("data",)})
+    assert one == other and hash(one) == hash(other)
+    assert one != Sharding(MESH, {Batch: "model"})
 
 
 def test_each_mesh_axis_divides_the_first_axis_of_an_activation_that_maps_to_it() -> None:
     sharding = Sharding(MESH, {Batch: "data", Features: "data", Hidden: "model"})
     of = sharding._activation_spec
     assert of((Batch(), Features(8)), (12, 8)) == PartitionSpec(("data",), None)
-    assert of((Batch(), Features(8)), (3, 8)) == PartitionSpec(None, ("data",))
+    assert of((Batch(), Features(8)), (3, 8)) is None  # the last batch of an epoch
     assert of((Batch(), Hidden(2)), (4, 2)) == PartitionSpec(("data",), ("model",))
     assert of((Batch(), 7), (3, 7)) is None
     assert of((Batch(), wy.Times((3, Hidden(2)))), (4, 6)) == PartitionSpec(("data",), PartitionSpec.UNCONSTRAINED)
@@ -75,17 +88,17 @@ def test_an_axis_that_the_devices_do_not_divide() -> None:
     with pytest.raises(
         ShapeError, match=r"axis Hidden\(5\) of weight .* over mesh axis 'model'.* 2 devices .* such as 6"
     ):
-        Sharding(MESH, {Hidden: "model"}).check([parameter(Features(8), Hidden(5))], {})
+        Sharding(MESH, {Hidden: "model"}).check([parameter(Features(8), Hidden(5))])
     x = wy.Input(dims=(Batch(), 3), name="x")
-    Sharding(MESH, {Batch: "data"}).check([x], {})
-    Sharding(MESH, {Batch: "data"}).check([x], {Batch: 8})
+    Sharding(MESH, {Batch: "data"}).check([x])
+    Sharding(MESH, {Batch: "data"}).check([x], sizes={Batch: 8})
     with pytest.raises(ShapeError, match=r"axis Batch\(\) of x .* over mesh axis 'data'.* 4 devices do not divide 6"):
-        Sharding(MESH, {Batch: "data"}).check([x], {Batch: 6})
+        Sharding(MESH, {Batch: "data"}).check([x], sizes={Batch: 6})
 
 
 def test_a_mesh_axis_used_twice_in_one_array() -> None:
     with pytest.raises(ShapeError, match=r"both Features\(8\) and Hidden\(4\) of weight .* over mesh axis 'data'"):
-        Sharding(MESH, {Features: "data", Hidden: "data"}).check([parameter(Features(8), Hidden(4))], {})
+        Sharding(MESH, {Features: "data", Hidden: "data"}).check([parameter(Features(8), Hidden(4))])
 
 
 def test_unknown_axes_and_mesh_axes() -> None:
@@ -93,12 +106,12 @@ def test_unknown_axes_and_mesh_axes() -> None:
 
     weight = parameter(Features(8), wy.Times((Hidden(4), 3)))
     with pytest.raises(OptionError, match="unknown axis: no node of the graph has the axis Hiden; did you mean Hidden"):
-        Sharding(MESH, {Hiden: "model"}).check([weight], {})
+        Sharding(MESH, {Hiden: "model"}).check([weight])
     with pytest.raises(OptionError, match="the axis Batch; its axes are Features, Hidden"):
-        Sharding(MESH, {Batch: "data"}).check([weight], {})
+        Sharding(MESH, {Batch: "data"}).check([weight])
     again = type("Hidden", (wy.Dim,), {})
     with pytest.raises(OptionError, match="was Hidden defined again"):
-        Sharding(MESH, {again: "data"}).check([weight], {})
+        Sharding(MESH, {again: "data"}).check([weight])
     with pytest.raises(
         OptionError, match="maps Batch to mesh axis 'rows', but the mesh has the axes 'data' of 4, 'mod"
     ):
@@ -111,7 +124,7 @@ def test_the_table_shows_placement_and_bytes() -> None:
     sharding = Sharding(MESH, {Features: "data", Hidden: "model"})
     weight, bias = parameter(Features(8), Hidden(6)), parameter(Hidden(6))
     plain = parameter(7, name="scale")
-    table = sharding.table([weight, bias, plain], {}, {weight: [np.zeros((8, 6)), np.zeros((8, 1))]})
+    table = sharding.table([weight, bias, plain], {weight: [np.zeros((8, 6)), np.zeros((8, 1))]})
     assert [row.name for row in table.rows] == ["weight_0", "weight_1", "scale"]
     assert [row.placement for row in table.rows] == [
         "Features over data, Hidden over model",

@@ -13,6 +13,7 @@ from wyrm.node.node import Node
 from wyrm.ops.along_axis import AlongAxis, split_at
 from wyrm.ops.cumulative_jax import CumProdForm, CumSumForm, RecurrenceForm
 from wyrm.ops.elementwise import Axes, L, S, method
+from wyrm.ops.over_time_jax import RecurrenceForm
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import AtLeast1D, FloatArray, Shaped
 
@@ -180,6 +181,9 @@ class _RecurrenceLoops(_CumulativeLoops):
                         out[i, place, k] = term[i, place, k]
                     else:
                         out[i, place, k] = factor[i, place, k] * out[i, place - step, k] + term[i, place, k]
+
+
+JAX.register(Recurrence)(RecurrenceForm)
 
 
 @overload

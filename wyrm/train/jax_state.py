@@ -112,14 +112,17 @@ class DeviceState:
 
     def state(self) -> State:
         """Return the state of training, for a step that replaces it by `replace`."""
+        return State(list(self.values()), self.slots(), np.bool_(True))
+
+    def slots(self) -> list[dict[str, Any]]:
+        """Return the optimizer's arrays for each parameter with a gradient."""
         optimizer = self._graph.optimizer
-        assert optimizer is not None
-        if self._slots is None:
+        if self._slots is None and optimizer is not None:
             self._slots = [
                 {name: self._placement.array(parameter, array) for name, array in optimizer.state_of(parameter).items()}
                 for parameter in self._graph.parameters
             ]
-        return State(list(self.values()), self._slots, np.bool_(True))
+        return self._slots or []
 
     def replace(self, state: State) -> None:
         """Keep the arrays of a new state; the host copies them when it reads them."""

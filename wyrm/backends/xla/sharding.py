@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from wyrm.backends.xla.sharding_table import ShardingRow, ShardingTable
@@ -13,11 +14,13 @@ from wyrm.errors import OptionError, ShapeError
 from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant
-from wyrm.types.dims import Axis, Dim, Dims, Plus, Times, is_name, open_axes, resolve, resolve_axis
+from wyrm.types.dims import Axis, Dim, Dims, Plus, Times, axis_size, is_name, open_axes, resolve_axis
 from wyrm.types.rows import RowSparse
 
 # The mesh axes that an axis is divided over: none where it is replicated.
 MeshAxes: TypeAlias = tuple[str, ...]
+_NO_SIZES: Mapping[type[Dim], int] = MappingProxyType({})
+_NO_STATES: Mapping[BaseNode, Iterable[Any]] = MappingProxyType({})
 
 
 class Sharding:
@@ -52,18 +55,20 @@ class Sharding:
                         f"sharding maps {name.__name__} to mesh axis {mesh_axis!r}, but {self._described_mesh()}"
                     )
 
-    def check(self, nodes: Iterable[BaseNode], sizes: Mapping[type[Dim], int]) -> None:
-        """Raise an error unless the parameters, buffers and inputs among the nodes can be placed.
+    def check(
+        self, leaves: Iterable[BaseNode], nodes: Iterable[BaseNode] = (), sizes: Mapping[type[Dim], int] = _NO_SIZES
+    ) -> None:
+        """Raise an error unless parameters, buffers and inputs can be placed.
 
-        `nodes` are the leaves of a graph, and other nodes that have axes of their own. An open axis that `sizes` does
-        not have is not checked. Raise `OptionError` for a mapped axis that no node has, `ShapeError` for an axis that
-        its mesh axes do not divide, or for a mesh axis that divides two axes of one array.
+        `nodes` are the other nodes of the graph. An open axis that `sizes` does not have is not checked. Raise
+        `OptionError` for a mapped axis that no node has, `ShapeError` for an axis that its mesh axes do not divide, or
+        for a mesh axis that divides two axes of one array.
         """
-        nodes = list(nodes)
-        self._check_known({name for node in nodes for axis in node.dims for name in _names(axis)})
-        for leaf in nodes:
-            if leaf.is_leaf and not isinstance(leaf, Constant | IndexConstant):
-                self._check_leaf(leaf, sizes)
+        leaves = list(leaves)
+        self._check_known({name for node in (*leaves, *nodes) for axis in node.dims for name in _names(axis)})
+        for leaf in leaves:
+            if not isinstance(leaf, Constant | IndexConstant):
+                self.check_leaf(leaf, sizes)
 
     def _check_known(self, known: set[type[Dim]]) -> None:
         for name in self.axes:
@@ -81,7 +86,8 @@ class Sharding:
                 f"sharding maps an unknown axis: no node of the graph has the axis {name.__name__}; {remedy}"
             )
 
-    def _check_leaf(self, leaf: BaseNode, sizes: Mapping[type[Dim], int]) -> None:
+    def check_leaf(self, leaf: BaseNode, sizes: Mapping[type[Dim], int]) -> None:
+        """Raise `ShapeError` unless a leaf can be placed; see `check`."""
         used: dict[str, Axis] = {}
         for axis in leaf.dims:
             mesh_axes = self._mesh_axes(axis)
@@ -102,34 +108,31 @@ class Sharding:
                     f"{size + -size % devices}, or map it to another mesh axis ({self._described_mesh()})"
                 )
 
-    def of(self, leaf: BaseNode) -> Any:
-        """Return the `NamedSharding` of a parameter, a buffer or an input."""
-        return self._named([self._mesh_axes(axis) for axis in leaf.dims])
+    def of_array(self, leaf: BaseNode, shape: Sequence[int]) -> Any:
+        """Return the `NamedSharding` of an array that belongs to a leaf.
 
-    def stacked(self, leaf: BaseNode) -> Any:
-        """Return the `NamedSharding` of several leaves of the axes of `leaf`, stacked along a new first axis."""
-        return self._named([(), *(self._mesh_axes(axis) for axis in leaf.dims)])
-
-    def of_state(self, parameter: BaseNode, shape: Sequence[int], sizes: Mapping[type[Dim], int]) -> Any:
-        """Return the `NamedSharding` of an array of optimizer state.
-
-        An axis of the size of the parameter's is divided like it; an array with another number of axes is replicated.
+        This is the leaf's own array, a stack of such arrays along new first axes, or an array of optimizer state. An
+        axis of another size than the leaf's, and one that its mesh axes do not divide, as in the last batch of an
+        epoch, is replicated; so is an array with fewer axes than the leaf.
         """
-        own = resolve(parameter.dims, sizes)
-        if len(shape) != len(own):
-            return self.replicated
-        pairs = zip(parameter.dims, own, shape, strict=True)
-        return self._named([self._mesh_axes(axis) if size == given else () for axis, size, given in pairs])
+        stacked = len(shape) - len(leaf.dims)
+        if stacked < 0:
+            return self._named([])
+        entries: list[MeshAxes] = [()] * stacked
+        for axis, size in zip(leaf.dims, shape[stacked:], strict=True):
+            mesh_axes = self._mesh_axes(axis)
+            fits = axis_size(axis) in (None, size) and size % self._devices(mesh_axes) == 0
+            entries.append(mesh_axes if fits else ())
+        return self._named(entries)
 
-    @property
-    def replicated(self) -> Any:
-        """The `NamedSharding` of an array of which each device has a copy."""
-        return self._named([])
+    def of(self, leaf: BaseNode) -> Any:
+        """Return the `NamedSharding` of a leaf whose sizes are all known."""
+        return self.of_array(leaf, leaf.shape)
 
     def place(self, node: BaseNode, value: Any) -> Any:
         """Return the value of a node with its placement as a constraint.
 
-        Each mesh axis divides the first axis that is mapped to it, so FSDP divides activations along the batch. A value
+        Each mesh axis is for the first axis that is mapped to it, so FSDP divides activations along the batch. A value
         that no mesh axis divides is returned as it is.
         """
         if isinstance(value, RowSparse) or len(value.shape) != len(node.dims):
@@ -151,15 +154,15 @@ class Sharding:
         for axis, size in zip(dims, shape, strict=True):
             mesh_axes = tuple(name for name in self._mesh_axes(axis) if name not in used)
             devices = self._devices(mesh_axes)
-            if not mesh_axes or devices == 1 or not size or size % devices:
+            used.update(mesh_axes)
+            if devices == 1 or not size or size % devices:
                 entries.append(None)
             elif isinstance(axis, Times) and self._outermost(axis) != self._mesh_axes(axis):
                 # Blocks of the flattened axis are not blocks of the part that is mapped: XLA decides.
                 entries.append(PartitionSpec.UNCONSTRAINED)
             else:
-                used.update(mesh_axes)
                 entries.append(mesh_axes)
-        return PartitionSpec(*entries) if used else None
+        return PartitionSpec(*entries) if any(isinstance(entry, tuple) for entry in entries) else None
 
     def _outermost(self, axis: Axis) -> MeshAxes:
         """Return the mesh axes of the outermost part of an axis."""
@@ -187,8 +190,7 @@ class Sharding:
     def table(
         self,
         parameters: Sequence[BaseNode],
-        sizes: Mapping[type[Dim], int],
-        states: Mapping[BaseNode, Iterable[Any]] | None = None,
+        states: Mapping[BaseNode, Iterable[Any]] = _NO_STATES,
         names: Mapping[BaseNode, str] | None = None,
     ) -> ShardingTable:
         """Return the table of parameters with their placement and their bytes on each device.
@@ -196,18 +198,10 @@ class Sharding:
         `states` has the arrays of a parameter's optimizer state, `names` the names to show in place of the parameters'.
         """
         shown = unique_names(parameters, names)
-        return ShardingTable(
-            [
-                self._row(shown[parameter], parameter, sizes, () if states is None else states.get(parameter, ()))
-                for parameter in parameters
-            ],
-            dict(self.mesh.shape),
-        )
+        rows = [self._row(shown[parameter], parameter, states.get(parameter, ())) for parameter in parameters]
+        return ShardingTable(rows, dict(self.mesh.shape))
 
-    def _row(
-        self, name: str, parameter: BaseNode, sizes: Mapping[type[Dim], int], states: Iterable[Any]
-    ) -> ShardingRow:
-        shape, sharding = resolve(parameter.dims, sizes), self.of(parameter)
+    def _row(self, name: str, parameter: BaseNode, states: Iterable[Any]) -> ShardingRow:
         mapped = [(axis, self._mesh_axes(axis)) for axis in parameter.dims]
         over = [f"{_shown(axis)} over {' and '.join(mesh_axes)}" for axis, mesh_axes in mapped if mesh_axes]
         return ShardingRow(
@@ -215,17 +209,24 @@ class Sharding:
             axes=format_dims(parameter.dims),
             placement=", ".join(over) or "replicated",
             mesh_axes=tuple(mesh_axis for _, mesh_axes in mapped for mesh_axis in mesh_axes),
-            bytes_in_all=math.prod(shape) * parameter.dtype.itemsize,
-            bytes_per_device=math.prod(sharding.shard_shape(shape)) * parameter.dtype.itemsize,
-            state_bytes_per_device=sum(
-                math.prod(self.of_state(parameter, state.shape, sizes).shard_shape(state.shape)) * state.dtype.itemsize
-                for state in states
-            ),
+            bytes_in_all=math.prod(parameter.shape) * parameter.dtype.itemsize,
+            bytes_per_device=self._bytes(parameter, parameter),
+            state_bytes_per_device=sum(self._bytes(parameter, state) for state in states),
         )
+
+    def _bytes(self, leaf: BaseNode, array: Any) -> int:
+        """Return the bytes on each device of an array that belongs to a leaf."""
+        return math.prod(self.of_array(leaf, array.shape).shard_shape(tuple(array.shape))) * int(array.dtype.itemsize)
 
     def _described_mesh(self) -> str:
         axes = ", ".join(f"{name!r} of {size}" for name, size in self.mesh.shape.items())
         return f"the mesh has the axes {axes}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sharding) and self.mesh == other.mesh and self.axes == other.axes
+
+    def __hash__(self) -> int:
+        return hash((self.mesh, frozenset(self.axes.items())))
 
     def __repr__(self) -> str:
         axes = ", ".join(f"{name.__name__}: {'+'.join(mesh_axes)}" for name, mesh_axes in self.axes.items())

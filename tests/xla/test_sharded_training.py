@@ -1,0 +1,54 @@
+"""Training on eight simulated devices: losses as on one device, memory as the table says, errors before placement."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.xla.sharded_training import DENSE, SPARSE
+
+CASES = [(model, case) for model, cases in (("dense", DENSE), ("sparse", SPARSE)) for case in cases]
+
+
+@pytest.fixture(scope="module")
+def found() -> Any:
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.xla.sharded_training"],
+        env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize(("model", "case"), CASES)
+def test_losses_are_those_of_one_device(found: Any, model: str, case: str) -> None:
+    one, sharded = found[model]["one"], found[model][case]
+    np.testing.assert_allclose(sharded["losses"], one["losses"], rtol=1e-5)
+    np.testing.assert_allclose(sharded["parameters"], one["parameters"], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("model", "case"), CASES)
+def test_devices_hold_as_many_bytes_as_the_table_says(found: Any, model: str, case: str) -> None:
+    sharded = found[model][case]
+    assert sharded["held"] == sharded["bytes_per_device"]
+    assert sharded["held_state"] == sharded["state_bytes_per_device"]
+
+
+def test_the_table_names_axes_and_placement(found: Any) -> None:
+    table = found["dense"]["mixed"]["table"]
+    assert "weight_0        (Features(6), Hidden(16))  Hidden over model               192 B             56 B" in table
+    assert "mesh data 4 x model 2" in table
+
+
+def test_a_batch_size_that_the_devices_do_not_divide(found: Any) -> None:
+    assert "divides axis Batch() of x (Batch(), Features(6)) float32" in found["error"]
+    assert "over mesh axis 'data', but its 8 devices do not divide 6" in found["error"]
