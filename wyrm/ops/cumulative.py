@@ -11,7 +11,7 @@ from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.along_axis import AlongAxis, split_at
-from wyrm.ops.cumulative_jax import CumProdForm, CumSumForm, RecurrenceForm
+from wyrm.ops.cumulative_jax import CumProdForm, CumSumForm
 from wyrm.ops.elementwise import Axes, L, S, method
 from wyrm.ops.over_time_jax import RecurrenceForm
 from wyrm.types.namespace import ArrayNamespace
@@ -164,9 +164,6 @@ class Recurrence(_Cumulative[Axes]):
         before = Shift(self, axis=self.axis, reverse=self.reverse, fill=0.0)
         total = Recurrence(after, gradient, axis=self.axis, reverse=not self.reverse)
         return total * before, total
-
-
-JAX.register(Recurrence)(RecurrenceForm)
 
 
 @LOOPS.register(Recurrence)

@@ -26,31 +26,6 @@ class CumProdForm(JaxForm):
         return lax.cumprod(operands[0], axis=node.axis, reverse=node.reverse)
 
 
-class RecurrenceForm(JaxForm):
-    """A loop over the axis.
-
-    An associative scan would take fewer steps. It multiplies factors, and a product that overflows gives NaN where the
-    loop multiplies by 0 before.
-    """
-
-    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-        from jax import lax
-
-        def step(before: Any, row: tuple[Any, Any]) -> tuple[Any, Any]:
-            factor, term = row
-            after = factor * before + term
-            return after, after
-
-        factor, term = (jnp.moveaxis(operand, node.axis, 0) for operand in operands)
-        if not len(term):
-            return operands[1]
-        # Nothing comes before the first element, whose factor may be anything.
-        first = len(term) - 1 if node.reverse else 0
-        rows = lax.scan(step, jnp.zeros_like(term[0]), (factor.at[first].set(0.0), term), reverse=node.reverse)[1]
-        return jnp.moveaxis(rows, 0, node.axis)
-
-
 class ProductOfOthersAlongForm(JaxForm):
     """Two loops over the axis, for the products of the elements before and after each one.
 
@@ -81,4 +56,4 @@ class ProductOfOthersAlongForm(JaxForm):
         return jnp.moveaxis(rows, 0, node.axis)
 
 
-__all__ = ["CumProdForm", "CumSumForm", "ProductOfOthersAlongForm", "RecurrenceForm"]
+__all__ = ["CumProdForm", "CumSumForm", "ProductOfOthersAlongForm"]
