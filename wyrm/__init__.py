@@ -83,6 +83,7 @@ from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 if TYPE_CHECKING:
     from wyrm import data, io, linalg, losses, metrics, nn, optim, random, special, testing, train, view
+    from wyrm import jax as jax  # not in `__all__`, because `import *` must not hide the package jax
     from wyrm._names import *  # noqa: F403  # a generated table
     from wyrm.ops.attention import attention
     from wyrm.ops.checkpoint import checkpoint
@@ -98,6 +99,7 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
         "compiler",
         "data",
         "io",
+        "jax",
         "kernels",
         "linalg",
         "losses",
