@@ -82,3 +82,12 @@ def test_integers_beyond_int32_need_64_bit_types(node: Callable[[], Any]) -> Non
         lowered([node()])
     with jax.enable_x64(True):
         assert lowered([node()])[0].dtype == np.int64
+
+
+def test_equal_layers_draw_with_their_own_weights() -> None:
+    h: Any = wy.Constant(np.zeros(30, np.float32))
+    for layer in range(14):
+        weights = np.arange(7.0) ** layer
+        h = (h * 0.5 + wy.random.index(7, (30,), weights=weights, seed=1, stream=layer).astype(np.float32)).tanh()
+    expected = h.forward()
+    np.testing.assert_allclose(lowered([h])[0], expected, rtol=1e-6)

@@ -61,6 +61,9 @@ class JaxForm:
     narrow: bool | None = None
     # Whether the value keeps the dtype of the graph in a program that computes in bfloat16, as integers in floats must.
     exact = False
+    # Whether `lower` reads the data of constants among the parents, and not only the operands: equal layers with such
+    # an op do not share code.
+    reads_constants = False
     # Whether `lower` takes row-sparse operands as they are, as `wyrm.types.rows.RowSparse`, and the residuals of loops.
     takes_rows: bool = False
     # Whether `jax.grad` of the lowering is not the op's gradient; functions for JAX then have that of its `vjp`.

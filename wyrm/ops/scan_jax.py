@@ -145,6 +145,7 @@ class ScanForm(JaxForm):
     """The lowering of `Scan`; its value is a `LoopParts`."""
 
     exact = True
+    reads_constants = True
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         steps = node.steps
