@@ -66,8 +66,10 @@ class JaxForm:
     reads_constants = False
     # Whether `lower` takes row-sparse operands as they are, as `wyrm.types.rows.RowSparse`, and the residuals of loops.
     takes_rows: bool = False
-    # Whether `jax.grad` of the lowering is not the op's gradient; functions for JAX then have that of its `vjp`.
-    own_gradient = False
+
+    def own_gradient(self, node: Any) -> bool:
+        """Return whether functions for JAX have the gradient of the node's `vjp`, not that of what `lower` computes."""
+        return False
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         """Return the value of a node from those of its parents; `shape` is the result's in this run."""

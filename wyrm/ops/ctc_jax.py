@@ -84,12 +84,18 @@ def _moved(row: Any, by: int) -> Any:
 class CTCForm(JaxForm):
     """The lowering of `CTC`."""
 
+    def own_gradient(self, node: Any) -> bool:
+        return True
+
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         return -_Alignments(*operands, blank=node.blank).forward()[0]
 
 
 class CTCGradientForm(JaxForm):
     """The lowering of `CTCGradient`."""
+
+    def own_gradient(self, node: Any) -> bool:
+        return True
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         import jax.numpy as jnp
