@@ -82,7 +82,8 @@ from wyrm.ops.updating import updating
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 if TYPE_CHECKING:
-    from wyrm import data, io, jax, linalg, losses, metrics, nn, optim, random, special, testing, train, view
+    from wyrm import data, io, linalg, losses, metrics, nn, optim, random, special, testing, train, view
+    from wyrm import jax as jax  # not in `__all__`, because `import *` must not hide the package jax
     from wyrm._names import *  # noqa: F403  # a generated table
     from wyrm.ops.attention import attention
     from wyrm.ops.checkpoint import checkpoint

@@ -41,7 +41,7 @@ def tables(x: Any, rows: Any) -> Any:
 
 def run_by_python(program: wy.Program, feed: dict[Any, Any]) -> list[Any]:
     """Return the outputs of a program, or its parameters after a step, computed by the interpreter."""
-    runner = program._runner
+    runner: Any = program._runner
     values = [np.asarray(value, leaf.dtype) for leaf, value in feed.items()]
     binding = runner.binding({leaf: value.shape for leaf, value in zip(feed, values, strict=True)})
     columns = {leaf: value.reshape(len(value), -1) for leaf, value in zip(feed, values, strict=True)}

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def test_an_interrupted_epoch_has_counted_its_steps(
     """In the main thread's first chunk, of one step or of fifty."""
     monkeypatch.setattr(training, "_CHUNK", chunk)
     case = Case()
-    case.program._training._rate = 50.0
+    cast(training.Training, case.program._training)._rate = 50.0
     monkeypatch.setattr(NativeRunner, "call", pressed_after(NativeRunner.call, 1))
     with pytest.raises(KeyboardInterrupt):
         case.epoch(**options)
@@ -111,7 +111,7 @@ def test_an_interrupt_inside_a_step_of_a_python_loop_waits_for_its_end(
     optimizer = wy.optim.Adam([a, b], 0.1)
     program = wy.compile((a * x.sum()).sum() + (b * 2.0).sum(), optimizer, loop="python")
     program({x: [1.0]})
-    entries = program._runner._entries
+    entries = cast(NativeRunner, program._runner)._entries
     (update,) = (function for function in entries if function.__name__.startswith("update"))
     monkeypatch.setitem(entries, update, pressed_after(entries[update], 7))
     with pytest.raises(KeyboardInterrupt):

@@ -29,8 +29,9 @@ class Classifier:
         logits = self.model(self.x)
         loss = logits.cross_entropy(self.y).mean()
         right = (logits.argmax(axis=-1) == self.y).astype(dtype).mean()
-        rule = optimizer or (lambda parameters: wy.optim.Adam(parameters, 1e-2))
-        self.program = wy.compile(loss, rule(loss.parameters()), metrics={"accuracy": right}, engine=engine)
+        self.loss: Any = loss
+        self.optimizer: Any = (optimizer or (lambda parameters: wy.optim.Adam(parameters, 1e-2)))(loss.parameters())
+        self.program: Any = wy.compile(loss, self.optimizer, metrics={"accuracy": right}, engine=engine)
         self.forward = wy.compile(logits, engine=engine)
         random = np.random.default_rng(0)
         self.data = {self.x: random.normal(size=(103, 8)).astype(dtype), self.y: random.integers(0, 3, 103)}
@@ -88,7 +89,7 @@ def test_backward_adds_gradients() -> None:
     for p, q in zip(*(model.model.parameters() for model in models), strict=True):
         np.testing.assert_allclose(q.gradient, p.gradient, rtol=1e-4, atol=1e-6)
     for model in models:
-        model.program.optimizer.step()
+        model.optimizer.step()
     assert_equal_models(models)
 
 
@@ -107,22 +108,22 @@ def test_host_and_device_see_each_others_changes() -> None:
         weight = model.model.parameters()[0]
         weight.set(weight.value * 0.5)
         model.program.epoch(model.data, batch_size=10)
-        saved = model.program.optimizer.state_dict()
+        saved = model.optimizer.state_dict()
         model.program.epoch(model.data, batch_size=10)
-        model.program.optimizer.load_state_dict(saved)
+        model.optimizer.load_state_dict(saved)
         model.program.epoch(model.data, batch_size=10)
         model.program.backward(model.data)
-        model.program.optimizer.step()
-        model.program.optimizer.zero_gradient()
+        model.optimizer.step()
+        model.optimizer.zero_gradient()
         model.program.epoch(model.data, batch_size=10)
     assert_equal_models([native, jax])
-    for name, array in native.program.optimizer.state_dict().items():
-        np.testing.assert_allclose(jax.program.optimizer.state_dict()[name], array, rtol=1e-3, atol=1e-6)
+    for name, array in native.optimizer.state_dict().items():
+        np.testing.assert_allclose(jax.optimizer.state_dict()[name], array, rtol=1e-3, atol=1e-6)
 
 
 def test_native_and_jax_programs_take_turns_on_the_same_parameters() -> None:
     native, mixed = both()
-    other = wy.compile(mixed.program._graph.outputs[0], mixed.program.optimizer, engine="native")
+    other = wy.compile(mixed.loss, mixed.optimizer, engine="native")
     for _ in range(2):
         mixed.program.epoch(mixed.data, batch_size=10)
         other.epoch(mixed.data, batch_size=10)
@@ -196,7 +197,7 @@ def test_buffers_follow_the_batches() -> None:
         program = wy.compile(
             model(x).square().mean(),
             wy.optim.SGD(model.parameters(), 0.1),
-            engine=engine,  # type: ignore[call-overload]  # both engines
+            engine=engine,
         )
         data = {x: np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)}
         program.epoch(data, batch_size=8)
@@ -246,7 +247,7 @@ def test_a_loss_that_is_not_finite_leaves_the_parameters_of_the_batch_before() -
 def test_options_of_the_engine() -> None:
     x, weight = wy.Input(name="x"), wy.Parameter(1.0)
     loss, optimizer = weight * x, wy.optim.SGD([weight], 0.5)
-    with pytest.raises(OptionError, match="engine must be 'native' or 'jax', not 'xla'"):
+    with pytest.raises(OptionError, match="engine must be 'native' or 'jax', .* not 'xla'"):
         wy.compile(loss, optimizer, engine="xla")  # type: ignore[call-overload]  # no engine
     with pytest.raises(OptionError, match="compute_dtype is an option of engine='jax'"):
         wy.compile(loss, optimizer, compute_dtype="bfloat16")
@@ -272,9 +273,7 @@ def test_the_code_of_a_program() -> None:
 
 def test_bfloat16_activations_keep_float32_parameters() -> None:
     exact, narrow = Classifier("jax"), Classifier("jax")
-    narrow.program = wy.compile(
-        narrow.program._graph.outputs[0], narrow.program.optimizer, engine="jax", compute_dtype="bfloat16"
-    )
+    narrow.program = wy.compile(narrow.loss, narrow.optimizer, engine="jax", compute_dtype="bfloat16")
     losses = [exact.program.epoch(exact.data, batch_size=10)["loss"], narrow.program.epoch(narrow.data, batch_size=10)]
     assert "bf16" in narrow.program.source
     assert losses[1] != losses[0]

@@ -14,6 +14,7 @@ from tests.ops.test_ops_every import differentiable, every, run
 from tests.sampling import Sample
 from wyrm.backends.xla.lower import Lowerer
 from wyrm.node.leaves import Constant
+from wyrm.node.storage import bound_array
 from wyrm.ops.drawing import LoopSteps
 from wyrm.ops.philox import COUNTERS
 from wyrm.schedule.schedule import Schedule
@@ -22,7 +23,9 @@ from wyrm.schedule.schedule import Schedule
 def lowered(outputs: Sequence[Any]) -> list[np.ndarray]:
     """Return the values of nodes as one jitted function computes them from the data of all leaves."""
     schedule = Schedule(outputs)
-    data = {leaf: leaf.value for leaf in schedule.leaves if leaf not in COUNTERS and not isinstance(leaf, Constant)}
+    data: dict[Any, Any] = {
+        leaf: bound_array(leaf) for leaf in schedule.leaves if leaf not in COUNTERS and not isinstance(leaf, Constant)
+    }
 
     def function(*arrays: Any) -> list[Any]:
         return Lowerer().run(schedule, dict(zip(data, arrays, strict=True)))

@@ -1,7 +1,21 @@
-"""Graphs and programs with JAX: several processes, and checkpoints of arrays that are sharded over devices."""
+"""Graphs and programs with JAX: pure functions for its transformations, files for other runtimes, several processes.
 
-from wyrm.errors import ProcessLost
+>>> x = wy.Input(dims=(2,), name="x")
+>>> weight = wy.Parameter([1.0, 2.0], name="weight")
+>>> function, parameters = wy.jax.lower((x * weight).sum(), inputs=[x])
+>>> float(function(parameters, [3.0, 4.0]))
+11.0
+>>> import jax
+>>> jax.grad(function)(parameters, [3.0, 4.0])["weight"].tolist()
+[3.0, 4.0]
+
+`wyrm.compile(..., engine="jax")` trains with JAX and needs none of these functions on one machine. On several,
+`initialize` connects their processes, and `save` and `restore` keep checkpoints that all of them write. The functions
+need the packages of `pip install "wyrm-autodiff[jax]"`.
+"""
+
 from wyrm.jax.checkpoints import gather, latest_step, restore, save
 from wyrm.jax.distributed import initialize
+from wyrm.jax.lowering import LoweredFunction, lower
 
-__all__ = ["ProcessLost", "gather", "initialize", "latest_step", "restore", "save"]
+__all__ = ["LoweredFunction", "gather", "initialize", "latest_step", "lower", "restore", "save"]

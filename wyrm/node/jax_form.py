@@ -59,10 +59,12 @@ class JaxForm:
     # Whether the op is computed in bfloat16 in a program that computes in it; other ops are computed in float32.
     # None decides by the op: a formula is.
     narrow: bool | None = None
-    # Whether the value has the dtype of the graph also in a program that computes in bfloat16, as integers in floats do.
+    # Whether the value keeps the dtype of the graph in a program that computes in bfloat16, as integers in floats must.
     exact = False
-    # Whether `lower` takes row-sparse operands as they are: as `wyrm.types.rows.RowSparse`.
+    # Whether `lower` takes row-sparse operands as they are, as `wyrm.types.rows.RowSparse`, and the residuals of loops.
     takes_rows: bool = False
+    # Whether `jax.grad` of the lowering is not the op's gradient; functions for JAX then have that of its `vjp`.
+    own_gradient = False
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         """Return the value of a node from those of its parents; `shape` is the result's in this run."""

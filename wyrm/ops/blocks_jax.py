@@ -1,4 +1,4 @@
-"""Functions of rows computed in blocks of rows by JAX, so that the intermediate values of a block stay in the caches."""
+"""Functions of rows computed in blocks of rows by JAX, so that intermediate values of a block stay in the caches."""
 
 from __future__ import annotations
 

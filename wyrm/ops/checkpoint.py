@@ -7,6 +7,7 @@ from typing import Any
 
 from wyrm.errors import DTypeError
 from wyrm.node.base import ZERO, BaseNode, Gradient, S, describe, label
+from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import Constant
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
@@ -14,6 +15,7 @@ from wyrm.node.source_location import located_at
 from wyrm.node.traversal import replaced, topological_order
 from wyrm.ops.composite_gradient import composite_vjp
 from wyrm.ops.pass_through import PassThrough, Transparent
+from wyrm.ops.pass_through_jax import OptimizationBarrierForm
 from wyrm.types.typing import Array, FloatArray
 
 
@@ -45,6 +47,9 @@ class _OptimizationBarrierLoops(LoopForm):
     def kernel_arguments(self, node: OptimizationBarrier, operands: Sequence[Array], out: Array) -> tuple[Array, ...]:
         x, after = operands
         return x.reshape(-1), after.reshape(-1), out.reshape(-1)
+
+
+JAX.register(OptimizationBarrier)(OptimizationBarrierForm)
 
 
 class Checkpoint(Transparent[S]):

@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 from wyrm.errors import DTypeError
 from wyrm.node.base import ZERO, BaseNode, Gradient, describe, label
 from wyrm.node.index_leaves import IndexConstant
+from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.loop_form import LOOPS, SameIndex
 from wyrm.node.node import IndexNode, Node
@@ -32,6 +33,7 @@ from wyrm.ops.elementwise import (
     method,
     operand,
 )
+from wyrm.ops.pass_through_jax import StopGradientForm
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import One
 from wyrm.types.namespace import ArrayNamespace
@@ -399,3 +401,4 @@ class StopGradient(Unary[Left_co, Axes]):
 
 
 LOOPS.register(StopGradient)(SameIndex())
+JAX.register(StopGradient)(StopGradientForm)

@@ -10,12 +10,14 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, Gradient, Undefined, format_dims, label
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
+from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import as_constant
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.attention import MASKED_SCORE
 from wyrm.ops.comparison import where
 from wyrm.ops.composite_gradient import composite_vjp
+from wyrm.ops.ctc_jax import CTCForm, CTCGradientForm
 from wyrm.ops.ctc_kernels import ctc_gradient_kernel, ctc_kernel
 from wyrm.ops.elementwise import Axes
 from wyrm.ops.exponential import LogAddExp
@@ -146,6 +148,9 @@ class _CTCLoops(LoopForm):
         return *operands, node.blank, _forward_rows(node, operands), out
 
 
+JAX.register(CTC)(CTCForm)
+
+
 def _forward_rows(node: _Alignment, operands: Sequence[Array]) -> Array:
     """Return scratch memory for the forward values of one sequence."""
     return scratch((operands[0].shape[1] + 1, 2 * operands[1].shape[1] + 1), node.dtype)
@@ -230,6 +235,9 @@ class _CTCGradientLoops(LoopForm):
     def kernel_arguments(self, node: CTCGradient, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         backward = scratch((2, 2 * operands[1].shape[1] + 1), node.dtype)
         return *operands, node.blank, _forward_rows(node, operands), backward, out
+
+
+JAX.register(CTCGradient)(CTCGradientForm)
 
 
 __all__ = ["CTC", "CTCGradient"]

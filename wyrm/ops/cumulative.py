@@ -7,10 +7,12 @@ from typing import Any, overload
 
 import numpy as np
 
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.along_axis import AlongAxis, split_at
 from wyrm.ops.elementwise import Axes, L, S, method
+from wyrm.ops.over_time_jax import RecurrenceForm
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import AtLeast1D, FloatArray, Shaped
 
@@ -169,6 +171,9 @@ class _RecurrenceLoops(_CumulativeLoops):
                         out[i, place, k] = term[i, place, k]
                     else:
                         out[i, place, k] = factor[i, place, k] * out[i, place - step, k] + term[i, place, k]
+
+
+JAX.register(Recurrence)(RecurrenceForm)
 
 
 @overload

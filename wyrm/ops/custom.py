@@ -7,7 +7,9 @@ from typing import Any
 
 from wyrm.errors import NotDifferentiable
 from wyrm.node.base import ZERO, BaseNode, Gradient, S, Undefined, explain
+from wyrm.node.jax_form import JAX
 from wyrm.node.node import Node
+from wyrm.ops.custom_jax import CustomForm
 from wyrm.ops.pass_through import Transparent
 
 
@@ -61,3 +63,6 @@ class Custom(Transparent[S]):
             )
         undefined = Undefined("a function with a custom derivative closes over it; pass it as an argument")
         return ZERO, *gradients, *[ZERO] * (used - 1 - self.count), *[undefined] * self.outside
+
+
+JAX.register(Custom)(CustomForm)

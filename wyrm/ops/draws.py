@@ -141,6 +141,7 @@ JAX.register(StandardExponential)(draws_jax.StandardDrawForm(draws_jax.exponenti
 JAX.register(StandardGumbel)(draws_jax.StandardDrawForm(draws_jax.gumbel))
 JAX.register(StandardLaplace)(draws_jax.StandardDrawForm(draws_jax.laplace))
 
+
 class RandomInteger(_KeyedDraws, IndexNode[Axes]):
     """Draws of integers in [low, low + count), all equally likely."""
 

@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, Gradient, format_dims, label
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.batching import batch_axis, spread
 from wyrm.ops.elementwise import Axes, common_dtype
+from wyrm.ops.pooling_jax import MaxPoolForm, MaxPoolGradientForm, MaxPoolTakeForm
 from wyrm.ops.pooling_kernels import max_pool_gradient_kernel, max_pool_kernel, max_pool_take_kernel
 from wyrm.ops.scratch import scratch
 from wyrm.types.dims import Axis, Dims, axis_size, product, unify
@@ -164,6 +166,9 @@ class MaxPool(_MaxPool[Axes]):
         return (MaxPoolGradient(self.parents[0], gradient, **self.options()),)
 
 
+JAX.register(MaxPool)(MaxPoolForm(_taps))
+
+
 @LOOPS.register(MaxPool)
 class _ForwardLoops(_MaxPoolLoops):
     kernel = staticmethod(max_pool_kernel)
@@ -191,6 +196,9 @@ class MaxPoolTake(_MaxPool[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ZERO, MaxPoolGradient(self.parents[0], gradient, **self.options())
+
+
+JAX.register(MaxPoolTake)(MaxPoolTakeForm(_taps))
 
 
 @LOOPS.register(MaxPoolTake)
@@ -233,6 +241,9 @@ class MaxPoolGradient(_MaxPool[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ZERO, MaxPoolTake(self.parents[0], gradient, **self.options())
+
+
+JAX.register(MaxPoolGradient)(MaxPoolGradientForm(_taps))
 
 
 @LOOPS.register(MaxPoolGradient)

@@ -17,11 +17,13 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, BaseNode, Gradient, Undefined, describe, format_dims
 from wyrm.node.index_maps import IndexExpression, IndexLiteral, IndexMap, flat
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import Node
 from wyrm.ops.arithmetic import Add
 from wyrm.ops.elementwise import Axes, Left_co
 from wyrm.ops.scan_gradient import reversed_loop
+from wyrm.ops.scan_jax import ScanForm, ScanPartForm
 from wyrm.ops.shape import Rearrangement
 from wyrm.ops.steps import Steps, size_of
 from wyrm.types.dims import Dims, axis_size
@@ -171,6 +173,9 @@ class _ScanLoops(LoopForm):
         return node.steps
 
 
+JAX.register(Scan)(ScanForm)
+
+
 def _in_residuals(dims: Dims, index: IndexMap, start: int) -> IndexExpression:
     """Return the index in the residuals of an element of a part that begins at `start` and has the axes `dims`."""
     return IndexLiteral(start) + flat(index, list(map(operator.index, dims))) if dims else IndexLiteral(start)
@@ -214,6 +219,9 @@ class _ScanPartLoops(LoopForm):
 
     def gather_index(self, node: ScanPart, index: IndexMap) -> IndexMap:
         return (_in_residuals(node.to, index, node.start),)
+
+
+JAX.register(ScanPart)(ScanPartForm)
 
 
 class PlacePart(Node[tuple[Left_co], Axes]):

@@ -72,8 +72,8 @@ class JaxEngine:
 
         return jax.jit(self.functions.loop, donate_argnums=0, **self.kept())
 
-    def kept(self, one: bool = False) -> dict[str, Any]:
-        """Return the option that keeps the state on its devices, for a function that returns it, and perhaps more."""
+    def kept(self, results: int = 2) -> dict[str, Any]:
+        """Return the option that keeps the state on its devices, for a function with this number of results."""
         sharding = self.placement.sharding
         if sharding is None:
             return {}
@@ -82,7 +82,7 @@ class JaxEngine:
         with self.precision():
             state = self.state.state()
         placed = jax.tree.map(lambda array: getattr(array, "sharding", None), state._replace(alive=None))
-        return {"out_shardings": placed if one else (placed, None)}
+        return {"out_shardings": (placed, None)[:results]}
 
     def precision(self) -> AbstractContextManager[None]:
         """Return a context in which JAX has the types that the graph computes in."""
@@ -110,6 +110,19 @@ class JaxEngine:
         self._last = function, jax.tree.map(_abstract, arguments)
         return function(*arguments)
 
+    def train(self, function: Any, *arguments: Any) -> Any:
+        """Call a compiled function of the state, which its first result replaces."""
+        before = self.state.state()
+        try:
+            results = self.run(function, before, *arguments)
+        except Exception as error:
+            if any(array.is_deleted() for array in before.values):
+                self.state.forget()
+                error.add_note("the parameters and the optimizer's state are as they were when they were last read")
+            raise
+        self.state.replace(results[0])
+        return results
+
     # --- calls ----------------------------------------------------------------------------------------------------
 
     def call(self, given: dict[Leaf, np.ndarray]) -> list[np.ndarray]:
@@ -132,9 +145,7 @@ class JaxEngine:
     def _step(self, feed: Sequence[Any]) -> list[Any]:
         numbers = {name: values[0] for name, values in self.numbers(1).items()}
         with deferred:
-            held, state = self.state.held(), self.state.state()
-            state, outputs = self.run(self._train, state, held, feed, numbers, words(self.steps))
-            self.state.replace(state)
+            state, outputs = self.train(self._train, self.state.held(), feed, numbers, words(self.steps))
             if not bool(on_host(state.alive)):
                 loss = float(on_host(outputs[0]))
                 optimizer = self.graph.optimizer

@@ -60,6 +60,11 @@ class JaxTraining(JaxEngine):
     _in_batches = False
 
     @cached_property
+    def _capacities(self) -> dict[int, set[int]]:
+        """The numbers of batches of a chunk that have been used, by the size of a batch."""
+        return {}
+
+    @cached_property
     def _shuffle(self) -> Shuffle:
         return Shuffle()
 
@@ -169,16 +174,25 @@ class JaxTraining(JaxEngine):
     # --- chunks of batches ----------------------------------------------------------------------------------------
 
     def _chunks(self, epoch: _Epoch, count: int, every: int) -> None:
-        """Train on `count` full batches, of `every` batches of the epoch."""
-        row_bytes = sum(array.nbytes // max(1, len(array)) for array in epoch.given.values())
-        # An epoch that goes on uses the same compiled function, which rounds in the same way.
-        capacity = min(every, max(1, _CHUNK_BYTES // max(1, row_bytes * epoch.batch)), _CHUNK_BATCHES)
-        if capacity == 1 or self._seconds > _CHUNK:
+        """Train on `count` full batches, the last ones of an epoch of `every`."""
+        # An epoch that goes on must use the same compiled function, which rounds in the same way.
+        capacity = self._capacity(epoch, max(every, 2) if self._in_batches else every)
+        if capacity == 1:
             for i in range(count):
                 self._single(epoch, epoch.order[i * epoch.batch : (i + 1) * epoch.batch])
             return
         for start in range(0, count, capacity):
             self._chunk(epoch, start, min(capacity, count - start), capacity)
+
+    def _capacity(self, epoch: _Epoch, count: int) -> int:
+        """Return how many batches lie on the devices together, a power of two, so that few numbers are compiled."""
+        row_bytes = sum(array.nbytes // max(1, len(array)) for array in epoch.given.values())
+        most = min(max(1, _CHUNK_BYTES // max(1, row_bytes * epoch.batch)), _CHUNK_BATCHES)
+        enough = 1 << (min(count, most) - 1).bit_length() if count else 1
+        known = self._capacities.setdefault(epoch.batch, set())
+        capacity = min((each for each in known if enough <= each <= 4 * enough), default=enough)
+        known.add(capacity)
+        return capacity
 
     def _chunk(self, epoch: _Epoch, start: int, count: int, capacity: int) -> None:
         """Train on `count` batches from batch `start` on, which lie on the devices together."""
@@ -192,8 +206,7 @@ class JaxTraining(JaxEngine):
             size = min(count - done, max(1, int(_CHUNK / self._seconds))) if self._seconds else 1
             before = time.perf_counter()
             bounds = np.array([done, done + size], np.int32)
-            state, outputs = self.run(self.loop, self.state.state(), held, feeds, numbers, words(first_step), bounds)
-            self.state.replace(state)
+            _, outputs = self.train(self.loop, held, feeds, numbers, words(first_step), bounds)
             found = on_host(outputs)[done : done + size]
             if done:  # the first run may compile
                 self._measured((time.perf_counter() - before) / size)
@@ -205,12 +218,8 @@ class JaxTraining(JaxEngine):
         """Do one step on these rows."""
         feed = self._batches(epoch, rows)
         numbers = {name: values[epoch.steps] for name, values in epoch.numbers.items()}
-        before = time.perf_counter()
-        state, outputs = self.run(self._train, self.state.state(), self.state.held(), feed, numbers, words(self.steps))
-        self.state.replace(state)
+        state, outputs = self.train(self._train, self.state.held(), feed, numbers, words(self.steps))
         found = np.array([[float(on_host(each)) for each in (*outputs, state.alive)]])
-        if epoch.steps:
-            self._measured(time.perf_counter() - before)
         self._record(epoch, found, len(rows))
         deliver()
 
@@ -285,8 +294,8 @@ class JaxTraining(JaxEngine):
         size = epoch.batch * accumulate
         for start in range(0, len(epoch.order), size):
             order = epoch.order[start : start + size]
-            state, held = self.state.state(), self.state.held()
-            values, totals, sums = state.values, None, np.zeros(len(self.graph.outputs))
+            values, held = list(self.state.values()), self.state.held()
+            totals, sums = None, np.zeros(len(self.graph.outputs))
             for position in range(0, len(order), epoch.batch):
                 rows = order[position : position + epoch.batch]
                 weight = np.float32(len(rows) / len(order))
@@ -300,8 +309,7 @@ class JaxTraining(JaxEngine):
             numbers = {name: array[epoch.steps] for name, array in epoch.numbers.items()}
             loss = np.asarray(sums[0] / len(order), self.graph.outputs[0].dtype)
             buffers = values[len(self.graph.parameters) :]
-            state = self.run(self._update, state, totals, numbers, loss, buffers)
-            self.state.replace(state)
+            (state,) = self.train(self._update, totals, numbers, loss, buffers)
             self._record_accumulated(epoch, bool(on_host(state.alive)), sums, len(order))
             deliver()
 
@@ -327,7 +335,7 @@ class JaxTraining(JaxEngine):
     def _update(self) -> Any:
         import jax
 
-        return jax.jit(self.functions.update, donate_argnums=0, **self.kept(one=True))
+        return jax.jit(lambda *arguments: (self.functions.update(*arguments),), donate_argnums=0, **self.kept(1))
 
     @cached_property
     def _zeros(self) -> Any:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from wyrm.backends.xla.loops import NO_ATTRIBUTES, Attributes, Values, compute_repeat
 from wyrm.backends.xla.namespace import JaxNamespace, namespace
+from wyrm.backends.xla.repeats import Repeat, find_repeats
 from wyrm.node.base import BaseNode
 from wyrm.node.jax_form import JAX, JaxForm
 from wyrm.node.storage import bound_array
 from wyrm.ops.blocks_jax import number_of_blocks
 from wyrm.ops.formula import FormulaCall, array_function, interpret
 from wyrm.ops.philox import COUNTERS
+from wyrm.ops.scan_jax import LoopParts
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Dim, resolve
 from wyrm.types.rows import RowSparse
 
 Sizes = Mapping[type[Dim], int]
 _NO_SIZES: Sizes = MappingProxyType({})
+# The fewest equal layers that become a loop.
+FEWEST_REPEATS = 12
 # Returns the value of a node, placed on the devices that its axes are sharded over.
 Place = Callable[[BaseNode, Any], Any]
 
@@ -30,7 +36,8 @@ class Lowerer:
 
     `narrow` is the dtype of activations where it is not that of the graph. Nodes of `wide` keep the graph's. `place`
     is applied to the value of each node. Ops that work on a block of rows at a time choose blocks of `block_bytes` of
-    values, by default 4 MB on CPUs and 1 GB elsewhere; `shards` is the number of devices that rows are sharded over.
+    values, by default 4 MB on CPUs and 1 GB elsewhere; `shards` is the number of devices that rows are sharded over. At
+    least `repeats` equal layers are computed in a loop.
     """
 
     def __init__(
@@ -42,10 +49,12 @@ class Lowerer:
         place: Place | None = None,
         shards: int = 1,
         block_bytes: int | None = None,
+        repeats: int = FEWEST_REPEATS,
     ) -> None:
         self.sizes = sizes
         self._narrow, self._wide, self._place = narrow, wide, place
-        self._shards, self._block_bytes = shards, block_bytes
+        self._shards, self._block_bytes, self._repeats = shards, block_bytes, repeats
+        self._attributes = NO_ATTRIBUTES
 
     @property
     def xp(self) -> JaxNamespace:
@@ -53,8 +62,8 @@ class Lowerer:
         return namespace()
 
     def attribute(self, node: BaseNode, name: str) -> Any:
-        """Return a static attribute."""
-        return getattr(node, name)
+        """Return a static attribute, or the traced one of a layer."""
+        return self._attributes.get(node, name)
 
     def dtype(self, node: BaseNode) -> Any:
         """Return the dtype of a node's value."""
@@ -78,14 +87,18 @@ class Lowerer:
 
     def run(self, schedule: Schedule, known: Mapping[BaseNode, Any]) -> list[Any]:
         """Return the values of a schedule's outputs, given values of leaves."""
-        values: list[Any] = []
-        for node, parents in zip(schedule.nodes, schedule.parent_positions, strict=True):
+        values = Values(len(schedule.nodes))
+        for position, node in enumerate(schedule.nodes):
             if node in known:
-                values.append(known[node])
+                values[position] = known[node]
             elif node.is_leaf:
-                values.append(self.leaf(node))
+                values[position] = self.leaf(node)
+        for item in find_repeats(schedule, known, self._repeats, self._wide.__contains__):
+            if isinstance(item, Repeat):
+                compute_repeat(item, schedule, values, self._in_loop)
             else:
-                values.append(self.value(node, [values[p] for p in parents]))
+                operands = [values[parent] for parent in schedule.parent_positions[item]]
+                values[item] = self.value(schedule.nodes[item], operands)
         return [dense(values[schedule.position[output]]) for output in schedule.outputs]
 
     def leaf(self, leaf: BaseNode) -> Any:
@@ -107,7 +120,13 @@ class Lowerer:
             value = form.lower(node, operands, shape, self)
         if self._narrow is not None and getattr(value, "dtype", None) != self.dtype(node) and node.dtype.kind == "f":
             value = value.astype(self.dtype(node))
-        return value if self._place is None else self._place(node, value)
+        return value if self._place is None or isinstance(value, LoopParts) else self._place(node, value)
+
+    def _in_loop(self, node: BaseNode, operands: list[Any], attributes: Attributes) -> Any:
+        """Return the value of a node of a layer, some of whose attributes are traced."""
+        inside = copy(self)
+        inside._attributes = attributes
+        return inside.value(node, operands)
 
     def _in_precision(self, node: BaseNode, form: JaxForm, operands: list[Any]) -> list[Any]:
         """Return float operands in the dtype that an op is computed in."""
@@ -121,7 +140,9 @@ class Lowerer:
 
 
 def dense(value: Any) -> Any:
-    """Return a value, a row-sparse one as a dense array."""
+    """Return a value as one array: row-sparse ones as a dense array, the parts of a loop joined."""
+    if isinstance(value, LoopParts):
+        return value.flat()
     if not isinstance(value, RowSparse):
         return value
     xp: Any = namespace()

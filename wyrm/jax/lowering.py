@@ -1,0 +1,189 @@
+"""Graphs as pure functions of JAX arrays."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from wyrm.backends.xla.differentiable import DifferentiableLowerer
+from wyrm.backends.xla.unique_names import unique_names
+from wyrm.errors import DTypeError, OptionError, ShapeError
+from wyrm.nn.module import Module
+from wyrm.node.base import BaseNode, describe
+from wyrm.node.buffer import Buffer
+from wyrm.node.leaves import Parameter
+from wyrm.node.storage import bound_array, check_limits, check_shape, not_set, stored
+from wyrm.ops.philox import COUNTERS, ROWS_BEFORE, STEP
+from wyrm.schedule.schedule import Schedule
+
+
+class LoweredFunction:
+    """A graph as a pure function of JAX arrays, `function(parameters, *inputs, step=0)`; see `lower`.
+
+    `names` has the name of each parameter and buffer, `inputs` are the nodes that the positional arguments are for.
+    """
+
+    def __init__(self, outputs: Sequence[BaseNode], inputs: Sequence[BaseNode], single: bool, model: Module | None):
+        self.outputs, self.inputs = list(outputs), list(inputs)
+        self._single = single
+        self._schedule = Schedule(self.outputs)
+        others = self._others()
+        self.names = unique_names([leaf for leaf in others if isinstance(leaf, Parameter | Buffer)], _paths(model))
+
+    def _others(self) -> list[BaseNode]:
+        """Return the leaves that are not inputs; raise an error if they hold no data, or for an input that is none."""
+        leaves = set(self._schedule.leaves)
+        for node in self.inputs:
+            if node not in leaves:
+                what = (
+                    "is not a leaf" if isinstance(node, BaseNode) and not node.is_leaf else "is no input of the graph"
+                )
+                raise OptionError(
+                    f"lower: {describe(node) if isinstance(node, BaseNode) else repr(node)} {what}: the outputs do not "
+                    f"depend on its data; inputs are leaves such as wy.Input, given as inputs=[x, y]"
+                )
+        given = set(self.inputs)
+        if len(given) < len(self.inputs):
+            raise OptionError("lower: inputs has the same node twice")
+        others = [leaf for leaf in self._schedule.leaves if leaf not in given and leaf not in COUNTERS]
+        for leaf in others:
+            if stored(leaf).array is None:
+                raise not_set(leaf, "list it among inputs, or bind some with .set")
+        return others
+
+    def parameters(self) -> dict[str, Any]:
+        """Return copies of the arrays that the parameters and buffers hold, by name."""
+        import jax.numpy as jnp
+
+        self._check_precision()
+        return {name: jnp.array(bound_array(leaf)) for leaf, name in self.names.items()}
+
+    def _check_precision(self) -> None:
+        import jax
+
+        if jax.config.read("jax_enable_x64"):
+            return
+        for node in self._schedule.nodes:
+            if node.dtype == np.float64:
+                raise DTypeError(
+                    f"{describe(node)} is float64, which JAX has not enabled: call "
+                    f"jax.config.update('jax_enable_x64', True) first, or build the graph with dtype=np.float32"
+                )
+
+    def __call__(self, parameters: Mapping[str, Any], *inputs: Any, step: Any = 0) -> Any:
+        """Return the value of the output, or a list of those of several ones.
+
+        `parameters` has an array for each of `names`. `step`, an integer or a scalar array, chooses what random nodes
+        draw, as the number of a program's step does.
+
+        Raise `OptionError` for parameters or inputs that are missing or too many, `ShapeError` and `DTypeError` for
+        arrays that do not fit, and `IndexOutOfRange` for indices out of range. JAX does not check the indices of a
+        function that it traces, as `jax.jit` does: it clips them.
+        """
+        import jax.numpy as jnp
+
+        self._check_precision()
+        if len(inputs) != len(self.inputs):
+            names = ", ".join(map(describe, self.inputs))
+            raise OptionError(f"the function takes {len(self.inputs)} inputs, not {len(inputs)}: {names}")
+        if parameters.keys() != set(self.names.values()):
+            missing = sorted(set(self.names.values()) - parameters.keys())
+            unknown = sorted(parameters.keys() - set(self.names.values()))
+            raise OptionError(f"parameters that are missing: {missing}; that the graph does not have: {unknown}")
+        known: dict[BaseNode, Any] = {leaf: _array(leaf, parameters[name]) for leaf, name in self.names.items()}
+        known |= {leaf: _array(leaf, value) for leaf, value in zip(self.inputs, inputs, strict=True)}
+        sizes = self._schedule.bind({leaf: tuple(array.shape) for leaf, array in known.items()})
+        random_step = _words(step)
+        known |= {STEP: random_step, ROWS_BEFORE: jnp.zeros_like(random_step)}
+        values = self._lowerer(sizes).run(self._schedule, known)
+        return values[0] if self._single else values
+
+    def _lowerer(self, sizes: Any) -> DifferentiableLowerer:
+        return DifferentiableLowerer(sizes)
+
+    def __repr__(self) -> str:
+        return f"<function of {len(self.names)} parameters and {', '.join(map(describe, self.inputs)) or 'no inputs'}>"
+
+
+def lower(
+    outputs: BaseNode | Sequence[BaseNode], inputs: Sequence[BaseNode] = (), *, model: Module | None = None
+) -> tuple[LoweredFunction, dict[str, Any]]:
+    """Return a pure function of JAX arrays that computes the outputs, and the arrays of its parameters.
+
+    `function(parameters, *inputs)` returns an array for one output, a list for several. It works with `jax.jit`,
+    `jax.grad`, `jax.vmap`, and with libraries that take such functions, such as optax, flax and orbax. Derivatives are
+    those of wyrm: gradients that a graph defines itself and stopped ones are kept, and a checkpoint recomputes its
+    nodes. An open axis takes its size from the arrays given. `function(parameters, *inputs, step=3)` draws the random
+    numbers, such as dropout's, of step 3.
+
+    `parameters` is a dict of the parameters and buffers by name, in the order of first use. With `model`, a name is the
+    path in that module; else it is the name of the parameter, with a number where several have the same. Other leaves
+    that are not among `inputs` keep the data that they hold. The function does not update buffers.
+
+    Raise `OptionError` unless `inputs` are leaves that the outputs depend on, `NotSet` for another input without data,
+    and `DTypeError` for a float64 graph without JAX's 64-bit types.
+
+    >>> x = wy.Input(dims=(wy.Dim(), 3), name="x")
+    >>> model = wy.nn.Linear(3, 2)
+    >>> function, parameters = wy.jax.lower(model(x), inputs=[x], model=model)
+    >>> list(parameters), function(parameters, [[1.0, 2.0, 3.0]]).shape
+    (['weight', 'bias'], (1, 2))
+    """
+    require_jax("wy.jax.lower")
+    single = isinstance(outputs, BaseNode)
+    nodes: list[BaseNode] = [outputs] if isinstance(outputs, BaseNode) else list(outputs)
+    if not nodes or not all(isinstance(node, BaseNode) for node in nodes):
+        raise OptionError(f"lower: outputs are a node or a sequence of nodes, not {outputs!r}")
+    function = LoweredFunction(nodes, list(inputs), single, model)
+    return function, function.parameters()
+
+
+def require_jax(who: str) -> None:
+    """Raise `ImportError` unless JAX is installed."""
+    if importlib.util.find_spec("jax") is None:
+        raise ImportError(f'{who} needs JAX: pip install "wyrm-autodiff[jax]"')
+
+
+def _paths(model: Module | None) -> dict[BaseNode, str]:
+    """Return the paths of a module's parameters and buffers."""
+    if model is None:
+        return {}
+    return {leaf: path for path, leaf in (*model.named_parameters(), *model.named_buffers())}
+
+
+def _array(leaf: BaseNode, value: Any) -> Any:
+    """Return the value of a leaf as a JAX array of its dtype; raise an error if it does not fit."""
+    import jax
+    import jax.numpy as jnp
+
+    if not isinstance(value, jax.Array):
+        value = np.asarray(value)
+    real = jnp.issubdtype(value.dtype, jnp.floating)
+    integer, mask = jnp.issubdtype(value.dtype, jnp.integer), value.dtype == jnp.bool_
+    accepted = {"f": real or integer or mask, "b": mask}.get(leaf.dtype.kind, integer)
+    if not accepted:
+        raise DTypeError(f"{describe(leaf)} does not take an array of {value.dtype}")
+    check_shape(leaf, tuple(value.shape))
+    if leaf.dtype.kind in "iu":
+        if not isinstance(value, jax.core.Tracer):
+            check_limits(leaf, np.asarray(value, np.int64))
+        return jnp.asarray(value)
+    return jnp.asarray(value, leaf.dtype)
+
+
+def _words(step: Any) -> Any:
+    """Return a random step, a number or a scalar array, as two words of 32 bits, the lower one first."""
+    import jax
+    import jax.numpy as jnp
+
+    from wyrm.backends.xla.lower import words
+
+    if not isinstance(step, jax.Array):
+        return words(int(step))
+    if step.ndim or not jnp.issubdtype(step.dtype, jnp.integer):
+        raise ShapeError(f"step must be an integer or an integer array without axes, not {step.dtype}{step.shape}")
+    high = (step >> 32).astype(jnp.uint32) if step.dtype.itemsize == 8 else jnp.zeros((), jnp.uint32)
+    return jnp.stack([step.astype(jnp.uint32), high])
