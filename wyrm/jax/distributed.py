@@ -7,9 +7,13 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from wyrm.backends.xla import processes as lost
 from wyrm.errors import OptionError, ProcessLost
+from wyrm.node.base import BaseNode
+from wyrm.train.jax_processes import Part, part_of
+from wyrm.train.program import Program
 from wyrm.types.options import whole
 
 # Seconds without a sign of life after which JAX counts a process as dead and ends the others.
@@ -78,6 +82,28 @@ def initialize(
 
     lost.watch(global_state.client)
     atexit.register(lost.leave)
+
+
+def part_of_process(program: Program[Any, Any], leaf: BaseNode | None = None) -> Part:
+    """Return which part of each batch this process has: part `index` of `count`, and `rows` of a batch.
+
+    Batches that a process gives to `Program.epoch` from a loader have its own part of the rows; columns have all rows.
+    The part is that of the input `leaf`, by default the program's first one, along its first axis. A `datasets` data
+    set is divided by `split_dataset_by_node(data, rank=part.index, world_size=part.count)`.
+
+    Raise `OptionError` for a program of another engine, and for devices that hold rows which are not contiguous.
+
+    >>> class Batch(wy.Dim): ...
+    >>> x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)
+    >>> program = wy.compile((slope * x).mean(), wy.optim.SGD([slope], 0.1), engine="jax")
+    >>> part = wy.jax.part_of_process(program)
+    >>> part, part.rows(8)
+    (Part(index=0, count=1), slice(0, 8, None))
+    """
+    if program.engine != "jax":
+        raise OptionError(f"{program!r} runs on one process: compile it with engine='jax'")
+    engine: Any = program._training
+    return part_of(engine.placement, program.inputs[0] if leaf is None else leaf)
 
 
 def _check_same(processes: int | None, process: int | None) -> None:
