@@ -100,6 +100,9 @@ def test_an_index_out_of_range_gives_nan() -> None:
     for node in (table.index(rows + 1), table.take(rows + 1, axis=0), table[rows + 1, rows % 2], table.index(rows - 1)):
         found = np.isnan(np.asarray(lowered(node)))
         assert found.any() and not found.all()
+    values = np.ones((3, 2), np.float32)
+    for node in (table.scatter_add(rows - 1, values), table.at[rows + 1].set(2.0), table.at[rows + 1].add(2.0)):
+        assert np.isnan(np.asarray(lowered(node))).any()
 
 
 def narrow(sample: Sample) -> bool:
