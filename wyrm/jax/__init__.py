@@ -13,6 +13,7 @@
 `pip install "wyrm-autodiff[jax]"`.
 """
 
+from wyrm.jax.exporting import export, to_onnx
 from wyrm.jax.lowering import LoweredFunction, lower
 
-__all__ = ["LoweredFunction", "lower"]
+__all__ = ["LoweredFunction", "export", "lower", "to_onnx"]
