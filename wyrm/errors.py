@@ -66,6 +66,10 @@ class CompileError(WyrmError, RuntimeError):
     """A program that cannot be compiled on this machine: llvmlite is missing, or rejects it."""
 
 
+class ProcessLost(WyrmError, ConnectionError):
+    """A computation of several processes of which one has ended or cannot be reached."""
+
+
 class CheckpointError(WyrmError, ValueError):
     """A checkpoint that is truncated, corrupt, or saved for other parameters."""
 
@@ -86,6 +90,7 @@ __all__ = [
     "NotFinite",
     "NotSet",
     "OptionError",
+    "ProcessLost",
     "RegistrationError",
     "ShapeError",
     "UnusedParameter",

@@ -53,7 +53,9 @@ def test_scan(length: int, reverse: bool) -> None:
 def test_a_thousand_steps_compile_to_one_loop() -> None:
     def text(length: int) -> str:
         x = wy.Parameter(np.array(0.1))
-        last, _ = wy.scan(lambda h, t: ((h * 0.99 + x * t).tanh(), h), wy.Constant(np.array(0.0)), np.linspace(0.0, 1.0, length))
+        last, _ = wy.scan(
+            lambda h, t: ((h * 0.99 + x * t).tanh(), h), wy.Constant(np.array(0.0)), np.linspace(0.0, 1.0, length)
+        )
         outputs = [last, *wy.grad(last, [x])]
         schedule = Schedule(outputs)
         if length == 1000:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from wyrm.compiler.differentiate import Targets
@@ -22,17 +22,28 @@ def decompose(targets: Targets) -> Targets:
     return replace(simpler.replaced(expand(simpler.nodes).__getitem__), original=targets.nodes)
 
 
-def expand(outputs: Sequence[BaseNode]) -> dict[BaseNode, BaseNode]:
-    """Return the replacement of every node that the outputs depend on."""
+def share_residuals(targets: Targets) -> Targets:
+    """Return the targets with nodes replaced by parts of residuals that the targets compute anyway."""
+    return targets.replaced(expand(targets.nodes, lambda node: None).__getitem__)
+
+
+def _simpler(node: BaseNode) -> BaseNode | None:
+    return LOOPS.of(node).decompose(node)
+
+
+def expand(
+    outputs: Sequence[BaseNode], simpler: Callable[[BaseNode], BaseNode | None] = _simpler
+) -> dict[BaseNode, BaseNode]:
+    """Return the replacement of every node that the outputs depend on; `simpler` returns that of a composite op."""
     replacements: dict[BaseNode, BaseNode] = {}
     order = topological_order(outputs)
     nodes, present = set(order), {_key(node) for node in order if not node.is_leaf}
     for node in order:
         part = LOOPS.of(node).part_of_residuals(node)
         if part is not None and any(_key(other) in present for other in topological_order([part], nodes)):
-            _expand([part], replacements)
+            _expand([part], replacements, simpler)
             replacements[node] = replacements[part]
-    _expand(outputs, replacements)
+    _expand(outputs, replacements, simpler)
     return replacements
 
 
@@ -41,7 +52,11 @@ def _key(node: BaseNode) -> Hashable:
     return type(node), tuple(map(id, node.parents)), repr(node.attribute_values()) if node.parents else id(node)
 
 
-def _expand(outputs: Sequence[BaseNode], replacements: dict[BaseNode, BaseNode]) -> None:
+def _expand(
+    outputs: Sequence[BaseNode],
+    replacements: dict[BaseNode, BaseNode],
+    simpler: Callable[[BaseNode], BaseNode | None],
+) -> None:
     for node in topological_order(outputs):
         if node in replacements:
             continue
@@ -52,8 +67,8 @@ def _expand(outputs: Sequence[BaseNode], replacements: dict[BaseNode, BaseNode])
             else:
                 parents = tuple(replacements[parent] for parent in node.parents)
                 copy = type(node).rebuild(parents, node.attribute_values(), node.name)
-            simpler = LOOPS.of(copy).decompose(copy)
-            if simpler is not None:
-                _expand([simpler], replacements)
-                copy = replacements[simpler]
+            parts = simpler(copy)
+            if parts is not None:
+                _expand([parts], replacements, simpler)
+                copy = replacements[parts]
         replacements[node] = replacements[copy] = copy

@@ -59,8 +59,11 @@ class JaxForm:
     # Whether the op is computed in bfloat16 in a program that computes in it; other ops are computed in float32.
     # None decides by the op: a formula is.
     narrow: bool | None = None
-    # Whether the value has the dtype of the graph also in a program that computes in bfloat16, as integers in floats.
+    # Whether the value keeps the dtype of the graph in a program that computes in bfloat16, as integers in floats must.
     exact = False
+    # Whether `lower` reads the data of constants among the parents, and not only the operands: equal layers with such
+    # an op do not share code.
+    reads_constants = False
     # Whether `lower` takes row-sparse operands as they are, as `wyrm.types.rows.RowSparse`, and the residuals of loops.
     takes_rows: bool = False
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wyrm.ops.attention import Attention, AttentionGradient, AttentionMask
 
 # The number of tiles of a causal sequence, and the fewest queries of a tile.
-_TILES, _FEWEST_QUERIES = 4, 32
+_TILES, _FEWEST_QUERIES = 2, 32
 
 
 class _AttentionForm(JaxForm):

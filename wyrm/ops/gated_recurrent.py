@@ -11,12 +11,14 @@ from typing import Any, Literal
 from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, Gradient, format_dims, label
 from wyrm.node.index_maps import IndexLiteral, IndexMap
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.ops.composite_gradient import composite_vjp
 from wyrm.ops.elementwise import Axes
 from wyrm.ops.gated_recurrent_kernels import backward_kernel, forward_kernel
+from wyrm.ops.recurrent_jax import GRUGradientForm, GRUResidualsForm
 from wyrm.ops.recurrent_parts import (
     OF_NODES,
     TRANSPOSE_FROM,
@@ -139,6 +141,9 @@ class _GRUResidualsLoops(LoopForm):
         return (*operands[:4], mask_rows(operands[4:]), out.reshape(batch, time, entries * width))
 
 
+JAX.register(GRUResiduals)(GRUResidualsForm(_forward))
+
+
 class GRU(Recurrent[Axes]):
     """The states of a gated recurrent unit, of the axes (batch, time, hidden).
 
@@ -249,6 +254,9 @@ class _GRUGradientLoops(LoopForm):
         transposed = scratch(weights.shape[::-1] if batch * time >= TRANSPOSE_FROM else (0, 0), out.dtype)
         hidden_gradient = scratch((batch, width), out.dtype)
         return rows[0], weights, states_gradient, mask_rows(resets), rows[1], hidden_gradient, transposed
+
+
+JAX.register(GRUGradient)(GRUGradientForm(_backward))
 
 
 __all__ = ["GRU", "GRUGradient", "GRUResiduals"]

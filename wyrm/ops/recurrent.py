@@ -12,11 +12,13 @@ from typing import Any, Literal
 
 from wyrm.node.base import ZERO, Gradient
 from wyrm.node.index_maps import IndexMap
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.ops.composite_gradient import composite_vjp
 from wyrm.ops.elementwise import Axes
+from wyrm.ops.recurrent_jax import LSTMGradientForm, LSTMResidualsForm
 from wyrm.ops.recurrent_kernels import backward_kernel, forward_kernel, states_kernel
 from wyrm.ops.recurrent_parts import (
     OF_NODES,
@@ -158,6 +160,9 @@ class _LSTMResidualsLoops(LoopForm):
         return (*operands[:4], mask_rows(operands[4:]), out.reshape(batch, time, entries * width))
 
 
+JAX.register(LSTMResiduals)(LSTMResidualsForm(_forward))
+
+
 class LSTM(Recurrent[Axes]):
     """The states of a long short-term memory, of the axes (batch, time, 2, hidden): hidden at 0, cell at 1.
 
@@ -276,3 +281,6 @@ class _LSTMGradientLoops(LoopForm):
         transposed = scratch(weights.shape[::-1] if batch * time >= TRANSPOSE_FROM else (0, 0), out.dtype)
         hidden_gradient = scratch((batch, width), out.dtype)
         return rows[0], weights, states_gradient, mask_rows(resets), rows[1], hidden_gradient, transposed
+
+
+JAX.register(LSTMGradient)(LSTMGradientForm(_backward))

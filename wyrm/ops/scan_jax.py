@@ -145,6 +145,7 @@ class ScanForm(JaxForm):
     """The lowering of `Scan`; its value is a `LoopParts`."""
 
     exact = True
+    reads_constants = True
 
     def own_gradient(self, node: Any) -> bool:
         # JAX differentiates `scan` and `cond`, but no `while_loop` in reverse.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typing_extensions import Unpack
 
 from wyrm._interrupts import deferred
-from wyrm.errors import Diverged, NotSet, OptionError
+from wyrm.errors import CheckpointError, Diverged, NotSet, OptionError
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array, stored, touch
@@ -372,6 +372,22 @@ class Optimizer(GroupRules):
         self._set_steps(self.steps + count)
         for position in self._positions(parameters):
             self._counts[position] += count
+
+    def step_counts(self) -> list[int]:
+        """Return the steps of the optimizer, then those of each parameter, without reading the state arrays."""
+        self._check_usable()
+        return [self.steps, *self._counts]
+
+    def load_step_counts(self, counts: Sequence[int]) -> None:
+        """Go on counting from a result of `step_counts`; raise `CheckpointError` for another number of parameters."""
+        self._check_usable()
+        if len(counts) != 1 + len(self._counts):
+            raise CheckpointError(
+                f"{type(self).__name__} has {len(self._counts)} parameters; the saved counts are of {len(counts) - 1}"
+            )
+        with deferred:
+            self._set_steps(counts[0])
+            self._counts = list(counts[1:])
 
     def _positions(self, parameters: Sequence[Parameter] | None) -> Sequence[int]:
         """Return the indices of these parameters in `self.parameters`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,18 +97,18 @@ def epoch_of_batches(
 ) -> list[float]:
     """Train on all batches in order, as one epoch; return the means of the loss and the metrics over all rows."""
     epochs, inputs = training.epochs, training.graph.inputs
-    sums, rows = np.zeros(len(training.graph.outputs)), 0
     try:
-        with bar(row_count(batches), progress) as shown:
-            for chunk in chunks(batches, inputs, whole("accumulate", accumulate, 1)):
+        with bar(row_count(batches), progress) as shown, training.own_rows() as done:
+            _, rows, sums = done
+            for chunk in chunks(islice(batches, done.batches, None), inputs, whole("accumulate", accumulate, 1)):
                 with chunk.naming_its_place():
                     given, count, singly = checked_columns(chunk.columns, inputs, limits)
                     training.epochs = epochs
                     means = training.epoch(
                         given, count, singly, batch_size=chunk.batch_size, shuffle=False, seed=0, threads=threads,
-                        mode=mode, progress=shown, first=chunk.first, accumulate=accumulate,
+                        mode=mode, progress=shown, first=done.batches + chunk.first, accumulate=accumulate,
                     )  # fmt: skip
-                sums += np.asarray(means) * count
+                sums = sums + np.asarray(means) * count
                 rows += count
     except BaseException:
         training.epochs = epochs

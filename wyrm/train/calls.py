@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from wyrm.compiler.pipeline import Graph
 from wyrm.errors import Diverged
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import stored, touch
+from wyrm.train.epoch_position import Done
 from wyrm.train.feeding import check_ranges
 from wyrm.train.repeated_call import RepeatedCall
 from wyrm.train.runner import NativeRunner, Own
@@ -31,6 +32,10 @@ class Calls:
         # The arguments of a step, and the arrays of the last one.
         self._own: Own = (0, 1, 0, 0, _ALONE, self._totals, self._numbers)
         self._repeated_call: RepeatedCall | None = None
+
+    def own_rows(self) -> AbstractContextManager[Done]:
+        """Return a context for one epoch in several calls of `epoch`, which gives what was done of it: nothing."""
+        return nullcontext(Done.nothing(len(self.graph.outputs)))
 
     def call(self, given: dict[Leaf, np.ndarray]) -> list[np.ndarray]:
         """Return the outputs for these inputs; with an optimizer, also do one step."""

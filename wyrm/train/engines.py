@@ -43,7 +43,7 @@ def checked_engine(options: EngineOptions, loop: str = "auto") -> EngineOptions:
         raise TypeError(f"wyrm.compile() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     engine = options.get("engine", "native")
     if engine not in ("native", "jax"):
-        raise OptionError(f"engine must be 'native' or 'jax', not {engine!r}")
+        raise OptionError(f"engine must be 'native' or 'jax', which computes on the devices of JAX, not {engine!r}")
     own = [name for name in ("mesh", "sharding", "compute_dtype") if options.get(name) is not None]
     if own and engine != "jax":
         raise OptionError(f"{own[0]} is an option of engine='jax'; give that too")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -12,14 +12,17 @@ from numpy.typing import NDArray
 
 from wyrm._interrupts import deferred
 from wyrm.backends.numpy.reference import accumulate
+from wyrm.backends.xla.processes import computing
 from wyrm.errors import Diverged, OptionError
 from wyrm.node.base import BaseNode
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
-from wyrm.node.storage import check_shape, not_set, stored
+from wyrm.node.storage import bound_array, check_shape, not_set, stored
+from wyrm.train.epoch_position import EpochPosition
 from wyrm.train.feeding import check_ranges
 from wyrm.train.jax_graph import JaxGraph
-from wyrm.train.jax_state import DeviceState, Placement, on_host
+from wyrm.train.jax_processes import check_same, values_by_name
+from wyrm.train.jax_state import DeviceState, Placement, gathered, on_host
 from wyrm.train.jax_step import Steps
 from wyrm.train.runner import ProgramPlan
 from wyrm.types.rows import RowSparse
@@ -34,6 +37,9 @@ class JaxEngine:
         self.graph, self.placement = graph, placement
         self.steps = self.epochs = 0
         self.state = DeviceState(graph, placement)
+        self.position = EpochPosition()
+        # Whether it is known that all processes began with the same values.
+        self._began = not placement.several_processes
         sharding = placement.sharding
         self.functions = Steps(graph, narrow, None if sharding is None else sharding.place)
         # The arguments of the last call of a compiled function, for its code as text.
@@ -66,8 +72,8 @@ class JaxEngine:
 
         return jax.jit(self.functions.loop, donate_argnums=0, **self.kept())
 
-    def kept(self, one: bool = False) -> dict[str, Any]:
-        """Return the option that keeps the state on its devices, for a function that returns it, and perhaps more."""
+    def kept(self, results: int = 2) -> dict[str, Any]:
+        """Return the option that keeps the state on its devices, for a function with this number of results."""
         sharding = self.placement.sharding
         if sharding is None:
             return {}
@@ -76,7 +82,7 @@ class JaxEngine:
         with self.precision():
             state = self.state.state()
         placed = jax.tree.map(lambda array: getattr(array, "sharding", None), state._replace(alive=None))
-        return {"out_shardings": placed if one else (placed, None)}
+        return {"out_shardings": (placed, None)[:results]}
 
     def precision(self) -> AbstractContextManager[None]:
         """Return a context in which JAX has the types that the graph computes in."""
@@ -87,6 +93,16 @@ class JaxEngine:
         context: AbstractContextManager[None] = jax.enable_x64(True)
         return context
 
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Give a context for computations, in which a lost process raises `ProcessLost`."""
+        with self.precision(), computing():
+            if not self._began:
+                leaves = self.graph.trained
+                check_same(values_by_name(leaves, [bound_array(leaf) for leaf in leaves], "the value of parameter"))
+                self._began = True
+            yield
+
     def run(self, function: Any, *arguments: Any) -> Any:
         """Call a compiled function."""
         import jax
@@ -94,11 +110,24 @@ class JaxEngine:
         self._last = function, jax.tree.map(_abstract, arguments)
         return function(*arguments)
 
+    def train(self, function: Any, *arguments: Any) -> Any:
+        """Call a compiled function of the state, which its first result replaces."""
+        before = self.state.state()
+        try:
+            results = self.run(function, before, *arguments)
+        except Exception as error:
+            if any(array.is_deleted() for array in before.values):
+                self.state.forget()
+                error.add_note("the parameters and the optimizer's state are as they were when they were last read")
+            raise
+        self.state.replace(results[0])
+        return results
+
     # --- calls ----------------------------------------------------------------------------------------------------
 
     def call(self, given: dict[Leaf, np.ndarray]) -> list[np.ndarray]:
         """Return the outputs for these inputs; with an optimizer, also do one step."""
-        with self.precision():
+        with self.running():
             feed = self._feed(given)
             if self.graph.optimizer is None:
                 found = self.run(self._forward, self.state.values(), self.state.held(), feed, words(self.steps))
@@ -111,14 +140,12 @@ class JaxEngine:
         """Return None: every call checks its data."""
 
     def _returned(self, output: BaseNode, array: Any) -> np.ndarray:
-        return on_host(array, output).astype(output.dtype)
+        return gathered(array, output).astype(output.dtype)
 
     def _step(self, feed: Sequence[Any]) -> list[Any]:
         numbers = {name: values[0] for name, values in self.numbers(1).items()}
         with deferred:
-            held, state = self.state.held(), self.state.state()
-            state, outputs = self.run(self._train, state, held, feed, numbers, words(self.steps))
-            self.state.replace(state)
+            state, outputs = self.train(self._train, self.state.held(), feed, numbers, words(self.steps))
             if not bool(on_host(state.alive)):
                 loss = float(on_host(outputs[0]))
                 optimizer = self.graph.optimizer
@@ -174,7 +201,7 @@ class JaxEngine:
 
         refuse_threads(threads if threads > 1 else blas_threads)
         batch = {leaf: array[0] if singly else array for leaf, array in given.items()}
-        with self.precision():
+        with self.running():
             feed = self._feed(batch)
             outputs, gradients, buffers = self.run(
                 self._backward, self.state.values(), self.state.held(), feed, words(self.steps)
@@ -183,7 +210,7 @@ class JaxEngine:
             if not np.isfinite(loss):
                 raise Diverged(f"the loss is {loss}; no gradient was added to those of the parameters")
             found = [_gradient(gradient, weight) for gradient in gradients]
-            updates = [on_host(array, buffer) for buffer, array in zip(self.graph.buffers, buffers, strict=True)]
+            updates = [gathered(array, buffer) for buffer, array in zip(self.graph.buffers, buffers, strict=True)]
         with deferred:
             self.steps += 1
             for parameter, gradient in zip(self.graph.parameters, found, strict=True):
@@ -260,9 +287,9 @@ def refuse_threads(threads: int) -> None:
 def _gradient(gradient: Any, weight: float) -> Any:
     """Return a gradient times a weight on the host."""
     if not isinstance(gradient, RowSparse):
-        array = on_host(gradient)
+        array = gathered(gradient)
         return array * array.dtype.type(weight)
-    rows, values = on_host(gradient.rows), on_host(gradient.values)
+    rows, values = gathered(gradient.rows), gathered(gradient.values)
     touched = rows < gradient.shape[0]
     return RowSparse(rows[touched].astype(np.int64), values[touched] * values.dtype.type(weight), gradient.shape)
 

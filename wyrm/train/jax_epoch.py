@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,12 +14,14 @@ from numpy.typing import NDArray
 
 from wyrm._interrupts import deferred, deliver
 from wyrm.backends.xla.lower import Sizes
-from wyrm.errors import Diverged
-from wyrm.node.base import BaseNode
+from wyrm.errors import Diverged, OptionError
+from wyrm.node.base import BaseNode, describe
 from wyrm.node.storage import bound_array
+from wyrm.train.epoch_position import Done
 from wyrm.train.epoch_state import check_batches, check_options
 from wyrm.train.feeding import check_ranges
 from wyrm.train.jax_engine import JaxEngine, refuse_threads, words
+from wyrm.train.jax_processes import Part, agreed, check_same, part_of
 from wyrm.train.jax_state import Read, on_host
 from wyrm.train.jax_updates import all_finite
 from wyrm.train.progress import Bar, LossBar, NoBar, bar
@@ -40,14 +43,11 @@ class _Epoch:
     order: NDArray[np.int64]
     batch: int
     singly: bool
-    # The number of batches of the epoch before these rows.
-    first: int
     # The optimizer's numbers of each step.
     numbers: Mapping[str, NDArray[np.float64]]
+    # Which part of each batch the rows are: all of it, unless each process has batches of its own.
+    part: Part
     bar: LossBar = field(default_factory=NoBar)
-    # The sums over rows of the loss and of the metrics.
-    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
-    batches: int = 0
     steps: int = 0
 
 
@@ -56,6 +56,13 @@ class JaxTraining(JaxEngine):
 
     # Seconds of a step, 0 until one was measured.
     _seconds = 0.0
+    # Whether `own_rows` is in force.
+    _in_batches = False
+
+    @cached_property
+    def _capacities(self) -> dict[int, set[int]]:
+        """The numbers of batches of a chunk that have been used, by the size of a batch."""
+        return {}
 
     @cached_property
     def _shuffle(self) -> Shuffle:
@@ -76,11 +83,15 @@ class JaxTraining(JaxEngine):
         first: int = 0,
         accumulate: int = 1,
     ) -> list[float]:
-        """Train on all rows once; return the means of the loss and of the metrics."""
+        """Train on all rows once; return the means of the loss and of the metrics.
+
+        Within `own_rows`, they are this process's part of each batch, and follow `first` batches.
+        """
         check_options(batch_size, threads, mode, seed, accumulate)
         refuse_threads(threads)
-        check_batches(given, rows, singly, batch_size)
-        sizes = self._check_sizes(given, min(rows, batch_size), singly)
+        part = self._part(given) if self._in_batches else Part()
+        check_batches(given, rows * part.count, singly, batch_size * part.count)
+        sizes = self._check_sizes(given, min(rows, batch_size) * part.count, singly)
         if self.placement.sharding is not None and rows >= batch_size:
             for leaf in self.graph.inputs:
                 self.placement.sharding.check_leaf(leaf, sizes)
@@ -88,21 +99,62 @@ class JaxTraining(JaxEngine):
         if shuffle:
             mixed = int(np.random.SeedSequence([seed, self.epochs]).generate_state(1, np.uint64)[0])
             self._shuffle(order, mixed % 2**63)
-        steps = -(-rows // (batch_size * accumulate))
-        epoch = _Epoch(given, order, batch_size, singly, first, self.numbers(steps))
-        epoch.sums = np.zeros(len(self.graph.outputs))
-        with self.precision(), deferred, bar(rows, progress) as epoch.bar:
-            if accumulate > 1:
-                self._accumulating(epoch, accumulate)
-            else:
-                full = rows // batch_size
-                self._chunks(epoch, full)
-                if rows % batch_size:
-                    self._single(epoch, order[full * batch_size :])
-            self._check_finite()
+        options = {"rows": rows, "batch_size": batch_size, "shuffle": shuffle, "seed": seed, "accumulate": accumulate}
+        with self.running(), deferred, self._of_epoch(options) as before:
+            if self.placement.several_processes:
+                check_same(self._common(given, options))
+            left = order if self._in_batches else order[before.batches * batch_size :]
+            numbers = self.numbers(-(-len(left) // (batch_size * accumulate)))
+            epoch = _Epoch(given, left, batch_size, singly, numbers, part)
+            with bar(len(left), progress) as epoch.bar:
+                if accumulate > 1:
+                    self._accumulating(epoch, accumulate)
+                else:
+                    full = len(left) // batch_size
+                    self._chunks(epoch, full, rows // batch_size)
+                    if len(left) % batch_size:
+                        self._single(epoch, left[full * batch_size :])
+                self._check_finite()
+            means = self.position.done.means(before if self._in_batches else Done.nothing(len(self.graph.outputs)))
         self.epochs += 1
-        means: list[float] = (epoch.sums / rows).tolist()
         return means
+
+    def _of_epoch(self, options: Mapping[str, Any]) -> AbstractContextManager[Done]:
+        """Return a context that counts the batches of an epoch, and gives what was done of it before."""
+        if self._in_batches:
+            return nullcontext(self.position.done)
+        return self.position.epoch(options, len(self.graph.outputs))
+
+    @contextmanager
+    def own_rows(self) -> Iterator[Done]:
+        """Take the data of each call of `epoch` as the next part of one epoch; each process has its own rows.
+
+        Give what was done of the epoch when a checkpoint was written.
+        """
+        with self.position.epoch({"batches": "of a loader"}, len(self.graph.outputs)) as done:
+            self._in_batches = True
+            try:
+                yield done
+            finally:
+                self._in_batches = False
+
+    def _part(self, given: Mapping[Leaf, np.ndarray]) -> Part:
+        parts = {part_of(self.placement, leaf) for leaf in given}
+        if len(parts) > 1:
+            raise OptionError("the inputs' rows must all be divided over the processes, or none of them")
+        return parts.pop() if parts else Part()
+
+    def _common(self, given: Mapping[Leaf, np.ndarray], options: Mapping[str, Any]) -> dict[str, object]:
+        """Return what all processes have in common at the start of an epoch."""
+        optimizer = self.graph.optimizer
+        assert optimizer is not None
+        common: dict[str, object] = {
+            "the options of the epoch or the number of rows": sorted(options.items()),
+            "the number of steps so far": (self.steps, self.epochs, optimizer.steps, self.position.done.batches),
+        }
+        if not self._in_batches:
+            common |= {f"the data of {describe(leaf)}": array for leaf, array in given.items()}
+        return common
 
     def _check_sizes(self, given: Mapping[Leaf, np.ndarray], batch: int, singly: bool) -> Sizes:
         """Return the sizes of the axes in a batch.
@@ -121,16 +173,26 @@ class JaxTraining(JaxEngine):
 
     # --- chunks of batches ----------------------------------------------------------------------------------------
 
-    def _chunks(self, epoch: _Epoch, count: int) -> None:
-        """Train on `count` full batches."""
-        row_bytes = sum(array.nbytes // max(1, len(array)) for array in epoch.given.values())
-        capacity = min(count, max(1, _CHUNK_BYTES // max(1, row_bytes * epoch.batch)), _CHUNK_BATCHES)
-        if capacity == 1 or self._seconds > _CHUNK:
+    def _chunks(self, epoch: _Epoch, count: int, every: int) -> None:
+        """Train on `count` full batches, the last ones of an epoch of `every`."""
+        # An epoch that goes on must use the same compiled function, which rounds in the same way.
+        capacity = self._capacity(epoch, max(every, 2) if self._in_batches else every)
+        if capacity == 1:
             for i in range(count):
                 self._single(epoch, epoch.order[i * epoch.batch : (i + 1) * epoch.batch])
             return
         for start in range(0, count, capacity):
             self._chunk(epoch, start, min(capacity, count - start), capacity)
+
+    def _capacity(self, epoch: _Epoch, count: int) -> int:
+        """Return how many batches lie on the devices together, a power of two, so that few numbers are compiled."""
+        row_bytes = sum(array.nbytes // max(1, len(array)) for array in epoch.given.values())
+        most = min(max(1, _CHUNK_BYTES // max(1, row_bytes * epoch.batch)), _CHUNK_BATCHES)
+        enough = 1 << (min(count, most) - 1).bit_length() if count else 1
+        known = self._capacities.setdefault(epoch.batch, set())
+        capacity = min((each for each in known if enough <= each <= 4 * enough), default=enough)
+        known.add(capacity)
+        return capacity
 
     def _chunk(self, epoch: _Epoch, start: int, count: int, capacity: int) -> None:
         """Train on `count` batches from batch `start` on, which lie on the devices together."""
@@ -144,11 +206,10 @@ class JaxTraining(JaxEngine):
             size = min(count - done, max(1, int(_CHUNK / self._seconds))) if self._seconds else 1
             before = time.perf_counter()
             bounds = np.array([done, done + size], np.int32)
-            state, outputs = self.run(self.loop, self.state.state(), held, feeds, numbers, words(first_step), bounds)
-            self.state.replace(state)
+            _, outputs = self.train(self.loop, held, feeds, numbers, words(first_step), bounds)
             found = on_host(outputs)[done : done + size]
             if done:  # the first run may compile
-                self._seconds = (time.perf_counter() - before) / size
+                self._measured((time.perf_counter() - before) / size)
             self._record(epoch, found.astype(np.float64), epoch.batch)
             done += size
             deliver()
@@ -157,14 +218,17 @@ class JaxTraining(JaxEngine):
         """Do one step on these rows."""
         feed = self._batches(epoch, rows)
         numbers = {name: values[epoch.steps] for name, values in epoch.numbers.items()}
-        before = time.perf_counter()
-        state, outputs = self.run(self._train, self.state.state(), self.state.held(), feed, numbers, words(self.steps))
-        self.state.replace(state)
+        state, outputs = self.train(self._train, self.state.held(), feed, numbers, words(self.steps))
         found = np.array([[float(on_host(each)) for each in (*outputs, state.alive)]])
-        if epoch.steps:
-            self._seconds = time.perf_counter() - before
         self._record(epoch, found, len(rows))
         deliver()
+
+    def _measured(self, seconds: float) -> None:
+        """Note how long a step takes; several processes do as many steps at a time as the first one finds right."""
+        if not self.placement.several_processes:
+            self._seconds = seconds
+        elif not self._seconds:
+            self._seconds = agreed(seconds)
 
     def _record(self, epoch: _Epoch, outputs: NDArray[np.float64], rows: int) -> None:
         """Count finished steps, and raise `Diverged` after a bad one.
@@ -172,18 +236,17 @@ class JaxTraining(JaxEngine):
         `outputs` has a row for each step: the outputs, and 1 if the step moved the parameters, else 0.
         """
         done = int(outputs[:, -1].sum())
-        epoch.sums += outputs[:done, :-1].sum(axis=0) * rows
-        epoch.bar.add(done * rows, float(outputs[:done, 0].sum()) * rows)
         epoch.steps += done
-        epoch.batches += done
         self.count(done)
+        self.position.add(done, done * rows, outputs[:done, :-1].sum(axis=0) * rows)
+        epoch.bar.add(done * rows, float(outputs[:done, 0].sum()) * rows)
         if done < len(outputs):
             raise self._diverged(epoch)
 
     def _diverged(self, epoch: _Epoch) -> Diverged:
         optimizer = self.graph.optimizer
         assert optimizer is not None
-        failed = epoch.first + epoch.batches
+        failed = self.position.done.batches
         return Diverged(
             f"the loss or a gradient of the training became NaN or infinite in epoch {self.epochs + 1}, batch "
             f"{failed + 1} at learning rate {optimizer.learning_rate:g}; the parameters are as they were after batch "
@@ -210,7 +273,7 @@ class JaxTraining(JaxEngine):
     def _batches(self, epoch: _Epoch, rows: NDArray[np.int64]) -> list[Any]:
         """Return the inputs' data for rows of shape (batch,) or (batches, batch) on the devices."""
         chosen = rows[..., 0] if epoch.singly else rows
-        feeds = []
+        part, feeds = epoch.part, []
         for leaf in self.graph.inputs:
             column = epoch.given.get(leaf)
             if column is None:
@@ -218,8 +281,10 @@ class JaxTraining(JaxEngine):
                 shape = (*rows.shape[:-1], *array.shape)
                 feeds.append(self.placement.batch(leaf, shape, _repeated(array, len(shape) - array.ndim)))
             else:
-                shape = (*chosen.shape, *column.shape[1:])
-                feeds.append(self.placement.batch(leaf, shape, _rows(column, chosen)))
+                # The shape is that of the whole batch.
+                shape = (*chosen.shape[:-1], *(size * part.count for size in chosen.shape[-1:]), *column.shape[1:])
+                before = part.index * chosen.shape[-1] if part.count > 1 else 0
+                feeds.append(self.placement.batch(leaf, shape, _rows(column, chosen, before)))
         return feeds
 
     # --- accumulation ---------------------------------------------------------------------------------------------
@@ -229,8 +294,8 @@ class JaxTraining(JaxEngine):
         size = epoch.batch * accumulate
         for start in range(0, len(epoch.order), size):
             order = epoch.order[start : start + size]
-            state, held = self.state.state(), self.state.held()
-            values, totals, sums = state.values, None, np.zeros(len(self.graph.outputs))
+            values, held = list(self.state.values()), self.state.held()
+            totals, sums = None, np.zeros(len(self.graph.outputs))
             for position in range(0, len(order), epoch.batch):
                 rows = order[position : position + epoch.batch]
                 weight = np.float32(len(rows) / len(order))
@@ -244,8 +309,7 @@ class JaxTraining(JaxEngine):
             numbers = {name: array[epoch.steps] for name, array in epoch.numbers.items()}
             loss = np.asarray(sums[0] / len(order), self.graph.outputs[0].dtype)
             buffers = values[len(self.graph.parameters) :]
-            state = self.run(self._update, state, totals, numbers, loss, buffers)
-            self.state.replace(state)
+            (state,) = self.train(self._update, totals, numbers, loss, buffers)
             self._record_accumulated(epoch, bool(on_host(state.alive)), sums, len(order))
             deliver()
 
@@ -255,12 +319,11 @@ class JaxTraining(JaxEngine):
         if not alive:
             self.steps -= batches
             raise self._diverged(epoch)
-        epoch.sums += sums
-        epoch.bar.add(rows, float(sums[0]))
         epoch.steps += 1
-        epoch.batches += batches
         assert self.graph.optimizer is not None
         self.graph.optimizer.advance(1, self.graph.parameters)
+        self.position.add(batches, rows, sums)
+        epoch.bar.add(rows, float(sums[0]))
 
     @cached_property
     def _accumulate(self) -> Any:
@@ -272,7 +335,7 @@ class JaxTraining(JaxEngine):
     def _update(self) -> Any:
         import jax
 
-        return jax.jit(self.functions.update, donate_argnums=0, **self.kept(one=True))
+        return jax.jit(lambda *arguments: (self.functions.update(*arguments),), donate_argnums=0, **self.kept(1))
 
     @cached_property
     def _zeros(self) -> Any:
@@ -283,10 +346,16 @@ class JaxTraining(JaxEngine):
         return jax.jit(lambda values: [jnp.zeros_like(value) for value in values[:count]])
 
 
-def _rows(column: np.ndarray, rows: NDArray[np.int64]) -> Read:
-    """Return a function that reads a part of `column[rows]`, of which it reads nothing else."""
+def _rows(column: np.ndarray, rows: NDArray[np.int64], before: int = 0) -> Read:
+    """Return a function that reads a part of `column[rows]`, of which it reads nothing else.
+
+    The rows follow `before` rows of other processes along the last axis.
+    """
 
     def read(index: tuple[slice, ...]) -> np.ndarray:
+        if before:
+            last = index[rows.ndim - 1]
+            index = (*index[: rows.ndim - 1], slice(last.start - before, last.stop - before), *index[rows.ndim :])
         chosen = column[rows[index[: rows.ndim]]]
         found: np.ndarray = chosen[(slice(None),) * rows.ndim + tuple(index[rows.ndim :])]
         return found

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from wyrm.compiler.decompose import share_residuals
 from wyrm.compiler.deduplicate import deduplicate
 from wyrm.compiler.differentiate import Targets, differentiate
 from wyrm.compiler.listing import nodes
@@ -29,7 +30,7 @@ class JaxGraph:
         self.outputs, self.optimizer = list(outputs), optimizer
         self._given = Targets(self.outputs, optimizer)
         differentiated = differentiate(self._given)
-        scheduled = deduplicate(replace(differentiated, original=differentiated.nodes))
+        scheduled = deduplicate(replace(share_residuals(differentiated), original=differentiated.nodes))
         self.targets, self.schedule, self.ranges = scheduled.targets, scheduled.schedule, scheduled.ranges
         self._differentiated = differentiated
         computed = self.targets.gradients.keys() | self.targets.rows.keys()

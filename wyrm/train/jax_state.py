@@ -22,6 +22,8 @@ class Placement:
 
     def __init__(self, sharding: Any = None) -> None:
         self.sharding = sharding
+        # Whether the devices belong to several processes, which all do the same steps.
+        self.several_processes: bool = sharding is not None and bool(sharding.mesh.is_multi_process)
 
     def array(self, leaf: BaseNode, array: np.ndarray) -> Any:
         """Return a copy of a leaf's array, or of one of its state arrays, on the devices."""
@@ -65,6 +67,15 @@ def on_host(array: Any, what: BaseNode | None = None) -> np.ndarray:
         f"{'the array' if what is None else describe(what)} is sharded over several processes, so no process can read "
         f"all of it: let each of them call wy.jax.gather(program) first"
     )
+
+
+def gathered(array: Any, what: BaseNode | None = None) -> np.ndarray:
+    """Return a device array as a NumPy array, with the parts that other processes hold; each of them calls it."""
+    if array.is_fully_addressable or array.is_fully_replicated:
+        return on_host(array, what)
+    from jax.experimental.multihost_utils import process_allgather
+
+    return np.asarray(process_allgather(array, tiled=True))
 
 
 class DeviceState:
@@ -150,16 +161,21 @@ class DeviceState:
             if stored(leaf).newer == self._copy_values:
                 stored(leaf).newer = None
 
-    def _copy_values(self) -> None:
+    def gather(self) -> None:
+        """Copy everything to the host of each process, with the parts that other processes hold."""
+        self._copy_values(gathered)
+        self._copy_slots(gathered)
+
+    def _copy_values(self, read: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
         """Copy the trained leaves to the host."""
         if self._values_ahead:
-            arrays = [on_host(array, leaf) for leaf, array in zip(self._graph.trained, self._values, strict=True)]
+            arrays = [read(array, leaf) for leaf, array in zip(self._graph.trained, self._values, strict=True)]
             self._values_ahead = False
             self._release()
             for leaf, array in zip(self._graph.trained, arrays, strict=True):
                 np.copyto(bound_array(leaf), array)
 
-    def _copy_slots(self) -> None:
+    def _copy_slots(self, read: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
         """Copy the optimizer's state to the host, where it may change from now on."""
         optimizer, slots = self._graph.optimizer, self._slots
         assert optimizer is not None
@@ -168,4 +184,4 @@ class DeviceState:
             for parameter, arrays in zip(self._graph.parameters, slots, strict=True):
                 targets: Mapping[str, np.ndarray] = optimizer.state_of(parameter)
                 for name, array in arrays.items():
-                    np.copyto(targets[name], on_host(array, parameter))
+                    np.copyto(targets[name], read(array, parameter))

@@ -1,0 +1,146 @@
+"""Programs that run on several processes: a process that is lost, or that leaves before the others, ends all of them.
+
+Computations of several processes exchange data, so the others would wait for a missing process without an end. There
+are three cases.
+
+- A process dies. Its sockets close, and the computations of the others fail: they raise `ProcessLost`.
+- A machine dies or the network fails. The heartbeats of `jax.distributed` end, and JAX ends the other processes with a
+  message on stderr.
+- A process ends its script, by an exception or because it has less to do, while others wait for it. It announces that
+  it leaves, and the others end.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from wyrm.errors import ProcessLost
+
+# What the texts of errors contain that JAX's collectives raise when a process cannot be reached.
+_SIGNS = ("gloo", "nccl", "rccl", "mpi", "connection", "coordination", "heartbeat", "socket", "peer", "barrier")
+# Statuses that a full memory or a defective program have, and that say nothing about other processes.
+_OTHER_STATUSES = ("RESOURCE_EXHAUSTED", "INVALID_ARGUMENT", "UNIMPLEMENTED", "FAILED_PRECONDITION")
+# Seconds between two looks at which processes have left.
+_PERIOD = 1.0
+# Seconds that a computation may go on after another process has left: after a failure, and after a regular end, since
+# the last computation may take longer on one process than on another.
+_PATIENCE = {"failed": 5.0, "done": 30.0}
+_LEFT = "wyrm/left/"
+
+
+class _Processes:
+    """What this process knows of the others."""
+
+    def __init__(self) -> None:
+        self._client: Any = None
+        # How each process that has left did so: "failed" or "done".
+        self._left: dict[int, str] = {}
+        self._depth = 0
+        self._failed = self._lost = False
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def watch(self, client: Any) -> None:
+        """Look from now on which processes leave; `client` is that of JAX's coordination service."""
+        self._client = client
+        self._thread = threading.Thread(target=self._look, name="wyrm-processes", daemon=True)
+        self._thread.start()
+
+    def leave(self) -> None:
+        """Announce that this process ends, which has the others end too if they need it."""
+        import jax
+
+        self._ending.set()
+        if self._thread is not None:
+            self._thread.join(_PERIOD)
+        # After an exception that nobody caught, JAX would wait here for processes that wait for this one.
+        if self._lost or (hasattr(sys, "last_value") and not hasattr(sys, "ps1")):
+            _end_now()
+
+        # Without an answer the service is gone, and JAX itself ends this process.
+        with suppress(jax.errors.JaxRuntimeError):
+            self._client.key_value_set(f"{_LEFT}{jax.process_index()}", "failed" if self._failed else "done")
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Watch over a computation of all processes: raise `ProcessLost` when it fails for lack of another one."""
+        if self._left and not self._depth:
+            self._lost = True
+            raise ProcessLost(_text(f"{_named(self._left)} left before this computation"))
+        self._depth += 1
+        try:
+            yield
+            self._failed = False
+        except BaseException as error:
+            self._failed = True
+            if self._depth == 1 and _is_loss(error):
+                self._lost = True
+                raise ProcessLost(_text(f"a computation failed ({_first_line(error)})")) from error
+            raise
+        finally:
+            self._depth -= 1
+
+    def _look(self) -> None:
+        """End this process when it computes for long after another one has left."""
+        import jax
+
+        seen: dict[int, float] = {}
+        while not self._ending.wait(_PERIOD):
+            with suppress(jax.errors.JaxRuntimeError):
+                found = self._client.key_value_dir_get(_LEFT)
+                left = {int(key.rsplit("/", 1)[1]): how for key, how in found}
+                left.pop(jax.process_index(), None)
+                self._left = left
+            now = time.monotonic()
+            for process, how in self._left.items():
+                since = seen.setdefault(process, now)
+                if self._depth and now - since > _PATIENCE[how] and not self._ending.is_set():
+                    text = _text(f"{_named({process: how})} left, and this process waits for it in a computation")
+                    sys.stderr.write(f"\nProcessLost: {text}\n")
+                    _end_now()
+
+
+_processes = _Processes()
+computing, watch, leave = _processes.computing, _processes.watch, _processes.leave
+
+
+def _is_loss(error: BaseException) -> bool:
+    import jax
+
+    if jax.process_count() == 1 or not isinstance(error, jax.errors.JaxRuntimeError):
+        return False
+    text = str(error)
+    return not text.startswith(_OTHER_STATUSES) and any(sign in text.lower() for sign in _SIGNS)
+
+
+def _text(what: str) -> str:
+    import jax
+
+    return (
+        f"{what}. This is process {jax.process_index()} of {jax.process_count()}, which compute together: end this one "
+        f"and start all of them again from the last checkpoint"
+    )
+
+
+def _named(left: dict[int, str]) -> str:
+    """Return the processes that left as text, such as "process 1 (after an error)"."""
+    each = [f"process {process}{' (after an error)' if how == 'failed' else ''}" for process, how in left.items()]
+    return " and ".join(each)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n", 1)[0]
+
+
+def _end_now() -> None:
+    """End this process with exit code 1, without what Python and JAX do at their end, which waits for others."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(1)

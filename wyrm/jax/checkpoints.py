@@ -1,0 +1,239 @@
+"""Checkpoints of programs whose arrays lie on the devices of several processes, written by all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wyrm.backends.xla.processes import computing
+from wyrm.errors import CheckpointError, OptionError, ProcessLost
+from wyrm.node.base import BaseNode, label
+from wyrm.train.jax_step import State
+from wyrm.train.program import Program
+from wyrm.types.options import whole
+
+_ARRAYS, _COUNTERS = "arrays", "counters"
+_COUNTER_NAMES = frozenset(["optimizer", "optimizer_steps", "program", "position", "state"])
+
+
+class _Arrays(NamedTuple):
+    """The arrays of a program's training by name: of parameters and buffers, and of the optimizer's state."""
+
+    values: dict[str, Any]
+    slots: dict[str, dict[str, Any]]
+
+    def tree(self) -> dict[str, Any]:
+        """Return the arrays as a pytree without empty dicts, which Orbax does not store."""
+        slots = {name: arrays for name, arrays in self.slots.items() if arrays}
+        return {"values": self.values} | ({"slots": slots} if slots else {})
+
+
+def save(
+    program: Program[Any, Any], folder: str | os.PathLike[str], *, keep: int = 3, state: Mapping[str, Any] | None = None
+) -> Path:
+    """Write a checkpoint of a program of `engine="jax"` with an optimizer; return its path, a folder in `folder`.
+
+    It holds the trained parameters and buffers, the optimizer's state, all counters and the position in the epoch, and
+    `state`, any JSON values. It is named by the optimizer's steps. Every process calls `save` and writes the parts of
+    the arrays that its devices hold, with Orbax; the folder must be on a file system that all processes share. A
+    checkpoint appears when it is complete, and then all but the last `keep` are removed.
+
+    Raise `CheckpointError` for a folder that cannot be written, or that has a checkpoint of this or a later step, and
+    for a `state` that is not JSON; `OptionError` for another engine.
+
+    >>> import tempfile
+    >>> x = wy.Parameter(1.0, name="x")
+    >>> program = wy.compile(x.square(), wy.optim.Adam([x], 0.1), engine="jax")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     loss = program()
+    ...     path = wy.jax.save(program, folder, state={"loss": float(loss)})
+    ...     loss = program()
+    ...     state = wy.jax.restore(program, folder)
+    >>> path.name, state, program.optimizer.steps
+    ('1', {'loss': 1.0}, 1)
+    """
+    engine = _engine(program)
+    optimizer = program.optimizer
+    assert optimizer is not None
+    counters = {
+        "optimizer": type(optimizer).__name__,
+        "optimizer_steps": optimizer.step_counts(),
+        "program": program.state_dict(),
+        "position": engine.position.state(),
+        "state": {} if state is None else dict(state),
+    }
+    try:
+        json.dumps(counters, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"state must have JSON values: {error}; nothing was written") from error
+    step = optimizer.steps
+    with engine.precision(), _manager(folder, whole("keep", keep, 1)) as manager:
+        import orbax.checkpoint as orbax
+
+        latest = manager.latest_step()
+        if latest is not None and latest >= step:
+            raise CheckpointError(
+                f"no checkpoint of step {step} was written: {os.fspath(folder)!r} has one of step {latest}, which "
+                f"would stay the latest; restore it, remove it, or use another folder"
+            )
+        arguments = orbax.args.Composite(
+            arrays=orbax.args.StandardSave(_arrays(program).tree()), counters=orbax.args.JsonSave(counters)
+        )
+        # `force` saves at every step that is asked for, whatever the interval of Orbax.
+        manager.save(step, args=arguments, force=True)
+        return Path(manager.directory) / str(step)
+
+
+def restore(program: Program[Any, Any], folder: str | os.PathLike[str], *, step: int | None = None) -> dict[str, Any]:
+    """Load a checkpoint that `save` wrote, by default the latest, and return its `state`.
+
+    Every process calls it and reads the parts of the arrays that its devices hold, so the number of processes and
+    devices, the mesh and the sharding may be others than those that saved. The next steps are those of a training
+    without a break; an epoch that was not finished goes on where it was.
+
+    Raise `CheckpointError` if there is no such checkpoint, if it cannot be read, or if it is of another program or
+    optimizer; nothing has changed then.
+    """
+    engine = _engine(program)
+    optimizer = program.optimizer
+    assert optimizer is not None
+    with engine.precision(), _manager(folder) as manager:
+        import orbax.checkpoint as orbax
+
+        found = manager.latest_step() if step is None else whole("step", step, 0)
+        if found is None or found not in manager.all_steps():
+            which = "no checkpoint" if step is None else f"no checkpoint of step {step}"
+            raise CheckpointError(f"there is {which} in {os.fspath(folder)!r}")
+        path = Path(manager.directory) / str(found)
+        counters = manager.restore(found, args=orbax.args.Composite(counters=orbax.args.JsonRestore())).counters
+        if not isinstance(counters, dict) or counters.keys() != _COUNTER_NAMES:
+            raise CheckpointError(f"{os.fspath(path)!r} was not written by wy.jax.save")
+        if counters["optimizer"] != type(optimizer).__name__:
+            raise CheckpointError(
+                f"{os.fspath(path)!r} is a checkpoint of {counters['optimizer']}, not of {type(optimizer).__name__}"
+            )
+        wanted = _arrays(program).tree()
+        _check(path, wanted, manager.item_metadata(found).arrays.tree)
+        arguments = orbax.args.Composite(arrays=orbax.args.StandardRestore(_abstract(wanted)))
+        tree = manager.restore(found, args=arguments).arrays
+    program.load_state_dict(counters["program"])
+    optimizer.load_step_counts(counters["optimizer_steps"])
+    engine.position.load(counters["position"])
+    names = list(_names(program))
+    slots = [tree.get("slots", {}).get(name, {}) for name in names[: len(engine.graph.parameters)]]
+    engine.state.replace(State([tree["values"][name] for name in names], slots, None))
+    state: dict[str, Any] = counters["state"]
+    return state
+
+
+def latest_step(folder: str | os.PathLike[str]) -> int | None:
+    """Return the step of the latest checkpoint in a folder, None if there is none. Every process calls it.
+
+    >>> wy.jax.latest_step("missing") is None
+    True
+    """
+    if not Path(folder).is_dir():
+        return None
+    with _manager(folder) as manager:
+        step: int | None = manager.latest_step()
+    return step
+
+
+def gather(program: Program[Any, Any]) -> None:
+    """Copy all trained parameters, buffers and the optimizer's state to the memory of each process.
+
+    Every process calls it. Then each one can read the arrays, as `wy.io.save` does to write a safetensors file, also
+    those that were divided over processes. The next step divides them again.
+
+    >>> x = wy.Parameter(1.0, name="x")
+    >>> program = wy.compile(x.square(), wy.optim.SGD([x], 0.25), engine="jax")
+    >>> _ = program()
+    >>> wy.jax.gather(program)
+    >>> float(x)
+    0.5
+    """
+    engine = _engine(program)
+    with engine.precision(), computing():
+        engine.state.gather()
+
+
+def _engine(program: Program[Any, Any]) -> Any:
+    """Return the engine of a program that trains with JAX."""
+    if program.engine != "jax" or program.optimizer is None:
+        raise OptionError(f"{program!r} does not train with JAX: compile it with an optimizer and engine='jax'")
+    return program._training
+
+
+def _names(program: Program[Any, Any]) -> dict[str, BaseNode]:
+    """Return the trained leaves by position and name, in the order of `program.trained`."""
+    return {f"{position}.{label(leaf)}": leaf for position, leaf in enumerate(program.trained)}
+
+
+def _arrays(program: Program[Any, Any]) -> _Arrays:
+    engine = _engine(program)
+    state, names = engine.state.state(), list(_names(program))
+    return _Arrays(
+        dict(zip(names, state.values, strict=True)), dict(zip(names, state.slots, strict=False))
+    )  # buffers follow the parameters, and have no slots
+
+
+def _abstract(tree: Any) -> Any:
+    """Return shapes, dtypes and placements of a pytree of arrays."""
+    import jax
+
+    return jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=array.sharding), tree)
+
+
+def _check(path: Path, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """Raise `CheckpointError` unless the arrays of a checkpoint are those of the program."""
+    ours, theirs = dict(_flat(wanted)), dict(_flat(found))
+    problems = [f"  {name} is missing in it" for name in ours.keys() - theirs.keys()]
+    problems += [f"  {name} is in it alone" for name in theirs.keys() - ours.keys()]
+    problems += [
+        f"  {name} has shape {tuple(theirs[name].shape)} and dtype {theirs[name].dtype} in it, {tuple(array.shape)} "
+        f"and {array.dtype} here"
+        for name, array in ours.items()
+        if name in theirs
+        and (tuple(theirs[name].shape), str(theirs[name].dtype)) != (tuple(array.shape), str(array.dtype))
+    ]
+    if problems:
+        raise CheckpointError("\n".join([f"{os.fspath(path)!r} is of another program:", *sorted(problems)]))
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}/")
+        else:
+            yield f"{prefix}{name}", value
+
+
+@contextmanager
+def _manager(folder: str | os.PathLike[str], keep: int | None = None) -> Iterator[Any]:
+    """Open the checkpoints of a folder, to write with `keep`; errors of files become `CheckpointError`."""
+    try:
+        import orbax.checkpoint as orbax
+    except ImportError as error:
+        raise OptionError("checkpoints of engine='jax' need Orbax: pip install 'wyrm-autodiff[jax]'") from error
+    writing = keep is not None
+    if not writing and not Path(folder).is_dir():
+        raise CheckpointError(f"there is no checkpoint in {os.fspath(folder)!r}")
+    options = orbax.CheckpointManagerOptions(
+        max_to_keep=keep, create=writing, cleanup_tmp_directories=writing, enable_async_checkpointing=False
+    )
+    handlers = {_ARRAYS: orbax.StandardCheckpointHandler(), _COUNTERS: orbax.JsonCheckpointHandler()}
+    try:
+        with computing():
+            manager = orbax.CheckpointManager(Path(folder).absolute(), options=options, item_handlers=handlers)
+            try:
+                yield manager
+            finally:
+                manager.close()
+    except (CheckpointError, OptionError, ProcessLost):
+        raise
+    except (OSError, ValueError, KeyError) as error:
+        raise CheckpointError(f"the checkpoints in {os.fspath(folder)!r} cannot be used: {error}") from error

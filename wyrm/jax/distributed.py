@@ -1,0 +1,129 @@
+"""Programs on several processes, such as one for each machine: how the processes find each other."""
+
+from __future__ import annotations
+
+import atexit
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from wyrm.backends.xla import processes as lost
+from wyrm.errors import OptionError, ProcessLost
+from wyrm.node.base import BaseNode
+from wyrm.train.jax_processes import Part, part_of
+from wyrm.train.program import Program
+from wyrm.types.options import whole
+
+# Seconds without a sign of life after which JAX counts a process as dead and ends the others.
+_HEARTBEAT_SECONDS = 20
+
+
+def initialize(
+    coordinator: str | None = None,
+    processes: int | None = None,
+    process: int | None = None,
+    *,
+    timeout: int = 300,
+) -> None:
+    """Connect this process with the others of a computation; each calls it before anything else that uses JAX.
+
+    `coordinator` is "HOST:PORT" of process 0, where its service listens, `processes` is their number and `process` the
+    number of this one, from 0. `jax.distributed.initialize` detects those that are missing, under Slurm, Kubernetes,
+    Open MPI and on TPUs. It waits for all processes, up to `timeout` seconds. Then `jax.devices()` has the devices of
+    all processes, and a program on a mesh of them runs on all; on CPUs they exchange data with Gloo. With `processes=1`
+    and in a process that is connected already, nothing happens.
+
+    All processes run the same script, with the same parameters and options. When one dies, the others raise
+    `ProcessLost`, or, where a computation cannot be interrupted, JAX ends them within 20 seconds with a message on
+    stderr. When one ends with an error or before the others, these end within 40 seconds.
+
+    Raise `OptionError` for options that are missing or do not match, or if JAX has been used before. Raise
+    `ProcessLost` if not all processes come in time.
+
+    >>> wy.jax.initialize(processes=1)
+    """
+    import jax
+
+    if process is not None:
+        whole("process", process, 0)
+    if processes is not None and whole("processes", processes, 1) == 1 and not process:
+        return
+    if processes is not None and process is not None and process >= processes:
+        raise OptionError(f"process must be below {processes}, the number of processes, not {process}")
+    if jax.distributed.is_initialized():
+        _check_same(processes, process)
+        return
+    if coordinator is not None and not coordinator.rpartition(":")[2].isdigit():
+        raise OptionError(f"coordinator must be 'HOST:PORT', such as '10.0.0.1:8476', not {coordinator!r}")
+    with _same_sigterm():
+        try:
+            jax.distributed.initialize(
+                coordinator,
+                processes,
+                process,
+                initialization_timeout=whole("timeout", timeout, 1),
+                heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
+            )
+        except ValueError as error:
+            raise OptionError(
+                f"{str(error).rstrip('.')}: give coordinator='HOST:PORT', processes=N and process=I, or start the "
+                f"processes with Slurm, Kubernetes or Open MPI, where JAX detects them"
+            ) from error
+        except jax.errors.JaxRuntimeError as error:
+            raise ProcessLost(f"the processes did not come together in {timeout} seconds: {error}") from error
+        except RuntimeError as error:
+            raise OptionError(
+                "JAX has been used in this process already: call wy.jax.initialize before any other use of JAX, such "
+                "as jax.devices(), jax.make_mesh and a program of engine='jax'"
+            ) from error
+    from jax._src.distributed import global_state  # JAX has no public name for its coordination service
+
+    lost.watch(global_state.client)
+    atexit.register(lost.leave)
+
+
+def part_of_process(program: Program[Any, Any], leaf: BaseNode | None = None) -> Part:
+    """Return which part of each batch this process has: part `index` of `count`, and `rows` of a batch.
+
+    Batches that a process gives to `Program.epoch` from a loader have its own part of the rows; columns have all rows.
+    The part is that of the input `leaf`, by default the program's first one, along its first axis. A `datasets` data
+    set is divided by `split_dataset_by_node(data, rank=part.index, world_size=part.count)`.
+
+    Raise `OptionError` for a program of another engine, and for devices that hold rows which are not contiguous.
+
+    >>> class Batch(wy.Dim): ...
+    >>> x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)
+    >>> program = wy.compile((slope * x).mean(), wy.optim.SGD([slope], 0.1), engine="jax")
+    >>> part = wy.jax.part_of_process(program)
+    >>> part, part.rows(8)
+    (Part(index=0, count=1), slice(0, 8, None))
+    """
+    if program.engine != "jax":
+        raise OptionError(f"{program!r} runs on one process: compile it with engine='jax'")
+    engine: Any = program._training
+    return part_of(engine.placement, program.inputs[0] if leaf is None else leaf)
+
+
+def _check_same(processes: int | None, process: int | None) -> None:
+    """Raise `OptionError` for options that are not those of this process."""
+    import jax
+
+    for name, given, found in (
+        ("processes", processes, jax.process_count()),
+        ("process", process, jax.process_index()),
+    ):
+        if given not in (None, found):
+            raise OptionError(f"{name} is {found} since this process was connected, not {given}")
+
+
+@contextmanager
+def _same_sigterm() -> Iterator[None]:
+    """Keep what SIGTERM does, which is to end a process: JAX has it only note that the process will be preempted."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,95 @@
+"""What several processes must agree on before they compute together, and which rows of a batch each of them has."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.errors import OptionError
+from wyrm.node.base import BaseNode, describe
+from wyrm.train.jax_state import Placement
+
+# Rows of a column that are compared between processes.
+_SAMPLE = 64
+
+
+class Part(NamedTuple):
+    """Part `index` of `count` equal, contiguous parts of each batch."""
+
+    index: int = 0
+    count: int = 1
+
+    def rows(self, rows: int) -> slice:
+        """Return which of the rows of a batch this part has.
+
+        >>> Part(1, 2).rows(8)
+        slice(4, 8, None)
+        """
+        size = rows // self.count
+        return slice(self.index * size, (self.index + 1) * size)
+
+
+def part_of(placement: Placement, leaf: BaseNode) -> Part:
+    """Return which part of the rows of an input, along its first axis, the devices of this process hold."""
+    if not placement.several_processes or not leaf.dims:
+        return Part()
+    rows = int(placement.sharding.mesh.size)
+    shape = (rows, *(1 for _ in leaf.dims[1:]))
+    spans = placement.sharding.of_array(leaf, shape).addressable_devices_indices_map(shape).values()
+    bounds = [span[0].indices(rows)[:2] for span in spans]
+    first, last = min(low for low, _ in bounds), max(high for _, high in bounds)
+    size = last - first
+    held = {row for low, high in bounds for row in range(low, high)}
+    if len(held) != size or rows % size or first % size:
+        raise OptionError(
+            f"the devices of this process hold rows of {describe(leaf)} that are not contiguous, so it cannot read "
+            f"them from batches of its own: order the devices of the mesh by process, or train on columns"
+        )
+    return Part(first // size, rows // size)
+
+
+def agreed(value: float) -> float:
+    """Return the value that process 0 gives; every process calls it."""
+    from jax.experimental.multihost_utils import broadcast_one_to_all
+
+    return float(broadcast_one_to_all(np.float32(value)))
+
+
+def check_same(named: Mapping[str, object]) -> None:
+    """Raise `OptionError` naming what differs between processes; every process calls it with the same names."""
+    from jax.experimental.multihost_utils import process_allgather
+
+    own = np.array([fingerprint(value) for value in named.values()], np.uint32)
+    every = np.asarray(process_allgather(own)).reshape(-1, len(own))
+    for position, name in enumerate(named):
+        others = np.flatnonzero(every[:, position] != every[0, position])
+        if len(others):
+            raise OptionError(
+                f"{name} of process {others[0]} differs from that of process 0; all processes must run the same script "
+                f"with the same seeds, options and data"
+            )
+
+
+def fingerprint(value: object) -> int:
+    """Return a checksum of an array, of its first, last and some other rows if it has many, or of another value.
+
+    >>> fingerprint(np.zeros(3)) == fingerprint(np.zeros(3)), fingerprint([1, 2]) == fingerprint([2, 1])
+    (True, False)
+    """
+    if not isinstance(value, np.ndarray):
+        return zlib.crc32(repr(value).encode())
+    chosen = np.unique(np.linspace(0, max(len(value) - 1, 0), _SAMPLE).astype(np.int64)) if value.ndim else ()
+    sample: NDArray[Any] = value[chosen] if value.ndim and len(value) else value
+    return zlib.crc32(repr((value.shape, value.dtype.str)).encode() + np.ascontiguousarray(sample).tobytes())
+
+
+def values_by_name(leaves: Iterable[BaseNode], arrays: Sequence[np.ndarray], what: str) -> dict[str, np.ndarray]:
+    """Return arrays by texts that name them in errors, such as "the value of parameter 0, weight"."""
+    return {
+        f"{what} {position}, {describe(leaf)},": array
+        for position, (leaf, array) in enumerate(zip(leaves, arrays, strict=True))
+    }
