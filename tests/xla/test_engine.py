@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -247,7 +248,7 @@ def test_a_loss_that_is_not_finite_leaves_the_parameters_of_the_batch_before() -
 def test_options_of_the_engine() -> None:
     x, weight = wy.Input(name="x"), wy.Parameter(1.0)
     loss, optimizer = weight * x, wy.optim.SGD([weight], 0.5)
-    with pytest.raises(OptionError, match="engine must be 'native' or 'jax', .* not 'xla'"):
+    with pytest.raises(OptionError, match=r"engine must be 'native' or 'jax', .* not 'xla'"):
         wy.compile(loss, optimizer, engine="xla")  # type: ignore[call-overload]  # no engine
     with pytest.raises(OptionError, match="compute_dtype is an option of engine='jax'"):
         wy.compile(loss, optimizer, compute_dtype="bfloat16")
@@ -279,3 +280,29 @@ def test_bfloat16_activations_keep_float32_parameters() -> None:
     assert losses[1] != losses[0]
     assert losses[1] == pytest.approx(losses[0], rel=2e-2)
     assert all(value.dtype == np.float32 for value in narrow.values())
+
+
+def test_fit_with_callbacks_and_checkpoints(tmp_path: Path) -> None:
+    found = []
+    for engine in ("native", "jax"):
+        model = Classifier(engine)
+        folder = tmp_path / engine
+        saving = wy.train.Checkpoint(folder)
+        history = wy.train.fit(
+            model.program, model.data, epochs=3, batch_size=10, validation=model.data, shuffle=True,
+            callbacks=[saving, wy.train.ReduceOnPlateau(patience=1), wy.train.EarlyStopping(patience=5)],
+        )  # fmt: skip
+        found.append(history)
+    assert list(found[1]["loss"]) == pytest.approx(list(found[0]["loss"]), rel=1e-5)
+    assert list(found[1]["validation_loss"]) == pytest.approx(list(found[0]["validation_loss"]), rel=1e-5)
+
+
+def test_batches_of_a_loader() -> None:
+    models = both()
+    found = []
+    for model in models:
+        names = {leaf.name: column for leaf, column in model.data.items()}
+        loader = wy.data.DataLoader(wy.data.Dataset(names), batch_size=10, shuffle=True, seed=1)
+        found.append([model.program.epoch(loader)["loss"] for _ in range(2)])
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+    assert_equal_models(models)

@@ -1,4 +1,7 @@
-"""Every op lowered to JAX, on its samples: values in float64, in float32 without 64-bit types, and gradients."""
+"""Every op lowered to JAX, on its samples: values and gradients in float64, and values without 64-bit types.
+
+The samples of an op share a jitted function, because compiling takes most of the time.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.ops.test_ops_every import differentiable, every, run
+from tests.ops.test_ops_every import run
+from tests.samples import SAMPLES
 from tests.sampling import Sample
 from wyrm.backends.xla.lower import Lowerer
 from wyrm.node.leaves import Constant
@@ -39,14 +43,41 @@ def whole(value: np.ndarray) -> np.ndarray:
     return value if value.dtype != np.uint32 else (value[..., 1].astype(np.int64) << 32) | value[..., 0]
 
 
-@every()
-def test_values(sample: Sample) -> None:
-    node = run(sample, sample.operands)
-    expected = node.forward()
+OPS: dict[str, list[Sample]] = {}
+for each in SAMPLES:
+    OPS.setdefault(each.op.__name__, []).append(each)
+
+
+def computed(samples: Sequence[Sample], dtype: Any) -> dict[str, Any]:
+    """Return the nodes of samples and, in float64, the gradients of a projection of each."""
+    outputs: dict[str, Any] = {}
+    for sample in samples:
+        node = outputs[str(sample)] = run(sample, sample.operands, dtype)
+        if dtype == np.float64 and sample.differentiable:
+            total = (node * wy.Constant(np.cos(np.arange(node.size).reshape(node.shape)))).sum()
+            for i, gradient in enumerate(wy.grad(total, node.parameters())):
+                outputs[f"{sample}, gradient {i}"] = gradient
+    return outputs
+
+
+def check(
+    outputs: dict[str, Any], expected: Sequence[np.ndarray], found: Sequence[np.ndarray], relative: float
+) -> None:
+    for (name, node), want, have in zip(outputs.items(), expected, found, strict=True):
+        assert have.dtype == want.dtype or node.dtype.kind != "f", name
+        np.testing.assert_allclose(have, want, rtol=relative, atol=relative / 10, err_msg=name)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_values_and_gradients(op: str) -> None:
+    outputs = computed(OPS[op], np.float64)
+    wy.random.set_step(0)
+    expected = wy.run(list(outputs.values()))
     with jax.enable_x64(True):
-        (value,) = lowered([node])
-    assert value.dtype == expected.dtype
-    np.testing.assert_allclose(value, expected, rtol=1e-10, atol=1e-12)
+        found = lowered(list(outputs.values()))
+    check(outputs, expected, found, 1e-9)
+    for (name, node), have in zip(outputs.items(), found, strict=True):
+        assert have.dtype == node.dtype, name
 
 
 def fits(sample: Sample) -> bool:
@@ -55,28 +86,12 @@ def fits(sample: Sample) -> bool:
     return all(((x >= -(2**31)) & (x < 2**31)).all() for x in arrays if x.dtype.kind == "i")
 
 
-@every(lambda sample: not sample.name.startswith("Cast-"))
-def test_values_without_64_bit_types(sample: Sample) -> None:
-    if not fits(sample) and sample.op is not LoopSteps:
-        pytest.skip("integers beyond int32")
-    node = run(sample, sample.operands, np.float32)
-    expected = node.forward()
-    (value,) = lowered([node])
-    if expected.dtype.kind == "f":
-        assert value.dtype == expected.dtype
-    np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-5)
-
-
-@every(differentiable)
-def test_gradients(sample: Sample) -> None:
-    node = run(sample, sample.operands)
-    node.forward()
-    total = (node * wy.Constant(np.cos(np.arange(node.size).reshape(node.shape)))).sum()
-    gradients = wy.grad(total, node.parameters())
-    if not gradients:
-        pytest.skip("no parameter")
-    expected = [gradient.forward() for gradient in gradients]
-    with jax.enable_x64(True):
-        values = lowered(gradients)
-    for value, reference in zip(values, expected, strict=True):
-        np.testing.assert_allclose(value, reference, rtol=1e-8, atol=1e-10)
+@pytest.mark.parametrize("op", OPS)
+def test_values_without_64_bit_types(op: str) -> None:
+    samples = [sample for sample in OPS[op] if (fits(sample) or sample.op is LoopSteps) and "Cast-" not in str(sample)]
+    if not samples:
+        pytest.skip("integers beyond int32, or float64")
+    outputs = computed(samples, np.float32)
+    wy.random.set_step(0)
+    expected = wy.run(list(outputs.values()))
+    check(outputs, expected, lowered(list(outputs.values())), 1e-4)

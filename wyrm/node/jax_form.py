@@ -61,10 +61,15 @@ class JaxForm:
     narrow: bool | None = None
     # Whether the value keeps the dtype of the graph in a program that computes in bfloat16, as integers in floats must.
     exact = False
+    # Whether `lower` reads the data of constants among the parents, and not only the operands: equal layers with such
+    # an op do not share code.
+    reads_constants = False
     # Whether `lower` takes row-sparse operands as they are, as `wyrm.types.rows.RowSparse`, and the residuals of loops.
     takes_rows: bool = False
-    # Whether `jax.grad` of the lowering is not the op's gradient; functions for JAX then have that of its `vjp`.
-    own_gradient = False
+
+    def own_gradient(self, node: Any) -> bool:
+        """Return whether functions for JAX have the gradient of the node's `vjp`, not that of what `lower` computes."""
+        return False
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         """Return the value of a node from those of its parents; `shape` is the result's in this run."""

@@ -58,6 +58,9 @@ class _AttentionForm(JaxForm):
 class AttentionForm(_AttentionForm):
     """The lowering of `Attention`."""
 
+    def own_gradient(self, node: Any) -> bool:
+        return True
+
     def lower(self, node: Attention, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         """Return the sums of values, (batch, time, heads, features)."""
         if 0 in shape:

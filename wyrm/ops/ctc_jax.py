@@ -84,17 +84,23 @@ def _moved(row: Any, by: int) -> Any:
 class CTCForm(JaxForm):
     """The lowering of `CTC`."""
 
+    def own_gradient(self, node: Any) -> bool:
+        return True
+
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        return -_Alignments(*operands, node.blank).forward()[0]
+        return -_Alignments(*operands, blank=node.blank).forward()[0]
 
 
 class CTCGradientForm(JaxForm):
     """The lowering of `CTCGradient`."""
 
+    def own_gradient(self, node: Any) -> bool:
+        return True
+
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         import jax.numpy as jnp
 
-        alignments = _Alignments(*operands, node.blank)
+        alignments = _Alignments(*operands, blank=node.blank)
         batch, time = jnp.arange(shape[0]), jnp.arange(shape[1])[:, None, None]
         slopes = -alignments.posterior()
         return jnp.zeros(shape, slopes.dtype).at[batch[:, None], time, alignments.states].add(slopes)

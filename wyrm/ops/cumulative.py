@@ -11,6 +11,7 @@ from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.along_axis import AlongAxis, split_at
+from wyrm.ops.cumulative_jax import CumProdForm, CumSumForm
 from wyrm.ops.elementwise import Axes, L, S, method
 from wyrm.ops.over_time_jax import RecurrenceForm
 from wyrm.types.namespace import ArrayNamespace
@@ -59,6 +60,9 @@ class CumSum(_Cumulative[Axes]):
         return (CumSum(gradient, axis=self.axis, reverse=not self.reverse),)
 
 
+JAX.register(CumSum)(CumSumForm)
+
+
 @LOOPS.register(CumSum)
 class _CumSumLoops(_CumulativeLoops):
     @staticmethod
@@ -88,6 +92,9 @@ class CumProd(_Cumulative[Axes]):
         before = Shift(self, axis=self.axis, reverse=self.reverse, fill=1.0)
         after = Shift(x, axis=self.axis, reverse=not self.reverse, fill=0.0)
         return (before * Recurrence(after, gradient, axis=self.axis, reverse=not self.reverse),)
+
+
+JAX.register(CumProd)(CumProdForm)
 
 
 @LOOPS.register(CumProd)

@@ -101,7 +101,9 @@ def exponential(words: Words, dtype: np.dtype) -> Any:
     import jax.numpy as jnp
 
     upper, tail = _tail_of(words, dtype)
-    return -jnp.where(upper, jnp.log(tail), jnp.log1p(-tail))
+    # `log1p` of XLA loses two digits below -0.4.
+    log_of_rest = jnp.where(tail < 0.29, jnp.log1p(-tail), jnp.log(1.0 - tail))
+    return -jnp.where(upper, jnp.log(tail), log_of_rest)
 
 
 def gumbel(words: Words, dtype: np.dtype) -> Any:

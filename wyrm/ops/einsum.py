@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import ShapeError
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes, Left_co, Right_co
 from wyrm.ops.product import Product
+from wyrm.ops.product_jax import EinsumForm
 from wyrm.types.dims import Axis, Dims, product, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array
@@ -79,6 +81,9 @@ class Einsum(Product[Left_co, Right_co, Axes]):
         x_term, y_term, result = self.terms()
         x, y = self.parents
         return _einsum_vjp(gradient, result, y, y_term, x, x_term), _einsum_vjp(gradient, result, x, x_term, y, y_term)
+
+
+JAX.register(Einsum)(EinsumForm)
 
 
 @LOOPS.register(Einsum)

@@ -12,10 +12,12 @@ from wyrm.node.base import ZERO, BaseNode, Gradient, label
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.index_maps import IndexLoad, IndexMap
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import aligned, batch_axis, spread
 from wyrm.ops.elementwise import Axes
+from wyrm.ops.gather_jax import GatherForm
 from wyrm.ops.shape import aligned_index
 from wyrm.types.dims import Axis, Dims, axis_size, broadcast, unify
 from wyrm.types.namespace import ArrayNamespace
@@ -137,6 +139,9 @@ class IndexGather(_GatherRules[Axes], IndexNode[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,) * len(self.parents)
+
+
+JAX.register(Gather, IndexGather)(GatherForm(_order, _moved))
 
 
 @LOOPS.register(Gather, IndexGather)

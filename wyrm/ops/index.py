@@ -14,10 +14,12 @@ from wyrm.node.base import ZERO, BaseNode, Gradient, label
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.index_maps import IndexLoad, IndexMap
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
+from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import Parameter
 from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import Axes, L, Left_co, Right_co, S, common_dtype, method, operand
+from wyrm.ops.gather_jax import IndexForm
 from wyrm.types.dims import Dims, normalize_axis, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.rows import RowSparse
@@ -87,6 +89,9 @@ class Index(Indexing[Left_co, Rows_co, Axes]):
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         table, indices = self.parents
         return RowGradient(gradient, indices, table.dims), ZERO
+
+
+JAX.register(Index)(IndexForm)
 
 
 @LOOPS.register(Index)

@@ -56,6 +56,9 @@ class _CrossEntropyForm(JaxForm):
 class CrossEntropyForm(_CrossEntropyForm):
     """The lowering of `LinearCrossEntropy`."""
 
+    def own_gradient(self, node: Any) -> bool:
+        return True
+
     def lower(
         self, node: LinearCrossEntropy, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering
     ) -> Any:

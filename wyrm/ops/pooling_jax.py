@@ -7,26 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.node.jax_form import JaxForm, Lowering
+from wyrm.ops.rearrangement_jax import Integers, taken
 
 # The most taps along an axis that are compared one by one.
 _FEW_TAPS = 8
 Places = Sequence[tuple[int, int, int]]
-Integers = NDArray[np.int64]
-
-
-def _taken(x: Any, places: Integers, axis: int) -> Any:
-    """Return the elements of `x` at constant places along an axis, by a slice where they are at equal distances."""
-    import jax.numpy as jnp
-    from jax import lax
-
-    steps = set(np.diff(places).tolist()) or {1}
-    step = steps.pop()
-    if steps or step < 1:
-        return jnp.take(x, places.astype(np.int32), axis=axis)
-    return lax.slice_in_dim(x, int(places[0]), int(places[-1]) + 1, step, axis)
 
 
 def _first_maximum(values: Any, positions: Any, table: Integers, axis: int, stride: int) -> tuple[Any, Any]:
@@ -39,13 +26,13 @@ def _first_maximum(values: Any, positions: Any, table: Integers, axis: int, stri
     places = (table * stride).astype(np.int32).reshape(*table.shape, *[1] * (values.ndim - axis - 1))
     if len(table) > _FEW_TAPS:
         outputs = (*values.shape[:axis], *table.shape, *values.shape[axis + 1 :])
-        each, at = (_taken(x, table.ravel(), axis).reshape(outputs) for x in (values, positions))
+        each, at = (taken(x, table.ravel(), axis).reshape(outputs) for x in (values, positions))
         first = jnp.expand_dims(jnp.argmax(each, axis=axis), axis)
         best, found = (jnp.take_along_axis(x, first, axis=axis).squeeze(axis) for x in (each, at + places))
         return best, found
-    best, found = _taken(values, table[0], axis), _taken(positions, table[0], axis) + places[0]
+    best, found = taken(values, table[0], axis), taken(positions, table[0], axis) + places[0]
     for k in range(1, len(table)):
-        value, position = _taken(values, table[k], axis), _taken(positions, table[k], axis) + places[k]
+        value, position = taken(values, table[k], axis), taken(positions, table[k], axis) + places[k]
         larger = (value > best) | ((value != value) & (best == best))
         best, found = jnp.where(larger, value, best), jnp.where(larger, position, found)
     return best, found

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm, Reducer
 from wyrm.node.node import Node
 from wyrm.ops.along_axis import AlongAxis, split_at
+from wyrm.ops.cumulative_jax import ProductOfOthersAlongForm
 from wyrm.ops.elementwise import Axes, Left_co
 from wyrm.ops.reduction import Reduction, ReductionLoops
 from wyrm.types.namespace import ArrayNamespace
@@ -147,3 +149,6 @@ class ProductOfOthersAlong(AlongAxis[Axes]):
             ProductOfOthersAlong((x, *directions, gradient), self.axis),
             *(ProductOfOthersAlong((x, *rest, gradient), self.axis) for rest in others),
         )
+
+
+JAX.register(ProductOfOthersAlong)(ProductOfOthersAlongForm)

@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
+from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import Constant
 from wyrm.node.loop_form import LOOPS, LoopForm, Reducer
 from wyrm.node.node import Node
@@ -24,6 +25,7 @@ from wyrm.ops.elementwise import (
     method,
     operand,
 )
+from wyrm.ops.product_jax import VectorDotForm
 from wyrm.ops.reduction import Sum
 from wyrm.ops.sums import summed
 from wyrm.types.dims import Dims, broadcast, product, unify
@@ -64,6 +66,11 @@ class MatMul(Product[Left_co, Right_co, Axes]):
     # have the product with a matrix: mypy infers the leading axes of the right one's from the declared result, and
     # where that is wrong, it would reject the operands instead.
     operator_declaration = """
+
+
+JAX.register(MatMul)(MatMulForm)
+
+
 @overload
 def {method}(self: Shaped[L, AtLeast1D], other: Shaped[L, Any]) -> {op}[L, L]: ...
 @overload
@@ -199,6 +206,9 @@ class VectorDot(Product[Left_co, Right_co, Axes]):
         x, y = self.parents
         spread = gradient.expand_dims(-1)
         return spread * y, spread * x
+
+
+JAX.register(VectorDot)(VectorDotForm)
 
 
 @LOOPS.register(VectorDot)

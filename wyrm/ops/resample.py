@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import format_dims, label
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes, common_dtype
+from wyrm.ops.resample_jax import ResampleForm
 from wyrm.types.dims import Axis, Dims, axis_size
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, FloatArray, IntegerArray
@@ -166,5 +168,7 @@ def transposed(taps: Taps, size: int) -> Taps:
         result.append((low, tuple(each.get(i, 0.0) for i in range(low, high + 1))))
     return tuple(result)
 
+
+JAX.register(Resample)(ResampleForm(_tables))
 
 __all__ = ["Resample", "Taps", "transposed"]

@@ -24,6 +24,8 @@ MAX_DRAWS = 8
 class RandomIndexForm(JaxForm):
     """The lowering of `RandomIndex`."""
 
+    reads_constants = True
+
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         import jax
         import jax.numpy as jnp

@@ -145,6 +145,12 @@ class ScanForm(JaxForm):
     """The lowering of `Scan`; its value is a `LoopParts`."""
 
     exact = True
+    reads_constants = True
+
+    def own_gradient(self, node: Any) -> bool:
+        # JAX differentiates `scan` and `cond`, but no `while_loop` in reverse.
+        steps = node.steps
+        return bool(steps.keeps and (steps.stops or (steps.limited and steps.length != 1)))
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         steps = node.steps

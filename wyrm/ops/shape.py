@@ -13,11 +13,13 @@ from wyrm.errors import ShapeError
 from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, BaseNode, Gradient, format_dims
 from wyrm.node.index_maps import IndexLiteral, IndexMap
+from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import as_constant
 from wyrm.node.loop_form import LOOPS, LoopForm, SameIndex
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise import Axes, L, Left_co, S, method
+from wyrm.ops.rearrangement_jax import MovingForm
 from wyrm.ops.reduction import AxisLike, all_axes
 from wyrm.types.dims import Axis, Dim, Dims, One, Times, axis_size, broadcast, normalize_axis, product
 from wyrm.types.namespace import ArrayNamespace
@@ -32,6 +34,9 @@ class Rearrangement(Node[tuple[Left_co], Axes], abstract=True):
 
     def dtype_rule(self) -> np.dtype:
         return self.parents[0].dtype
+
+
+JAX.register(Rearrangement)(MovingForm)
 
 
 def _known(dims: Dims) -> int | None:

@@ -14,6 +14,7 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, BaseNode, Gradient, describe, label
 from wyrm.node.index_maps import IndexLiteral, IndexMap
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import spread
@@ -31,6 +32,7 @@ from wyrm.ops.keys import (
     sliced_dims,
     sliced_index,
 )
+from wyrm.ops.rearrangement_jax import MovingForm, PlaceSliceForm
 from wyrm.ops.shape import Rearrangement
 from wyrm.types.dims import Axis, Dim, Dims, One, Plus, axis_size, normalize_axis, unify
 from wyrm.types.namespace import ArrayNamespace
@@ -99,6 +101,9 @@ class PlaceSlice(Rearrangement[Left_co, Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (Slice(gradient, self.key),)
+
+
+JAX.register(PlaceSlice)(PlaceSliceForm)
 
 
 @LOOPS.register(PlaceSlice)
@@ -388,6 +393,9 @@ class Stack(Node[Parents_co, Axes]):
         before: Key = (ALL,) * self.axis
         after: Key = (ALL,) * (self.ndim - self.axis - 1)
         return tuple(Slice(gradient, (*before, i, *after)) for i in range(len(self.parents)))
+
+
+JAX.register(Concatenate, Stack)(MovingForm)
 
 
 @LOOPS.register(Stack)

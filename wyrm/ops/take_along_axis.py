@@ -12,10 +12,12 @@ from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, Gradient
 from wyrm.node.index_maps import IndexLoad, IndexMap
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import Axes, L, Left_co, common_dtype, method
+from wyrm.ops.gather_jax import TakeAlongAxisForm
 from wyrm.ops.index import Indexing, Rows_co, as_indices
 from wyrm.types.dims import Dims, normalize_axis, unify
 from wyrm.types.namespace import ArrayNamespace
@@ -68,6 +70,9 @@ class TakeAlongAxis(Indexing[Left_co, Rows_co, Axes]):
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         x, indices = self.parents
         return PlaceAlongAxis(gradient, indices, self.axis, x.dims), ZERO
+
+
+JAX.register(TakeAlongAxis)(TakeAlongAxisForm(_columns))
 
 
 @LOOPS.register(TakeAlongAxis)

@@ -1,8 +1,9 @@
-"""Lowering for functions that JAX differentiates: it keeps user-defined gradients and checkpoints."""
+"""Lowering for functions that JAX differentiates: derivatives are those of the graph, and checkpoints recompute."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,23 @@ from wyrm.node.index_leaves import IndexConstant, IndexInput
 from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import Constant, Input
 from wyrm.ops.checkpoint import Checkpoint
-from wyrm.ops.comparison import StopGradient
-from wyrm.ops.composite_gradient import composite_vjp
-from wyrm.ops.custom import Custom
+from wyrm.ops.comparison import Where
+from wyrm.ops.formula import parse
 from wyrm.ops.philox import COUNTERS
 from wyrm.schedule.schedule import Schedule
 
+# Functions whose derivative by JAX differs from that of an op where pieces meet, or is NaN where a piece is infinite.
+_PIECEWISE = frozenset([
+    "abs", "copysign", "floor_divide", "fmod", "hypot", "maximum", "minimum", "power", "remainder", "sign", "where",
+])  # fmt: skip
+
 
 class DifferentiableLowerer(Lowerer):
-    """Lowers nodes to code whose derivatives by JAX are those of wyrm, to any order."""
+    """Lowers nodes to code whose derivatives by JAX are those of the graph, to any order.
+
+    Most ops lower to functions that JAX differentiates to the same values. Elementwise ops made of pieces, such as
+    `relu`, have their own derivative, forward and reverse; some others their own gradient, which is reverse alone.
+    """
 
     def run(self, schedule: Schedule, known: Mapping[BaseNode, Any]) -> list[Any]:
         """Return the values of a schedule's outputs, given values of some nodes."""
@@ -44,15 +53,10 @@ class DifferentiableLowerer(Lowerer):
 
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""
-        from jax import lax
-
-        if isinstance(node, StopGradient):
-            return lax.stop_gradient(super().value(node, operands))
-        if isinstance(node, Custom):
-            # The gradient with respect to the result that the rule replaces is zero.
-            return self._with_own_vjp(node, [lax.stop_gradient(operands[0]), *operands[1:]])
-        if JAX.of(node).own_gradient:
-            return self._with_own_vjp(node, [dense(operand) for operand in operands])
+        if JAX.of(node).own_gradient(node):
+            return self._with_own_gradient(node, operands)
+        if node.formula is not None and node.dtype.kind == "f" and _is_piecewise(type(node)):
+            return self._with_own_derivative(node, operands)
         return super().value(node, operands)
 
     def _recomputed(self, node: Checkpoint[Any], used: list[Any], leaves: dict[BaseNode, Any]) -> Any:
@@ -66,40 +70,84 @@ class DifferentiableLowerer(Lowerer):
 
         return jax.checkpoint(function)(*used)
 
-    def _with_own_vjp(self, node: BaseNode, operands: list[Any]) -> Any:
+    def _with_own_derivative(self, node: BaseNode, operands: list[Any]) -> Any:
+        """Return the value of an elementwise node, whose derivative is that of its `vjp`."""
+        import jax
+        import jax.numpy as jnp
+
+        @jax.custom_jvp
+        def function(*values: Any) -> Any:
+            return Lowerer.value(self, node, list(values))
+
+        def derivative(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+            value = function(*primals)
+            total = jnp.zeros_like(value)
+            twin, gradient = _twin(node)
+            parts = twin.vjp(gradient)
+            for parent, part, tangent in zip(node.parents, parts, tangents, strict=True):
+                if isinstance(tangent, jax.custom_derivatives.SymbolicZero) or parent.dtype.kind != "f":
+                    continue
+                if isinstance(part, Undefined):
+                    raise NotDifferentiable(explain(node, f"no gradient for {label(parent)}: {part.reason}"))
+                if isinstance(part, BaseNode):
+                    # An elementwise op multiplies each element of the cotangent by a number, as it does a tangent's.
+                    known = {**dict(zip(twin.parents, primals, strict=True)), twin: value}
+                    known[gradient] = jnp.broadcast_to(tangent, value.shape)
+                    total += self.outputs([part], known)[0]
+            return value, total
+
+        function.defjvp(derivative, symbolic_zeros=True)
+        return function(*operands)
+
+    def _with_own_gradient(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node whose gradient is that of its `vjp`."""
         import jax
 
-        twin, placeholders = _twin(node)
-        gradient: Any = Input(dims=node.dims, dtype=node.dtype, finite=False)
-        parts = twin.vjp(gradient) if node.dtype.kind == "f" else ()
-        operands = [
-            _undefined(operand, explain(node, f"no gradient with respect to {label(parent)}: {part.reason}"))
-            if isinstance(part, Undefined) else operand
-            for part, operand, parent in zip(parts or [None] * len(operands), operands, node.parents, strict=True)
-        ]  # fmt: skip
-        wanted = [
-            i for i, part in enumerate(parts)
-            if isinstance(part, BaseNode) and node.parents[i].dtype.kind == "f" and twin.parents[i] in placeholders
-        ]  # fmt: skip
+        twin, gradient = _twin(node)
+        parts = twin.vjp(gradient)
 
-        def forward(*values: Any) -> tuple[Any, Any]:
-            value = Lowerer.value(self, node, list(values))
+        @jax.custom_vjp
+        def function(*values: Any) -> Any:
+            return Lowerer.value(self, node, list(values))
+
+        def forward(*primals: Any) -> tuple[Any, Any]:
+            for parent, primal, part in zip(node.parents, primals, parts, strict=True):
+                if primal.perturbed and isinstance(part, Undefined):
+                    raise NotDifferentiable(explain(node, f"no gradient for {label(parent)}: {part.reason}"))
+            values = tuple(primal.value for primal in primals)
+            value = function(*values)
             return value, (values, value)
 
         def backward(kept: Any, cotangent: Any) -> tuple[Any, ...]:
             values, value = kept
-            found: list[Any] = [_zero(each) for each in values]
-            gradients = composite_vjp(twin, gradient, [twin.parents[i] for i in wanted])
-            nodes = [(i, part) for i, part in zip(wanted, gradients, strict=True) if isinstance(part, BaseNode)]
-            known = {**dict(zip(twin.parents, values, strict=True)), twin: value, gradient: cotangent}
-            for (i, _), array in zip(nodes, self.outputs([part for _, part in nodes], known), strict=True):
-                found[i] = array
-            return tuple(found)
+            nodes = {i: part for i, part in enumerate(parts) if isinstance(part, BaseNode)}
+            known = {
+                **dict(zip(twin.parents, values, strict=True)),
+                twin: value,
+                gradient: dense(jax.tree.map(_materialized, cotangent)),
+            }
+            found = dict(zip(nodes, self.outputs(list(nodes.values()), known), strict=True))
+            return tuple(found.get(i) for i in range(len(values)))
 
-        function = jax.custom_vjp(lambda *values: forward(*values)[0])
-        function.defvjp(forward, backward)
+        function.defvjp(forward, backward, symbolic_zeros=True)
         return function(*operands)
+
+
+def _materialized(cotangent: Any) -> Any:
+    """Return a cotangent, a zero that JAX has not computed as an array."""
+    import jax
+    import jax.numpy as jnp
+
+    if isinstance(cotangent, jax.custom_derivatives.SymbolicZero):
+        return jnp.zeros(cotangent.shape, cotangent.dtype)
+    return cotangent
+
+
+@cache
+def _is_piecewise(op: type[BaseNode]) -> bool:
+    """Return whether JAX's derivative of an op's formula may differ from the op's own."""
+    assert op.formula is not None
+    return op is not Where and any(call.function in _PIECEWISE for call in parse(op.formula))
 
 
 def _needed(schedule: Schedule, given: Mapping[int, Any]) -> set[int]:
@@ -114,34 +162,13 @@ def _needed(schedule: Schedule, given: Mapping[int, Any]) -> set[int]:
     return needed
 
 
-def _twin(node: BaseNode) -> tuple[BaseNode, set[BaseNode]]:
-    """Return the node on placeholders for its parents, and the placeholders; constants are parents of both."""
+def _twin(node: BaseNode) -> tuple[BaseNode, Any]:
+    """Return the node on placeholders for its parents, except constants, and a placeholder for its cotangent."""
     parents = tuple(
         parent if isinstance(parent, Constant | IndexConstant) or parent in COUNTERS
         else IndexInput(dims=parent.dims) if parent.dtype.kind in "iu"
         else Input(dims=parent.dims, dtype=parent.dtype, finite=False)
         for parent in node.parents
     )  # fmt: skip
-    return type(node).rebuild(parents, node.attribute_values()), set(parents) - set(node.parents)
-
-
-def _zero(value: Any) -> Any:
-    """Return the cotangent of a value that has no gradient."""
-    import jax
-    import jax.numpy as jnp
-
-    if jnp.issubdtype(value.dtype, jnp.floating):
-        return jnp.zeros_like(value)
-    return np.zeros(value.shape, jax.dtypes.float0)
-
-
-def _undefined(value: Any, reason: str) -> Any:
-    """Return the value; differentiating with respect to it raises `NotDifferentiable`."""
-    import jax
-
-    def refuse(_: None, __: Any) -> Sequence[Any]:
-        raise NotDifferentiable(reason)
-
-    function = jax.custom_vjp(lambda x: x)
-    function.defvjp(lambda x: (x, None), refuse)
-    return function(value)
+    gradient: Any = Input(dims=node.dims, dtype=np.dtype(node.dtype), finite=False)
+    return type(node).rebuild(parents, node.attribute_values()), gradient

@@ -243,7 +243,7 @@ def _varying(node: BaseNode) -> list[str]:
 
 def _signature(node: BaseNode, kind: Callable[[BaseNode], Hashable]) -> Hashable:
     """Return a key that is equal for nodes that may be one period apart."""
-    if node.gives_rows:
+    if node.gives_rows or JAX.of(node).reads_constants:
         return id(node)
     varying = _varying(node)
     attributes = tuple([exact(getattr(node, name)) for name in node.attributes if name not in varying])
