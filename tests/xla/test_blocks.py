@@ -15,7 +15,6 @@ from wyrm.ops.blocks_jax import in_blocks, number_of_blocks
 from wyrm.ops.philox import STEP
 from wyrm.schedule.schedule import Schedule
 
-
 SIZES = [(64, 2**26, 16), (1, 2**30, 1), (61, 2**26, 61), (8191, 2**26, 1), (6, 0, 1)]
 
 
