@@ -16,6 +16,18 @@ need the packages of `pip install "wyrm-autodiff[jax]"`.
 
 from wyrm.jax.checkpoints import gather, latest_step, restore, save
 from wyrm.jax.distributed import initialize, part_of_process
+from wyrm.jax.exporting import export, to_onnx
 from wyrm.jax.lowering import LoweredFunction, lower
 
-__all__ = ["LoweredFunction", "gather", "initialize", "latest_step", "lower", "part_of_process", "restore", "save"]
+__all__ = [
+    "LoweredFunction",
+    "export",
+    "gather",
+    "initialize",
+    "latest_step",
+    "lower",
+    "part_of_process",
+    "restore",
+    "save",
+    "to_onnx",
+]

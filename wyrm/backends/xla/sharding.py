@@ -216,7 +216,8 @@ class Sharding:
 
     def _bytes(self, leaf: BaseNode, array: Any) -> int:
         """Return the bytes on each device of an array that belongs to a leaf."""
-        return math.prod(self.of_array(leaf, array.shape).shard_shape(tuple(array.shape))) * int(array.dtype.itemsize)
+        shape: tuple[int, ...] = self.of_array(leaf, array.shape).shard_shape(tuple(array.shape))
+        return math.prod(shape) * int(array.dtype.itemsize)
 
     def _described_mesh(self) -> str:
         axes = ", ".join(f"{name!r} of {size}" for name, size in self.mesh.shape.items())
