@@ -73,9 +73,7 @@ class Training:
         loss = (inside @ second - self.y).square().mean()
         axes: dict[type[wy.Dim], str] = {Batch: "data"} | ({Hidden: "data"} if options.sharding == "fsdp" else {})
         mesh = jax.make_mesh((len(jax.devices()),), ("data",))
-        self.program = wy.compile(
-            loss, wy.optim.Adam([first, second], 0.01), engine="jax", mesh=mesh, sharding=axes
-        )
+        self.program = wy.compile(loss, wy.optim.Adam([first, second], 0.01), engine="jax", mesh=mesh, sharding=axes)
         random = np.random.default_rng(options.seed + (options.failure == "data" and last))
         inputs = random.normal(size=(options.rows, 8)).astype(np.float32)
         self.columns = {"x": inputs, "y": inputs.sum(axis=1)}
