@@ -9,7 +9,7 @@ from types import MappingProxyType
 from wyrm.errors import ShapeError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant
-from wyrm.node.storage import stored
+from wyrm.node.storage import held_shape
 from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Dim, One, axis_size, open_axes, resolve
 from wyrm.types.exact import exact
@@ -143,10 +143,7 @@ class Schedule:
 
 def _data_shape(leaf: BaseNode, shapes: Mapping[BaseNode, tuple[int, ...]]) -> tuple[int, ...] | None:
     """Return the shape of a leaf's data, or None if it has none yet."""
-    if leaf in shapes:
-        return shapes[leaf]
-    array = stored(leaf).array
-    return None if array is None else array.shape
+    return shapes[leaf] if leaf in shapes else held_shape(leaf)
 
 
 def _key(node: BaseNode, parents: tuple[int, ...]) -> object:

@@ -14,14 +14,14 @@ from wyrm._interrupts import deferred
 from wyrm.backends.numpy.reference import accumulate
 from wyrm.backends.xla.processes import computing
 from wyrm.errors import Diverged, OptionError
-from wyrm.node.base import BaseNode
+from wyrm.node.base import BaseNode, describe
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array, check_shape, not_set, stored
 from wyrm.train.epoch_position import EpochPosition
 from wyrm.train.feeding import check_ranges
 from wyrm.train.jax_graph import JaxGraph
-from wyrm.train.jax_processes import check_same, values_by_name
+from wyrm.train.jax_processes import check_same
 from wyrm.train.jax_state import DeviceState, Placement, gathered, on_host
 from wyrm.train.jax_step import Steps
 from wyrm.train.runner import ProgramPlan
@@ -98,8 +98,9 @@ class JaxEngine:
         """Give a context for computations, in which a lost process raises `ProcessLost`."""
         with self.precision(), computing():
             if not self._began:
-                leaves = self.graph.trained
-                check_same(values_by_name(leaves, [bound_array(leaf) for leaf in leaves], "the value of parameter"))
+                # A restored value is on the devices, and the same for all.
+                leaves = [leaf for leaf in self.graph.trained if stored(leaf).newer is None]
+                check_same({f"the value of {describe(leaf)}": bound_array(leaf) for leaf in leaves})
                 self._began = True
             yield
 

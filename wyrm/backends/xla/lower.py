@@ -26,7 +26,7 @@ from wyrm.types.rows import RowSparse
 Sizes = Mapping[type[Dim], int]
 _NO_SIZES: Sizes = MappingProxyType({})
 # The fewest equal layers that become a loop.
-FEWEST_REPEATS = 12
+FEWEST_REPEATS = 4
 # Returns the value of a node, placed on the devices that its axes are sharded over.
 Place = Callable[[BaseNode, Any], Any]
 
