@@ -121,7 +121,7 @@ class DeviceState:
 
     def _current(self, leaf: BaseNode) -> Any:
         """Return the array of a trained leaf, for another program; the next step may reuse its memory."""
-        return read(self._values[self._graph.trained.index(leaf)])  # type: ignore[arg-type]  # a trained leaf
+        return read(next(array for own, array in zip(self._graph.trained, self._values, strict=True) if own is leaf))
 
     def state(self) -> State:
         """Return the state of training."""
