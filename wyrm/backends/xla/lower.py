@@ -25,7 +25,8 @@ from wyrm.types.rows import RowSparse
 
 Sizes = Mapping[type[Dim], int]
 _NO_SIZES: Sizes = MappingProxyType({})
-# The fewest equal layers that become a loop.
+# The fewest equal layers that become a loop. A loop of 8 small or 12 large layers of GPT-2 takes the time and less than
+# the memory of code for each layer, and compiles in half the time.
 FEWEST_REPEATS = 4
 # Returns the value of a node, placed on the devices that its axes are sharded over.
 Place = Callable[[BaseNode, Any], Any]
