@@ -20,10 +20,6 @@ class CustomForm(JaxForm):
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         import jax
 
-        @jax.custom_vjp
-        def wrapped(value: Any, *parents: Any) -> Any:
-            return value
-
         def forward(value: Any, *parents: Any) -> tuple[Any, tuple[Any, ...]]:
             used = len(parents) - node.outside
             for parent, primal in zip(node.parents[1 + used :], parents[used:], strict=True):
@@ -35,6 +31,7 @@ class CustomForm(JaxForm):
         def backward(parents: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
             return None, *_gradients(node, parents, cotangent, lowering)
 
+        wrapped = jax.custom_vjp(lambda value, *_: value)
         wrapped.defvjp(forward, backward, symbolic_zeros=True)
         return wrapped(jax.lax.stop_gradient(operands[0]), *operands[1:])
 
