@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wyrm.errors import NotDifferentiable
-from wyrm.node.base import explain, label
+from wyrm.node.base import BaseNode, explain, label
 from wyrm.node.jax_form import JaxForm, Lowering
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
@@ -44,7 +44,7 @@ def _gradients(node: Any, parents: Sequence[Any], cotangent: Any, lowering: Lowe
         return [None] * len(parents)
     gradient: Node = placeholder_like(node, node.dims, "gradient")
     inputs = [placeholder_like(parent, parent.dims, label(parent)) for parent in node.parents]
-    known = dict(zip([gradient, *inputs[1:]], [cotangent, *parents], strict=True))
+    known: dict[BaseNode, Any] = dict(zip([gradient, *inputs[1:]], [cotangent, *parents], strict=True))
     found = type(node).rebuild(tuple(inputs), node.attribute_values(), node.name).vjp(gradient)[1:]
     outputs = [x for x in found if isinstance(x, Node)]
     for leaf in topological_order(outputs):
