@@ -149,10 +149,10 @@ class Lowerer:
     def _in_precision(self, node: BaseNode, form: JaxForm, operands: list[Any]) -> list[Any]:
         """Return float operands in the dtype that an op is computed in."""
         narrow = form.narrow if form.narrow is not None else node.formula is not None
-        wide = next((p.dtype for p in node.parents if p.dtype.kind == "f"), node.dtype)
-        dtype = self._narrow if narrow else wide
         return [
-            operand.astype(dtype) if parent.dtype.kind == "f" and operand.dtype != dtype else operand
+            operand.astype(self._narrow if narrow else parent.dtype)
+            if parent.dtype.kind == "f" and (operand.dtype == self._narrow) != narrow
+            else operand
             for parent, operand in zip(node.parents, operands, strict=True)
         ]
 
