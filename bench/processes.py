@@ -79,7 +79,7 @@ class Worker:
                 drawn = np.random.default_rng(step).integers(0, size.vocabulary, (size.batch, size.context + 1))[rows]
                 columns = dict(zip(self.inputs, (drawn[:, :-1], drawn[:, 1:]), strict=True))
                 start = time.perf_counter()
-                loss = self.program.epoch([columns])
+                loss = self.program.epoch(iter([columns]))
                 print(step, loss.hex(), time.perf_counter() - start, file=log, flush=True)
                 if folder and (step + 1) % options["every"] == 0:
                     wy.jax.save(self.program, folder)
@@ -100,7 +100,13 @@ def started(processes: int, place: Path, /, **options: Any) -> Iterator[list[sub
         errors = (place / f"errors-{process}").open("w", encoding="utf-8")
         with errors:
             running.append(
-                subprocess.Popen(command, env=os.environ | {"JAX_PLATFORMS": "cpu"}, stderr=errors, text=True)
+                subprocess.Popen(
+                    command,
+                    env=os.environ | {"JAX_PLATFORMS": "cpu"},
+                    stdout=subprocess.DEVNULL,
+                    stderr=errors,
+                    text=True,
+                )
             )
     try:
         yield running
