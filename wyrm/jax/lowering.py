@@ -10,6 +10,7 @@ import numpy as np
 
 from wyrm.backends.xla.differentiable import DifferentiableLowerer
 from wyrm.backends.xla.lower import Lowerer, Sizes, words
+from wyrm.backends.xla.namespace import narrowed
 from wyrm.backends.xla.precision import float64_node
 from wyrm.backends.xla.unique_names import unique_names
 from wyrm.errors import DTypeError, OptionError, ShapeError
@@ -170,7 +171,7 @@ def _array(leaf: BaseNode, value: Any) -> Any:
     if leaf.dtype.kind in "iu":
         if not isinstance(value, jax.core.Tracer):
             check_limits(leaf, np.asarray(value, np.int64))
-        return jnp.asarray(value)
+        return jnp.asarray(narrowed(leaf, value) if isinstance(value, np.ndarray) else value)
     return jnp.asarray(value, leaf.dtype)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.backends.xla.loops import NO_ATTRIBUTES, Attributes, Values, compute_repeat
-from wyrm.backends.xla.namespace import JaxNamespace, namespace
+from wyrm.backends.xla.namespace import JaxNamespace, namespace, narrowed
 from wyrm.backends.xla.repeats import Repeat, find_repeats
 from wyrm.node.base import BaseNode
 from wyrm.node.jax_form import JAX, JaxForm
@@ -122,7 +122,7 @@ class Lowerer:
     def leaf(self, leaf: BaseNode) -> Any:
         """Return the data that a leaf holds, as a constant of the traced function."""
         array = bound_array(leaf)
-        return words(int(array)) if leaf in COUNTERS else self.xp.asarray(array)
+        return words(int(array)) if leaf in COUNTERS else self.xp.asarray(narrowed(leaf, array))
 
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""
