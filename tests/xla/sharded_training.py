@@ -96,7 +96,7 @@ def trained(model: Model, where: Any) -> dict[str, Any]:
         mesh = jax.make_mesh(shape, names, devices=jax.devices()[: math.prod(shape)])
         options = {"mesh": mesh, "sharding": axes}
     program: Any = wy.compile(model.loss, optimizer, engine="jax", **options)
-    result = {"losses": [program.epoch(model.data, batch_size=8, seed=epoch) for epoch in range(2)]}
+    result: dict[str, Any] = {"losses": [program.epoch(model.data, batch_size=8, seed=epoch) for epoch in range(2)]}
     if where is not None:
         table, state = program.sharding, program._training.state
         result |= {"table": str(table), "bytes_per_device": table.bytes_per_device, "held": on_first(state.values())}
