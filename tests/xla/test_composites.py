@@ -58,20 +58,22 @@ LINALG: dict[str, Callable[[], Any]] = {
     "trace": lambda: wy.linalg.trace(n(2, 3, 3)),
     "vector_norm": lambda: wy.linalg.vector_norm(n(3, 4), ord=3),
 }
+
+
+def of(name: str, *operands: Callable[[], Any]) -> Callable[[], Any]:
+    """Return the function of `wyrm.special` applied to new leaves."""
+    return lambda: getattr(wy.special, name)(*(operand() for operand in operands))
+
+
+ONE = (
+    "digamma", "entr", "erf", "erfc", "expit", "gamma", "gammaln", "i0", "i0e", "i1", "i1e", "j0", "j1", "y0", "y1",
+    "log_expit", "log_ndtr", "ndtr", "rgamma",
+)  # fmt: skip
 SPECIAL: dict[str, Callable[[], Any]] = {
+    **{name: of(name, lambda: p(4)) for name in ONE},
+    **{name: of(name, lambda: p(4) / 2.5) for name in ("erfinv", "erfcinv", "logit", "ndtri")},
     **{
-        name: lambda name=name: getattr(wy.special, name)(p(4))
-        for name in (
-            "digamma", "entr", "erf", "erfc", "expit", "gamma", "gammaln", "i0", "i0e", "i1", "i1e", "j0", "j1", "y0",
-            "y1", "log_expit", "log_ndtr", "ndtr", "rgamma",
-        )
-    },
-    **{
-        name: lambda name=name: getattr(wy.special, name)(p(4) / 2.5)
-        for name in ("erfinv", "erfcinv", "logit", "ndtri")
-    },
-    **{
-        name: lambda name=name: getattr(wy.special, name)(p(3, 4), p(4))
+        name: of(name, lambda: p(3, 4), lambda: p(4))
         for name in ("beta", "betaln", "kl_div", "rel_entr", "xlogy", "xlog1py")
     },
     "beta, large": lambda: wy.special.betaln(leaf(np.array([10.0, 12.0, 300.0])), p(3)),
@@ -81,7 +83,7 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "jv": lambda: wy.special.jv(0.5, p(4)),
     "multigammaln": lambda: wy.special.multigammaln(p(4) + 1.0, 2),
     "polygamma": lambda: wy.special.polygamma(2, p(4)),
-}  # fmt: skip
+}
 ARRAYS: dict[str, Callable[[], Any]] = {
     "average": lambda: wy.average(n(3, 4), axis=1, weights=p(3, 4)),
     "convolve": lambda: wy.convolve(n(7), n(3), mode="same"),

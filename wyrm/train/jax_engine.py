@@ -36,12 +36,14 @@ class JaxEngine:
     def __init__(self, graph: JaxGraph, placement: Placement, narrow: Any = None) -> None:
         self.graph, self.placement = graph, placement
         self.steps = self.epochs = 0
-        self.state = DeviceState(graph, placement)
+        sharding = placement.sharding
+        # Sharded parameters keep arrays of their own, whose axes are those of the parameters.
+        place = None if sharding is None else sharding.place
+        self.functions = Steps(graph, narrow, place, stacking=sharding is None)
+        self.state = DeviceState(graph, placement, self.functions.stacks)
         self.position = EpochPosition()
         # Whether it is known that all processes began with the same values.
         self._began = not placement.several_processes
-        sharding = placement.sharding
-        self.functions = Steps(graph, narrow, None if sharding is None else sharding.place)
         # The arguments of the last call of a compiled function, for its code as text.
         self._last: tuple[Any, tuple[Any, ...]] | None = None
 
@@ -113,7 +115,7 @@ class JaxEngine:
 
     def train(self, function: Any, *arguments: Any) -> Any:
         """Call a compiled function of the state, which its first result replaces."""
-        before = self.state.state()
+        before = self.state.stacked()
         try:
             results = self.run(function, before, *arguments)
         except Exception as error:
@@ -121,7 +123,7 @@ class JaxEngine:
                 self.state.forget()
                 error.add_note("the parameters and the optimizer's state are as they were when they were last read")
             raise
-        self.state.replace(results[0])
+        self.state.replace_stacked(results[0])
         return results
 
     # --- calls ----------------------------------------------------------------------------------------------------

@@ -255,7 +255,7 @@ class JaxTraining(JaxEngine):
 
     def _check_finite(self) -> None:
         """Raise `Diverged` if a parameter is not finite after the last step."""
-        if not bool(on_host(self._finite(self.state.values()))):
+        if not bool(on_host(self._finite(self.state.stacked().values))):
             raise Diverged(
                 f"a parameter became NaN or infinite in epoch {self.epochs + 1}, though all losses and gradients were "
                 f"finite: a step of the optimizer was too large for its dtype. Lower the learning rate, and go on from "
@@ -335,7 +335,7 @@ class JaxTraining(JaxEngine):
     def _update(self) -> Any:
         import jax
 
-        return jax.jit(lambda *arguments: (self.functions.update(*arguments),), donate_argnums=0, **self.kept(1))
+        return jax.jit(lambda *arguments: (self.functions.update_by(*arguments),), donate_argnums=0, **self.kept(1))
 
     @cached_property
     def _zeros(self) -> Any:

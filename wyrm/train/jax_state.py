@@ -11,6 +11,7 @@ from wyrm.errors import OptionError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.storage import DeviceStorage, bound_array, stored, touch
 from wyrm.train.jax_graph import JaxGraph
+from wyrm.train.jax_stacks import Stacks, read
 from wyrm.train.jax_step import State
 
 # Returns the part of an array that an index selects: that of one device.
@@ -85,8 +86,9 @@ class DeviceState:
     one on the host copies it from the devices; changing one there makes the next step copy it back.
     """
 
-    def __init__(self, graph: JaxGraph, placement: Placement) -> None:
-        self._graph, self._placement = graph, placement
+    def __init__(self, graph: JaxGraph, placement: Placement, stacks: Stacks) -> None:
+        self._graph, self._placement, self._stacks = graph, placement, stacks
+        # Arrays, or parts of stacked ones.
         self._values: list[Any] = [None] * len(graph.trained)
         self._slots: list[dict[str, Any]] | None = None
         self._held: list[Any] = [None] * len(graph.held)
@@ -98,7 +100,7 @@ class DeviceState:
     def values(self) -> list[Any]:
         """Return the arrays of the trained leaves."""
         self._update(self._graph.trained, self._values)
-        return self._values
+        return list(map(read, self._values))
 
     def held(self) -> list[Any]:
         """Return the arrays of the other leaves that hold data."""
@@ -119,14 +121,23 @@ class DeviceState:
 
     def _current(self, leaf: BaseNode) -> Any:
         """Return the array of a trained leaf, for another program; the next step may reuse its memory."""
-        return self._values[self._graph.trained.index(leaf)]  # type: ignore[arg-type]  # a trained leaf
+        return read(next(array for own, array in zip(self._graph.trained, self._values, strict=True) if own is leaf))
 
     def state(self) -> State:
-        """Return the state of training, for a step that replaces it by `replace`."""
-        return State(list(self.values()), self.slots(), np.bool_(True))
+        """Return the state of training."""
+        return State(self.values(), self.slots(), np.bool_(True))
+
+    def stacked(self) -> State:
+        """Return the state of training with equal layers stacked, for a step that replaces it by `replace_stacked`."""
+        self._update(self._graph.trained, self._values)
+        slots = self._stacks.stack_slots(self._slot_parts())
+        return State(self._stacks.stack(self._values), slots, np.bool_(True))
 
     def slots(self) -> list[dict[str, Any]]:
         """Return the optimizer's arrays for each parameter with a gradient."""
+        return [{name: read(array) for name, array in arrays.items()} for arrays in self._slot_parts()]
+
+    def _slot_parts(self) -> list[dict[str, Any]]:
         optimizer = self._graph.optimizer
         if self._slots is None and optimizer is not None:
             self._slots = [
@@ -134,6 +145,10 @@ class DeviceState:
                 for parameter in self._graph.parameters
             ]
         return self._slots or []
+
+    def replace_stacked(self, state: State) -> None:
+        """Keep the arrays of a new state with equal layers stacked."""
+        self.replace(State(self._stacks.parts(state.values), self._stacks.slot_parts(state.slots), None))
 
     def replace(self, state: State) -> None:
         """Keep the arrays of a new state; the host copies them when it reads them."""
@@ -166,16 +181,16 @@ class DeviceState:
         self._copy_values(gathered)
         self._copy_slots(gathered)
 
-    def _copy_values(self, read: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
+    def _copy_values(self, fetch: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
         """Copy the trained leaves to the host."""
         if self._values_ahead:
-            arrays = [read(array, leaf) for leaf, array in zip(self._graph.trained, self._values, strict=True)]
+            arrays = [fetch(read(array), leaf) for leaf, array in zip(self._graph.trained, self._values, strict=True)]
             self._values_ahead = False
             self._release()
             for leaf, array in zip(self._graph.trained, arrays, strict=True):
                 np.copyto(bound_array(leaf), array)
 
-    def _copy_slots(self, read: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
+    def _copy_slots(self, fetch: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
         """Copy the optimizer's state to the host, where it may change from now on."""
         optimizer, slots = self._graph.optimizer, self._slots
         assert optimizer is not None
@@ -184,4 +199,4 @@ class DeviceState:
             for parameter, arrays in zip(self._graph.parameters, slots, strict=True):
                 targets: Mapping[str, np.ndarray] = optimizer.state_of(parameter)
                 for name, array in arrays.items():
-                    np.copyto(targets[name], read(array, parameter))
+                    np.copyto(targets[name], fetch(read(array), parameter))

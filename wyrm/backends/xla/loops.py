@@ -49,6 +49,9 @@ class Values:
         self._values: list[Any] = [None] * count
         self._stacked: dict[int, tuple[Any, int]] = {}
 
+    def __contains__(self, position: int) -> bool:
+        return self._values[position] is not None or position in self._stacked
+
     def __getitem__(self, position: int) -> Any:
         if self._values[position] is None:
             array, index = self._stacked[position]
@@ -76,6 +79,13 @@ class Values:
             ):
                 return _Stacked(first[0], first[1], step)
         return _Stacked(jnp.stack([self[position] for position in positions]), 0, 1)
+
+    def stacked(self, positions: Sequence[int]) -> Any:
+        """Return the values at these positions as one array."""
+        array, first, step = self.stack(positions)
+        if step == 1:
+            return array[first : first + len(positions)]
+        return array[first - len(positions) + 1 : first + 1][::-1]
 
 
 def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: Compute) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from copy import copy
 from types import MappingProxyType
 from typing import Any
@@ -87,19 +87,36 @@ class Lowerer:
 
     def run(self, schedule: Schedule, known: Mapping[BaseNode, Any]) -> list[Any]:
         """Return the values of a schedule's outputs, given values of leaves."""
+        values = self.compute(schedule, known, self.plan(schedule, known))
+        return [dense(values[schedule.position[output]]) for output in schedule.outputs]
+
+    def plan(self, schedule: Schedule, known: Container[BaseNode] = ()) -> list[int | Repeat]:
+        """Return the order in which nodes are computed, with runs of equal layers."""
+        return find_repeats(schedule, known, self._repeats, self._wide.__contains__)
+
+    def compute(
+        self,
+        schedule: Schedule,
+        known: Mapping[BaseNode, Any],
+        plan: Sequence[int | Repeat],
+        stacks: Sequence[tuple[Sequence[BaseNode], Any]] = (),
+    ) -> Values:
+        """Return the values of all nodes of a plan, given values of leaves; `stacks` has leaves with stacked values."""
         values = Values(len(schedule.nodes))
+        for leaves, array in stacks:
+            values.unstack([schedule.position[leaf] for leaf in leaves], array)
         for position, node in enumerate(schedule.nodes):
             if node in known:
                 values[position] = known[node]
-            elif node.is_leaf:
+            elif node.is_leaf and position not in values:
                 values[position] = self.leaf(node)
-        for item in find_repeats(schedule, known, self._repeats, self._wide.__contains__):
+        for item in plan:
             if isinstance(item, Repeat):
                 compute_repeat(item, schedule, values, self._in_loop)
             else:
                 operands = [values[parent] for parent in schedule.parent_positions[item]]
                 values[item] = self.value(schedule.nodes[item], operands)
-        return [dense(values[schedule.position[output]]) for output in schedule.outputs]
+        return values
 
     def leaf(self, leaf: BaseNode) -> Any:
         """Return the data that a leaf holds, as a constant of the traced function."""
