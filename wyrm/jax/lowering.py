@@ -82,8 +82,8 @@ class LoweredFunction:
         draw, as the number of a program's step does.
 
         Raise `OptionError` for parameters or inputs that are missing or too many, `ShapeError` and `DTypeError` for
-        arrays that do not fit, and `IndexOutOfRange` for indices out of range. JAX does not check the indices of a
-        function that it traces, as `jax.jit` does: it clips them.
+        arrays that do not fit, and `IndexOutOfRange` for indices out of range. A function that JAX traces, as
+        `jax.jit` does, cannot check indices: for those out of range the result is unspecified.
         """
         import jax.numpy as jnp
 
@@ -157,6 +157,7 @@ def _array(leaf: BaseNode, value: Any) -> Any:
     """Return the value of a leaf as a JAX array of its dtype; raise an error if it does not fit."""
     import jax
     import jax.numpy as jnp
+    from jax.core import Tracer
 
     if not isinstance(value, jax.Array):
         value = np.asarray(value)
@@ -167,9 +168,19 @@ def _array(leaf: BaseNode, value: Any) -> Any:
         raise DTypeError(f"{describe(leaf)} does not take an array of {value.dtype}")
     check_shape(leaf, tuple(value.shape))
     if leaf.dtype.kind in "iu":
-        if not isinstance(value, jax.core.Tracer):
+        if not isinstance(value, Tracer):
             check_limits(leaf, np.asarray(value, np.int64))
-        return jnp.asarray(value)
+        array = jnp.asarray(value)
+        if (
+            isinstance(value, np.ndarray)
+            and array.dtype.itemsize < value.itemsize
+            and (np.asarray(array) != value).any()
+        ):
+            raise DTypeError(
+                f"{describe(leaf)} has integers beyond 32 bits, which JAX holds after "
+                f"jax.config.update('jax_enable_x64', True)"
+            )
+        return array
     return jnp.asarray(value, leaf.dtype)
 
 
