@@ -95,7 +95,7 @@ class AttentionMaskForm(_AttentionForm):
             return xp.broadcast_to(node._bias(xp, mask, time, heads), shape)
         factors = node._allowed(xp, mask, time).astype(node.dtype)
         if node.dropout_rate > 0.0:
-            keep = kept_by_rows((arrays[-2], arrays[-1]), time, drop_threshold(node.dropout_rate))
+            keep = kept_by_rows(arrays[-2], arrays[-1], time, drop_threshold(node.dropout_rate))
             factors = factors * xp.where(keep, node.dtype.type(1.0 / (1.0 - node.dropout_rate)), 0)
         return xp.broadcast_to(factors, shape)
 
@@ -162,7 +162,7 @@ class _Weights:
         if rate == 0.0:
             return weights if factors is None else weights * factors
         first, second = (words[:, :, queries] for words in self._random_keys)
-        keep = kept_by_rows((first, second), self._time, drop_threshold(rate), weights.shape[-1])
+        keep = kept_by_rows(first, second, self._time, drop_threshold(rate), weights.shape[-1])
         scale = self.dtype.type(1.0 / (1.0 - rate))
         return jnp.where(keep, weights * (scale if factors is None else factors * scale), 0)
 

@@ -90,7 +90,8 @@ def dropout_mask(rows: int, columns: int, threshold: int, step: Any, seed: Any, 
 
 @traced_once("rows", "columns", "threshold")
 def _dropout_mask(rows: int, columns: int, threshold: int, step: Any, seed: Any, stream: Any, first_row: Any) -> Any:
-    return kept_by_rows(_row_keys(rows, step, seed, stream, first_row), columns, threshold)
+    first, second = _row_keys(rows, step, seed, stream, first_row)
+    return kept_by_rows(first, second, columns, threshold)
 
 
 def row_keys(rows: int, step: Any, seed: Any, stream: Any, first_row: Any = 0) -> Words:
@@ -108,16 +109,15 @@ def _row_keys(rows: int, step: Any, seed: Any, stream: Any, first_row: Any) -> W
     return first, second
 
 
-def kept_by_rows(keys: Words, columns: int, threshold: int, seen: int | None = None) -> Any:
-    """Return whether elements are kept, (..., columns), for keys of rows (...); `seen` asks for the first columns."""
+def kept_by_rows(first: Any, second: Any, columns: int, threshold: int, seen: int | None = None) -> Any:
+    """Return whether elements are kept, (..., columns), for rows of keys (...); `seen` asks for the first columns."""
     import jax.numpy as jnp
 
     # A word decides over two elements. Each computes it for itself, so that XLA fuses the mask with what it is for.
-    first, second = (words[..., None] for words in keys)
     half = -(-columns // 2)
     column = jnp.arange(columns if seen is None else seen, dtype=jnp.uint32)
     is_upper = column >= half
-    words = hashed_word(column - is_upper * np.uint32(half), first, second)
+    words = hashed_word(column - is_upper * np.uint32(half), first[..., None], second[..., None])
     return (words >> is_upper * np.uint32(16) & np.uint32(0xFFFF)) >= np.uint32(threshold)
 
 
