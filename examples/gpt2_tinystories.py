@@ -186,7 +186,7 @@ class Trainer:
         own = [
             {self.tokens: inputs[rows], self.targets: targets[rows]} for inputs, targets in islice(batches, accumulate)
         ]
-        return self.program.epoch(own, accumulate=accumulate)
+        return float(self.program.epoch(iter(own), accumulate=accumulate))
 
     def report(self, bar: Any) -> None:
         """Validate, print a generated sample, save a checkpoint."""

@@ -39,7 +39,7 @@ def test_two_processes_compute_what_one_does(tmp_path: Path, own_rows: bool) -> 
 
 def test_a_killed_process_ends_the_other_and_a_restart_goes_on_exactly(tmp_path: Path) -> None:
     checkpoints = str(tmp_path / "checkpoints")
-    options = {"sharding": "fsdp", "rows": 420, "epochs": 3}
+    options: dict[str, Any] = {"sharding": "fsdp", "rows": 420, "epochs": 3}
     whole = found(tmp_path, 2, **options)
     killed = run_processes(tmp_path, 2, **options, folder=checkpoints, failure="kill", fail_after=80)
     assert killed[1].code == -9 and killed[0].code == 1
@@ -126,10 +126,10 @@ def test_an_epoch_goes_on_inside(tmp_path: Path, accumulate: int) -> None:
 def test_batches_go_on_inside(tmp_path: Path) -> None:
     weight, program = regression()
     batches = [{name: column[i : i + 8] for name, column in data().items()} for i in range(0, 4000, 8)]
-    mean = program.epoch(batches, progress=Interrupting(program, tmp_path, 1500))
+    mean = program.epoch(iter(batches), progress=Interrupting(program, tmp_path, 1500))
     again, other = regression()
     wy.jax.restore(other, tmp_path)
-    assert other.epoch(batches) == pytest.approx(mean, rel=1e-12)
+    assert other.epoch(iter(batches)) == pytest.approx(mean, rel=1e-12)
     np.testing.assert_array_equal(again.value, weight.value)
 
 

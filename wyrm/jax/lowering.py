@@ -10,6 +10,8 @@ import numpy as np
 
 from wyrm.backends.xla.differentiable import DifferentiableLowerer
 from wyrm.backends.xla.lower import Lowerer, Sizes, words
+from wyrm.backends.xla.namespace import narrowed
+from wyrm.backends.xla.precision import float64_node
 from wyrm.backends.xla.unique_names import unique_names
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.nn.module import Module
@@ -68,12 +70,12 @@ class LoweredFunction:
 
         if jax.config.read("jax_enable_x64"):
             return
-        for node in self._schedule.nodes:
-            if node.dtype == np.float64:
-                raise DTypeError(
-                    f"{describe(node)} is float64, which JAX has not enabled: call "
-                    f"jax.config.update('jax_enable_x64', True) first, or build the graph with dtype=np.float32"
-                )
+        node = float64_node(self._schedule.nodes)
+        if node is not None:
+            raise DTypeError(
+                f"{describe(node)} computes in float64, which JAX has not enabled: call "
+                f"jax.config.update('jax_enable_x64', True) first, or build the graph with dtype=np.float32"
+            )
 
     def __call__(self, parameters: Mapping[str, Any], *inputs: Any, step: Any = 0) -> Any:
         """Return the value of the output, or a list of those of several ones.
@@ -170,17 +172,7 @@ def _array(leaf: BaseNode, value: Any) -> Any:
     if leaf.dtype.kind in "iu":
         if not isinstance(value, Tracer):
             check_limits(leaf, np.asarray(value, np.int64))
-        array = jnp.asarray(value)
-        if (
-            isinstance(value, np.ndarray)
-            and array.dtype.itemsize < value.itemsize
-            and (np.asarray(array) != value).any()
-        ):
-            raise DTypeError(
-                f"{describe(leaf)} has integers beyond 32 bits, which JAX holds after "
-                f"jax.config.update('jax_enable_x64', True)"
-            )
-        return array
+        return jnp.asarray(narrowed(leaf, value) if isinstance(value, np.ndarray) else value)
     return jnp.asarray(value, leaf.dtype)
 
 

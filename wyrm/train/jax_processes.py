@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,8 @@ from wyrm.train.jax_state import Placement
 _SAMPLE = 64
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True)
+class Part:
     """Part `index` of `count` equal, contiguous parts of each batch."""
 
     index: int = 0
