@@ -40,7 +40,8 @@ class Options:
     # Where checkpoints are, and after how many steps there is one.
     folder: str = ""
     every: int = 5
-    # What goes wrong on the last process after `fail_after` steps: "kill", "raise", "exit", "values" or "data".
+    # What goes wrong on the last process after `fail_after` steps: "kill", "raise", "exit", "values",
+    # "data", or "save", a kill while the others save a checkpoint at the end.
     failure: str = ""
     fail_after: int = 12
     seed: int = 0
@@ -130,6 +131,10 @@ def main() -> None:
     start = time.perf_counter()
     means = training.train()
     seconds = time.perf_counter() - start
+    if options.failure == "save":
+        if training.failing:
+            os.kill(os.getpid(), signal.SIGKILL)
+        wy.jax.save(training.program, options.folder)
     wy.jax.gather(training.program)
     values = [parameter.value.tolist() for parameter in training.program.trained]
     found: dict[str, Any] = {

@@ -22,10 +22,8 @@ from typing import Any
 
 from wyrm.errors import ProcessLost
 
-# What the texts of errors contain that JAX's collectives raise when a process cannot be reached.
-_SIGNS = ("gloo", "nccl", "rccl", "mpi", "connection", "coordination", "heartbeat", "socket", "peer", "barrier")
-# Statuses that a full memory or a defective program have, and that say nothing about other processes.
-_OTHER_STATUSES = ("RESOURCE_EXHAUSTED", "INVALID_ARGUMENT", "UNIMPLEMENTED", "FAILED_PRECONDITION")
+# What the texts of errors contain that JAX raises when a process cannot be reached.
+_SIGNS = ("gloo", "nccl", "rccl", "connection", "coordination", "heartbeat", "socket closed", "barrier")
 # Seconds between two looks at which processes have left.
 _PERIOD = 1.0
 # Seconds that a computation may go on after another process has left: after a failure, and after a regular end, since
@@ -115,8 +113,7 @@ def _is_loss(error: BaseException) -> bool:
 
     if jax.process_count() == 1 or not isinstance(error, jax.errors.JaxRuntimeError):
         return False
-    text = str(error)
-    return not text.startswith(_OTHER_STATUSES) and any(sign in text.lower() for sign in _SIGNS)
+    return any(sign in str(error).lower() for sign in _SIGNS)
 
 
 def _text(what: str) -> str:
