@@ -17,6 +17,7 @@ from tests.samples import SAMPLES
 from tests.sampling import Sample
 from wyrm.backends.xla import special_functions
 from wyrm.backends.xla.lower import Lowerer
+from wyrm.errors import IndexOutOfRange
 from wyrm.node.jax_form import JAX
 from wyrm.schedule.schedule import Schedule
 
@@ -103,6 +104,19 @@ def test_an_index_out_of_range_gives_nan() -> None:
     values = np.ones((3, 2), np.float32)
     for node in (table.scatter_add(rows - 1, values), table.at[rows + 1].set(2.0), table.at[rows + 1].add(2.0)):
         assert np.isnan(np.asarray(lowered(node))).any()
+
+
+def test_an_integer_beyond_32_bits_is_refused() -> None:
+    large = np.array([5, 2**40])
+    rows = wy.IndexInput(dims=(2,), name="rows")
+    program = wy.compile(rows // 2, engine="jax")
+    with pytest.raises(IndexOutOfRange, match=r"rows .* was given 1099511627776 at position 1"):
+        program({rows: large})
+    with pytest.raises(IndexOutOfRange, match="was given 1099511627776"):
+        wy.compile(wy.IndexConstant(large) // 2, engine="jax")()
+    function, _ = wy.jax.lower(rows // 2, inputs=[rows])
+    with pytest.raises(IndexOutOfRange, match="was given 1099511627776"):
+        function({}, large)
 
 
 def narrow(sample: Sample) -> bool:

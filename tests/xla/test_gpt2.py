@@ -67,3 +67,12 @@ def test_losses(dtype: str, tolerance: float, layers: int) -> None:
         training.restart()
         losses = training.compiled(engine=engine)
         np.testing.assert_allclose(losses, expected, rtol=tolerance, err_msg=engine)
+
+
+@pytest.mark.parametrize("layers", [2, 5], ids=["unrolled", "in a loop"])
+def test_losses_in_bfloat16(layers: int) -> None:
+    training = Training("float32", layers)
+    expected = training.compiled(engine="native")
+    training.restart()
+    losses = training.compiled(engine="jax", compute_dtype="bfloat16")
+    np.testing.assert_allclose(losses, expected, rtol=1e-2)

@@ -10,6 +10,8 @@ import numpy as np
 
 from wyrm.backends.xla.differentiable import DifferentiableLowerer
 from wyrm.backends.xla.lower import Lowerer, Sizes, words
+from wyrm.backends.xla.namespace import narrowed
+from wyrm.backends.xla.precision import float64_node
 from wyrm.backends.xla.unique_names import unique_names
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.nn.module import Module
@@ -68,12 +70,12 @@ class LoweredFunction:
 
         if jax.config.read("jax_enable_x64"):
             return
-        for node in self._schedule.nodes:
-            if node.dtype == np.float64:
-                raise DTypeError(
-                    f"{describe(node)} is float64, which JAX has not enabled: call "
-                    f"jax.config.update('jax_enable_x64', True) first, or build the graph with dtype=np.float32"
-                )
+        node = float64_node(self._schedule.nodes)
+        if node is not None:
+            raise DTypeError(
+                f"{describe(node)} computes in float64, which JAX has not enabled: call "
+                f"jax.config.update('jax_enable_x64', True) first, or build the graph with dtype=np.float32"
+            )
 
     def __call__(self, parameters: Mapping[str, Any], *inputs: Any, step: Any = 0) -> Any:
         """Return the value of the output, or a list of those of several ones.
@@ -82,8 +84,8 @@ class LoweredFunction:
         draw, as the number of a program's step does.
 
         Raise `OptionError` for parameters or inputs that are missing or too many, `ShapeError` and `DTypeError` for
-        arrays that do not fit, and `IndexOutOfRange` for indices out of range. JAX does not check the indices of a
-        function that it traces, as `jax.jit` does: it clips them.
+        arrays that do not fit, and `IndexOutOfRange` for indices out of range. A function that JAX traces, as
+        `jax.jit` does, cannot check indices: for those out of range the result is unspecified.
         """
         import jax.numpy as jnp
 
@@ -157,6 +159,7 @@ def _array(leaf: BaseNode, value: Any) -> Any:
     """Return the value of a leaf as a JAX array of its dtype; raise an error if it does not fit."""
     import jax
     import jax.numpy as jnp
+    from jax.core import Tracer
 
     if not isinstance(value, jax.Array):
         value = np.asarray(value)
@@ -167,9 +170,9 @@ def _array(leaf: BaseNode, value: Any) -> Any:
         raise DTypeError(f"{describe(leaf)} does not take an array of {value.dtype}")
     check_shape(leaf, tuple(value.shape))
     if leaf.dtype.kind in "iu":
-        if not isinstance(value, jax.core.Tracer):
+        if not isinstance(value, Tracer):
             check_limits(leaf, np.asarray(value, np.int64))
-        return jnp.asarray(value)
+        return jnp.asarray(narrowed(leaf, value) if isinstance(value, np.ndarray) else value)
     return jnp.asarray(value, leaf.dtype)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
+from wyrm.backends.xla.precision import float64_node
 from wyrm.compiler.decompose import share_residuals
 from wyrm.compiler.deduplicate import deduplicate
 from wyrm.compiler.differentiate import Targets, differentiate
@@ -43,9 +42,8 @@ class JaxGraph:
         self.held = [
             leaf for leaf in leaves if leaf not in known and not (isinstance(leaf, Constant) and not leaf.dims)
         ]
-        every = [*self.schedule.nodes, *self.trained]
         # Whether the graph computes in float64, for which JAX needs its 64-bit types.
-        self.wide = any(node.dtype == np.float64 for node in every)
+        self.wide = float64_node([*self.schedule.nodes, *self.trained]) is not None
 
     def stages(self) -> dict[str, str]:
         """Return the graph as the user wrote it, with its gradients, and without repeated operations, as text."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.backends.xla.namespace import narrowed
 from wyrm.errors import OptionError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.storage import DeviceStorage, bound_array, stored, touch
@@ -31,10 +32,10 @@ class Placement:
         import jax
 
         if self.sharding is None:
-            return jax.device_put(_narrowed(array), may_alias=False)
-        narrowed = _narrowed(array)
+            return jax.device_put(narrowed(leaf, array), may_alias=False)
+        whole = narrowed(leaf, array)
         return jax.make_array_from_callback(
-            array.shape, self.sharding.of_array(leaf, array.shape), lambda i: narrowed[i].copy()
+            array.shape, self.sharding.of_array(leaf, array.shape), lambda i: whole[i].copy()
         )
 
     def batch(self, leaf: BaseNode, shape: tuple[int, ...], read: Read) -> Any:
@@ -45,17 +46,10 @@ class Placement:
         import jax
 
         if self.sharding is None:
-            return jax.device_put(_narrowed(read(tuple(slice(0, size) for size in shape))))
+            return jax.device_put(narrowed(leaf, read(tuple(slice(0, size) for size in shape))))
         return jax.make_array_from_callback(
-            shape, self.sharding.of_array(leaf, shape), lambda index: _narrowed(read(index))
+            shape, self.sharding.of_array(leaf, shape), lambda index: narrowed(leaf, read(index))
         )
-
-
-def _narrowed(array: np.ndarray) -> np.ndarray:
-    """Return an array in a dtype that JAX has enabled."""
-    from jax.dtypes import canonicalize_dtype
-
-    return np.asarray(array, canonicalize_dtype(array.dtype))
 
 
 def on_host(array: Any, what: BaseNode | None = None) -> np.ndarray:

@@ -22,7 +22,6 @@ class State(NamedTuple):
     """What training changes: the values of `JaxGraph.trained`, the optimizer's arrays by parameter and name.
 
     In the functions that train, the parameters of equal layers are stacked: see `Steps.stacks`.
-
     `alive` is true until a loss or a gradient is not finite; from then on, nothing changes any more.
     """
 

@@ -105,7 +105,7 @@ class Program(Answering, Generic[R, E]):
     def _new_evaluation(self) -> Evaluation:
         if self.engine == "native":
             return Evaluation(native_calls)
-        return Evaluation(lambda nodes: jax_training(nodes, None, self._options))
+        return Evaluation(lambda nodes: jax_training(nodes, None, self._options, evaluates=True))
 
     @property
     def engine(self) -> Engine:

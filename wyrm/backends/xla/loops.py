@@ -14,7 +14,7 @@ from wyrm.node.base import BaseNode, describe
 from wyrm.ops.philox import WORD
 from wyrm.schedule.schedule import Schedule
 
-# Computes a node from the values of its parents; the mapping has attributes that are traced.
+# Returns the value of a node from the values of its parents, and attributes that are traced.
 Compute = Callable[[BaseNode, list[Any], "Attributes"], Any]
 
 
@@ -89,7 +89,10 @@ class Values:
 
 
 def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: Compute) -> None:
-    """Compute the nodes of a run: in a loop, if the carried values keep their shapes and dtypes."""
+    """Compute the nodes of a run: in a loop, if the carried values keep their shapes and dtypes.
+
+    Raise `RegistrationError` for a form that does not read an attribute that differs between the layers.
+    """
     import jax
     import jax.numpy as jnp
     from jax import lax
@@ -141,7 +144,8 @@ def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: 
 
     first = [values[position] for position, _ in repeat.carried]
     elements = (jnp.arange(repeat.count, dtype=jnp.int32), sequences, words)
-    after, _ = jax.eval_shape(body, first, jax.tree.map(lambda array: array[0], elements))
+    of_layer = jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape[1:], array.dtype), elements)
+    after, _ = jax.eval_shape(body, first, of_layer)
     if unread:
         node, name = unread.pop()
         raise RegistrationError(

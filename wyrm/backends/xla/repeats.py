@@ -79,11 +79,6 @@ class Repeat:
         """The number of repetitions."""
         return len(self.positions)
 
-    @property
-    def period(self) -> int:
-        """The number of nodes of a repetition."""
-        return len(self.positions[0])
-
 
 def find_repeats(
     schedule: Schedule,
