@@ -30,7 +30,7 @@ class Options:
     processes: int = 1
     process: int = 0
     coordinator: str = ""
-    # The axes that are divided over the mesh, which has all devices: "data", or "fsdp" for parameters too.
+    # What is divided over the mesh, which has all devices: "data", "fsdp" for parameters too, "none" without a mesh.
     sharding: str = "data"
     epochs: int = 2
     rows: int = 70
@@ -74,7 +74,8 @@ class Training:
         loss = (inside @ second - self.y).square().mean()
         axes: dict[type[wy.Dim], str] = {Batch: "data"} | ({Hidden: "data"} if options.sharding == "fsdp" else {})
         mesh = jax.make_mesh((len(jax.devices()),), ("data",))
-        self.program = wy.compile(loss, wy.optim.Adam([first, second], 0.01), engine="jax", mesh=mesh, sharding=axes)
+        devices: dict[str, Any] = {} if options.sharding == "none" else {"mesh": mesh, "sharding": axes}
+        self.program = wy.compile(loss, wy.optim.Adam([first, second], 0.01), engine="jax", **devices)
         random = np.random.default_rng(options.seed + (options.failure == "data" and last))
         inputs = random.normal(size=(options.rows, 8)).astype(np.float32)
         self.columns = {"x": inputs, "y": inputs.sum(axis=1)}
