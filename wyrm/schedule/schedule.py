@@ -111,7 +111,11 @@ class Schedule:
         """
         sizes = dict(self.sizes)
         source = dict(self._source)
-        for leaf in self.leaves:
+        # A leaf without open axes is not read, as its array may be on a device.
+        leaves = [
+            leaf for leaf in self.leaves if any(isinstance(axis, Dim) and axis.size is None for axis in leaf.dims)
+        ]
+        for leaf in leaves:
             shape = _data_shape(leaf, shapes)
             if shape is None:
                 continue
@@ -125,7 +129,7 @@ class Schedule:
                         f"{describe(source[type(axis)])}"
                     )
                 source.setdefault(type(axis), leaf)
-        for leaf in self.leaves:
+        for leaf in leaves:
             given = _data_shape(leaf, shapes)
             if given is not None and any(isinstance(a, Dim) and a.derived and a.size is None for a in leaf.dims):
                 shape = resolve(leaf.dims, sizes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,7 +22,8 @@ from wyrm.train.epoch_state import check_batches, check_options
 from wyrm.train.feeding import check_ranges
 from wyrm.train.jax_engine import JaxEngine, refuse_threads, words
 from wyrm.train.jax_processes import Part, agreed, check_same, part_of
-from wyrm.train.jax_state import Read, on_host
+from wyrm.train.jax_state import Read, exchange, on_host
+from wyrm.train.jax_step import State
 from wyrm.train.jax_updates import all_finite
 from wyrm.train.progress import Bar, LossBar, NoBar, bar
 from wyrm.train.shuffle import Shuffle
@@ -201,12 +202,12 @@ class JaxTraining(JaxEngine):
             rows = np.concatenate([rows, np.broadcast_to(rows[:1], (capacity - count, epoch.batch))])
         feeds = self._batches(epoch, rows)
         numbers = {name: _filled(values[start : start + count], capacity) for name, values in epoch.numbers.items()}
-        held, first_step, done = self.state.held(), self.steps, 0
+        first_step, done = self.steps, 0
         while done < count:
             size = min(count - done, max(1, int(_CHUNK / self._seconds))) if self._seconds else 1
             before = time.perf_counter()
             bounds = np.array([done, done + size], np.int32)
-            _, outputs = self.train(self.loop, held, feeds, numbers, words(first_step), bounds)
+            _, outputs = self.train(self.loop, feeds, numbers, words(first_step), bounds)
             found = on_host(outputs)[done : done + size]
             if done:  # the first run may compile
                 self._measured((time.perf_counter() - before) / size)
@@ -218,7 +219,7 @@ class JaxTraining(JaxEngine):
         """Do one step on these rows."""
         feed = self._batches(epoch, rows)
         numbers = {name: values[epoch.steps] for name, values in epoch.numbers.items()}
-        state, outputs = self.train(self._train, self.state.held(), feed, numbers, words(self.steps))
+        state, outputs = self.train(self._train, feed, numbers, words(self.steps))
         found = np.array([[float(on_host(each)) for each in (*outputs, state.alive)]])
         self._record(epoch, found, len(rows))
         deliver()
@@ -255,7 +256,9 @@ class JaxTraining(JaxEngine):
 
     def _check_finite(self) -> None:
         """Raise `Diverged` if a parameter is not finite after the last step."""
-        if not bool(on_host(self._finite(self.state.values()))):
+        with exchange:
+            finite = self._finite(self.state.current_values())
+        if not bool(on_host(finite)):
             raise Diverged(
                 f"a parameter became NaN or infinite in epoch {self.epochs + 1}, though all losses and gradients were "
                 f"finite: a step of the optimizer was too large for its dtype. Lower the learning rate, and go on from "
@@ -277,9 +280,9 @@ class JaxTraining(JaxEngine):
         for leaf in self.graph.inputs:
             column = epoch.given.get(leaf)
             if column is None:
-                array = bound_array(leaf)
-                shape = (*rows.shape[:-1], *array.shape)
-                feeds.append(self.placement.batch(leaf, shape, _repeated(array, len(shape) - array.ndim)))
+                # One for all batches.
+                array = bound_array(leaf)[(np.newaxis,) * (rows.ndim - 1)]
+                feeds.append(self.placement.batch(leaf, array.shape, array.__getitem__))
             else:
                 # The shape is that of the whole batch.
                 shape = (*chosen.shape[:-1], *(size * part.count for size in chosen.shape[-1:]), *column.shape[1:])
@@ -294,18 +297,19 @@ class JaxTraining(JaxEngine):
         size = epoch.batch * accumulate
         for start in range(0, len(epoch.order), size):
             order = epoch.order[start : start + size]
-            values, held = list(self.state.values()), self.state.held()
+            values: Any = None
             totals, sums = None, np.zeros(len(self.graph.outputs))
-            for position in range(0, len(order), epoch.batch):
+            for batch, position in enumerate(range(0, len(order), epoch.batch)):
                 rows = order[position : position + epoch.batch]
-                weight = np.float32(len(rows) / len(order))
-                if totals is None:
-                    totals = self._zeros(values)
-                values, totals, outputs = self.run(
-                    self._accumulate, values, totals, held, self._batches(epoch, rows), weight, words(self.steps)
-                )
+                feed, weight = self._batches(epoch, rows), self.real(len(rows) / len(order))
+                with exchange:
+                    if totals is None:
+                        values = self.state.current_values()
+                        totals = self._zeros(values)
+                    values, totals, outputs = self.run(
+                        self._accumulate, values, totals, self.state.held(), feed, weight, words(self.steps + batch)
+                    )
                 sums += np.array([float(on_host(output)) for output in outputs]) * len(rows)
-                self.steps += 1
             numbers = {name: array[epoch.steps] for name, array in epoch.numbers.items()}
             loss = np.asarray(sums[0] / len(order), self.graph.outputs[0].dtype)
             buffers = values[len(self.graph.parameters) :]
@@ -315,11 +319,11 @@ class JaxTraining(JaxEngine):
 
     def _record_accumulated(self, epoch: _Epoch, alive: bool, sums: NDArray[np.float64], rows: int) -> None:
         """Count a step of several batches, whose outputs times their rows have these sums."""
-        batches = -(-rows // epoch.batch)
         if not alive:
-            self.steps -= batches
             raise self._diverged(epoch)
+        batches = -(-rows // epoch.batch)
         epoch.steps += 1
+        self.steps += batches
         assert self.graph.optimizer is not None
         self.graph.optimizer.advance(1, self.graph.parameters)
         self.position.add(batches, rows, sums)
@@ -335,7 +339,10 @@ class JaxTraining(JaxEngine):
     def _update(self) -> Any:
         import jax
 
-        return jax.jit(lambda *arguments: (self.functions.update(*arguments),), donate_argnums=0, **self.kept(1))
+        def update(state: State, _: Sequence[Any], *arguments: Any) -> tuple[State]:
+            return (self.functions.update(state, *arguments),)
+
+        return jax.jit(update, donate_argnums=0, **self.kept(1))
 
     @cached_property
     def _zeros(self) -> Any:
@@ -359,17 +366,6 @@ def _rows(column: np.ndarray, rows: NDArray[np.int64], before: int = 0) -> Read:
         chosen = column[rows[index[: rows.ndim]]]
         found: np.ndarray = chosen[(slice(None),) * rows.ndim + tuple(index[rows.ndim :])]
         return found
-
-    return read
-
-
-def _repeated(array: np.ndarray, batches: int) -> Read:
-    """Return a function that reads a part of an array, repeated along `batches` first axes."""
-
-    def read(index: tuple[slice, ...]) -> np.ndarray:
-        sizes = [len(range(*each.indices(each.stop))) for each in index[:batches]]
-        part = array[index[batches:]] if batches else array[index]
-        return np.broadcast_to(part, (*sizes, *part.shape))
 
     return read
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from wyrm.backends.xla.lower import Lowerer, Place, Sizes, dense
 from wyrm.backends.xla.namespace import namespace
 from wyrm.node.base import BaseNode
@@ -44,7 +46,10 @@ class Steps:
         self.graph = graph
         self._narrow, self._place = narrow, place
         targets = graph.targets
-        self._wide = frozenset([*targets.outputs, *targets.gradients.values(), *targets.buffer_updates.values()])
+        by_rows = [gradient for pairs in targets.rows.values() for gradient, _ in pairs]
+        self._wide = frozenset(
+            [*targets.outputs, *targets.gradients.values(), *by_rows, *targets.buffer_updates.values()]
+        )
         rows_as_pytree()
         optimizer = graph.optimizer
         self.updates = None if optimizer is None else Updates(optimizer, graph.parameters)
@@ -133,18 +138,22 @@ class Steps:
         """Train on batches `bounds[0]` to `bounds[1] - 1` of stacked ones; return the state and a row for each batch.
 
         A row has the outputs, and 1 if the step moved the parameters, else 0.
-        The arrays of `feeds` and `numbers` have an element for each batch along their first axis. `step` is the random
-        step of batch 0.
+        The arrays of `feeds` and `numbers` have an element for each batch along their first axis, or in `feeds` one for
+        all batches. `step` is the random step of batch 0.
         """
         from jax import lax
 
         xp: Any = namespace()
-        capacity = feeds[0].shape[0]
-        outputs = xp.zeros((capacity, len(self.graph.outputs) + 1), dtype=self.graph.outputs[0].dtype)
+        capacity = max(array.shape[0] for array in feeds)
+        dtype = np.result_type(np.float32, *(output.dtype for output in self.graph.outputs))
+        outputs = xp.zeros((capacity, len(self.graph.outputs) + 1), dtype=dtype)
 
         def body(i: Any, carried: tuple[State, Any]) -> tuple[State, Any]:
             state, outputs = carried
-            feed = [lax.dynamic_index_in_dim(array, i, keepdims=False) for array in feeds]
+            feed = [
+                lax.dynamic_index_in_dim(array, i if array.shape[0] == capacity else 0, keepdims=False)
+                for array in feeds
+            ]
             now = {name: lax.dynamic_index_in_dim(array, i, keepdims=False) for name, array in numbers.items()}
             state, found = self.train(state, held, feed, now, plus(step, i))
             row = xp.stack([xp.astype(each, outputs.dtype) for each in (*found, state.alive)])

@@ -102,11 +102,25 @@ class Updates:
 
 
 def _scale(gradients: Sequence[Gradient], max_norm: float) -> Any:
-    """Return the factor that bounds the global norm of the gradients."""
+    """Return the factor that bounds the global norm of the gradients, also if their squares overflow."""
+    from jax import lax
+
     xp: Any = namespace()
-    squares = [xp.sum(xp.square(_values(gradient))) for gradient in gradients]
-    norm = xp.sqrt(sum(squares[1:], squares[0]))
-    return xp.where(norm > max_norm, max_norm / norm, xp.ones_like(norm))
+    arrays = [_values(gradient) for gradient in gradients]
+
+    def norm(unit: Any) -> Any:
+        return xp.sqrt(sum(xp.sum(xp.square(array / unit)) for array in arrays))
+
+    def of_large_ones() -> Any:
+        largest = xp.max(xp.stack([xp.max(xp.abs(array), initial=0) for array in arrays]))
+        return xp.minimum(max_norm / largest / norm(largest), 1)
+
+    found = xp.sqrt(sum(xp.sum(xp.square(array)) for array in arrays))
+    return lax.cond(
+        xp.isfinite(found),
+        lambda: xp.where(found > max_norm, max_norm / found, 1).astype(found.dtype),
+        lambda: of_large_ones().astype(found.dtype),
+    )
 
 
 def _values(gradient: Gradient) -> Any:
