@@ -1,7 +1,8 @@
 """The lowering of gathers.
 
-The other engines raise an error for an index out of range. Data is checked before it reaches a device; for any other
-index out of range, a gather gives NaN, and among integers the least one, which is out of range in turn.
+The other engines raise an error for an index out of range. Data is checked before it reaches a device, and programs
+check the indices that the graph computes, except inside loops. For any other index out of range, a gather gives NaN,
+and among integers the least one, which is out of range in turn.
 """
 
 from __future__ import annotations

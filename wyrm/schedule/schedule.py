@@ -112,9 +112,7 @@ class Schedule:
         sizes = dict(self.sizes)
         source = dict(self._source)
         # A leaf without open axes is not read, as its array may be on a device.
-        leaves = [
-            leaf for leaf in self.leaves if any(isinstance(axis, Dim) and axis.size is None for axis in leaf.dims)
-        ]
+        leaves = [leaf for leaf in self.leaves if any(axis_size(axis) is None for axis in leaf.dims)]
         for leaf in leaves:
             shape = _data_shape(leaf, shapes)
             if shape is None:

@@ -21,6 +21,7 @@ from wyrm.node.storage import bound_array, check_shape, not_set, stored
 from wyrm.train.epoch_position import EpochPosition
 from wyrm.train.epoch_state import check_batches
 from wyrm.train.feeding import check_ranges
+from wyrm.train.jax_checks import index_error
 from wyrm.train.jax_graph import JaxGraph
 from wyrm.train.jax_processes import check_same, values_by_name
 from wyrm.train.jax_state import DeviceState, Placement, exchange, gathered, on_host
@@ -150,7 +151,8 @@ class JaxEngine:
             if self.graph.optimizer is None:
                 with exchange:
                     values, held = self.state.current_values(), self.state.held()
-                    found = self.run(self._forward, values, held, feed, words(self.steps))
+                    found, outside = self.run(self._forward, values, held, feed, words(self.steps))
+                self.check_indices(outside, self.shapes(feed))
                 self.steps += 1
             else:
                 found = self._step(feed)
@@ -165,8 +167,9 @@ class JaxEngine:
     def _step(self, feed: Sequence[Any]) -> list[Any]:
         numbers = {name: values[0] for name, values in self.numbers(1).items()}
         with deferred:
-            state, outputs = self.train(self._train, feed, numbers, words(self.steps))
+            state, (outputs, outside) = self.train(self._train, feed, numbers, words(self.steps))
             if not bool(on_host(state.alive)):
+                self.check_indices(outside, self.shapes(feed), "; no parameter has moved")
                 loss = float(on_host(outputs[0]))
                 optimizer = self.graph.optimizer
                 assert optimizer is not None
@@ -187,6 +190,19 @@ class JaxEngine:
             check_shape(leaf, shape)
         check_ranges(self.graph.ranges.limits, given, self.graph.schedule.bind(shapes))
         return [self.placement.batch(leaf, array.shape, array.__getitem__) for leaf, array in complete.items()]
+
+    def shapes(self, feed: Sequence[Any], stacked: int = 0) -> dict[Leaf, tuple[int, ...]]:
+        """Return the shapes of the inputs' data in a batch, given their arrays with `stacked` first axes of batches."""
+        return {leaf: array.shape[stacked:] for leaf, array in zip(self.graph.inputs, feed, strict=True)}
+
+    def check_indices(
+        self, outside: Any, shapes: Mapping[Leaf, tuple[int, ...]], state: str = "", where: str = ""
+    ) -> None:
+        """Raise `IndexOutOfRange` if a step found an index out of range; the texts say where, and what it changed."""
+        if self.graph.checks:
+            error = index_error(self.graph.checks, on_host(outside), self.graph.schedule.bind(shapes), where, state)
+            if error is not None:
+                raise error
 
     def _complete(self, given: Mapping[Leaf, np.ndarray]) -> dict[Leaf, np.ndarray]:
         complete: dict[Leaf, np.ndarray] = {}
@@ -225,7 +241,8 @@ class JaxEngine:
             feed = self._feed(batch)
             with exchange:
                 values, held = self.state.current_values(), self.state.held()
-                outputs, gradients, buffers = self.run(self._backward, values, held, feed, words(self.steps))
+                outputs, gradients, buffers, outside = self.run(self._backward, values, held, feed, words(self.steps))
+            self.check_indices(outside, self.shapes(feed), "; no gradient was added to those of the parameters")
             loss = float(on_host(outputs[0]))
             if not np.isfinite(loss):
                 raise Diverged(f"the loss is {loss}; no gradient was added to those of the parameters")

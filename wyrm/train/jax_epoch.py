@@ -22,7 +22,7 @@ from wyrm.train.epoch_state import check_batches, check_options
 from wyrm.train.feeding import check_ranges
 from wyrm.train.jax_engine import JaxEngine, refuse_threads, words
 from wyrm.train.jax_processes import Part, agreed, check_same, part_of
-from wyrm.train.jax_state import Read, exchange, on_host
+from wyrm.train.jax_state import Read, exchange, narrowed, on_host
 from wyrm.train.jax_step import State
 from wyrm.train.jax_updates import all_finite
 from wyrm.train.progress import Bar, LossBar, NoBar, bar
@@ -170,6 +170,10 @@ class JaxTraining(JaxEngine):
         }
         sizes = self.graph.schedule.bind(shapes)
         check_ranges(self.graph.ranges.limits, given, sizes)
+        for leaf, array in given.items():
+            if array.dtype.kind in "iu":
+                with self.precision():
+                    narrowed(array, leaf)
         return sizes
 
     # --- chunks of batches ----------------------------------------------------------------------------------------
@@ -207,11 +211,11 @@ class JaxTraining(JaxEngine):
             size = min(count - done, max(1, int(_CHUNK / self._seconds))) if self._seconds else 1
             before = time.perf_counter()
             bounds = np.array([done, done + size], np.int32)
-            _, outputs = self.train(self.loop, feeds, numbers, words(first_step), bounds)
+            _, (outputs, outside) = self.train(self.loop, feeds, numbers, words(first_step), bounds)
             found = on_host(outputs)[done : done + size]
             if done:  # the first run may compile
                 self._measured((time.perf_counter() - before) / size)
-            self._record(epoch, found.astype(np.float64), epoch.batch)
+            self._record(epoch, found.astype(np.float64), epoch.batch, outside, self.shapes(feeds, 1))
             done += size
             deliver()
 
@@ -219,9 +223,9 @@ class JaxTraining(JaxEngine):
         """Do one step on these rows."""
         feed = self._batches(epoch, rows)
         numbers = {name: values[epoch.steps] for name, values in epoch.numbers.items()}
-        state, outputs = self.train(self._train, feed, numbers, words(self.steps))
+        state, (outputs, outside) = self.train(self._train, feed, numbers, words(self.steps))
         found = np.array([[float(on_host(each)) for each in (*outputs, state.alive)]])
-        self._record(epoch, found, len(rows))
+        self._record(epoch, found, len(rows), outside, self.shapes(feed))
         deliver()
 
     def _measured(self, seconds: float) -> None:
@@ -231,8 +235,10 @@ class JaxTraining(JaxEngine):
         elif not self._seconds:
             self._seconds = agreed(seconds)
 
-    def _record(self, epoch: _Epoch, outputs: NDArray[np.float64], rows: int) -> None:
-        """Count finished steps, and raise `Diverged` after a bad one.
+    def _record(
+        self, epoch: _Epoch, outputs: NDArray[np.float64], rows: int, outside: Any, shapes: Mapping[Leaf, Any]
+    ) -> None:
+        """Count finished steps, and raise `Diverged` or `IndexOutOfRange` after a bad one.
 
         `outputs` has a row for each step: the outputs, and 1 if the step moved the parameters, else 0.
         """
@@ -242,7 +248,13 @@ class JaxTraining(JaxEngine):
         self.position.add(done, done * rows, outputs[:done, :-1].sum(axis=0) * rows)
         epoch.bar.add(done * rows, float(outputs[:done, 0].sum()) * rows)
         if done < len(outputs):
+            self._check_computed(outside, shapes, self.position.done.batches + 1)
             raise self._diverged(epoch)
+
+    def _check_computed(self, outside: Any, shapes: Mapping[Leaf, Any], batch: int) -> None:
+        """Raise `IndexOutOfRange` if an index that batch number `batch` computed is out of range."""
+        where, after = f" in epoch {self.epochs + 1}, batch {batch}", self.position.done.batches
+        self.check_indices(outside, shapes, f"; the parameters are as they were after batch {after}", where)
 
     def _diverged(self, epoch: _Epoch) -> Diverged:
         optimizer = self.graph.optimizer
@@ -306,9 +318,10 @@ class JaxTraining(JaxEngine):
                     if totals is None:
                         values = self.state.current_values()
                         totals = self._zeros(values)
-                    values, totals, outputs = self.run(
+                    values, totals, outputs, outside = self.run(
                         self._accumulate, values, totals, self.state.held(), feed, weight, words(self.steps + batch)
                     )
+                self._check_computed(outside, self.shapes(feed), self.position.done.batches + batch + 1)
                 sums += np.array([float(on_host(output)) for output in outputs]) * len(rows)
             numbers = {name: array[epoch.steps] for name, array in epoch.numbers.items()}
             loss = np.asarray(sums[0] / len(order), self.graph.outputs[0].dtype)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wyrm._interrupts import deferred
-from wyrm.errors import OptionError
+from wyrm.errors import DTypeError, OptionError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.storage import DeviceStorage, bound_array, stored, touch
 from wyrm.train.jax_graph import JaxGraph
@@ -35,10 +35,10 @@ class Placement:
         import jax
 
         if self.sharding is None:
-            return jax.device_put(_narrowed(array), may_alias=False)
-        narrowed = _narrowed(array)
+            return jax.device_put(narrowed(array, leaf), may_alias=False)
+        fitting = narrowed(array, leaf)
         return jax.make_array_from_callback(
-            array.shape, self.sharding.of_array(leaf, array.shape), lambda i: narrowed[i].copy()
+            array.shape, self.sharding.of_array(leaf, array.shape), lambda i: fitting[i].copy()
         )
 
     def batch(self, leaf: BaseNode, shape: tuple[int, ...], read: Read) -> Any:
@@ -49,17 +49,26 @@ class Placement:
         import jax
 
         if self.sharding is None:
-            return jax.device_put(_narrowed(read(tuple(slice(0, size) for size in shape))))
+            return jax.device_put(narrowed(read(tuple(slice(0, size) for size in shape)), leaf))
         return jax.make_array_from_callback(
-            shape, self.sharding.of_array(leaf, shape), lambda index: _narrowed(read(index))
+            shape, self.sharding.of_array(leaf, shape), lambda index: narrowed(read(index), leaf)
         )
 
 
-def _narrowed(array: np.ndarray) -> np.ndarray:
-    """Return an array in a dtype that JAX has enabled."""
+def narrowed(array: np.ndarray, leaf: BaseNode) -> np.ndarray:
+    """Return an array in a dtype that JAX has enabled. Raise `DTypeError` for an integer that does not fit in it."""
     from jax.dtypes import canonicalize_dtype
 
-    return np.asarray(array, canonicalize_dtype(array.dtype))
+    dtype = canonicalize_dtype(array.dtype)
+    if dtype != array.dtype and dtype.kind in "iu" and array.size:
+        limits, ends = np.iinfo(dtype), (int(array.min()), int(array.max()))
+        for end in ends:
+            if not limits.min <= end <= limits.max:
+                raise DTypeError(
+                    f"{describe(leaf)} holds {end}, which does not fit in {dtype}: engine='jax' computes with {dtype} "
+                    f"here unless jax.config.update('jax_enable_x64', True) is called first"
+                )
+    return np.asarray(array, dtype)
 
 
 def on_host(array: Any, what: BaseNode | None = None) -> np.ndarray:

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wyrm.backends.xla.lower import Lowerer, Place, Sizes, dense
+from wyrm.backends.xla.lower import Lowerer, Place, dense
 from wyrm.backends.xla.namespace import namespace
 from wyrm.node.base import BaseNode
 from wyrm.ops.philox import ROWS_BEFORE, STEP
+from wyrm.train.jax_checks import beyond
 from wyrm.train.jax_graph import JaxGraph
 from wyrm.train.jax_updates import Gradient, Updates, all_finite, summed_rows
 from wyrm.types.rows import RowSparse
@@ -20,7 +21,8 @@ from wyrm.types.rows import RowSparse
 class State(NamedTuple):
     """What training changes: the values of `JaxGraph.trained`, the optimizer's arrays by parameter and name.
 
-    `alive` is true until a loss or a gradient is not finite; from then on, nothing changes any more.
+    `alive` is true until a loss or a gradient is not finite, or an index is out of range: from then on, nothing changes
+    any more.
     """
 
     values: list[Any]
@@ -29,11 +31,15 @@ class State(NamedTuple):
 
 
 class Backward(NamedTuple):
-    """The outputs of a batch, the gradients of `JaxGraph.parameters`, and the new values of the buffers."""
+    """The outputs of a batch, the gradients of `JaxGraph.parameters`, and the new values of the buffers.
+
+    `beyond` tells of indices out of range; see `wyrm.train.jax_checks`.
+    """
 
     outputs: list[Any]
     gradients: list[Gradient]
     buffers: list[Any]
+    beyond: Any
 
 
 class Steps:
@@ -54,15 +60,13 @@ class Steps:
         optimizer = graph.optimizer
         self.updates = None if optimizer is None else Updates(optimizer, graph.parameters)
 
-    def _run(self, known: Mapping[BaseNode, Any]) -> dict[BaseNode, Any]:
-        """Return the values of the graph's targets, given those of leaves."""
-        targets, schedule = self.graph.targets.nodes, self.graph.schedule
-        lowerer = Lowerer(self._sizes(known), narrow=self._narrow, wide=self._wide, place=self._place)
+    def _run(self, known: Mapping[BaseNode, Any]) -> tuple[dict[BaseNode, Any], Any]:
+        """Return the values of the graph's targets, given those of leaves, and the indices out of range."""
+        schedule, checks = self.graph.schedule, self.graph.checks
+        sizes = schedule.bind({leaf: tuple(known[leaf].shape) for leaf in self.graph.inputs})
+        lowerer = Lowerer(sizes, narrow=self._narrow, wide=self._wide, place=self._place)
         values = dict(zip(schedule.outputs, lowerer.run(schedule, known), strict=True))
-        return {target: values[target] for target in targets}
-
-    def _sizes(self, known: Mapping[BaseNode, Any]) -> Sizes:
-        return self.graph.schedule.bind({leaf: tuple(known[leaf].shape) for leaf in self.graph.inputs})
+        return values, beyond(checks, values, sizes)
 
     def _known(self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any) -> dict[BaseNode, Any]:
         graph = self.graph
@@ -71,15 +75,17 @@ class Steps:
         known |= zip(graph.inputs, feed, strict=True)
         return known | {STEP: step, ROWS_BEFORE: namespace().zeros_like(step)}
 
-    def forward(self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any) -> list[Any]:
-        """Return the outputs."""
-        found = self._run(self._known(values, held, feed, step))
-        return [found[output] for output in self.graph.targets.outputs]
+    def forward(
+        self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any
+    ) -> tuple[list[Any], Any]:
+        """Return the outputs, and the indices out of range."""
+        found, outside = self._run(self._known(values, held, feed, step))
+        return [found[output] for output in self.graph.targets.outputs], outside
 
     def backward(self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any) -> Backward:
         """Return the outputs, the gradients of the first one, and the new values of the buffers."""
         known = self._known(values, held, feed, step)
-        found, targets = self._run(known), self.graph.targets
+        (found, outside), targets = self._run(known), self.graph.targets
         gradients: list[Gradient] = []
         for parameter in self.graph.parameters:
             if parameter in targets.gradients:
@@ -88,14 +94,18 @@ class Steps:
                 pairs = [(found[gradient], found[indices]) for gradient, indices in targets.rows[parameter]]
                 gradients.append(summed_rows(pairs, tuple(known[parameter].shape)))
         buffers = [found[targets.buffer_updates[buffer]] for buffer in self.graph.buffers]
-        return Backward([found[output] for output in targets.outputs], gradients, buffers)
+        return Backward([found[output] for output in targets.outputs], gradients, buffers, outside)
 
     def train(
         self, state: State, held: Sequence[Any], feed: Sequence[Any], numbers: Mapping[str, Any], step: Any
-    ) -> tuple[State, list[Any]]:
-        """Return the state after a step, and the outputs; a loss or gradient that is not finite changes nothing."""
-        outputs, gradients, buffers = self.backward(state.values, held, feed, step)
-        return self.update(state, gradients, numbers, outputs[0], buffers), outputs
+    ) -> tuple[State, tuple[list[Any], Any]]:
+        """Return the state after a step, the outputs, and the indices out of range.
+
+        A loss or gradient that is not finite, or an index out of range, changes nothing.
+        """
+        outputs, gradients, buffers, outside = self.backward(state.values, held, feed, step)
+        state = state._replace(alive=state.alive & ~namespace().any(outside[:, 0] != 0))
+        return self.update(state, gradients, numbers, outputs[0], buffers), (outputs, outside)
 
     def accumulate(
         self,
@@ -105,14 +115,17 @@ class Steps:
         feed: Sequence[Any],
         weight: Any,
         step: Any,
-    ) -> tuple[list[Any], list[Any], list[Any]]:
-        """Return the values with new buffers, the totals with `weight` times the gradients added, and the outputs."""
-        outputs, gradients, buffers = self.backward(values, held, feed, step)
+    ) -> tuple[list[Any], list[Any], list[Any], Any]:
+        """Return the values with new buffers, the totals with `weight` times the gradients added, and the outputs.
+
+        The last result are the indices out of range.
+        """
+        outputs, gradients, buffers, outside = self.backward(values, held, feed, step)
         sums = [
             total + weight.astype(total.dtype) * dense(gradient)
             for total, gradient in zip(totals, gradients, strict=True)
         ]
-        return [*values[: len(self.graph.parameters)], *buffers], sums, outputs
+        return [*values[: len(self.graph.parameters)], *buffers], sums, outputs, outside
 
     def update(
         self, state: State, gradients: Sequence[Gradient], numbers: Mapping[str, Any], loss: Any, buffers: Sequence[Any]
@@ -134,10 +147,11 @@ class Steps:
         numbers: Mapping[str, Any],
         step: Any,
         bounds: Any,
-    ) -> tuple[State, Any]:
+    ) -> tuple[State, tuple[Any, Any]]:
         """Train on batches `bounds[0]` to `bounds[1] - 1` of stacked ones; return the state and a row for each batch.
 
-        A row has the outputs, and 1 if the step moved the parameters, else 0.
+        A row has the outputs, and 1 if the step moved the parameters, else 0. The last result are the indices out of
+        range of the batch after which nothing changed.
         The arrays of `feeds` and `numbers` have an element for each batch along their first axis, or in `feeds` one for
         all batches. `step` is the random step of batch 0.
         """
@@ -147,20 +161,21 @@ class Steps:
         capacity = max(array.shape[0] for array in feeds)
         dtype = np.result_type(np.float32, *(output.dtype for output in self.graph.outputs))
         outputs = xp.zeros((capacity, len(self.graph.outputs) + 1), dtype=dtype)
+        outside = xp.zeros((len(self.graph.checks), 3), dtype=np.int64)
 
-        def body(i: Any, carried: tuple[State, Any]) -> tuple[State, Any]:
-            state, outputs = carried
+        def body(i: Any, carried: tuple[State, Any, Any]) -> tuple[State, Any, Any]:
+            before, outputs, outside = carried
             feed = [
                 lax.dynamic_index_in_dim(array, i if array.shape[0] == capacity else 0, keepdims=False)
                 for array in feeds
             ]
             now = {name: lax.dynamic_index_in_dim(array, i, keepdims=False) for name, array in numbers.items()}
-            state, found = self.train(state, held, feed, now, plus(step, i))
+            state, (found, now_outside) = self.train(before, held, feed, now, plus(step, i))
             row = xp.stack([xp.astype(each, outputs.dtype) for each in (*found, state.alive)])
-            return state, outputs.at[i].set(row)
+            return state, outputs.at[i].set(row), xp.where(before.alive, now_outside, outside)
 
-        result: tuple[State, Any] = lax.fori_loop(bounds[0], bounds[1], body, (state, outputs))
-        return result
+        state, outputs, outside = lax.fori_loop(bounds[0], bounds[1], body, (state, outputs, outside))
+        return state, (outputs, outside)
 
 
 @cache
