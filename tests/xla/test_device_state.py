@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -189,3 +191,34 @@ def test_data_that_an_input_holds_is_not_repeated_for_each_batch() -> None:
         found.append(float(weight.value))
     assert found[1] == pytest.approx(found[0], rel=1e-6)
     assert "tensor<1x3xf32>" in program.source
+
+
+def test_accumulation_moves_only_the_touched_rows_of_tables() -> None:
+    found = []
+    for engine in ("native", "jax"):
+        rows, table = wy.IndexInput(dims=(Batch(),), name="rows"), wy.Parameter(np.ones((6, 2), np.float32))
+        optimizer = wy.optim.Adam([table], 0.1, max_norm=0.5)
+        program = wy.compile(table.index(rows).square().mean(), optimizer, engine=engine)
+        losses = [program.epoch({rows: data}, batch_size=2, accumulate=2) for data in ([0, 1, 2, 1, 2, 2], [3, 1, 1])]
+        found.append([losses, table.value, *optimizer.state_dict().values()])
+    for native, jax in zip(*found, strict=True):
+        np.testing.assert_allclose(jax, native, rtol=1e-5, atol=1e-7)
+
+
+def test_differences_to_data_are_exact_in_bfloat16_programs() -> None:
+    x, target = (wy.Input(dims=(Batch(), 2), name=name) for name in ("x", "target"))
+    program = wy.compile((x - target).square().mean(), engine="jax", compute_dtype="bfloat16")
+    assert float(program({x: np.full((4, 2), 1000.0), target: np.full((4, 2), 1001.0)})) == 1.0
+
+
+def test_a_program_is_freed_with_its_last_reference() -> None:
+    x = wy.Input(dims=(Batch(), 3), name="x")
+    program = wy.compile(x.square().mean(), engine="jax")
+    program.evaluate(ROWS)
+    arrays = weakref.ref(program._runner.state)  # type: ignore[union-attr]  # the engine is jax
+    gc.disable()
+    try:
+        del program
+        assert arrays() is None
+    finally:
+        gc.enable()

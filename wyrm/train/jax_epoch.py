@@ -360,10 +360,8 @@ class JaxTraining(JaxEngine):
     @cached_property
     def _zeros(self) -> Any:
         import jax
-        import jax.numpy as jnp
 
-        count = len(self.graph.parameters)
-        return jax.jit(lambda values: [jnp.zeros_like(value) for value in values[:count]])
+        return jax.jit(self.functions.zeros)
 
 
 def _rows(column: np.ndarray, rows: NDArray[np.int64], before: int = 0) -> Read:

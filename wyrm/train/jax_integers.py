@@ -85,7 +85,7 @@ def _interval(node: BaseNode, known: Mapping[BaseNode, Interval | None]) -> Inte
 def _of_arithmetic(node: BaseNode, x: Interval, y: Interval) -> Interval:
     if isinstance(node, IndexFloorDivide):
         largest = max(map(abs, x))
-        return -largest, largest
+        return (min(0, x[0]), max(0, x[1])) if y[0] >= 0 else (-largest, largest)
     if isinstance(node, IndexRemainder):
         return min(0, y[0] + 1), max(0, y[1] - 1)
     results = [

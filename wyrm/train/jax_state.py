@@ -11,7 +11,7 @@ import numpy as np
 from wyrm._interrupts import deferred
 from wyrm.errors import DTypeError, OptionError
 from wyrm.node.base import BaseNode, describe
-from wyrm.node.storage import DeviceStorage, bound_array, stored, touch
+from wyrm.node.storage import DeviceStorage, Storage, bound_array, stored, touch
 from wyrm.train.jax_graph import JaxGraph
 from wyrm.train.jax_step import State
 
@@ -119,7 +119,6 @@ class DeviceState:
     def __init__(self, graph: JaxGraph, placement: Placement) -> None:
         self._graph, self._placement = graph, placement
         self.values: list[Any] = [None] * len(graph.trained)
-        self._newest = [Newest(self, position) for position in range(len(graph.trained))]
         self._slots: list[dict[str, Any]] | None = None
         self._held: list[Any] = [None] * len(graph.held)
         # The versions of the arrays that the devices have.
@@ -171,11 +170,11 @@ class DeviceState:
         with exchange, deferred:
             self._graph.optimizer.hold_on_device(self._copy_slots)
             self.values, self._slots, self._slots_ahead = list(state.values), list(state.slots), True
-            for leaf, newest in zip(self._graph.trained, self._newest, strict=True):
+            for position, leaf in enumerate(self._graph.trained):
                 storage = stored(leaf)
                 if type(storage) is not DeviceStorage:
                     storage.__class__ = DeviceStorage
-                storage.newer = newest
+                storage.newer = Newest(self, position)
                 touch(storage)
                 self._versions[leaf] = storage.version
 
@@ -184,10 +183,14 @@ class DeviceState:
         with exchange, deferred:
             self._versions.clear()
             self._slots, self._slots_ahead = None, False
-            for leaf, newest in zip(self._graph.trained, self._newest, strict=True):
-                if stored(leaf).newer is newest:
-                    stored(leaf).newer = None
-                    touch(stored(leaf))
+            for storage in map(stored, self._graph.trained):
+                if self._is_newest(storage):
+                    storage.newer = None
+                    touch(storage)
+
+    def _is_newest(self, storage: Storage) -> bool:
+        """Return whether the newest array of a trained leaf is here."""
+        return isinstance(storage.newer, Newest) and storage.newer.state is self
 
     def gather(self) -> None:
         """Copy everything to the host of each process, with the parts that other processes hold."""
@@ -200,7 +203,7 @@ class DeviceState:
         with exchange:
             leaf = self._graph.trained[position]
             storage = stored(leaf)
-            if storage.newer is self._newest[position]:
+            if self._is_newest(storage):
                 array = read(self.values[position], leaf)
                 with deferred:
                     storage.newer = None

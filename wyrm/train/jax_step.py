@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wyrm.backends.xla.lower import Lowerer, Place, dense
+from wyrm.backends.xla.lower import Lowerer, Place
 from wyrm.backends.xla.namespace import namespace
 from wyrm.node.base import BaseNode
 from wyrm.ops.philox import ROWS_BEFORE, STEP
 from wyrm.train.jax_checks import beyond
 from wyrm.train.jax_graph import JaxGraph
-from wyrm.train.jax_updates import Gradient, Updates, all_finite, summed_rows
+from wyrm.train.jax_updates import Gradient, RowTotal, Updates, all_finite, summed_rows
 from wyrm.types.rows import RowSparse
 
 
@@ -121,11 +121,18 @@ class Steps:
         The last result are the indices out of range.
         """
         outputs, gradients, buffers, outside = self.backward(values, held, feed, step)
-        sums = [
-            total + weight.astype(total.dtype) * dense(gradient)
-            for total, gradient in zip(totals, gradients, strict=True)
-        ]
+        sums = [_plus(total, gradient, weight) for total, gradient in zip(totals, gradients, strict=True)]
         return [*values[: len(self.graph.parameters)], *buffers], sums, outputs, outside
+
+    def zeros(self, values: Sequence[Any]) -> list[Gradient]:
+        """Return the totals of no gradients, for `accumulate`."""
+        xp: Any = namespace()
+        return [
+            RowTotal(xp.zeros_like(value), xp.zeros(value.shape[0], dtype=bool))
+            if parameter in self.graph.targets.rows
+            else xp.zeros_like(value)
+            for parameter, value in zip(self.graph.parameters, values, strict=False)  # buffers follow the parameters
+        ]
 
     def update(
         self, state: State, gradients: Sequence[Gradient], numbers: Mapping[str, Any], loss: Any, buffers: Sequence[Any]
@@ -188,6 +195,15 @@ def rows_as_pytree() -> None:
         lambda rows: ((rows.rows, rows.values), rows.shape),
         lambda shape, parts: RowSparse(parts[0], parts[1], shape),
     )
+
+
+def _plus(total: Gradient, gradient: Gradient, weight: Any) -> Gradient:
+    """Return a total with `weight` times a gradient added."""
+    if isinstance(gradient, RowSparse):
+        values = weight.astype(gradient.values.dtype) * gradient.values
+        added: RowTotal = total.plus(RowSparse(gradient.rows, values, gradient.shape))
+        return added
+    return total + weight.astype(total.dtype) * gradient
 
 
 def plus(step: Any, count: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from wyrm.backends.xla.lower import Lowerer, formula_value
 from wyrm.backends.xla.namespace import namespace
@@ -13,8 +13,20 @@ from wyrm.node.leaves import Parameter
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.rows import RowSparse
 
-# A gradient is an array, or the touched rows of a table, each of which occurs once; see `summed_rows`.
+# A gradient is an array; the touched rows of a table, each of which occurs once, see `summed_rows`; or a `RowTotal`.
 Gradient = Any
+
+
+class RowTotal(NamedTuple):
+    """The sum of several row-sparse gradients as an array, and which rows they touch."""
+
+    values: Any
+    touched: Any
+
+    def plus(self, gradient: RowSparse) -> RowTotal:
+        """Return the sum with another gradient."""
+        values = self.values.at[gradient.rows].add(gradient.values, mode="drop")
+        return RowTotal(values, self.touched.at[gradient.rows].set(True, mode="drop"))
 
 
 class _Elementwise(Lowerer):
@@ -51,8 +63,13 @@ class Updates:
         for rule, average, parameter, gradient, state in zip(
             self._rules, self._averages, parameters, gradients, states, strict=True
         ):
-            update = self._rows if isinstance(gradient, RowSparse) else self._whole
-            arrays = update(rule, parameter, gradient, state, numbers, moves)
+            if isinstance(gradient, RowSparse):
+                arrays = self._rows(rule, parameter, gradient, state, numbers, moves)
+            elif isinstance(gradient, RowTotal):
+                touched = gradient.touched.reshape(-1, *[1] * (parameter.ndim - 1))
+                arrays = self._whole(rule, parameter, gradient.values, state, numbers, moves & touched)
+            else:
+                arrays = self._whole(rule, parameter, gradient, state, numbers, moves)
             if average is not None:
                 slot, weight = average
                 factor = numbers[weight].astype(parameter.dtype)
@@ -124,7 +141,7 @@ def _scale(gradients: Sequence[Gradient], max_norm: float) -> Any:
 
 
 def _values(gradient: Gradient) -> Any:
-    return gradient.values if isinstance(gradient, RowSparse) else gradient
+    return gradient.values if isinstance(gradient, RowSparse | RowTotal) else gradient
 
 
 def summed_rows(pairs: Sequence[tuple[Any, Any]], shape: tuple[int, ...]) -> RowSparse:
