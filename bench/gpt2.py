@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,8 +40,8 @@ def tokens(size: Size) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return drawn[:, :-1].copy(), drawn[:, 1:].copy()
 
 
-def wyrm_step(size: Size, dropout: float, threads: int = THREADS) -> Callable[[], object]:
-    """Data-parallel threads for a small model, multi-threaded BLAS for a large one."""
+def _program(size: Size, dropout: float, **options: Any) -> tuple[Any, dict[Any, NDArray[np.int64]]]:
+    """Return a program that trains a model, and its data."""
     import wyrm as wy
 
     class Batch(wy.Dim): ...
@@ -55,8 +55,13 @@ def wyrm_step(size: Size, dropout: float, threads: int = THREADS) -> Callable[[]
     inputs = [wy.IndexInput(dims=(batch, size.context), name=name) for name in ("tokens", "targets")]
     loss = model.loss(*inputs)
     optimizer = wy.optim.AdamW(loss.parameters(), RATE, betas=BETAS, epsilon=EPSILON)
-    program = wy.compile(loss, optimizer)
-    columns = dict(zip(inputs, tokens(size), strict=True))
+    program = wy.compile(loss, optimizer, **options)
+    return program, dict(zip(inputs, tokens(size), strict=True))
+
+
+def wyrm_step(size: Size, dropout: float, threads: int = THREADS) -> Callable[[], object]:
+    """Data-parallel threads for a small model, multi-threaded BLAS for a large one."""
+    program, columns = _program(size, dropout)
     large = size.width > 256
 
     def step() -> object:
@@ -65,6 +70,23 @@ def wyrm_step(size: Size, dropout: float, threads: int = THREADS) -> Callable[[]
         return program.epoch(columns, batch_size=size.batch, threads=threads, mode="synchronized")
 
     return step
+
+
+def engine_step(size: Size, dropout: float) -> Callable[[], object]:
+    """The engine `jax`: one call of XLA."""
+    program, columns = _program(size, dropout, engine="jax")
+    return lambda: float(program(columns))
+
+
+def engine_compilation(layers: int) -> Callable[[], object]:
+    """Trace and compile a step of the engine `jax` for a model of this depth, and run it on a small batch."""
+    size = replace(SIZES["default"], layers=layers, batch=2)
+
+    def work() -> object:
+        program, columns = _program(size, 0.2, engine="jax")
+        return float(program(columns))
+
+    return work
 
 
 def _torch_model(torch: Any, size: Size, dropout: float) -> Any:
@@ -275,8 +297,29 @@ def _worker(call: str) -> Any:
     return in_worker(f"from bench.gpt2 import *; from bench.workers import serve; serve(lambda: {call})")
 
 
+def _jax_cases() -> list[Case]:
+    """Return cases of the engine `jax`: a step, and compilation."""
+    arguments = "SIZES['default'], 0.2"
+    by_hand = f"from bench.gpt2_jax import jax_fused_step; step = jax_fused_step({arguments})"
+    steps = {
+        "wyrm": _worker(f"engine_step({arguments})"),
+        "jax, same fusions": in_worker(
+            f"from bench.gpt2 import *; from bench.workers import serve; {by_hand}; serve(lambda: step)"
+        ),
+        "jax": _worker(f"jax_step({arguments})"),
+    }
+    compilations = {
+        "wyrm": _worker("engine_compilation(6)"),
+        "wyrm, 24 layers": _worker("engine_compilation(24)"),
+    }
+    return [
+        Case("gpt2", "engine jax: step, default, dropout 0.2", steps, "jax, same fusions at least 1x", rounds=5),
+        Case("gpt2", "engine jax: compile 6 layers", compilations, "24 layers at most 1.2x", rounds=3),
+    ]
+
+
 def cases() -> list[Case]:
-    """Steps of the small model without and with dropout, of the 124M model, and generation."""
+    """Steps of the small model without and with dropout, of the 124M model, compilation by JAX, and generation."""
     found = []
     for name, dropout, goal in (
         ("default", 0.0, "torch eager at least 2.2x, torch.compile 2x; peak at most 0.4 of torch's"),
@@ -295,6 +338,7 @@ def cases() -> list[Case]:
         if not dropout:
             contenders = {who: beside_a_busy_core(contenders[who]) for who in ("wyrm", "torch eager")}
             found.append(Case("gpt2", f"step, {name}, a core kept busy", contenders, rounds=5))
+    found += _jax_cases()
     contenders = {
         "wyrm": _worker("wyrm_generation(SIZES['default'])"),
         "torch eager": _worker("torch_generation(SIZES['default'])"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tqdm import tqdm
 import wyrm as wy
 
 Column = NDArray[Any]
+NO_AXES: Mapping[type[wy.Dim], str] = MappingProxyType({})
 
 
 def parser(description: str, *, epochs: int, data: str | None) -> argparse.ArgumentParser:
@@ -24,11 +26,71 @@ def parser(description: str, *, epochs: int, data: str | None) -> argparse.Argum
         "--seed", type=not_negative, default=0, help="seed of the initial weights and the order of the data"
     )
     result.add_argument(
-        "--engine", choices=["native", "reference"], default="native", help="engine that computes the steps"
+        "--engine", choices=["native", "reference", "jax"], default="native", help="engine that computes the steps"
     )
     help_text = data if data is not None else "unused, since this example generates its data"
     result.add_argument("--data", type=Path, default=None, help=help_text)
     return result
+
+
+def add_devices(result: argparse.ArgumentParser) -> None:
+    """Add the options of `--engine jax`: the mesh of devices, and the processes that train together."""
+    group = result.add_argument_group("devices of --engine jax")
+    group.add_argument(
+        "--mesh", type=mesh_sizes, help="sizes of the mesh, as in data=2,model=1; by default data has all devices"
+    )
+    group.add_argument(
+        "--coordinator", help="HOST:PORT of process 0; 'auto' under Slurm, Kubernetes and Open MPI, which JAX detects"
+    )
+    group.add_argument("--processes", type=positive, help="number of processes that train together")
+    group.add_argument("--process", type=not_negative, help="number of this one, from 0")
+
+
+def mesh_sizes(text: str) -> dict[str, int]:
+    """Parse the sizes of a mesh, for argparse.
+
+    >>> mesh_sizes("data=2,model=1")
+    {'data': 2, 'model': 1}
+    """
+    sizes = {}
+    for part in text.split(","):
+        name, _, size = part.partition("=")
+        if not name or not size.isdigit() or int(size) < 1 or name in sizes:
+            raise argparse.ArgumentTypeError(f"sizes of named axes, as in data=2,model=1, not {text!r}")
+        sizes[name] = int(size)
+    return sizes
+
+
+def connect(options: argparse.Namespace) -> int:
+    """Connect the processes that train together; return the number of this one."""
+    if options.coordinator is None and options.processes is None:
+        return 0
+    if options.engine != "jax":
+        raise wy.errors.OptionError("--coordinator and --processes are options of --engine jax")
+    if options.coordinator == "auto":
+        wy.jax.initialize()
+    else:
+        wy.jax.initialize(options.coordinator, options.processes, options.process)
+    import jax
+
+    return int(jax.process_index())
+
+
+def engine_options(engine: str, mesh: Mapping[str, int] | None, axes: Mapping[type[wy.Dim], str]) -> dict[str, Any]:
+    """Return the options of `wy.compile` for an engine; `axes` has the axis of the mesh for classes of axes."""
+    if engine != "jax":
+        return {}
+    import jax
+
+    if mesh is None:
+        if jax.device_count() == 1:
+            return {"engine": "jax"}
+        mesh = {"data": jax.device_count()}
+    return {
+        "engine": "jax",
+        "mesh": jax.make_mesh(tuple(mesh.values()), tuple(mesh)),
+        "sharding": {name: axis for name, axis in axes.items() if axis in mesh},
+    }
 
 
 def positive(text: str) -> int:
@@ -53,13 +115,13 @@ class Progress:
     for epoch in Progress(10): ...; progress.show(loss=0.5)
     """
 
-    def __init__(self, epochs: int) -> None:
-        self._epochs = epochs
-        self._bar = tqdm(total=epochs, unit="epoch", mininterval=0.5)
+    def __init__(self, epochs: int, first: int = 0, hidden: bool = False) -> None:
+        self._range = range(first, epochs)
+        self._bar = tqdm(total=epochs, initial=first, unit="epoch", mininterval=0.5, disable=hidden)
 
     def __iter__(self) -> Iterator[int]:
         with self._bar:
-            for epoch in range(self._epochs):
+            for epoch in self._range:
                 yield epoch
                 self._bar.update()
 
@@ -75,8 +137,17 @@ def train(
     options: argparse.Namespace,
     batch_size: int = 1,
     threads: int = 1,
+    axes: Mapping[type[wy.Dim], str] = NO_AXES,
+    checkpoints: Path | None = None,
 ) -> None:
-    """Train for --epochs epochs in random order, with a progress bar that shows the mean loss."""
+    """Train for --epochs epochs in random order, with a progress bar that shows the mean loss.
+
+    With `--engine jax`, `axes` has the axis of the mesh for classes of axes, and `checkpoints` is a folder: training
+    goes on from its latest checkpoint, and writes one after each epoch.
+    """
+    if options.engine == "jax":
+        _train_with_jax(loss, optimizer, columns, options, batch_size, axes, checkpoints)
+        return
     program = wy.compile(loss, optimizer) if options.engine == "native" else None
     random = np.random.default_rng(options.seed)
     progress = Progress(options.epochs)
@@ -86,6 +157,30 @@ def train(
         else:
             mean_loss = _eager_epoch(loss, optimizer, columns, batch_size, random)
         progress.show(loss=mean_loss)
+
+
+def _train_with_jax(
+    loss: wy.Tensor[()],
+    optimizer: wy.optim.Optimizer,
+    columns: Mapping[Any, Column],
+    options: argparse.Namespace,
+    batch_size: int,
+    axes: Mapping[type[wy.Dim], str],
+    checkpoints: Path | None,
+) -> None:
+    """Train on the devices that JAX has, of all processes; then each process has all parameters."""
+    import jax
+
+    program: Any = wy.compile(loss, optimizer, **engine_options("jax", getattr(options, "mesh", None), axes))
+    if checkpoints is not None and wy.jax.latest_step(checkpoints) is not None:
+        wy.jax.restore(program, checkpoints)
+    progress = Progress(options.epochs, program.state_dict()["epochs"], hidden=jax.process_index() > 0)
+    for _ in progress:
+        mean_loss = program.epoch(columns, batch_size=batch_size, shuffle=True, seed=options.seed)
+        if checkpoints is not None:
+            wy.jax.save(program, checkpoints)
+        progress.show(loss=mean_loss)
+    wy.jax.gather(program)
 
 
 def _eager_epoch(

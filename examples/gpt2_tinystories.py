@@ -7,6 +7,15 @@
 `train` learns a byte-pair encoding from the text, or reads GPT-2's own with --vocab-file and --merges-file. It writes
 the tokenizer, the checkpoints and a plot of the losses to one folder. Without --data it loads the stories from the
 Hugging Face hub, which needs the package `datasets`. --preset gpt2 is the model with 124 million parameters.
+
+With --engine jax, JAX trains on its devices, and several processes train together, each started with its own --process:
+
+    python examples/gpt2_tinystories.py train --data tinystories.txt --engine jax --mesh data=2 \
+        --coordinator localhost:8476 --processes 2 --process 0
+
+A mesh axis `data` divides each batch, with --fsdp the parameters too, and an axis `model` the heads and the hidden
+layers. When a process is lost, all end; `resume` with the same options goes on from the last checkpoint, also with
+another mesh or number of processes.
 """
 
 from __future__ import annotations
@@ -21,11 +30,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from command_line import not_negative, positive
+from command_line import add_devices, connect, engine_options, not_negative, positive
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 import wyrm as wy
+from wyrm.nn.gpt2_axes import Embed, Heads, Inner
 
 PRESETS = {
     "small": wy.nn.GPT2Config(
@@ -60,10 +70,16 @@ def read_stories(data: Path | None) -> str:
 
 
 class Trainer:
-    """A model, its data and its optimizer; the folder of the run holds all that `resume` needs."""
+    """A model, its data and its optimizer; the folder of the run holds all that `resume` needs.
 
-    def __init__(self, folder: Path, options: dict[str, Any], text: str, tokenizer: wy.data.Tokenizer) -> None:
-        self.folder, self.options, self.tokenizer = folder, options, tokenizer
+    With several processes, each has the same data and trains on its part of every batch; the first one writes files.
+    """
+
+    def __init__(
+        self, folder: Path, options: dict[str, Any], text: str, tokenizer: wy.data.Tokenizer, first: bool = True
+    ) -> None:
+        self.folder, self.options, self.tokenizer, self.first = folder, options, tokenizer, first
+        self.with_jax = options["engine"] == "jax"
         self.config = wy.nn.GPT2Config(**options["config"])
         wy.nn.seed(options["seed"])
         self.model = wy.nn.GPT2(self.config, seed=options["seed"], checkpoint=options["checkpoint"])
@@ -80,12 +96,17 @@ class Trainer:
         )
         loss = self.model.loss(self.tokens, self.targets)
         self.parameters = self.model.parameters()
+        clip = {"max_norm": options["clip"]} if self.with_jax else {}
         self.optimizer = wy.optim.AdamW(
-            self.parameters, rate, betas=(0.9, 0.95), epsilon=1e-8, weight_decay=options["weight_decay"]
+            self.parameters, rate, betas=(0.9, 0.95), epsilon=1e-8, weight_decay=options["weight_decay"], **clip
         )
-        self.program = wy.compile(loss, self.optimizer)
+        axes: dict[type[wy.Dim], str] = {Batch: "data", Heads: "model", Inner: "model"}
+        axes |= {Embed: "data"} if options["fsdp"] else {}
+        engine = engine_options(options["engine"], options["mesh"], axes)
+        self.program = wy.compile(loss, self.optimizer, **engine)
+        self.part = wy.jax.part_of_process(self.program) if self.with_jax else None
         self.model.eval()
-        self.validate_program = wy.compile(self.model.loss(self.tokens, self.targets))
+        self.validate_program = wy.compile(self.model.loss(self.tokens, self.targets), **engine)
         self.checkpoints = wy.io.Checkpoints(self.folder / "checkpoints", keep_last=options["keep"])
         self.step, self.losses = 0, dict[str, list[list[float]]](training=[], validation=[])
 
@@ -96,12 +117,20 @@ class Trainer:
     def resume(self) -> None:
         """Load the latest checkpoint; without one, start from the beginning."""
         path = self.checkpoints.latest()
-        if path is None:
-            print(f"there is no checkpoint in {self.checkpoints.directory} yet: starting from the beginning")
-            return
-        state = self.checkpoints.load(path, self.model, self.optimizer)
-        self.program.load_state_dict(state["program"])
-        self.losses, self.step = state["losses"], self.optimizer.steps
+        if self.with_jax and wy.jax.latest_step(self.sharded) is not None:
+            self.losses = wy.jax.restore(self.program, self.sharded)["losses"]
+        elif path is not None and not self.with_jax:
+            state = self.checkpoints.load(path, self.model, self.optimizer)
+            self.program.load_state_dict(state["program"])
+            self.losses = state["losses"]
+        elif self.first:
+            print(f"there is no checkpoint in {self.folder} yet: starting from the beginning")
+        self.step = self.optimizer.steps
+
+    @property
+    def sharded(self) -> Path:
+        """The folder of the checkpoints that all processes of `--engine jax` write."""
+        return self.folder / "sharded"
 
     def batches(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Yield batches from the current step on, epoch after epoch."""
@@ -123,33 +152,51 @@ class Trainer:
     def train(self) -> None:
         """Train up to the number of steps; every so often, report the validation loss and save a checkpoint."""
         options, batches = self.options, self.batches()
-        # Measured on two cores: a wide model gains more from threads within each matrix product than from half batches.
-        wide = self.config.n_embd > 256
-        threads = {"blas_threads" if wide else "threads": options["threads"]}
-        accumulate, every = options["accumulate"], options["every"]
-        tokens = options["batch_size"] * self.config.n_positions * accumulate
+        every = options["every"]
+        tokens = options["batch_size"] * self.config.n_positions * options["accumulate"]
         unit = {"unit": "token", "unit_scale": tokens, "initial": self.step, "total": options["steps"]}
-        with tqdm(**unit) as bar:
+        with tqdm(**unit, disable=not self.first) as bar:
             while self.step < options["steps"]:
-                losses = []
-                for _ in range(accumulate):
-                    inputs, targets = next(batches)
-                    columns = {self.tokens: inputs, self.targets: targets}
-                    losses.append(self.program.backward(columns, weight=1.0 / accumulate, **threads))
-                wy.optim.clip_by_global_norm(self.parameters, options["clip"])
-                self.optimizer.step()
-                self.optimizer.zero_gradient()
+                loss = self.step_with_jax(batches) if self.with_jax else self.native_step(batches)
                 self.step += 1
-                self.losses["training"].append([self.step, float(np.mean(losses))])
-                bar.set_postfix(loss=f"{np.mean(losses):.3f}", refresh=False)
+                self.losses["training"].append([self.step, loss])
+                bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
                 bar.update()
                 if self.step % every == 0 or self.step == options["steps"]:
                     self.report(bar)
+
+    def native_step(self, batches: Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> float:
+        """Do one step with the mean gradient of as many batches as --accumulate says; return their mean loss."""
+        # Measured on two cores: a wide model gains more from threads within each matrix product than from half batches.
+        wide = self.config.n_embd > 256
+        threads = {"blas_threads" if wide else "threads": self.options["threads"]}
+        losses = []
+        for inputs, targets in islice(batches, self.options["accumulate"]):
+            columns = {self.tokens: inputs, self.targets: targets}
+            losses.append(self.program.backward(columns, weight=1.0 / self.options["accumulate"], **threads))
+        wy.optim.clip_by_global_norm(self.parameters, self.options["clip"])
+        self.optimizer.step()
+        self.optimizer.zero_gradient()
+        return float(np.mean(losses))
+
+    def step_with_jax(self, batches: Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> float:
+        """Do the same on JAX's devices, with this process's part of each batch; the optimizer clips the gradients."""
+        assert self.part is not None
+        rows, accumulate = self.part.rows(self.options["batch_size"]), self.options["accumulate"]
+        own = [
+            {self.tokens: inputs[rows], self.targets: targets[rows]} for inputs, targets in islice(batches, accumulate)
+        ]
+        return float(self.program.epoch(iter(own), accumulate=accumulate))
 
     def report(self, bar: Any) -> None:
         """Validate, print a generated sample, save a checkpoint."""
         loss = self.validate()
         self.losses["validation"].append([self.step, loss])
+        if self.with_jax:
+            wy.jax.save(self.program, self.sharded, keep=self.options["keep"], state={"losses": self.losses})
+            wy.jax.gather(self.program)
+        if not self.first:
+            return
         bar.write(f"step {self.step}: validation loss {loss:.4f}")
         bar.write(f"  {tell(self.model, self.tokenizer, 'Once upon a time', 40, top_p=0.9)}")
         self.checkpoints.save(self.step, self.model, self.optimizer, self.state(), score=loss)
@@ -184,7 +231,7 @@ def tell(model: wy.nn.GPT2, tokenizer: wy.data.Tokenizer, prompt: str, max_new_t
 
 def begin(options: argparse.Namespace) -> Trainer:
     """Start a run: write its tokenizer and options to its folder."""
-    folder: Path = options.run
+    folder, first = options.run, connect(options) == 0
     # A run without a checkpoint, such as a first try with wrong options, may be overwritten.
     if saved_options(folder) is not None and wy.io.Checkpoints(folder / "checkpoints").latest() is not None:
         sys.exit(f"{folder} holds a run already: go on with resume, or give another --run")
@@ -200,7 +247,10 @@ def begin(options: argparse.Namespace) -> Trainer:
     config["vocab_size"] = tokenizer.vocab_size
     saved: dict[str, Any] = {name: value for name, value in vars(options).items() if isinstance(value, int | float)}
     saved |= {"config": config, "data": None if options.data is None else str(options.data.resolve())}
-    trainer = Trainer(folder, saved, text, tokenizer)
+    saved |= {"engine": options.engine, "mesh": options.mesh}
+    trainer = Trainer(folder, saved, text, tokenizer, first)
+    if not first:
+        return trainer
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(folder / "tokenizer.json")
     # The options come last: they mark a complete run.
@@ -244,7 +294,11 @@ def parse() -> argparse.Namespace:
         "--threads", type=positive, default=2, help="that share each batch, or the products of a wide model"
     )
     train.add_argument("--seed", type=not_negative, default=0, help="of weights, dropout and the order of the data")
+    train.add_argument("--engine", choices=["native", "jax"], default="native", help="engine that computes the steps")
+    train.add_argument("--fsdp", action="store_true", help="divide the parameters too over the mesh axis data")
     resume = commands.add_parser("resume", help="go on with a run")
+    for each in (train, resume):
+        add_devices(each)
     tell_parser = commands.add_parser("generate", help="tell a story")
     for each in (train, resume, tell_parser):
         each.add_argument("--run", type=Path, default=Path("gpt2-run"), help="the run's folder")
@@ -273,7 +327,9 @@ def main() -> None:
         tokenizer = wy.data.Tokenizer.load(options.run / "tokenizer.json")
         if options.command == "resume":
             text = read_stories(None if saved["data"] is None else Path(saved["data"]))
-            trainer = Trainer(options.run, saved, text, tokenizer)
+            options.engine = saved["engine"]
+            first = connect(options) == 0
+            trainer = Trainer(options.run, saved | {"mesh": options.mesh or saved["mesh"]}, text, tokenizer, first)
             trainer.resume()
             trainer.train()
             return

@@ -127,7 +127,7 @@ def refused() -> str:
 def main() -> None:
     found: dict[str, Any] = {}
     wy.nn.seed(0)
-    for name, model, cases in (("dense", dense(), DENSE), ("sparse", sparse(), SPARSE)):
+    for name, model, cases in (("gpt2", gpt2(), GPT2), ("dense", dense(), DENSE), ("sparse", sparse(), SPARSE)):
         found[name] = {case: trained(model, where) for case, where in {"one": None, **cases}.items()}
     found["error"] = refused()
     sys.stdout.write(json.dumps(found))

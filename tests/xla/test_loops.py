@@ -32,7 +32,8 @@ def with_gradients(output: Any, *wrt: Any) -> list[Any]:
     """Return a node, its gradients and gradients of their squares."""
     total = (output * output).sum()
     first = wy.grad(total, list(wrt))
-    return [output, *first, *wy.grad(sum((x * x).sum() for x in first), list(wrt))]
+    squares: Any = sum((x * x).sum() for x in first)
+    return [output, *first, *wy.grad(squares, list(wrt))]
 
 
 @pytest.mark.parametrize("reverse", [False, True])

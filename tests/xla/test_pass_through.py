@@ -69,8 +69,8 @@ def test_a_checkpoint_saves_memory() -> None:
         schedule = Schedule(wy.grad(y.sum(), [x]))
         with jax.enable_x64(True):
             compiled = jax.jit(lambda value: Lowerer().run(schedule, {x: value})).lower(x.value).compile()
-        size: int = compiled.memory_analysis().temp_size_in_bytes
-        return size
+        memory: Any = compiled.memory_analysis()
+        return int(memory.temp_size_in_bytes)
 
     up, across, down = (wy.Constant(np.full(shape, 0.01)) for shape in ((8, 64), (64, 64), (64, 8)))
     plain, saving = temporary(lambda f, y: f(y)), temporary(wy.checkpoint)

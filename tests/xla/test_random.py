@@ -91,3 +91,26 @@ def test_equal_layers_draw_with_their_own_weights() -> None:
         h = (h * 0.5 + wy.random.index(7, (30,), weights=weights, seed=1, stream=layer).astype(np.float32)).tanh()
     expected = h.forward()
     np.testing.assert_allclose(lowered([h])[0], expected, rtol=1e-6)
+
+
+def test_weights_of_rows_need_no_64_bit_types() -> None:
+    x = wy.Parameter(np.ones(30, np.float32))
+
+    def step(total: Any, _: Any) -> Any:
+        return total + x * wy.random.index(7, (30,), weights=np.arange(7.0), stream=4).astype(np.float32), None
+
+    rows = wy.random.index(7, (30,), weights=np.arange(7.0), stream=3).astype(np.float32)
+    total = wy.scan(step, rows, length=3)[0]
+    wy.random.set_step(0)
+    expected = total.forward()
+    function, parameters = wy.jax.lower(total)
+    np.testing.assert_array_equal(jax.jit(function)(parameters), expected)
+    program: Any = wy.compile(total, engine="jax")
+    np.testing.assert_array_equal(program({}), expected)
+    assert "xf64" not in program.source and "xi64" not in program.source
+
+
+def test_weights_that_are_also_numbers_need_64_bit_types() -> None:
+    weights = wy.Constant(np.arange(7.0))
+    with pytest.raises(DTypeError, match="jax_enable_x64"):
+        wy.jax.lower((weights > 2.0).astype(np.float32))[0]({})

@@ -81,7 +81,17 @@ def test_each_mesh_axis_divides_the_first_axis_of_an_activation_that_maps_to_it(
     assert of((Batch(), Hidden(2)), (4, 2)) == PartitionSpec(("data",), ("model",))
     assert of((Batch(), 7), (3, 7)) is None
     assert of((Batch(), wy.Times((3, Hidden(2)))), (4, 6)) == PartitionSpec(("data",), PartitionSpec.UNCONSTRAINED)
+    assert of((wy.Plus((Batch(), 3)), Hidden(2)), (7, 2)) is None  # parts with placements of their own
     assert of((wy.Times((Batch(), 3)), 8), (12, 8)) == PartitionSpec(("data",), None)
+
+
+def test_activations_are_divided_along_axes_that_no_parameter_has() -> None:
+    sharding = Sharding(MESH, {Features: "data", Batch: "data"})
+    sharding.check([parameter(Features(8)), wy.Input(dims=(Batch(), 3))])
+    of = sharding._activation_spec
+    assert of((Features(8), Batch()), (8, 12)) == PartitionSpec(None, ("data",))
+    assert of((Features(8), wy.Times((Batch(), 3))), (8, 12)) == PartitionSpec(None, ("data",))
+    assert of((Features(8), 5), (8, 5)) == PartitionSpec(("data",), None)
 
 
 def test_an_axis_that_the_devices_do_not_divide() -> None:

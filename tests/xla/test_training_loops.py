@@ -36,6 +36,7 @@ class Model:
             inner = wy.nn.Linear(20, 6)
             flat = self.x.reshape((8, 20))
             noisy = wy.vmap(lambda row: row + wy.random.normal((20,), stream=9) * 0.1)(flat)
+            noisy = noisy[wy.random.index(8, (8,), weights=np.arange(8.0), stream=7)]
             states = wy.cond(self.y.sum() > 0.0, lambda: inner(noisy).tanh(), lambda: inner(flat).sigmoid())
             states = wy.checkpoint(lambda states: (states * states).dropout(0.1, stream=3), states)
         error = wy.nn.Linear(6, 2)(states) - self.y

@@ -102,6 +102,14 @@ class OptimizerInterface(Protocol):
         """Return `numbers` for a program that holds the state on a device, and leave it there."""
         ...
 
+    def step_counts(self) -> list[int]:
+        """Return the steps of the optimizer, then those of each parameter."""
+        ...
+
+    def load_step_counts(self, counts: Sequence[int]) -> None:
+        """Go on counting from a result of `step_counts`."""
+        ...
+
     def advance(self, count: int, parameters: Any) -> None:
         """Count finished steps of these parameters; a negative `count` takes steps back."""
         ...

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 
 from wyrm.backends.xla.differentiable import DifferentiableLowerer
+from wyrm.backends.xla.lower import Lowerer, Sizes, words
+from wyrm.backends.xla.namespace import narrowed
+from wyrm.backends.xla.precision import float64_node
 from wyrm.backends.xla.unique_names import unique_names
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.nn.module import Module
@@ -18,6 +21,7 @@ from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array, check_limits, check_shape, not_set, stored
 from wyrm.ops.philox import COUNTERS, ROWS_BEFORE, STEP
 from wyrm.schedule.schedule import Schedule
+from wyrm.train.arguments import checked_outputs
 
 
 class LoweredFunction:
@@ -66,12 +70,12 @@ class LoweredFunction:
 
         if jax.config.read("jax_enable_x64"):
             return
-        for node in self._schedule.nodes:
-            if node.dtype == np.float64:
-                raise DTypeError(
-                    f"{describe(node)} is float64, which JAX has not enabled: call "
-                    f"jax.config.update('jax_enable_x64', True) first, or build the graph with dtype=np.float32"
-                )
+        node = float64_node(self._schedule.nodes)
+        if node is not None:
+            raise DTypeError(
+                f"{describe(node)} computes in float64, which JAX has not enabled: call "
+                f"jax.config.update('jax_enable_x64', True) first, or build the graph with dtype=np.float32"
+            )
 
     def __call__(self, parameters: Mapping[str, Any], *inputs: Any, step: Any = 0) -> Any:
         """Return the value of the output, or a list of those of several ones.
@@ -101,7 +105,7 @@ class LoweredFunction:
         values = self._lowerer(sizes).run(self._schedule, known)
         return values[0] if self._single else values
 
-    def _lowerer(self, sizes: Any) -> DifferentiableLowerer:
+    def _lowerer(self, sizes: Sizes) -> Lowerer:
         return DifferentiableLowerer(sizes)
 
     def __repr__(self) -> str:
@@ -134,10 +138,7 @@ def lower(
     """
     require_jax("wy.jax.lower")
     single = isinstance(outputs, BaseNode)
-    nodes: list[BaseNode] = [outputs] if isinstance(outputs, BaseNode) else list(outputs)
-    if not nodes or not all(isinstance(node, BaseNode) for node in nodes):
-        raise OptionError(f"lower: outputs are a node or a sequence of nodes, not {outputs!r}")
-    function = LoweredFunction(nodes, list(inputs), single, model)
+    function = LoweredFunction(checked_outputs(outputs), list(inputs), single, model)
     return function, function.parameters()
 
 
@@ -170,7 +171,7 @@ def _array(leaf: BaseNode, value: Any) -> Any:
     if leaf.dtype.kind in "iu":
         if not isinstance(value, jax.core.Tracer):
             check_limits(leaf, np.asarray(value, np.int64))
-        return jnp.asarray(value)
+        return jnp.asarray(narrowed(leaf, value) if isinstance(value, np.ndarray) else value)
     return jnp.asarray(value, leaf.dtype)
 
 
@@ -178,8 +179,6 @@ def _words(step: Any) -> Any:
     """Return a random step, a number or a scalar array, as two words of 32 bits, the lower one first."""
     import jax
     import jax.numpy as jnp
-
-    from wyrm.backends.xla.lower import words
 
     if not isinstance(step, jax.Array):
         return words(int(step))

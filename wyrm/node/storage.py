@@ -88,6 +88,12 @@ _array_of: Final[Callable[[Storage], np.ndarray | None]] = Storage.__dict__["arr
 _set_array_of: Final[Callable[[Storage, np.ndarray | None], None]] = Storage.__dict__["array"].__set__
 
 
+def held_shape(leaf: BaseNode) -> tuple[int, ...] | None:
+    """Return the shape of the data that a leaf holds, None without data; nothing is copied from a device."""
+    array = _array_of(stored(leaf))
+    return None if array is None else array.shape
+
+
 def touch(storage: Storage) -> None:
     """Mark the array of a leaf as changed; the only way to do so."""
     # The tick is taken first: without a call between the two assignments, no signal handler can raise there. The

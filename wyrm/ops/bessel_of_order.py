@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -54,22 +54,23 @@ def _on_host(name: str) -> Callable[[float, Any], Any]:
     import jax
     from scipy import special
 
-    @partial(jax.custom_jvp, nondiff_argnums=(0,))
-    def function(order: float, x: Any) -> Any:
+    def value_of(order: float, x: Any) -> Any:
         def compute(array: Any) -> Any:
             host = np.asarray(array)
             return np.asarray(getattr(special, name)(order, host), host.dtype)
 
         return jax.pure_callback(compute, jax.ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method="broadcast_all")
 
-    @function.defjvp
     def derivative(order: float, primals: Any, tangents: Any) -> Any:
         (x,), (tangent,) = primals, tangents
         value, below, above = (function(order + step, x) for step in (0.0, -1.0, 1.0))
         slope = 0.5 * (below - above if name in ("jv", "yv") else below + above)
         return value, tangent * (slope - jax.numpy.sign(x) * value if name == "ive" else slope)
 
-    return function
+    function: Any = jax.custom_jvp(value_of, nondiff_argnums=(0,))
+    function.defjvp(derivative)
+    found: Callable[[float, Any], Any] = function
+    return found
 
 
 class BesselJ(_OfOrder[Left_co, Axes]):

@@ -13,9 +13,10 @@ from wyrm.node.jax_form import JaxForm, Lowering
 class _Alignments:
     """The states of each sequence, blank, label 0, blank, ..., blank, and what they emit; all are JAX arrays."""
 
-    def __init__(self, log_probability: Any, labels: Any, steps: Any, lengths: Any, blank: int) -> None:
+    def __init__(self, operands: Sequence[Any], blank: int) -> None:
         import jax.numpy as jnp
 
+        log_probability, labels, steps, lengths = operands
         batch, time, _ = log_probability.shape
         self.steps, self.lengths, self._length = steps, lengths, time
         self.states = jnp.full((batch, 2 * labels.shape[1] + 1), blank, labels.dtype).at[:, 1::2].set(labels)
@@ -88,7 +89,7 @@ class CTCForm(JaxForm):
         return True
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        return -_Alignments(*operands, blank=node.blank).forward()[0]
+        return -_Alignments(operands, node.blank).forward()[0]
 
 
 class CTCGradientForm(JaxForm):
@@ -100,7 +101,7 @@ class CTCGradientForm(JaxForm):
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         import jax.numpy as jnp
 
-        alignments = _Alignments(*operands, blank=node.blank)
+        alignments = _Alignments(operands, node.blank)
         batch, time = jnp.arange(shape[0]), jnp.arange(shape[1])[:, None, None]
         slopes = -alignments.posterior()
         return jnp.zeros(shape, slopes.dtype).at[batch[:, None], time, alignments.states].add(slopes)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wyrm.errors import NotDifferentiable
-from wyrm.node.base import explain, label
+from wyrm.node.base import BaseNode, explain, label
 from wyrm.node.jax_form import JaxForm, Lowering
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
@@ -20,10 +20,6 @@ class CustomForm(JaxForm):
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         import jax
 
-        @jax.custom_vjp
-        def wrapped(value: Any, *parents: Any) -> Any:
-            return value
-
         def forward(value: Any, *parents: Any) -> tuple[Any, tuple[Any, ...]]:
             used = len(parents) - node.outside
             for parent, primal in zip(node.parents[1 + used :], parents[used:], strict=True):
@@ -35,6 +31,7 @@ class CustomForm(JaxForm):
         def backward(parents: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
             return None, *_gradients(node, parents, cotangent, lowering)
 
+        wrapped = jax.custom_vjp(lambda value, *_: value)
         wrapped.defvjp(forward, backward, symbolic_zeros=True)
         return wrapped(jax.lax.stop_gradient(operands[0]), *operands[1:])
 
@@ -47,7 +44,7 @@ def _gradients(node: Any, parents: Sequence[Any], cotangent: Any, lowering: Lowe
         return [None] * len(parents)
     gradient: Node = placeholder_like(node, node.dims, "gradient")
     inputs = [placeholder_like(parent, parent.dims, label(parent)) for parent in node.parents]
-    known = dict(zip([gradient, *inputs[1:]], [cotangent, *parents], strict=True))
+    known: dict[BaseNode, Any] = dict(zip([gradient, *inputs[1:]], [cotangent, *parents], strict=True))
     found = type(node).rebuild(tuple(inputs), node.attribute_values(), node.name).vjp(gradient)[1:]
     outputs = [x for x in found if isinstance(x, Node)]
     for leaf in topological_order(outputs):

@@ -60,9 +60,9 @@ def integer_below(words: Words, size: Any) -> Any:
 
 def as_indices(node: Any, integers: Any, low: int, high: int) -> Any:
     """Return uint32 integers, plus `low`, as indices; raise `DTypeError` if those below `high` are no int32."""
-    import jax
+    from jax.dtypes import canonicalize_dtype
 
-    dtype = np.dtype(np.int64 if jax.config.jax_enable_x64 else np.int32)
+    dtype: np.dtype = canonicalize_dtype(np.int64)
     if not -(2 ** (8 * dtype.itemsize - 1)) <= low <= high <= 2 ** (8 * dtype.itemsize - 1):
         text = f"draws integers from {low:,} to {high - 1:,}, and JAX has int32 alone unless jax_enable_x64 is set"
         raise DTypeError(explain(node, text))

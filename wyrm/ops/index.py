@@ -19,7 +19,7 @@ from wyrm.node.leaves import Parameter
 from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import Axes, L, Left_co, Right_co, S, common_dtype, method, operand
-from wyrm.ops.gather_jax import IndexForm
+from wyrm.ops.gather_jax import IndexForm, ScatterAddForm
 from wyrm.types.dims import Dims, normalize_axis, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.rows import RowSparse
@@ -319,6 +319,9 @@ class ScatterAdd(
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return gradient, ZERO, Index(gradient, self.parents[1])
+
+
+JAX.register(ScatterAdd)(ScatterAddForm)
 
 
 @LOOPS.register(ScatterAdd)

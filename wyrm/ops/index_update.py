@@ -64,7 +64,10 @@ class LastWriter(HasIndexOperands[Any, Axes], IndexNode[Axes]):
 
 @JAX.register(LastWriter)
 class _LastWriterForm(JaxForm):
-    """The largest number of a value at each position, by a scatter that takes the maximum."""
+    """The largest number of a value at each position, by a scatter that takes the maximum.
+
+    Where a position is out of range, all results are -1: an index out of range, with which a gather gives NaN.
+    """
 
     def lower(self, node: LastWriter, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         import jax.numpy as jnp
@@ -73,7 +76,9 @@ class _LastWriterForm(JaxForm):
         positions = operands[0].reshape(math.prod(shape[:-1]), values)
         nothing = jnp.full((len(positions), node.count), -1, positions.dtype)
         writer = nothing.at[jnp.arange(len(positions))[:, None], positions].max(jnp.arange(values))
-        return jnp.where(writer < 0, values + jnp.arange(node.count), writer).reshape(shape)
+        source = jnp.where(writer < 0, values + jnp.arange(node.count), writer)
+        wrong = ((positions < 0) | (positions >= node.count)).any(axis=1, keepdims=True)
+        return jnp.where(wrong, -1, source).reshape(shape)
 
 
 @LOOPS.register(LastWriter)

@@ -90,7 +90,8 @@ def dropout_mask(rows: int, columns: int, threshold: int, step: Any, seed: Any, 
 
 @traced_once("rows", "columns", "threshold")
 def _dropout_mask(rows: int, columns: int, threshold: int, step: Any, seed: Any, stream: Any, first_row: Any) -> Any:
-    return kept_by_rows(*_row_keys(rows, step, seed, stream, first_row), columns, threshold)
+    first, second = _row_keys(rows, step, seed, stream, first_row)
+    return kept_by_rows(first, second, columns, threshold)
 
 
 def row_keys(rows: int, step: Any, seed: Any, stream: Any, first_row: Any = 0) -> Words:

@@ -99,9 +99,10 @@ class MaxPoolGradientForm(MaxPoolForm):
 
 def _windows_of_elements(places: Places, size: int) -> Integers | None:
     """Return the window of each element along an axis, any for elements of none; None if windows share an element."""
-    owner = np.full(size, -1)
+    owner: Integers = np.full(size, -1)
     for number, (first, end, distance) in enumerate(places):
         if (owner[first:end:distance] >= 0).any():
             return None
         owner[first:end:distance] = number
-    return np.maximum(owner, 0)
+    owner[owner < 0] = 0
+    return owner

@@ -21,7 +21,7 @@ from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import declared_dims, index_array
 from wyrm.ops.elementwise import Axes
 from wyrm.ops.philox import STEP, WORD, Draws, philox, philox_block, random_bits, stream_or_next
-from wyrm.ops.sampling_jax import MAX_DRAWS, RandomIndexForm
+from wyrm.ops.sampling_jax import RandomIndexForm
 from wyrm.ops.scratch import scratch
 from wyrm.ops.sums import natural
 from wyrm.types.arrays import as_array
@@ -43,6 +43,8 @@ from wyrm.types.typing import (
     Values,
 )
 
+# Draws until a row is not known; the last draw is accepted even if it is.
+MAX_DRAWS = 8
 # Random words to generate at once: those of several steps, up to `_MAX_STEPS`.
 _WORDS_AT_ONCE, _MAX_STEPS = 1024, 64
 
@@ -296,7 +298,7 @@ class _RandomIndexLoops(LoopForm):
         return node.table_size
 
 
-JAX.register(RandomIndex)(RandomIndexForm)
+JAX.register(RandomIndex)(RandomIndexForm(MAX_DRAWS))
 
 
 def _are_known(columns: IntegerArray, low: IntegerArray, high: IntegerArray, rows: IntegerArray) -> NDArray[np.bool_]:

@@ -17,14 +17,14 @@ from wyrm.ops.draws_jax import as_indices
 from wyrm.ops.philox_jax import philox_block, wide_product, words_of
 from wyrm.types.typing import FloatArray
 
-# Draws until a row is not known; the last draw is accepted even if it is.
-MAX_DRAWS = 8
-
 
 class RandomIndexForm(JaxForm):
-    """The lowering of `RandomIndex`."""
+    """The lowering of `RandomIndex`; `most` draws are made until a row is not known."""
 
     reads_constants = True
+
+    def __init__(self, most: int) -> None:
+        self._most = most
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         import jax
@@ -54,7 +54,7 @@ class RandomIndexForm(JaxForm):
             return attempt + 1, rows, known & _are_known(columns, low, high, rows)
 
         state = (jnp.asarray(1, jnp.int32), rows, _are_known(columns, low, high, rows))
-        _, rows, _ = jax.lax.while_loop(lambda state: (state[0] < MAX_DRAWS) & state[2].any(), draw_again, state)
+        _, rows, _ = jax.lax.while_loop(lambda state: (state[0] < self._most) & state[2].any(), draw_again, state)
         return rows.reshape(shape)
 
 
@@ -119,4 +119,4 @@ def _are_known(columns: Any, low: Any, end: Any, rows: Any) -> Any:
     return (low < end) & (columns[jnp.minimum(low, count - 1)] == rows)
 
 
-__all__ = ["MAX_DRAWS", "RandomIndexForm"]
+__all__ = ["RandomIndexForm"]

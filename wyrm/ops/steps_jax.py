@@ -74,9 +74,9 @@ class FromDigitsForm(JaxForm):
         words = low | middle << _BITS, middle >> np.uint32(10) | last << np.uint32(12)
         if node.is_step:
             return lowering.xp.stack(words, axis=-1)
-        import jax
+        from jax.dtypes import canonicalize_dtype
 
-        if jax.config.jax_enable_x64:
+        if canonicalize_dtype(np.int64) == np.int64:
             return words[0].astype(np.int64) | words[1].astype(np.int32).astype(np.int64) << 32
         return words[0].astype(np.int32)
 

@@ -17,7 +17,7 @@ from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import Axes, L, Left_co, common_dtype, method
-from wyrm.ops.gather_jax import TakeAlongAxisForm
+from wyrm.ops.gather_jax import PlaceAlongAxisForm, TakeAlongAxisForm
 from wyrm.ops.index import Indexing, Rows_co, as_indices
 from wyrm.types.dims import Dims, normalize_axis, unify
 from wyrm.types.namespace import ArrayNamespace
@@ -120,6 +120,9 @@ class PlaceAlongAxis(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return TakeAlongAxis(gradient, self.parents[1], self.axis), ZERO
+
+
+JAX.register(PlaceAlongAxis)(PlaceAlongAxisForm(_columns))
 
 
 @LOOPS.register(PlaceAlongAxis)

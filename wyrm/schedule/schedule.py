@@ -9,7 +9,7 @@ from types import MappingProxyType
 from wyrm.errors import ShapeError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant
-from wyrm.node.storage import stored
+from wyrm.node.storage import held_shape
 from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Dim, One, axis_size, open_axes, resolve
 from wyrm.types.exact import exact
@@ -111,9 +111,7 @@ class Schedule:
         """
         sizes = dict(self.sizes)
         source = dict(self._source)
-        # A leaf without open axes is not read, as its array may be on a device.
-        leaves = [leaf for leaf in self.leaves if any(axis_size(axis) is None for axis in leaf.dims)]
-        for leaf in leaves:
+        for leaf in self.leaves:
             shape = _data_shape(leaf, shapes)
             if shape is None:
                 continue
@@ -127,7 +125,7 @@ class Schedule:
                         f"{describe(source[type(axis)])}"
                     )
                 source.setdefault(type(axis), leaf)
-        for leaf in leaves:
+        for leaf in self.leaves:
             given = _data_shape(leaf, shapes)
             if given is not None and any(isinstance(a, Dim) and a.derived and a.size is None for a in leaf.dims):
                 shape = resolve(leaf.dims, sizes)
@@ -145,10 +143,7 @@ class Schedule:
 
 def _data_shape(leaf: BaseNode, shapes: Mapping[BaseNode, tuple[int, ...]]) -> tuple[int, ...] | None:
     """Return the shape of a leaf's data, or None if it has none yet."""
-    if leaf in shapes:
-        return shapes[leaf]
-    array = stored(leaf).array
-    return None if array is None else array.shape
+    return shapes[leaf] if leaf in shapes else held_shape(leaf)
 
 
 def _key(node: BaseNode, parents: tuple[int, ...]) -> object:

@@ -14,7 +14,7 @@ from wyrm._interrupts import deferred
 from wyrm.backends.numpy.reference import accumulate
 from wyrm.backends.xla.processes import computing
 from wyrm.errors import Diverged, OptionError
-from wyrm.node.base import BaseNode
+from wyrm.node.base import BaseNode, describe
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array, check_shape, not_set, stored
@@ -23,7 +23,7 @@ from wyrm.train.epoch_state import check_batches
 from wyrm.train.feeding import check_ranges
 from wyrm.train.jax_checks import index_error
 from wyrm.train.jax_graph import JaxGraph
-from wyrm.train.jax_processes import check_same, values_by_name
+from wyrm.train.jax_processes import check_same
 from wyrm.train.jax_state import DeviceState, Placement, exchange, gathered, on_host
 from wyrm.train.jax_step import Steps
 from wyrm.train.runner import ProgramPlan
@@ -38,12 +38,14 @@ class JaxEngine:
     def __init__(self, graph: JaxGraph, placement: Placement, narrow: Any = None) -> None:
         self.graph, self.placement = graph, placement
         self.steps = self.epochs = 0
-        self.state = DeviceState(graph, placement)
+        sharding = placement.sharding
+        # Sharded parameters keep arrays of their own, whose axes are those of the parameters.
+        place = None if sharding is None else sharding.place
+        self.functions = Steps(graph, narrow, place, stacking=sharding is None)
+        self.state = DeviceState(graph, placement, self.functions.stacks)
         self.position = EpochPosition()
         # Whether it is known that all processes began with the same values.
         self._began = not placement.several_processes
-        sharding = placement.sharding
-        self.functions = Steps(graph, narrow, None if sharding is None else sharding.place)
         # The last compiled function that ran, with the structure of its arguments and the shapes, dtypes and placements
         # of their arrays, for its code as text.
         self._last: tuple[Any, Any, list[tuple[Any, Any, Any]]] | None = None
@@ -106,8 +108,9 @@ class JaxEngine:
         """Give a context for computations, in which a lost process raises `ProcessLost`."""
         with self.precision(), computing():
             if not self._began:
-                leaves = self.graph.trained
-                check_same(values_by_name(leaves, [bound_array(leaf) for leaf in leaves], "the value of parameter"))
+                # A restored value is on the devices, and the same for all.
+                leaves = [leaf for leaf in self.graph.trained if stored(leaf).newer is None]
+                check_same({f"the value of {describe(leaf)}": bound_array(leaf) for leaf in leaves})
                 self._began = True
             yield
 
@@ -126,7 +129,7 @@ class JaxEngine:
     def train(self, function: Any, *arguments: Any) -> Any:
         """Call a compiled function of the state and the held leaves; its first result replaces the state."""
         with exchange:
-            before = self.state.state()
+            before = self.state.stacked()
             try:
                 results = self.run(function, before, self.state.held(), *arguments)
                 # A computation that fails raises its error here: it may have begun without one.
@@ -139,7 +142,7 @@ class JaxEngine:
                         "the first step: load a checkpoint to go on"
                     )
                 raise
-            self.state.replace(results[0])
+            self.state.replace_stacked(results[0])
         return results
 
     # --- calls ----------------------------------------------------------------------------------------------------
@@ -150,7 +153,7 @@ class JaxEngine:
             feed = self._feed(given)
             if self.graph.optimizer is None:
                 with exchange:
-                    values, held = self.state.current_values(), self.state.held()
+                    values, held = self.state.values(), self.state.held()
                     found, outside = self.run(self._forward, values, held, feed, words(self.steps))
                 self.check_indices(outside, self.shapes(feed))
                 self.steps += 1
@@ -240,7 +243,7 @@ class JaxEngine:
         with self.running():
             feed = self._feed(batch)
             with exchange:
-                values, held = self.state.current_values(), self.state.held()
+                values, held = self.state.values(), self.state.held()
                 outputs, gradients, buffers, outside = self.run(self._backward, values, held, feed, words(self.steps))
             self.check_indices(outside, self.shapes(feed), "; no gradient was added to those of the parameters")
             loss = float(on_host(outputs[0]))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from wyrm._interrupts import deferred, deliver
 from wyrm.backends.xla.lower import Sizes
+from wyrm.backends.xla.namespace import narrowed
 from wyrm.errors import Diverged, OptionError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.storage import bound_array
@@ -22,7 +23,7 @@ from wyrm.train.epoch_state import check_batches, check_options
 from wyrm.train.feeding import check_ranges
 from wyrm.train.jax_engine import JaxEngine, refuse_threads, words
 from wyrm.train.jax_processes import Part, agreed, check_same, part_of
-from wyrm.train.jax_state import Read, exchange, narrowed, on_host
+from wyrm.train.jax_state import Read, exchange, on_host
 from wyrm.train.jax_step import State
 from wyrm.train.jax_updates import all_finite
 from wyrm.train.progress import Bar, LossBar, NoBar, bar
@@ -173,7 +174,7 @@ class JaxTraining(JaxEngine):
         for leaf, array in given.items():
             if array.dtype.kind in "iu":
                 with self.precision():
-                    narrowed(array, leaf)
+                    narrowed(leaf, array)
         return sizes
 
     # --- chunks of batches ----------------------------------------------------------------------------------------
@@ -269,7 +270,7 @@ class JaxTraining(JaxEngine):
     def _check_finite(self) -> None:
         """Raise `Diverged` if a parameter is not finite after the last step."""
         with exchange:
-            finite = self._finite(self.state.current_values())
+            finite = self._finite(self.state.stacked().values)
         if not bool(on_host(finite)):
             raise Diverged(
                 f"a parameter became NaN or infinite in epoch {self.epochs + 1}, though all losses and gradients were "
@@ -316,7 +317,7 @@ class JaxTraining(JaxEngine):
                 feed, weight = self._batches(epoch, rows), self.real(len(rows) / len(order))
                 with exchange:
                     if totals is None:
-                        values = self.state.current_values()
+                        values = self.state.values()
                         totals = self._zeros(values)
                     values, totals, outputs, outside = self.run(
                         self._accumulate, values, totals, self.state.held(), feed, weight, words(self.steps + batch)
@@ -353,7 +354,7 @@ class JaxTraining(JaxEngine):
         import jax
 
         def update(state: State, _: Sequence[Any], *arguments: Any) -> tuple[State]:
-            return (self.functions.update(state, *arguments),)
+            return (self.functions.update_by(state, *arguments),)
 
         return jax.jit(update, donate_argnums=0, **self.kept(1))
 

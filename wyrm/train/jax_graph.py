@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
+from wyrm.backends.xla.precision import float64_node
 from wyrm.compiler.decompose import share_residuals
 from wyrm.compiler.deduplicate import deduplicate
 from wyrm.compiler.differentiate import Targets, differentiate
@@ -48,9 +47,10 @@ class JaxGraph:
         self.held = [
             leaf for leaf in leaves if leaf not in known and not (isinstance(leaf, Constant) and not leaf.dims)
         ]
-        every = [*self.schedule.nodes, *self.trained]
         # Whether the graph computes in float64, or with integers beyond int32: JAX needs its 64-bit types for them.
-        self.wide = any(node.dtype == np.float64 for node in every) or need_int64(self.schedule.nodes, self.ranges)
+        self.wide = float64_node([*self.schedule.nodes, *self.trained]) is not None or need_int64(
+            self.schedule.nodes, self.ranges
+        )
 
     def stages(self) -> dict[str, str]:
         """Return the graph as the user wrote it, with its gradients, and without repeated operations, as text."""

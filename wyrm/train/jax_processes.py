@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,8 @@ from wyrm.train.jax_state import Placement
 _SAMPLE = 64
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True)
+class Part:
     """Part `index` of `count` equal, contiguous parts of each batch."""
 
     index: int = 0
@@ -60,18 +62,27 @@ def agreed(value: float) -> float:
 
 
 def check_same(named: Mapping[str, object]) -> None:
-    """Raise `OptionError` naming what differs between processes; every process calls it with the same names."""
+    """Raise `OptionError` naming what differs between processes; every process calls it."""
+    own = np.array([fingerprint(value) for value in named.values()], np.uint32)
+    summaries = _of_all([zlib.crc32(repr(list(named)).encode()), zlib.crc32(own.tobytes())])
+    if (summaries == summaries[0]).all():
+        return
+    what, other = "what is trained or fed", int(np.argmax((summaries != summaries[0]).any(axis=1)))
+    if (summaries[:, 0] == summaries[0, 0]).all():
+        every = _of_all(own)
+        position = int(np.argmax((every != every[0]).any(axis=0)))
+        what, other = list(named)[position], int(np.argmax(every[:, position] != every[0, position]))
+    raise OptionError(
+        f"{what} of process {other} differs from that of process 0; all processes must run the same script with the "
+        f"same seeds, options and data"
+    )
+
+
+def _of_all(numbers: Sequence[int] | NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return the numbers that each process gives, one row for each."""
     from jax.experimental.multihost_utils import process_allgather
 
-    own = np.array([fingerprint(value) for value in named.values()], np.uint32)
-    every = np.asarray(process_allgather(own)).reshape(-1, len(own))
-    for position, name in enumerate(named):
-        others = np.flatnonzero(every[:, position] != every[0, position])
-        if len(others):
-            raise OptionError(
-                f"{name} of process {others[0]} differs from that of process 0; all processes must run the same script "
-                f"with the same seeds, options and data"
-            )
+    return np.asarray(process_allgather(np.asarray(numbers, np.uint32))).reshape(-1, len(numbers))
 
 
 def fingerprint(value: object) -> int:
@@ -85,11 +96,3 @@ def fingerprint(value: object) -> int:
     chosen = np.unique(np.linspace(0, max(len(value) - 1, 0), _SAMPLE).astype(np.int64)) if value.ndim else ()
     sample: NDArray[Any] = value[chosen] if value.ndim and len(value) else value
     return zlib.crc32(repr((value.shape, value.dtype.str)).encode() + np.ascontiguousarray(sample).tobytes())
-
-
-def values_by_name(leaves: Iterable[BaseNode], arrays: Sequence[np.ndarray], what: str) -> dict[str, np.ndarray]:
-    """Return arrays by texts that name them in errors, such as "the value of parameter 0, weight"."""
-    return {
-        f"{what} {position}, {describe(leaf)},": array
-        for position, (leaf, array) in enumerate(zip(leaves, arrays, strict=True))
-    }

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from wyrm._interrupts import deferred
-from wyrm.errors import DTypeError, OptionError
+from wyrm.backends.xla.namespace import narrowed
+from wyrm.errors import OptionError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.storage import DeviceStorage, Storage, bound_array, stored, touch
 from wyrm.train.jax_graph import JaxGraph
+from wyrm.train.jax_stacks import Stacks, read
 from wyrm.train.jax_step import State
 
 # Held while a step takes arrays that it replaces, and while arrays are copied to the host: another thread must not read
@@ -35,10 +37,10 @@ class Placement:
         import jax
 
         if self.sharding is None:
-            return jax.device_put(narrowed(array, leaf), may_alias=False)
-        fitting = narrowed(array, leaf)
+            return jax.device_put(narrowed(leaf, array), may_alias=False)
+        whole = narrowed(leaf, array)
         return jax.make_array_from_callback(
-            array.shape, self.sharding.of_array(leaf, array.shape), lambda i: fitting[i].copy()
+            array.shape, self.sharding.of_array(leaf, array.shape), lambda i: whole[i].copy()
         )
 
     def batch(self, leaf: BaseNode, shape: tuple[int, ...], read: Read) -> Any:
@@ -49,26 +51,10 @@ class Placement:
         import jax
 
         if self.sharding is None:
-            return jax.device_put(narrowed(read(tuple(slice(0, size) for size in shape)), leaf))
+            return jax.device_put(narrowed(leaf, read(tuple(slice(0, size) for size in shape))))
         return jax.make_array_from_callback(
-            shape, self.sharding.of_array(leaf, shape), lambda index: narrowed(read(index), leaf)
+            shape, self.sharding.of_array(leaf, shape), lambda index: narrowed(leaf, read(index))
         )
-
-
-def narrowed(array: np.ndarray, leaf: BaseNode) -> np.ndarray:
-    """Return an array in a dtype that JAX has enabled. Raise `DTypeError` for an integer that does not fit in it."""
-    from jax.dtypes import canonicalize_dtype
-
-    dtype = canonicalize_dtype(array.dtype)
-    if dtype != array.dtype and dtype.kind in "iu" and array.size:
-        limits, ends = np.iinfo(dtype), (int(array.min()), int(array.max()))
-        for end in ends:
-            if not limits.min <= end <= limits.max:
-                raise DTypeError(
-                    f"{describe(leaf)} holds {end}, which does not fit in {dtype}: engine='jax' computes with {dtype} "
-                    f"here unless jax.config.update('jax_enable_x64', True) is called first"
-                )
-    return np.asarray(array, dtype)
 
 
 def on_host(array: Any, what: BaseNode | None = None) -> np.ndarray:
@@ -102,11 +88,6 @@ class Newest:
         """Copy the array to the host."""
         self.state.copy_value(self.position)
 
-    @property
-    def array(self) -> Any:
-        """The array on the devices; the next step of its program deletes it."""
-        return self.state.values[self.position]
-
 
 class DeviceState:
     """What a program reads and trains, on the devices.
@@ -116,9 +97,10 @@ class DeviceState:
     `exchange` from reading arrays here to the computation that takes them.
     """
 
-    def __init__(self, graph: JaxGraph, placement: Placement) -> None:
-        self._graph, self._placement = graph, placement
-        self.values: list[Any] = [None] * len(graph.trained)
+    def __init__(self, graph: JaxGraph, placement: Placement, stacks: Stacks) -> None:
+        self._graph, self._placement, self._stacks = graph, placement, stacks
+        # Arrays, or parts of stacked ones.
+        self._values: list[Any] = [None] * len(graph.trained)
         self._slots: list[dict[str, Any]] | None = None
         self._held: list[Any] = [None] * len(graph.held)
         # The versions of the arrays that the devices have.
@@ -126,10 +108,10 @@ class DeviceState:
         # Whether the host lacks the newest state of the optimizer.
         self._slots_ahead = False
 
-    def current_values(self) -> list[Any]:
+    def values(self) -> list[Any]:
         """Return the arrays of the trained leaves."""
-        self._update(self._graph.trained, self.values)
-        return self.values
+        self._update(self._graph.trained, self._values)
+        return list(map(read, self._values))
 
     def held(self) -> list[Any]:
         """Return the arrays of the other leaves that hold data."""
@@ -143,17 +125,26 @@ class DeviceState:
             if self._versions.get(leaf) != storage.version:
                 newest = storage.newer
                 if isinstance(newest, Newest) and newest.state._placement.sharding == self._placement.sharding:
-                    arrays[position] = newest.array
+                    arrays[position] = read(newest.state._values[newest.position])
                 else:
                     arrays[position] = self._placement.array(leaf, bound_array(leaf))
                 self._versions[leaf] = storage.version
 
     def state(self) -> State:
-        """Return the state of training, for a step that replaces it by `replace`."""
-        return State(list(self.current_values()), self.slots(), np.bool_(True))
+        """Return the state of training."""
+        return State(self.values(), self.slots(), np.bool_(True))
+
+    def stacked(self) -> State:
+        """Return the state of training with equal layers stacked, for a step that replaces it by `replace_stacked`."""
+        self._update(self._graph.trained, self._values)
+        slots = self._stacks.stack_slots(self._slot_parts())
+        return State(self._stacks.stack(self._values), slots, np.bool_(True))
 
     def slots(self) -> list[dict[str, Any]]:
         """Return the optimizer's arrays for each parameter with a gradient."""
+        return [{name: read(array) for name, array in arrays.items()} for arrays in self._slot_parts()]
+
+    def _slot_parts(self) -> list[dict[str, Any]]:
         optimizer = self._graph.optimizer
         if self._slots is None and optimizer is not None:
             self._slots = [
@@ -164,12 +155,16 @@ class DeviceState:
             optimizer.hold_on_device(self._copy_slots)
         return self._slots or []
 
+    def replace_stacked(self, state: State) -> None:
+        """Keep the arrays of a new state with equal layers stacked."""
+        self.replace(State(self._stacks.parts(state.values), self._stacks.slot_parts(state.slots), None))
+
     def replace(self, state: State) -> None:
         """Keep the arrays of a new state; the host copies them when it reads them."""
         assert self._graph.optimizer is not None
         with exchange, deferred:
             self._graph.optimizer.hold_on_device(self._copy_slots)
-            self.values, self._slots, self._slots_ahead = list(state.values), list(state.slots), True
+            self._values, self._slots, self._slots_ahead = list(state.values), list(state.slots), True
             for position, leaf in enumerate(self._graph.trained):
                 storage = stored(leaf)
                 if type(storage) is not DeviceStorage:
@@ -194,29 +189,29 @@ class DeviceState:
 
     def gather(self) -> None:
         """Copy everything to the host of each process, with the parts that other processes hold."""
-        for position in range(len(self.values)):
+        for position in range(len(self._values)):
             self.copy_value(position, gathered)
         self._copy_slots(gathered)
 
-    def copy_value(self, position: int, read: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
+    def copy_value(self, position: int, fetch: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
         """Copy a trained leaf's array to the host, unless the host or another program has a newer one."""
         with exchange:
             leaf = self._graph.trained[position]
             storage = stored(leaf)
             if self._is_newest(storage):
-                array = read(self.values[position], leaf)
+                array = fetch(read(self._values[position]), leaf)
                 with deferred:
                     storage.newer = None
                     np.copyto(bound_array(leaf), array)
 
-    def _copy_slots(self, read: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
+    def _copy_slots(self, fetch: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
         """Copy the optimizer's state to the host, where it may change from now on."""
         optimizer, slots = self._graph.optimizer, self._slots
         assert optimizer is not None
         with exchange:
             if self._slots_ahead and slots is not None:
                 found = [
-                    {name: read(array, parameter) for name, array in arrays.items()}
+                    {name: fetch(read(array), parameter) for name, array in arrays.items()}
                     for parameter, arrays in zip(self._graph.parameters, slots, strict=True)
                 ]
                 with deferred:

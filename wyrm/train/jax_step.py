@@ -8,12 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wyrm.backends.xla.lower import Lowerer, Place
+from wyrm.backends.xla.loops import Values
+from wyrm.backends.xla.lower import Lowerer, Place, Sizes, dense
 from wyrm.backends.xla.namespace import namespace
 from wyrm.node.base import BaseNode
 from wyrm.ops.philox import ROWS_BEFORE, STEP
+from wyrm.schedule.schedule import Schedule
 from wyrm.train.jax_checks import beyond
 from wyrm.train.jax_graph import JaxGraph
+from wyrm.train.jax_stacks import stacks_of
 from wyrm.train.jax_updates import Gradient, RowTotal, Updates, all_finite, summed_rows
 from wyrm.types.rows import RowSparse
 
@@ -21,6 +24,7 @@ from wyrm.types.rows import RowSparse
 class State(NamedTuple):
     """What training changes: the values of `JaxGraph.trained`, the optimizer's arrays by parameter and name.
 
+    In the functions that train, the parameters of equal layers are stacked: see `Steps.stacks`.
     `alive` is true until a loss or a gradient is not finite, or an index is out of range: from then on, nothing changes
     any more.
     """
@@ -33,13 +37,31 @@ class State(NamedTuple):
 class Backward(NamedTuple):
     """The outputs of a batch, the gradients of `JaxGraph.parameters`, and the new values of the buffers.
 
-    `beyond` tells of indices out of range; see `wyrm.train.jax_checks`.
+    `outside` tells of indices out of range; see `wyrm.train.jax_checks`.
     """
 
     outputs: list[Any]
     gradients: list[Gradient]
     buffers: list[Any]
-    beyond: Any
+    outside: Any
+
+
+class _Found(NamedTuple):
+    """The values of nodes, and the indices out of range."""
+
+    schedule: Schedule
+    values: Values
+    outside: Any
+
+    def of(self, nodes: Sequence[BaseNode]) -> list[Any]:
+        """Return the values of nodes, dense."""
+        return [dense(self.values[self.schedule.position[node]]) for node in nodes]
+
+    def stacked(self, nodes: Sequence[BaseNode]) -> Any:
+        """Return the values of nodes as one array, or that of one node."""
+        if len(nodes) == 1:
+            return self.of(nodes)[0]
+        return self.values.stacked([self.schedule.position[node] for node in nodes])
 
 
 class Steps:
@@ -48,7 +70,9 @@ class Steps:
     `held` are the values of `JaxGraph.held`, `feed` those of `JaxGraph.inputs`. `step` is the random step as two words.
     """
 
-    def __init__(self, graph: JaxGraph, narrow: Any = None, place: Place | None = None) -> None:
+    def __init__(
+        self, graph: JaxGraph, narrow: Any = None, place: Place | None = None, *, stacking: bool = True
+    ) -> None:
         self.graph = graph
         self._narrow, self._place = narrow, place
         targets = graph.targets
@@ -57,44 +81,59 @@ class Steps:
             [*targets.outputs, *targets.gradients.values(), *by_rows, *targets.buffer_updates.values()]
         )
         rows_as_pytree()
+        self._plan = self._lowerer({}).plan(graph.schedule)
+        # Which parameters are stacked in the state of training.
+        self.stacks = stacks_of(graph, self._plan if stacking else ())
         optimizer = graph.optimizer
-        self.updates = None if optimizer is None else Updates(optimizer, graph.parameters)
+        units = [graph.parameters[unit[0]] for unit in self.stacks.units]
+        self.updates = None if optimizer is None else Updates(optimizer, units)
 
-    def _run(self, known: Mapping[BaseNode, Any]) -> tuple[dict[BaseNode, Any], Any]:
-        """Return the values of the graph's targets, given those of leaves, and the indices out of range."""
-        schedule, checks = self.graph.schedule, self.graph.checks
-        sizes = schedule.bind({leaf: tuple(known[leaf].shape) for leaf in self.graph.inputs})
-        lowerer = Lowerer(sizes, narrow=self._narrow, wide=self._wide, place=self._place)
-        values = dict(zip(schedule.outputs, lowerer.run(schedule, known), strict=True))
-        return values, beyond(checks, values, sizes)
+    def _lowerer(self, sizes: Sizes) -> Lowerer:
+        return Lowerer(sizes, narrow=self._narrow, wide=self._wide, place=self._place)
+
+    def _sizes(self, known: Mapping[BaseNode, Any]) -> Sizes:
+        return self.graph.schedule.bind({leaf: tuple(known[leaf].shape) for leaf in self.graph.inputs})
 
     def _known(self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any) -> dict[BaseNode, Any]:
-        graph = self.graph
-        known: dict[BaseNode, Any] = dict(zip(graph.trained, values, strict=True))
-        known |= zip(graph.held, held, strict=True)
-        known |= zip(graph.inputs, feed, strict=True)
+        return self._leaves(held, feed, step) | dict(zip(self.graph.trained, values, strict=True))
+
+    def _leaves(self, held: Sequence[Any], feed: Sequence[Any], step: Any) -> dict[BaseNode, Any]:
+        """Return the values of the leaves that training does not change."""
+        known: dict[BaseNode, Any] = dict(zip(self.graph.held, held, strict=True))
+        known |= zip(self.graph.inputs, feed, strict=True)
         return known | {STEP: step, ROWS_BEFORE: namespace().zeros_like(step)}
+
+    def _values(self, known: Mapping[BaseNode, Any], stacks: Sequence[tuple[Sequence[BaseNode], Any]] = ()) -> _Found:
+        """Return the values of the graph's nodes, given those of leaves."""
+        schedule, checks, sizes = self.graph.schedule, self.graph.checks, self._sizes(known)
+        values = self._lowerer(sizes).compute(schedule, known, self._plan, stacks)
+        indices = {check.indices: values[schedule.position[check.indices]] for check in checks}
+        return _Found(schedule, values, beyond(checks, indices, sizes))
 
     def forward(
         self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any
     ) -> tuple[list[Any], Any]:
         """Return the outputs, and the indices out of range."""
-        found, outside = self._run(self._known(values, held, feed, step))
-        return [found[output] for output in self.graph.targets.outputs], outside
+        found = self._values(self._known(values, held, feed, step))
+        return found.of(self.graph.targets.outputs), found.outside
 
     def backward(self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any) -> Backward:
         """Return the outputs, the gradients of the first one, and the new values of the buffers."""
         known = self._known(values, held, feed, step)
-        (found, outside), targets = self._run(known), self.graph.targets
+        return self._gradients(self._values(known), known, [[i] for i in range(len(self.graph.parameters))])
+
+    def _gradients(self, found: _Found, known: Mapping[BaseNode, Any], units: Sequence[Sequence[int]]) -> Backward:
+        """Return what `backward` does, with the gradients of several parameters of a unit stacked."""
+        targets = self.graph.targets
         gradients: list[Gradient] = []
-        for parameter in self.graph.parameters:
-            if parameter in targets.gradients:
-                gradients.append(found[targets.gradients[parameter]])
+        for parameters in ([self.graph.parameters[i] for i in unit] for unit in units):
+            if parameters[0] in targets.gradients:
+                gradients.append(found.stacked([targets.gradients[parameter] for parameter in parameters]))
             else:
-                pairs = [(found[gradient], found[indices]) for gradient, indices in targets.rows[parameter]]
-                gradients.append(summed_rows(pairs, tuple(known[parameter].shape)))
-        buffers = [found[targets.buffer_updates[buffer]] for buffer in self.graph.buffers]
-        return Backward([found[output] for output in targets.outputs], gradients, buffers, outside)
+                pairs = [tuple(found.of(pair)) for pair in targets.rows[parameters[0]]]
+                gradients.append(summed_rows(pairs, tuple(known[parameters[0]].shape)))
+        buffers = found.of([targets.buffer_updates[buffer] for buffer in self.graph.buffers])
+        return Backward(found.of(targets.outputs), gradients, buffers, found.outside)
 
     def train(
         self, state: State, held: Sequence[Any], feed: Sequence[Any], numbers: Mapping[str, Any], step: Any
@@ -103,7 +142,13 @@ class Steps:
 
         A loss or gradient that is not finite, or an index out of range, changes nothing.
         """
-        outputs, gradients, buffers, outside = self.backward(state.values, held, feed, step)
+        graph, units = self.graph, self.stacks.units
+        leaves: list[list[Any]] = [[graph.parameters[i] for i in unit] for unit in units]
+        leaves += [[buffer] for buffer in graph.buffers]
+        arrays = list(zip(leaves, state.values, strict=True))
+        known = self._leaves(held, feed, step) | {leaves[0]: array for leaves, array in arrays if len(leaves) == 1}
+        found = self._values(known, [pair for pair in arrays if len(pair[0]) > 1])
+        outputs, gradients, buffers, outside = self._gradients(found, known, units)
         state = state._replace(alive=state.alive & ~namespace().any(outside[:, 0] != 0))
         return self.update(state, gradients, numbers, outputs[0], buffers), (outputs, outside)
 
@@ -141,10 +186,16 @@ class Steps:
         assert self.updates is not None
         xp: Any = namespace()
         moves = state.alive & xp.isfinite(loss) & all_finite(gradients)
-        count = len(self.graph.parameters)
+        count = len(self.stacks.units)
         moved, slots = self.updates(state.values[:count], gradients, state.slots, numbers, moves)
         kept = [xp.where(moves, new, old) for new, old in zip(buffers, state.values[count:], strict=True)]
         return State([*moved, *kept], slots, moves)
+
+    def update_by(
+        self, state: State, gradients: Sequence[Any], numbers: Mapping[str, Any], loss: Any, buffers: Sequence[Any]
+    ) -> State:
+        """Return the state after the optimizer's step with the gradient of each parameter."""
+        return self.update(state, self.stacks.stack(gradients), numbers, loss, buffers)
 
     def loop(
         self,

@@ -158,6 +158,11 @@ class Program(Answering, Generic[R, E]):
         return tuple(self._graph.inputs)
 
     @property
+    def outputs(self) -> tuple[BaseNode, ...]:
+        """The nodes whose values a call returns, metrics last."""
+        return tuple(self._graph.outputs)
+
+    @property
     def optimizer(self) -> OptimizerInterface | None:
         """The optimizer, None if the program only computes outputs."""
         return self._graph.optimizer

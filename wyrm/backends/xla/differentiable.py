@@ -55,7 +55,7 @@ class DifferentiableLowerer(Lowerer):
         """Return the value of a node from those of its parents."""
         if JAX.of(node).own_gradient(node):
             return self._with_own_gradient(node, operands)
-        if node.formula is not None and node.dtype.kind == "f" and _is_piecewise(type(node)):
+        if node.formula is not None and node.dtype.kind == "f" and _is_piecewise(node.formula):
             return self._with_own_derivative(node, operands)
         return super().value(node, operands)
 
@@ -75,9 +75,10 @@ class DifferentiableLowerer(Lowerer):
         import jax
         import jax.numpy as jnp
 
-        @jax.custom_jvp
-        def function(*values: Any) -> Any:
+        def plain(*values: Any) -> Any:
             return Lowerer.value(self, node, list(values))
+
+        function: Any = jax.custom_jvp(plain)
 
         def derivative(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
             value = function(*primals)
@@ -106,9 +107,10 @@ class DifferentiableLowerer(Lowerer):
         twin, gradient = _twin(node)
         parts = twin.vjp(gradient)
 
-        @jax.custom_vjp
-        def function(*values: Any) -> Any:
+        def plain(*values: Any) -> Any:
             return Lowerer.value(self, node, list(values))
+
+        function: Any = jax.custom_vjp(plain)
 
         def forward(*primals: Any) -> tuple[Any, Any]:
             for parent, primal, part in zip(node.parents, primals, parts, strict=True):
@@ -144,10 +146,9 @@ def _materialized(cotangent: Any) -> Any:
 
 
 @cache
-def _is_piecewise(op: type[BaseNode]) -> bool:
-    """Return whether JAX's derivative of an op's formula may differ from the op's own."""
-    assert op.formula is not None
-    return op is not Where and any(call.function in _PIECEWISE for call in parse(op.formula))
+def _is_piecewise(formula: str) -> bool:
+    """Return whether JAX's derivative of a formula may differ from that of an op with this formula."""
+    return formula != Where.formula and any(call.function in _PIECEWISE for call in parse(formula))
 
 
 def _needed(schedule: Schedule, given: Mapping[int, Any]) -> set[int]:

@@ -14,7 +14,7 @@ from wyrm.node.base import BaseNode, describe
 from wyrm.ops.philox import WORD
 from wyrm.schedule.schedule import Schedule
 
-# Computes a node from the values of its parents; the mapping has attributes that are traced.
+# Returns the value of a node from the values of its parents, and attributes that are traced.
 Compute = Callable[[BaseNode, list[Any], "Attributes"], Any]
 
 
@@ -49,6 +49,9 @@ class Values:
         self._values: list[Any] = [None] * count
         self._stacked: dict[int, tuple[Any, int]] = {}
 
+    def __contains__(self, position: int) -> bool:
+        return self._values[position] is not None or position in self._stacked
+
     def __getitem__(self, position: int) -> Any:
         if self._values[position] is None:
             array, index = self._stacked[position]
@@ -77,9 +80,19 @@ class Values:
                 return _Stacked(first[0], first[1], step)
         return _Stacked(jnp.stack([self[position] for position in positions]), 0, 1)
 
+    def stacked(self, positions: Sequence[int]) -> Any:
+        """Return the values at these positions as one array."""
+        array, first, step = self.stack(positions)
+        if step == 1:
+            return array[first : first + len(positions)]
+        return array[first - len(positions) + 1 : first + 1][::-1]
+
 
 def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: Compute) -> None:
-    """Compute the nodes of a run: in a loop, if the carried values keep their shapes and dtypes."""
+    """Compute the nodes of a run: in a loop, if the carried values keep their shapes and dtypes.
+
+    Raise `RegistrationError` for a form that does not read an attribute that differs between the layers.
+    """
     import jax
     import jax.numpy as jnp
     from jax import lax
@@ -131,7 +144,8 @@ def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: 
 
     first = [values[position] for position, _ in repeat.carried]
     elements = (jnp.arange(repeat.count, dtype=jnp.int32), sequences, words)
-    after, _ = jax.eval_shape(body, first, jax.tree.map(lambda array: array[0], elements))
+    of_layer = jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape[1:], array.dtype), elements)
+    after, _ = jax.eval_shape(body, first, of_layer)
     if unread:
         node, name = unread.pop()
         raise RegistrationError(

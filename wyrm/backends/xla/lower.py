@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from copy import copy
 from types import MappingProxyType
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.backends.xla.loops import NO_ATTRIBUTES, Attributes, Values, compute_repeat
-from wyrm.backends.xla.namespace import JaxNamespace, namespace
+from wyrm.backends.xla.namespace import JaxNamespace, namespace, narrowed
 from wyrm.backends.xla.repeats import Repeat, find_repeats
 from wyrm.node.base import BaseNode
 from wyrm.node.jax_form import JAX, JaxForm
@@ -26,8 +26,9 @@ from wyrm.types.rows import RowSparse
 
 Sizes = Mapping[type[Dim], int]
 _NO_SIZES: Sizes = MappingProxyType({})
-# The fewest equal layers that become a loop.
-FEWEST_REPEATS = 12
+# The fewest equal layers that become a loop. A loop of 8 small or 12 large layers of GPT-2 takes the time and less than
+# the memory of code for each layer, and compiles in half the time.
+FEWEST_REPEATS = 4
 # Returns the value of a node, placed on the devices that its axes are sharded over.
 Place = Callable[[BaseNode, Any], Any]
 
@@ -88,24 +89,41 @@ class Lowerer:
 
     def run(self, schedule: Schedule, known: Mapping[BaseNode, Any]) -> list[Any]:
         """Return the values of a schedule's outputs, given values of leaves."""
+        values = self.compute(schedule, known, self.plan(schedule, known))
+        return [dense(values[schedule.position[output]]) for output in schedule.outputs]
+
+    def plan(self, schedule: Schedule, known: Container[BaseNode] = ()) -> list[int | Repeat]:
+        """Return the order in which nodes are computed, with runs of equal layers."""
+        return find_repeats(schedule, known, self._repeats, self._wide.__contains__)
+
+    def compute(
+        self,
+        schedule: Schedule,
+        known: Mapping[BaseNode, Any],
+        plan: Sequence[int | Repeat],
+        stacks: Sequence[tuple[Sequence[BaseNode], Any]] = (),
+    ) -> Values:
+        """Return the values of all nodes of a plan, given values of leaves; `stacks` has leaves with stacked values."""
         values = Values(len(schedule.nodes))
+        for leaves, array in stacks:
+            values.unstack([schedule.position[leaf] for leaf in leaves], array)
         for position, node in enumerate(schedule.nodes):
             if node in known:
                 values[position] = known[node]
-            elif node.is_leaf:
+            elif node.is_leaf and position not in values:
                 values[position] = self.leaf(node)
-        for item in find_repeats(schedule, known, self._repeats, self._wide.__contains__):
+        for item in plan:
             if isinstance(item, Repeat):
                 compute_repeat(item, schedule, values, self._in_loop)
             else:
                 operands = [values[parent] for parent in schedule.parent_positions[item]]
                 values[item] = self.value(schedule.nodes[item], operands)
-        return [dense(values[schedule.position[output]]) for output in schedule.outputs]
+        return values
 
     def leaf(self, leaf: BaseNode) -> Any:
         """Return the data that a leaf holds, as a constant of the traced function."""
         array = bound_array(leaf)
-        return words(int(array)) if leaf in COUNTERS else self.xp.asarray(array)
+        return words(int(array)) if leaf in COUNTERS else self.xp.asarray(narrowed(leaf, array))
 
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""
@@ -134,10 +152,10 @@ class Lowerer:
         # Elementwise ops of data take all its digits: the difference to a large target would have none left.
         of_data = any(isinstance(parent, Input) for parent in node.parents)
         narrow = form.narrow if form.narrow is not None else node.formula is not None and not of_data
-        wide = next((p.dtype for p in node.parents if p.dtype.kind == "f"), node.dtype)
-        dtype = self._narrow if narrow else wide
         return [
-            operand.astype(dtype) if parent.dtype.kind == "f" and operand.dtype != dtype else operand
+            operand.astype(self._narrow if narrow else parent.dtype)
+            if parent.dtype.kind == "f" and (operand.dtype == self._narrow) != narrow
+            else operand
             for parent, operand in zip(node.parents, operands, strict=True)
         ]
 

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any
 
+import numpy as np
+
 from wyrm.backends.xla import special_functions
+from wyrm.errors import IndexOutOfRange
+from wyrm.node.base import BaseNode, describe
 from wyrm.ops.formula import SPECIAL
 
 # Functions that `jax.numpy` has under another name, or with an argument named otherwise.
@@ -43,6 +47,23 @@ def _narrowing(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*arguments, **keywords)
 
     return narrowing
+
+
+def narrowed(leaf: BaseNode, array: np.ndarray) -> np.ndarray:
+    """Return a leaf's array in a dtype that JAX has enabled; raise `IndexOutOfRange` for an integer beyond int32."""
+    from jax.dtypes import canonicalize_dtype
+
+    result = np.asarray(array, canonicalize_dtype(array.dtype))
+    if array.dtype.kind == "i" and result.dtype != array.dtype:
+        wrong = np.argwhere(result != array)
+        if len(wrong):
+            where = tuple(int(i) for i in wrong[0])
+            position = where[0] if len(where) == 1 else where
+            raise IndexOutOfRange(
+                f"{describe(leaf)} was given {array[where]} at position {position}, but JAX computes with integers of "
+                f"32 bits; jax.config.update('jax_enable_x64', True) gives it 64"
+            )
+    return result
 
 
 @cache

@@ -7,6 +7,7 @@ same distance, the same value, or one value of many for each repetition.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -17,12 +18,15 @@ from numpy.typing import NDArray
 from wyrm.node.base import BaseNode
 from wyrm.node.jax_form import JAX, JaxForm
 from wyrm.schedule.schedule import Schedule
+from wyrm.types.dims import Dim, resolve
 from wyrm.types.exact import exact
 
 # Attributes whose values may differ between repetitions; see `Lowering.attribute`.
 _VARYING = frozenset(["seed", "stream"])
 # The fewest nodes of a period: a shorter one computes too little to be worth a loop.
 _FEWEST_NODES = 4
+# A node with more readers than these may serve all layers, and comes before them.
+_FEW_READERS = 2
 # Periods and places at which a run may begin that are tried before the search gives up.
 _CANDIDATES, _BEGINNINGS = 16, 4
 
@@ -75,11 +79,6 @@ class Repeat:
         """The number of repetitions."""
         return len(self.positions)
 
-    @property
-    def period(self) -> int:
-        """The number of nodes of a repetition."""
-        return len(self.positions[0])
-
 
 def find_repeats(
     schedule: Schedule,
@@ -100,22 +99,42 @@ def find_repeats(
 
 
 def _layered_order(schedule: Schedule, computed: Sequence[int]) -> list[int]:
-    """Return the positions of the computed nodes in another order: each just before the first node that reads it.
+    """Return the positions of the computed nodes in another order: by the depth of each below the leaves.
 
-    A node that none reads, such as the gradient of a parameter, comes as early as its parents allow.
+    A node that few read comes just before the first of its readers, unless that keeps more values alive.
     """
-    parents = schedule.parent_positions
-    depth = [0] * len(parents)
+    nodes, parents = schedule.nodes, schedule.parent_positions
+    sizes = _Sizes(schedule.sizes)
+    depth, readers = [0] * len(nodes), [list[int]() for _ in nodes]
     for i in computed:
-        depth[i] = 1 + max((depth[p] for p in parents[i]), default=0)
-    latest: list[int | None] = [None] * len(parents)
+        depth[i] = 1 + max((depth[parent] for parent in parents[i]), default=0)
+        for parent in set(parents[i]):
+            readers[parent].append(i)
     for i in reversed(computed):
-        read = latest[i]
-        depth[i] = depth[i] if read is None else read - 1
-        for p in parents[i]:
-            before = latest[p]
-            latest[p] = depth[i] if before is None else min(before, depth[i])
+        if 0 < len(readers[i]) <= _FEW_READERS:
+            later = min(depth[reader] for reader in readers[i]) - 1
+            kept = [
+                nodes[parent]
+                for parent in set(parents[i])
+                if not nodes[parent].is_leaf and all(depth[reader] < later for reader in readers[parent] if reader != i)
+            ]
+            if sum(_elements(node, sizes) for node in kept) <= _elements(nodes[i], sizes):
+                depth[i] = later
     return sorted(computed, key=lambda i: (depth[i], i))
+
+
+class _Sizes(dict[type[Dim], int]):
+    """The sizes of axes, with a number for those that data gives."""
+
+    def __contains__(self, axis: object) -> bool:
+        return True
+
+    def __missing__(self, axis: type[Dim]) -> int:
+        return 1024
+
+
+def _elements(node: BaseNode, sizes: _Sizes) -> int:
+    return math.prod(resolve(node.dims, sizes))
 
 
 class _Search:

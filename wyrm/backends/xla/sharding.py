@@ -12,8 +12,9 @@ from wyrm.backends.xla.sharding_table import ShardingRow, ShardingTable
 from wyrm.backends.xla.unique_names import unique_names
 from wyrm.errors import OptionError, ShapeError
 from wyrm.node.base import BaseNode, describe, format_dims
+from wyrm.node.buffer import Buffer
 from wyrm.node.index_leaves import IndexConstant
-from wyrm.node.leaves import Constant
+from wyrm.node.leaves import Constant, Parameter
 from wyrm.types.dims import Axis, Dim, Dims, Plus, Times, axis_size, is_name, open_axes, resolve_axis
 from wyrm.types.rows import RowSparse
 
@@ -43,6 +44,8 @@ class Sharding:
         # `jax.make_mesh` makes explicit axes, whose operations take placements as arguments; here XLA infers them.
         self.mesh = mesh.update(axis_types=(AxisType.Auto,) * len(mesh.axis_names))
         self.axes: dict[type[Dim], MeshAxes] = {}
+        # The names of the parameters' axes, known after `check`.
+        self._parameter_axes: frozenset[type[Dim] | None] = frozenset()
         for name, mesh_axes in axes.items():
             if not is_name(name) or name.derived:
                 raise TypeError(
@@ -65,6 +68,8 @@ class Sharding:
         for a mesh axis that divides two axes of one array.
         """
         leaves = list(leaves)
+        trained = [leaf for leaf in leaves if isinstance(leaf, Parameter | Buffer)]
+        self._parameter_axes = frozenset(name for leaf in trained for axis in leaf.dims for name in _names(axis))
         self._check_known({name for node in (*leaves, *nodes) for axis in node.dims for name in _names(axis)})
         for leaf in leaves:
             if not isinstance(leaf, Constant | IndexConstant):
@@ -132,10 +137,11 @@ class Sharding:
     def place(self, node: BaseNode, value: Any) -> Any:
         """Return the value of a node with its placement as a constraint.
 
-        Each mesh axis is for the first axis that is mapped to it, so FSDP divides activations along the batch. A value
-        that no mesh axis divides is returned as it is.
+        A mesh axis that several axes of the value are mapped to divides one that no parameter has, so FSDP divides
+        activations along the batch; among others, it divides the first. A value that no mesh axis divides is returned
+        as it is.
         """
-        if isinstance(value, RowSparse) or len(value.shape) != len(node.dims):
+        if isinstance(value, RowSparse) or len(getattr(value, "shape", ())) != len(node.dims):
             return value
         spec = self._activation_spec(node.dims, value.shape)
         if spec is None:
@@ -149,35 +155,38 @@ class Sharding:
         """Return the `PartitionSpec` of an intermediate value, or None where there is nothing to constrain."""
         from jax.sharding import PartitionSpec
 
+        if any(map(self._joins_divided, dims)):
+            return None
         used: set[str] = set()
-        entries: list[Any] = []
-        for axis, size in zip(dims, shape, strict=True):
+        entries: list[Any] = [None] * len(dims)
+        for position in sorted(range(len(dims)), key=lambda i: self._deciding(dims[i]) in self._parameter_axes):
+            axis, size = dims[position], shape[position]
             mesh_axes = tuple(name for name in self._mesh_axes(axis) if name not in used)
             devices = self._devices(mesh_axes)
             used.update(mesh_axes)
-            if devices == 1 or not size or size % devices:
-                entries.append(None)
-            elif isinstance(axis, Times) and self._outermost(axis) != self._mesh_axes(axis):
-                # Blocks of the flattened axis are not blocks of the part that is mapped: XLA decides.
-                entries.append(PartitionSpec.UNCONSTRAINED)
-            else:
-                entries.append(mesh_axes)
+            if devices > 1 and size and size % devices == 0:
+                # Blocks of a flattened axis are blocks of its outermost part; for another part, XLA decides.
+                aligned = self._deciding(_outermost(axis)) is self._deciding(axis)
+                entries[position] = mesh_axes if aligned else PartitionSpec.UNCONSTRAINED
         return PartitionSpec(*entries) if any(isinstance(entry, tuple) for entry in entries) else None
 
-    def _outermost(self, axis: Axis) -> MeshAxes:
-        """Return the mesh axes of the outermost part of an axis."""
-        while isinstance(axis, Times):
-            axis = axis.parts[0]
-        return self._mesh_axes(axis)
+    def _joins_divided(self, axis: Axis) -> bool:
+        """Return whether an axis joins parts of which some are divided, so that the whole has no placement."""
+        return isinstance(axis, Plus) and self._deciding(axis) is None and any(map(self._deciding, axis.parts))
 
     def _mesh_axes(self, axis: Axis) -> MeshAxes:
         """Return the mesh axes that an axis is divided over."""
+        name = self._deciding(axis)
+        return () if name is None else self.axes[name]
+
+    def _deciding(self, axis: Axis) -> type[Dim] | None:
+        """Return the name in an axis that decides how it is divided; None if it is not divided."""
         if isinstance(axis, Times):
-            return next(filter(None, map(self._mesh_axes, axis.parts)), ())
+            return next((name for name in map(self._deciding, axis.parts) if name is not None), None)
         if isinstance(axis, Plus):
-            first, *rest = map(self._mesh_axes, axis.parts)
-            return first if all(mesh_axes == first for mesh_axes in rest) else ()
-        return self.axes.get(type(axis), ()) if isinstance(axis, Dim) else ()
+            names = [self._deciding(part) for part in axis.parts]
+            return names[0] if len({() if name is None else self.axes[name] for name in names}) == 1 else None
+        return type(axis) if isinstance(axis, Dim) and type(axis) in self.axes else None
 
     def _devices(self, mesh_axes: MeshAxes) -> int:
         return math.prod(self.mesh.shape[mesh_axis] for mesh_axis in mesh_axes)
@@ -216,7 +225,8 @@ class Sharding:
 
     def _bytes(self, leaf: BaseNode, array: Any) -> int:
         """Return the bytes on each device of an array that belongs to a leaf."""
-        return math.prod(self.of_array(leaf, array.shape).shard_shape(tuple(array.shape))) * int(array.dtype.itemsize)
+        shape: tuple[int, ...] = self.of_array(leaf, array.shape).shard_shape(tuple(array.shape))
+        return math.prod(shape) * int(array.dtype.itemsize)
 
     def _described_mesh(self) -> str:
         axes = ", ".join(f"{name!r} of {size}" for name, size in self.mesh.shape.items())
@@ -231,6 +241,13 @@ class Sharding:
     def __repr__(self) -> str:
         axes = ", ".join(f"{name.__name__}: {'+'.join(mesh_axes)}" for name, mesh_axes in self.axes.items())
         return f"Sharding({{{axes}}}; {self._described_mesh()})"
+
+
+def _outermost(axis: Axis) -> Axis:
+    """Return the outermost part of a flattened axis."""
+    while isinstance(axis, Times):
+        axis = axis.parts[0]
+    return axis
 
 
 def _shown(axis: Axis) -> str:

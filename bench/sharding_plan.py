@@ -1,0 +1,191 @@
+"""What GPT-2 of 7 billion parameters needs on 64 GPUs under FSDP: `python -m bench.sharding_plan`.
+
+The placement and the bytes come from the table that `print(program.sharding)` shows, made for a mesh without devices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AbstractMesh
+
+import wyrm as wy
+from wyrm.backends.xla.sharding import Sharding
+from wyrm.backends.xla.sharding_table import ShardingTable, as_bytes
+from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Positions, Vocabulary
+
+# The values of a token that a device holds at the peak of a step of GPT-2, with checkpoints of its blocks, in units of
+# `n_embd`: outside of the blocks, and for each block. They are what XLA plans for simulated devices, where they are
+# the slopes of the temporary memory with the batch at 2 and 4 blocks; on other devices XLA may plan less.
+OUTSIDE, A_BLOCK = 26.6, 9.0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A device: operations a second in matrix products, bytes, and bytes a second from and to the others.
+
+    The defaults are those of an H100 (bfloat16 without sparsity, 80 GB) with a network of 400 Gbit/s for each GPU.
+    """
+
+    flops: float = 989e12
+    memory: float = 80e9
+    bandwidth: float = 50e9
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Bytes, collectives and seconds of a training step on each device.
+
+    A parameter that is divided over the mesh axis of the batch is gathered for the forward pass and again for the
+    backward pass, and its gradient is reduced and scattered. The gradients of the others are reduced to all.
+    """
+
+    table: ShardingTable
+    machine: Machine
+    activations: float
+    all_gathers: int
+    gathered_bytes: float
+    reduced_bytes: float
+    largest_gathered: float
+    model_flops: float
+    flops: float
+
+    @property
+    def gradients(self) -> int:
+        """The bytes of the gradients, placed like the parameters."""
+        return self.table.bytes_per_device
+
+    @property
+    def bytes_per_device(self) -> float:
+        """All bytes at the peak of a step, with the two largest gathered parameters."""
+        state = self.table.bytes_per_device + self.table.state_bytes_per_device
+        return state + self.gradients + self.activations + 2 * self.largest_gathered
+
+    @property
+    def seconds_of_links(self) -> float:
+        """The time of all collectives at the full bandwidth."""
+        return (self.gathered_bytes + self.reduced_bytes) / self.machine.bandwidth
+
+    @property
+    def seconds_of_products(self) -> float:
+        """The time of all matrix products at the peak, those that checkpoints repeat included."""
+        return self.flops / self.machine.flops
+
+    @property
+    def utilization(self) -> float:
+        """The fraction of the peak that the model's own operations reach, if collectives overlap with products."""
+        return self.model_flops / self.machine.flops / max(self.seconds_of_products, self.seconds_of_links)
+
+    @property
+    def utilization_without_overlap(self) -> float:
+        """The same if products wait for all collectives."""
+        return self.model_flops / self.machine.flops / (self.seconds_of_products + self.seconds_of_links)
+
+    def __str__(self) -> str:
+        table = self.table
+        lines = {
+            "parameters": as_bytes(table.bytes_per_device),
+            "gradients": as_bytes(self.gradients),
+            "optimizer state": as_bytes(table.state_bytes_per_device),
+            "activations": as_bytes(self.activations),
+            "gathered parameters, two at a time": as_bytes(2 * self.largest_gathered),
+            "all bytes of a device": f"{as_bytes(self.bytes_per_device)} of {as_bytes(self.machine.memory)}",
+            "all-gathers a step": f"{self.all_gathers}, {as_bytes(self.gathered_bytes)}",
+            "reduce-scatters a step": f"{self.all_gathers // 2}, {as_bytes(self.reduced_bytes)}",
+            "time of collectives": f"{self.seconds_of_links:.2f} s",
+            "time of matrix products": f"{self.seconds_of_products:.2f} s",
+            "utilization with overlap": f"{self.utilization:.0%}",
+            "utilization without overlap": f"{self.utilization_without_overlap:.0%}",
+        }
+        width = max(map(len, lines))
+        return "\n".join(f"{name:{width}}  {value}" for name, value in lines.items())
+
+
+def plan(
+    table: ShardingTable,
+    config: wy.nn.GPT2Config,
+    sequences: int,
+    *,
+    axis: str = "data",
+    machine: Machine | None = None,
+    value_bytes: int = 4,
+) -> Plan:
+    """Return the plan of GPT-2 with checkpoints, whose parameters and batch are divided over the mesh axis `axis`.
+
+    Each device has `sequences` sequences of `n_positions` tokens, and activations of `value_bytes` bytes each. What
+    tensor parallelism moves and saves between the devices of other mesh axes is not counted.
+    """
+    others = table.mesh_shape[axis] - 1
+    gathered = [row for row in table.rows if axis in row.mesh_axes]
+    whole = [row for row in table.rows if axis not in row.mesh_axes]
+    moved = others * sum(row.bytes_per_device for row in gathered)
+    reduced_to_all = 2 * others / (others + 1) * sum(row.bytes_per_device for row in whole)
+    tokens, parameters = sequences * config.n_positions, table.bytes_in_all // 4
+    # Each position attends to half of the others; Kaplan et al., "Scaling laws for neural language models" (2020).
+    attention = 6 * config.n_layer * config.n_embd * config.n_positions
+    return Plan(
+        table=table,
+        machine=Machine() if machine is None else machine,
+        activations=value_bytes * tokens * config.n_embd * (OUTSIDE + A_BLOCK * config.n_layer),
+        all_gathers=2 * len(gathered),
+        gathered_bytes=2 * moved,
+        reduced_bytes=moved + reduced_to_all,
+        largest_gathered=max((row.bytes_per_device * (others + 1) for row in gathered), default=0),
+        model_flops=tokens * (6 * parameters + attention),
+        flops=tokens * (6 * parameters + attention) * 8 / 6,
+    )
+
+
+def gpt2_table(
+    config: wy.nn.GPT2Config, mesh: Mapping[str, int], axes: Mapping[type[wy.Dim], str | tuple[str, ...]]
+) -> ShardingTable:
+    """Return the sharding table of GPT-2 and Adam for a mesh that need not exist, without making the arrays."""
+    width, features = config.n_embd, config.n_embd // config.n_head
+    sizes: dict[type[wy.Dim], int] = {
+        Vocabulary: config.vocab_size, Positions: config.n_positions, Embed: width, Inner: config.inner_dim,
+        Heads: config.n_head,
+    }  # fmt: skip
+    # The axes are those of a model that is small in everything else.
+    outline = wy.nn.GPT2(wy.nn.GPT2Config(n_embd=2, n_head=2, n_layer=1, vocab_size=2, n_positions=2))
+
+    def enlarged(axis: Any) -> Any:
+        if isinstance(axis, wy.Times):
+            return wy.Times([enlarged(part) if part != 1 else features for part in axis.parts])
+        return type(axis)(sizes[type(axis)]) if isinstance(axis, wy.Dim) else axis
+
+    leaves = {}
+    for path, parameter in outline.named_parameters():
+        layers = range(config.n_layer) if path.startswith("blocks.0.") else [0]
+        for layer in layers:
+            name = re.sub(r"^blocks\.0\.", f"blocks.{layer}.", path)
+            leaves[wy.Input(dims=tuple(map(enlarged, parameter.dims)), name=name)] = name
+    states = {leaf: [jax.ShapeDtypeStruct(leaf.shape, np.float32)] * 2 for leaf in leaves}
+    sharding = Sharding(AbstractMesh(tuple(mesh.values()), tuple(mesh)), axes)
+    sharding.check(leaves)
+    return sharding.table(list(leaves), states, leaves)
+
+
+SEVEN_BILLION = wy.nn.GPT2Config(vocab_size=50304, n_positions=2048, n_embd=4096, n_layer=32, n_head=32)
+
+
+def seven_billion() -> Plan:
+    """Return the plan of 7 billion parameters on 64 GPUs, with 8 sequences each and activations in bfloat16."""
+    table = gpt2_table(SEVEN_BILLION, {"data": 64}, {Embed: "data"})
+    return plan(table, SEVEN_BILLION, sequences=8, value_bytes=2)
+
+
+def main() -> None:
+    """Print the plan."""
+    found = seven_billion()
+    print(
+        f"GPT-2 of {found.table.bytes_in_all / 4e9:.2f} billion parameters on 64 GPUs, {8 * 2048} tokens each\n{found}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Exported StableHLO and ONNX compute what the graph computes, for any size of the batch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.errors import OptionError
+
+
+class Batch(wy.Dim): ...
+
+
+class Time(wy.Dim): ...
+
+
+def mlp() -> tuple[Any, list[Any]]:
+    x = wy.Input(dims=(Batch(), 6), name="x")
+    model = wy.nn.Linear(6, 16) >> wy.nn.relu >> wy.nn.LayerNorm(16) >> wy.nn.Linear(16, 3)
+    return model(x).softmax(), [x]
+
+
+def lstm() -> tuple[Any, list[Any]]:
+    x = wy.Input(dims=(Batch(), Time(7), 4), name="x")
+    return wy.nn.Linear(5, 2)(wy.nn.LSTM(4, 5)(x).sequence), [x]
+
+
+def gpt2() -> tuple[Any, list[Any]]:
+    tokens = wy.IndexInput(dims=(Batch(), Time(9)), name="tokens")
+    config = wy.nn.GPT2Config(vocab_size=40, n_positions=12, n_embd=16, n_layer=2, n_head=4)
+    return wy.nn.GPT2(config).eval().logits(tokens), [tokens]
+
+
+def recommender() -> tuple[Any, list[Any]]:
+    users, items = wy.IndexInput(dims=(Batch(),), name="user"), wy.IndexInput(dims=(Batch(),), name="item")
+    user, item, bias = wy.nn.Embedding(20, 8), wy.nn.Embedding(30, 8), wy.nn.Embedding(30, 1)
+    return (user(users) * item(items)).sum(-1) + bias(items)[:, 0], [users, items]
+
+
+MODELS = [mlp, lstm, gpt2, recommender]
+
+
+def data_for(inputs: list[Any], rows: int) -> list[Any]:
+    random = np.random.default_rng(rows)
+    shapes = [(rows, *(int(axis) for axis in leaf.dims[1:])) for leaf in inputs]
+    return [
+        random.integers(0, 20, shape).astype(np.int32) if leaf.dtype.kind == "i"
+        else random.standard_normal(shape).astype(np.float32)
+        for leaf, shape in zip(inputs, shapes, strict=True)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_stablehlo_computes_the_outputs_for_any_batch(build: Callable[[], Any]) -> None:
+    wy.nn.seed(0)
+    output, inputs = build()
+    program = wy.compile(output)
+    exported = jax.export.deserialize(wy.jax.export(program).serialize())
+    for rows in (1, 5):
+        data = data_for(inputs, rows)
+        expected = program(dict(zip(inputs, data, strict=True)))
+        np.testing.assert_allclose(exported.call(*data), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_onnx_computes_the_outputs_for_any_batch(build: Callable[[], Any], tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    wy.nn.seed(0)
+    output, inputs = build()
+    wy.jax.to_onnx(output, tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    assert [each.name for each in session.get_inputs()] == [leaf.name for leaf in inputs]
+    for rows in (1, 5):
+        data = data_for(inputs, rows)
+        expected = wy.compile(output)(dict(zip(inputs, data, strict=True)))
+        (found,) = session.run(None, {leaf.name: array for leaf, array in zip(inputs, data, strict=True)})
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_sizes_fix_open_axes() -> None:
+    output, _ = mlp()
+    exported = wy.jax.export(output, sizes={Batch: 4})
+    assert exported.in_avals[0].shape == (4, 6)
+
+
+def test_several_outputs_and_derived_axes() -> None:
+    x, y = wy.Input(dims=(Batch(), Time()), name="x"), wy.Input(dims=(wy.Times((Batch(), Time())), 2), name="y")
+    exported = wy.jax.export([x.reshape(-1) @ y, x.sum()], inputs=[x, y])
+    assert str(exported.in_avals[1]) == "float32[batch*time,2]"
+    product, total = exported.call(np.ones((3, 4), np.float32), np.ones((12, 2), np.float32))
+    assert (product.tolist(), float(total)) == ([12.0, 12.0], 12.0)
+
+
+def test_a_graph_in_training_is_refused_with_a_warning() -> None:
+    x = wy.Input(dims=(Batch(), 3), name="x")
+    dropout = wy.nn.Dropout(0.5)
+    output = dropout(x)
+    dropout.eval()
+    with pytest.warns(RuntimeWarning, match="built in training"):
+        wy.jax.export(output)
+
+
+def test_an_input_without_data_is_named() -> None:
+    x, y = wy.Input(dims=(Batch(), 3), name="x"), wy.Input(dims=(Batch(), 3), name="y")
+    with pytest.raises(wy.errors.NotSet, match=r"y .*list it among inputs"):
+        wy.jax.export(x + y, inputs=[x])
+    with pytest.raises(OptionError, match="no input of the graph"):
+        wy.jax.export(x * 2.0, inputs=[y])
+
+
+def test_without_jax2onnx_the_error_says_what_to_install() -> None:
+    program = (
+        "import importlib.util; real = importlib.util.find_spec; "
+        "importlib.util.find_spec = lambda name, *rest: None if name == 'jax2onnx' else real(name, *rest); "
+        "import wyrm as wy; wy.jax.to_onnx(wy.Parameter([1.0]).sum(), 'file.onnx')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert 'wy.jax.to_onnx needs jax2onnx: pip install "wyrm-autodiff[onnx]"' in done.stderr

@@ -1,0 +1,167 @@
+"""Equal layers: how they are found in a schedule, and the loops that compute them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.backends.xla.lower import Lowerer, words
+from wyrm.backends.xla.repeats import Repeat, find_repeats
+from wyrm.errors import RegistrationError
+from wyrm.node.jax_form import JAX
+from wyrm.node.node import Node
+from wyrm.ops.dropout import Dropout
+from wyrm.ops.philox import COUNTERS, STEP
+from wyrm.schedule.schedule import Schedule
+
+Build = Callable[[np.random.Generator], Node]
+LAYERS = 6
+
+
+def parameter(random: np.random.Generator, *shape: int) -> wy.Parameter:
+    return wy.Parameter(random.normal(size=shape) * 0.3)
+
+
+def residual(random: np.random.Generator) -> Node:
+    """Layers that add to a stream."""
+    x: Node = parameter(random, 5, 4)
+    for _ in range(LAYERS):
+        hidden = (x @ parameter(random, 4, 7) + parameter(random, 7)).tanh()
+        x = x + hidden @ parameter(random, 7, 4)
+    return x
+
+
+def perceptron(random: np.random.Generator) -> Node:
+    """Layers without residuals, between two others."""
+    x: Node = parameter(random, 5, 3) @ parameter(random, 3, 4)
+    for _ in range(LAYERS):
+        x = ((x @ parameter(random, 4, 4)).sigmoid() + parameter(random, 4)) * 2.0
+    return x @ parameter(random, 4, 2)
+
+
+def shared(random: np.random.Generator) -> Node:
+    """Layers that share a parameter, and that all read one value computed before."""
+    x: Node = parameter(random, 5, 4)
+    weight, scale = parameter(random, 4, 4), parameter(random, 4).exp()
+    for _ in range(LAYERS):
+        x = x + (x @ weight + parameter(random, 4)).tanh() * scale
+    return x
+
+
+def two_stacks(random: np.random.Generator) -> Node:
+    """Two stacks of different layers; the second reads the values of the first in reverse, as a U-Net does."""
+    x: Node = parameter(random, 5, 4)
+    values: list[Node] = []
+    for _ in range(LAYERS):
+        x = (x @ parameter(random, 4, 4) + parameter(random, 4)).tanh() * 1.5
+        values.append(x)
+    for value in reversed(values):
+        x = (x + value @ parameter(random, 4, 4)).sin() * parameter(random, 4)
+    return x
+
+
+def dropped(random: np.random.Generator) -> Node:
+    """Layers with dropout, each with its own stream."""
+    x: Node = parameter(random, 5, 4)
+    for _ in range(LAYERS):
+        x = x + (x @ parameter(random, 4, 4)).tanh().dropout(0.3, seed=7) * parameter(random, 4)
+    return x
+
+
+BUILDS: dict[Build, int] = {residual: 2, perceptron: 2, shared: 2, two_stacks: 4, dropped: 2}
+
+
+def targets(build: Build) -> list[Node]:
+    """Return a loss and the gradients of its parameters."""
+    result = build(np.random.default_rng(0))
+    loss: Node = (result * result).sum()
+    return [loss, *wy.grad(loss, loss.parameters())]
+
+
+def lowered(outputs: Sequence[Node], **options: Any) -> list[np.ndarray]:
+    """Return the values of nodes as one jitted function computes them."""
+    schedule = Schedule(outputs)
+    data = {leaf: leaf.value for leaf in schedule.leaves if leaf not in COUNTERS and leaf.dims}
+
+    def function(step: Any, *arrays: Any) -> list[Any]:
+        return Lowerer(**options).run(schedule, {STEP: step, **dict(zip(data, arrays, strict=True))})
+
+    with jax.enable_x64(True):
+        return [np.asarray(value) for value in jax.jit(function)(words(3), *data.values())]
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.__name__)
+def test_layers_and_their_backward_passes_are_found(build: Build) -> None:
+    schedule = Schedule(targets(build))
+    plan = find_repeats(schedule, (), LAYERS - 2)
+    repeats = [item for item in plan if isinstance(item, Repeat)]
+    assert len(repeats) == BUILDS[build]
+    assert all(repeat.count >= LAYERS - 2 for repeat in repeats)
+    every = [p for item in plan for p in (chain(*item.positions) if isinstance(item, Repeat) else [item])]
+    assert sorted(every) == [i for i, node in enumerate(schedule.nodes) if not node.is_leaf]
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.__name__)
+def test_loops_compute_what_the_graph_does(build: Build) -> None:
+    outputs = targets(build)
+    wy.random.set_step(4)  # below, forward() has drawn for step 3
+    expected = []
+    for output in outputs:
+        wy.random.set_step(3)
+        expected.append(output.forward())
+    for value, reference in zip(lowered(outputs, repeats=LAYERS - 2), expected, strict=True):
+        np.testing.assert_allclose(value, reference, rtol=1e-9, atol=1e-12)
+
+
+def test_code_does_not_grow_with_the_number_of_layers() -> None:
+    def equations(layers: int) -> int:
+        random = np.random.default_rng(0)
+        x: Node = wy.Constant(np.ones((5, 4)))
+        weights = [parameter(random, 4, 4) for _ in range(layers)]
+        for weight in weights:
+            x = x + ((x @ weight).tanh() * 2.0).sin()
+        schedule = Schedule([x])
+
+        def function(*arrays: Any) -> list[Any]:
+            return Lowerer(repeats=4).run(schedule, dict(zip(weights, arrays, strict=True)))
+
+        with jax.enable_x64(True):
+            return len(jax.make_jaxpr(function)(*(weight.value for weight in weights)).eqns)
+
+    assert equations(12) - equations(6) <= 6  # a reshape of each weight
+
+
+def test_other_layers_are_no_run() -> None:
+    random = np.random.default_rng(0)
+    x: Node = parameter(random, 5, 4)
+    for layer in range(LAYERS):
+        x = ((x @ parameter(random, 4 + layer, 5 + layer)).tanh() + parameter(random, 5 + layer)).sin() * 2.0
+    plan = find_repeats(Schedule([x]), (), LAYERS)
+    assert all(isinstance(item, int) for item in plan)
+
+
+def test_scalars_that_differ_between_layers_are_values_of_the_loop() -> None:
+    random = np.random.default_rng(0)
+    x: Node = parameter(random, 5, 4)
+    for layer in range(LAYERS):
+        x = ((x @ parameter(random, 4, 4)).tanh() + float(layer)).sin() * 2.0
+    plan = find_repeats(Schedule([x]), (), LAYERS)
+    assert [item.count for item in plan if isinstance(item, Repeat)] == [LAYERS]
+    np.testing.assert_allclose(lowered([x], repeats=LAYERS)[0], x.forward(), rtol=1e-9)
+
+
+def test_a_form_that_ignores_the_stream_of_a_layer_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ignoring(wy.JaxForm):
+        def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Any) -> Any:
+            return operands[0] * float(node.stream)
+
+    form = Ignoring()
+    monkeypatch.setattr(type(JAX), "of", lambda self, node: form if isinstance(node, Dropout) else self.default)
+    with pytest.raises(RegistrationError, match=r"must read the stream by lowering.attribute\(node, 'stream'\)"):
+        lowered([dropped(np.random.default_rng(0))], repeats=LAYERS)

@@ -1,0 +1,159 @@
+"""Graphs and programs as files for other runtimes: StableHLO, and ONNX."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from wyrm.backends.xla.lower import Lowerer, Sizes
+from wyrm.backends.xla.unique_names import unique_names
+from wyrm.errors import OptionError, WyrmError
+from wyrm.jax.lowering import LoweredFunction, require_jax
+from wyrm.node.base import BaseNode
+from wyrm.node.index_leaves import IndexInput
+from wyrm.node.leaves import Input
+from wyrm.node.training_mode import modes_of, warn_of_training
+from wyrm.schedule.schedule import Schedule
+from wyrm.train.arguments import checked_outputs
+from wyrm.train.program import Program
+from wyrm.types.dims import Dim, open_axes, resolve
+
+T = TypeVar("T")
+
+
+class _ExportLowerer(Lowerer):
+    """Lowers a graph in one piece: blocks of rows need their number, and other runtimes have blocks of their own."""
+
+    def blocks(self, rows: int, size: int) -> tuple[int, int]:
+        """Return one block on one device."""
+        return 1, 1
+
+
+class _Exported(LoweredFunction):
+    """The function of a graph without what only its derivatives need, over the parameters' present values."""
+
+    def __init__(self, target: Program | BaseNode | Sequence[BaseNode], inputs: Sequence[BaseNode] | None) -> None:
+        nodes = list(target.outputs) if isinstance(target, Program) else checked_outputs(target)
+        warn_of_training(modes_of(nodes))
+        if inputs is None:
+            inputs = [leaf for leaf in Schedule(nodes).leaves if isinstance(leaf, Input | IndexInput)]
+        super().__init__(nodes, inputs, len(nodes) == 1, None)
+        self._values = self.parameters()
+
+    def _lowerer(self, sizes: Sizes) -> Lowerer:
+        return _ExportLowerer(sizes)
+
+    def of_inputs(self, *inputs: Any) -> Any:
+        """Return the value of the outputs."""
+        return self(self._values, *inputs)
+
+    def input_names(self) -> list[str]:
+        """Return a name for each input."""
+        return list(unique_names(self.inputs).values())
+
+
+def export(
+    target: Program | BaseNode | Sequence[BaseNode],
+    inputs: Sequence[BaseNode] | None = None,
+    *,
+    sizes: Mapping[type[Dim], int] | None = None,
+    platforms: Sequence[str] | None = None,
+) -> Any:
+    """Return the outputs of a program or graph as a `jax.export.Exported`, which holds StableHLO.
+
+    `exported.call(*inputs)` computes an array for one output, a list for several. `exported.serialize()` is the content
+    of a file, which `jax.export.deserialize` reads without wyrm. The parameters' present values are part of it.
+    `inputs` are by default all inputs in order of first use. An open axis takes any size of at least 1 unless `sizes`
+    has its size, as `{Batch: 32}`. `platforms`, such as `["cpu", "cuda"]`, are by default the one that JAX runs on.
+    Random nodes draw the numbers of step 0.
+
+    Raise `OptionError` for a graph that needs the size of an open axis, and the errors of `lower`.
+
+    >>> class Batch(wy.Dim): ...
+    >>> x = wy.Input(dims=(Batch(), 3), name="x")
+    >>> exported = wy.jax.export(wy.compile(x.sum(axis=1)))
+    >>> exported.call(np.ones((2, 3), np.float32)).tolist(), exported.in_avals
+    ([3.0, 3.0], (ShapedArray(float32[batch,3]),))
+    """
+    require_jax("wy.jax.export")
+    import jax
+
+    function = _Exported(target, inputs)
+    arguments, names = _arguments(function.inputs, {} if sizes is None else sizes)
+    exporter = jax.export.export(jax.jit(function.of_inputs), platforms=platforms)
+    return _traced(lambda: exporter(*arguments), names)
+
+
+def to_onnx(
+    target: Program | BaseNode | Sequence[BaseNode],
+    path: str | os.PathLike[str],
+    inputs: Sequence[BaseNode] | None = None,
+    *,
+    sizes: Mapping[type[Dim], int] | None = None,
+) -> None:
+    """Write the outputs of a program or graph to an ONNX file, by jax2onnx.
+
+    The file's inputs have the names of `inputs`, by default all inputs in order of first use; its outputs are
+    `output_0`, `output_1` and so on. Parameters, open axes, `sizes` and random nodes are as in `export`. Integers are
+    int32.
+
+    Raise `ImportError` without jax2onnx, `OptionError` for a graph that needs the size of an open axis, and the errors
+    of `lower`; jax2onnx raises its own for operations that it does not have.
+
+    >>> x = wy.Input(dims=(2, 3), name="x")
+    >>> wy.jax.to_onnx(x.tanh(), "tanh.onnx")  # doctest: +SKIP
+    """
+    if importlib.util.find_spec("jax2onnx") is None:
+        raise ImportError('wy.jax.to_onnx needs jax2onnx: pip install "wyrm-autodiff[onnx]"')
+    import jax2onnx
+
+    function = _Exported(target, inputs)
+    arguments, names = _arguments(function.inputs, {} if sizes is None else sizes)
+    wide = any(node.dtype == np.float64 for node in function.outputs)
+    _traced(
+        lambda: jax2onnx.to_onnx(
+            function.of_inputs,
+            arguments,
+            return_mode="file",
+            output_path=path,
+            input_names=function.input_names(),
+            output_names=[f"output_{i}" for i in range(len(function.outputs))],
+            enable_double_precision=wide,
+        ),
+        names,
+    )
+
+
+def _traced(build: Callable[[], T], names: Sequence[type[Dim]]) -> T:
+    """Return the result of `build`, which traces a graph whose open axes of these names have symbolic sizes."""
+    try:
+        return build()
+    except WyrmError:
+        raise
+    except Exception as error:  # of many types, from JAX and from ops that compute with sizes
+        if not names:
+            raise
+        given = ", ".join(f"{name.__name__}: 32" for name in names)
+        raise OptionError(
+            f"the graph cannot be exported with open axes: {error}\nTo export it for fixed sizes, give "
+            f"sizes={{{given}}}"
+        ) from error
+
+
+def _arguments(inputs: Sequence[BaseNode], sizes: Mapping[type[Dim], int]) -> tuple[list[Any], list[type[Dim]]]:
+    """Return the shapes and dtypes of inputs, with a symbol for each open axis that has no size, and these axes."""
+    import jax
+    from jax.dtypes import canonicalize_dtype
+
+    names = [
+        name for name in dict.fromkeys(open_axes(axis for leaf in inputs for axis in leaf.dims)) if name not in sizes
+    ]
+    texts = [name.__name__.lower().strip("_") for name in names]
+    numbered = [text if texts.count(text) == 1 else f"{text}_{i}" for i, text in enumerate(texts)]
+    symbols = jax.export.symbolic_shape(", ".join(numbered)) if names else ()
+    known = {**sizes, **dict(zip(names, symbols, strict=True))}
+    return [jax.ShapeDtypeStruct(resolve(leaf.dims, known), canonicalize_dtype(leaf.dtype)) for leaf in inputs], names
