@@ -18,6 +18,7 @@ import wyrm as wy
 from wyrm.backends.xla.sharding import Sharding
 from wyrm.backends.xla.sharding_table import ShardingTable, as_bytes
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Positions, Vocabulary
+from wyrm.node.base import BaseNode
 
 # The values of a token that a device holds at the peak of a step of GPT-2, with checkpoints of its blocks, in units of
 # `n_embd`: outside of the blocks, and for each block. They are what XLA plans for simulated devices, where they are
@@ -158,13 +159,13 @@ def gpt2_table(
             return wy.Times([enlarged(part) if part != 1 else features for part in axis.parts])
         return type(axis)(sizes[type(axis)]) if isinstance(axis, wy.Dim) else axis
 
-    leaves = {}
+    leaves: dict[BaseNode, str] = {}
     for path, parameter in outline.named_parameters():
         layers = range(config.n_layer) if path.startswith("blocks.0.") else [0]
         for layer in layers:
             name = re.sub(r"^blocks\.0\.", f"blocks.{layer}.", path)
             leaves[wy.Input(dims=tuple(map(enlarged, parameter.dims)), name=name)] = name
-    states = {leaf: [jax.ShapeDtypeStruct(leaf.shape, np.float32)] * 2 for leaf in leaves}
+    states: dict[BaseNode, Any] = {leaf: [jax.ShapeDtypeStruct(leaf.shape, np.float32)] * 2 for leaf in leaves}
     sharding = Sharding(AbstractMesh(tuple(mesh.values()), tuple(mesh)), axes)
     sharding.check(leaves)
     return sharding.table(list(leaves), states, leaves)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -182,6 +183,10 @@ def test_errors() -> None:
         function(parameters, data, np.array([0, 4]))
     with pytest.raises(ShapeError, match="step must be an integer"):
         function(parameters, data, index, step=jnp.ones(2))
+    numbers = wy.IndexInput(dims=(Batch(),), name="numbers")
+    sums, _ = wy.jax.lower(numbers + 1, inputs=[numbers])
+    with pytest.raises(IndexOutOfRange, match=r"numbers .* integers of 32 bits"):
+        sums({}, np.array([2**40]))
     wide = wy.Parameter(np.ones(2), name="wide")
     with pytest.raises(DTypeError, match=r"wide .* float64, which JAX has not enabled"):
         wy.jax.lower(wide.sum())
@@ -204,3 +209,37 @@ def test_without_jax_the_error_says_what_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert 'wy.jax.lower needs JAX: pip install "wyrm-autodiff[jax]"' in done.stderr
+
+
+def test_a_lowered_function_is_the_apply_function_of_a_flax_train_state() -> None:
+    train_state = pytest.importorskip("flax.training.train_state")
+    x, y, model = wy.Input(dims=(Batch(), 3)), wy.Input(dims=(Batch(), 2)), wy.nn.Linear(3, 2)
+    function, parameters = wy.jax.lower((model(x) - y).square().mean(), inputs=[x, y], model=model)
+    state = train_state.TrainState.create(apply_fn=function, params=parameters, tx=optax.sgd(0.1))
+    data, target = np.ones((4, 3), np.float32), np.zeros((4, 2), np.float32)
+    losses = []
+    for _ in range(3):
+        loss, gradients = jax.value_and_grad(state.apply_fn)(state.params, data, target)
+        state = state.apply_gradients(grads=gradients)
+        losses.append(float(loss))
+    assert losses == sorted(losses, reverse=True) and losses[2] < losses[0]
+
+
+def test_orbax_saves_and_restores_the_parameters(tmp_path: Path) -> None:
+    checkpoints = pytest.importorskip("orbax.checkpoint")
+    x, model = wy.Input(dims=(Batch(), 3)), MLP().eval()
+    _, parameters = wy.jax.lower(model(x), inputs=[x], model=model)
+    with checkpoints.StandardCheckpointer() as checkpointer:
+        checkpointer.save(tmp_path / "parameters", parameters)
+        checkpointer.wait_until_finished()
+        restored = checkpointer.restore(tmp_path / "parameters", parameters)
+    assert {name: array.tolist() for name, array in restored.items()} == {
+        name: array.tolist() for name, array in parameters.items()
+    }
+
+
+def test_row_sparse_gradients_are_dense_ones_of_jax() -> None:
+    table, rows = wy.Parameter(np.ones((6, 2), np.float32), name="table"), wy.IndexInput(dims=(Batch(),), name="rows")
+    function, parameters = wy.jax.lower(table.index(rows).square().sum(), inputs=[rows])
+    gradient: Any = jax.jit(jax.grad(function))(parameters, jnp.array([1, 1, 4]))
+    np.testing.assert_array_equal(gradient["table"][:, 0], [0, 4, 0, 0, 2, 0])

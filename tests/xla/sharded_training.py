@@ -96,7 +96,7 @@ def trained(model: Model, where: Any) -> dict[str, Any]:
         mesh = jax.make_mesh(shape, names, devices=jax.devices()[: math.prod(shape)])
         options = {"mesh": mesh, "sharding": axes}
     program: Any = wy.compile(model.loss, optimizer, engine="jax", **options)
-    result = {"losses": [program.epoch(model.data, batch_size=8, seed=epoch) for epoch in range(2)]}
+    result: dict[str, Any] = {"losses": [program.epoch(model.data, batch_size=8, seed=epoch) for epoch in range(2)]}
     if where is not None:
         table, state = program.sharding, program._training.state
         result |= {"table": str(table), "bytes_per_device": table.bytes_per_device, "held": on_first(state.values())}
@@ -124,12 +124,25 @@ def refused() -> str:
     return ""
 
 
+def evaluated() -> list[float]:
+    """Return the mean of a metric of nodes that lack a sharded axis, for a batch that the devices do not divide."""
+    x, target = wy.Input(dims=(Batch(), Features(8)), name="x"), wy.Input(dims=(Batch(),), name="target")
+    weight = wy.Parameter(np.ones(8, np.float32), (Features(8),), name="weight")
+    loss, mesh = (x @ weight - target).square().mean(), jax.make_mesh((4, 2), ("data", "model"))
+    data = {x: np.ones((6, 8), np.float32), target: np.arange(6.0)}
+    program = wy.compile(loss, engine="jax", mesh=mesh, sharding={Batch: "data", Features: "model"})
+    error = {"largest": (wy.metrics.MaxError(), target, target * 0.5)}
+    found: Any = program.evaluate(data, batch_size=4, metrics=error)
+    return [found["loss"], found["largest"]]
+
+
 def main() -> None:
     found: dict[str, Any] = {}
     wy.nn.seed(0)
     for name, model, cases in (("gpt2", gpt2(), GPT2), ("dense", dense(), DENSE), ("sparse", sparse(), SPARSE)):
         found[name] = {case: trained(model, where) for case, where in {"one": None, **cases}.items()}
     found["error"] = refused()
+    found["evaluation"] = evaluated()
     sys.stdout.write(json.dumps(found))
 
 

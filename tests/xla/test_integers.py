@@ -20,9 +20,7 @@ def test_integers_beyond_int32_are_refused_before_anything_moves() -> None:
     program = wy.compile(loss, wy.optim.SGD([weight], 0.1), engine="jax")
     data = np.array([1, 2, 2**31 - 1, 2**31])
     for run in (program, program.backward, lambda columns: program.epoch(columns, batch_size=2)):
-        with pytest.raises(
-            IndexOutOfRange, match=r"x .* was given 2147483648 at position \d, .*jax_enable_x64"
-        ):
+        with pytest.raises(IndexOutOfRange, match=r"x .* was given 2147483648 at position \d, .*jax_enable_x64"):
             run({x: data})
     assert float(weight) == 1.0
 

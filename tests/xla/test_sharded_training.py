@@ -52,3 +52,9 @@ def test_the_table_names_axes_and_placement(found: Any) -> None:
 def test_a_batch_size_that_the_devices_do_not_divide(found: Any) -> None:
     assert "divides axis Batch() of x (Batch(), Features(6)) float32" in found["error"]
     assert "over mesh axis 'data', but its 8 devices do not divide 6" in found["error"]
+
+
+def test_evaluation_of_nodes_that_lack_an_axis(found: Any) -> None:
+    loss, largest = found["evaluation"]
+    assert loss == pytest.approx(np.square(8.0 - np.arange(6.0)).mean(), rel=1e-6)
+    assert largest == 2.5

@@ -84,8 +84,8 @@ class LoweredFunction:
         draw, as the number of a program's step does.
 
         Raise `OptionError` for parameters or inputs that are missing or too many, `ShapeError` and `DTypeError` for
-        arrays that do not fit, and `IndexOutOfRange` for indices out of range. JAX does not check the indices of a
-        function that it traces, as `jax.jit` does: it clips them.
+        arrays that do not fit, and `IndexOutOfRange` for indices out of range. A function that JAX traces, as
+        `jax.jit` does, cannot check indices: for those out of range the result is unspecified.
         """
         import jax.numpy as jnp
 
@@ -159,6 +159,7 @@ def _array(leaf: BaseNode, value: Any) -> Any:
     """Return the value of a leaf as a JAX array of its dtype; raise an error if it does not fit."""
     import jax
     import jax.numpy as jnp
+    from jax.core import Tracer
 
     if not isinstance(value, jax.Array):
         value = np.asarray(value)
@@ -169,7 +170,7 @@ def _array(leaf: BaseNode, value: Any) -> Any:
         raise DTypeError(f"{describe(leaf)} does not take an array of {value.dtype}")
     check_shape(leaf, tuple(value.shape))
     if leaf.dtype.kind in "iu":
-        if not isinstance(value, jax.core.Tracer):
+        if not isinstance(value, Tracer):
             check_limits(leaf, np.asarray(value, np.int64))
         return jnp.asarray(narrowed(leaf, value) if isinstance(value, np.ndarray) else value)
     return jnp.asarray(value, leaf.dtype)

@@ -59,9 +59,13 @@ def checked_engine(options: EngineOptions, loop: str = "auto") -> EngineOptions:
 
 
 def jax_training(
-    outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None, options: EngineOptions
+    outputs: Sequence[BaseNode],
+    optimizer: OptimizerInterface | None,
+    options: EngineOptions,
+    *,
+    evaluates: bool = False,
 ) -> JaxTraining:
-    """Return the engine `jax` of a program."""
+    """Return the engine `jax` of a program, or of nodes that it `evaluates`, which may lack some of its axes."""
     from wyrm.train.jax_epoch import JaxTraining
     from wyrm.train.jax_graph import JaxGraph
     from wyrm.train.jax_state import Placement
@@ -73,7 +77,8 @@ def jax_training(
         from wyrm.backends.xla.sharding import Sharding
 
         sharding = Sharding(mesh, axes)
-        sharding.check([*graph.trained, *graph.held, *graph.inputs], graph.schedule.nodes)
+        leaves = [*graph.trained, *graph.held, *graph.inputs]
+        sharding.check(leaves, graph.schedule.nodes, may_lack_axes=evaluates)
     narrow = None
     if options.get("compute_dtype") == "bfloat16":
         import jax.numpy as jnp

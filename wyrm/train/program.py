@@ -107,7 +107,7 @@ class Program(Answering, Generic[R, E]):
         if self.engine == "native":
             return Evaluation(native_calls)
         # Without a reference to the program, whose arrays on devices are freed as soon as nobody has it.
-        return Evaluation(partial(jax_training, optimizer=None, options=self._options))
+        return Evaluation(partial(jax_training, optimizer=None, options=self._options, evaluates=True))
 
     @property
     def engine(self) -> Engine:

@@ -51,26 +51,32 @@ class Sharding:
                 raise TypeError(
                     f"sharding maps classes of axes, such as `class Batch(wy.Dim): ...`, to mesh axes; {name!r} is none"
                 )
-            self.axes[name] = (mesh_axes,) if isinstance(mesh_axes, str) else tuple(mesh_axes)
+            self.axes[name] = mesh_axes if isinstance(mesh_axes, tuple) else (mesh_axes,)
             for mesh_axis in self.axes[name]:
-                if mesh_axis not in mesh.shape:
+                if mesh_axis not in mesh.axis_names:
                     raise OptionError(
                         f"sharding maps {name.__name__} to mesh axis {mesh_axis!r}, but {self._described_mesh()}"
                     )
 
     def check(
-        self, leaves: Iterable[BaseNode], nodes: Iterable[BaseNode] = (), sizes: Mapping[type[Dim], int] = _NO_SIZES
+        self,
+        leaves: Iterable[BaseNode],
+        nodes: Iterable[BaseNode] = (),
+        sizes: Mapping[type[Dim], int] = _NO_SIZES,
+        *,
+        may_lack_axes: bool = False,
     ) -> None:
         """Raise an error unless parameters, buffers and inputs can be placed.
 
         `nodes` are the other nodes of the graph. An open axis that `sizes` does not have is not checked. Raise
-        `OptionError` for a mapped axis that no node has, `ShapeError` for an axis that its mesh axes do not divide, or
-        for a mesh axis that divides two axes of one array.
+        `OptionError` for a mapped axis that no node has, unless the graph `may_lack_axes`, `ShapeError` for an axis
+        that its mesh axes do not divide, or for a mesh axis that divides two axes of one array.
         """
         leaves = list(leaves)
         trained = [leaf for leaf in leaves if isinstance(leaf, Parameter | Buffer)]
         self._parameter_axes = frozenset(name for leaf in trained for axis in leaf.dims for name in _names(axis))
-        self._check_known({name for node in (*leaves, *nodes) for axis in node.dims for name in _names(axis)})
+        if not may_lack_axes:
+            self._check_known({name for node in (*leaves, *nodes) for axis in node.dims for name in _names(axis)})
         for leaf in leaves:
             if not isinstance(leaf, Constant | IndexConstant):
                 self.check_leaf(leaf, sizes)
