@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 import numpy as np
@@ -105,7 +106,8 @@ class Program(Answering, Generic[R, E]):
     def _new_evaluation(self) -> Evaluation:
         if self.engine == "native":
             return Evaluation(native_calls)
-        return Evaluation(lambda nodes: jax_training(nodes, None, self._options, evaluates=True))
+        # Without a reference to the program, whose arrays on devices are freed as soon as nobody has it.
+        return Evaluation(partial(jax_training, optimizer=None, options=self._options, evaluates=True))
 
     @property
     def engine(self) -> Engine:
