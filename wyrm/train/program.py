@@ -240,6 +240,9 @@ class Program(Answering, Generic[R, E]):
         followed by a batch of another size, unless that is smaller and the last. Threads that accumulate are
         synchronized.
 
+        On several processes (`wy.jax.initialize`), each passes the same columns and reads the rows of its own devices.
+        The batches of a loader are each process's own rows, see `wy.jax.part_of_process`.
+
         Raise `DataError` for a column that is missing or has nulls, `ShapeError`, `DTypeError`, `NotFinite`, or
         `IndexOutOfRange` naming the column and row, before any parameter changes. Raise `Diverged` for a loss that is
         not finite, and restore the last finite parameters.
