@@ -7,6 +7,7 @@ are one loop over stacked parameters.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -71,7 +72,9 @@ def _attended(qkv: Any, words: Any, rate: float) -> Any:
 
 def _attended_gradient(qkv: Any, words: Any, gradient: Any, rate: float) -> Any:
     gradient = gradient.swapaxes(1, 2)
-    of_queries, of_keys, of_values = [], 0.0, 0.0
+    of_queries: list[Any] = []
+    of_keys: Any = 0.0
+    of_values: Any = 0.0
     for first, queries, keys, values, of_tile in _tiles(qkv, words):
         exponentials, inverse, factors = _weights(queries, keys, of_tile, first, rate)
         shares, cotangent = exponentials * inverse, gradient[:, :, first : first + queries.shape[2]]
@@ -99,13 +102,13 @@ def make_attention(rate: float) -> Any:
 
     @jax.custom_vjp
     def attention(qkv: Any, words: Any) -> Any:
-        return _by_blocks(lambda *part: _attended(*part, rate), qkv, words)
+        return _by_blocks(partial(_attended, rate=rate), qkv, words)
 
     def forward(qkv: Any, words: Any) -> Any:
         return attention(qkv, words), (qkv, words)
 
     def backward(saved: Any, gradient: Any) -> Any:
-        return _by_blocks(lambda *part: _attended_gradient(*part, rate), *saved, gradient), None
+        return _by_blocks(partial(_attended_gradient, rate=rate), *saved, gradient), None
 
     attention.defvjp(forward, backward)
     return attention

@@ -14,6 +14,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import OptionError
+from wyrm.jax.exporting import _traced
 
 
 class Batch(wy.Dim): ...
@@ -124,3 +125,13 @@ def test_without_jax2onnx_the_error_says_what_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert 'wy.jax.to_onnx needs jax2onnx: pip install "wyrm-autodiff[onnx]"' in done.stderr
+
+
+def test_a_graph_that_needs_sizes_says_which() -> None:
+    def build() -> None:
+        raise TypeError("needs a number")
+
+    with pytest.raises(OptionError, match=r"open axes: needs a number\n.* give sizes=\{Batch: 32, Time: 32\}"):
+        _traced(build, [Batch, Time])
+    with pytest.raises(TypeError, match="needs a number"):
+        _traced(build, [])

@@ -76,6 +76,16 @@ def test_what_differs_between_processes_is_named(tmp_path: Path, failure: str, w
         assert f"OptionError: {what}" in each.text and "of process 1 differs from that of process 0" in each.text
 
 
+def test_a_process_does_not_train_alone(tmp_path: Path) -> None:
+    for process, each in enumerate(run_processes(tmp_path, 2, sharding="none")):
+        assert each.code == 1 and f"OptionError: this is process {process} of 2: give mesh" in each.text
+
+
+def test_a_process_that_is_killed_while_the_other_saves(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"failure": "save", "folder": str(tmp_path / "checkpoints"), "every": 10_000}
+    assert "ProcessLost" in run_processes(tmp_path, 2, sharding="fsdp", **options)[0].text
+
+
 # --- one process ------------------------------------------------------------------------------------------------------
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from wyrm.backends.xla.lower import Lowerer, Sizes
+from wyrm.backends.xla.lower import FEWEST_REPEATS, Lowerer, Sizes
 from wyrm.backends.xla.unique_names import unique_names
 from wyrm.errors import OptionError, WyrmError
 from wyrm.jax.lowering import LoweredFunction, require_jax
@@ -36,16 +37,21 @@ class _ExportLowerer(Lowerer):
 class _Exported(LoweredFunction):
     """The function of a graph without what only its derivatives need, over the parameters' present values."""
 
-    def __init__(self, target: Program | BaseNode | Sequence[BaseNode], inputs: Sequence[BaseNode] | None) -> None:
+    def __init__(
+        self,
+        target: Program | BaseNode | Sequence[BaseNode],
+        inputs: Sequence[BaseNode] | None,
+        repeats: int = FEWEST_REPEATS,
+    ) -> None:
         nodes = list(target.outputs) if isinstance(target, Program) else checked_outputs(target)
         warn_of_training(modes_of(nodes))
         if inputs is None:
             inputs = [leaf for leaf in Schedule(nodes).leaves if isinstance(leaf, Input | IndexInput)]
         super().__init__(nodes, inputs, len(nodes) == 1, None)
-        self._values = self.parameters()
+        self._values, self._repeats = self.parameters(), repeats
 
     def _lowerer(self, sizes: Sizes) -> Lowerer:
-        return _ExportLowerer(sizes)
+        return _ExportLowerer(sizes, repeats=self._repeats)
 
     def of_inputs(self, *inputs: Any) -> Any:
         """Return the value of the outputs."""
@@ -111,7 +117,8 @@ def to_onnx(
         raise ImportError('wy.jax.to_onnx needs jax2onnx: pip install "wyrm-autodiff[onnx]"')
     import jax2onnx
 
-    function = _Exported(target, inputs)
+    # Without loops over equal layers, which runtimes of ONNX do not optimize.
+    function = _Exported(target, inputs, repeats=sys.maxsize)
     arguments, names = _arguments(function.inputs, {} if sizes is None else sizes)
     wide = any(node.dtype == np.float64 for node in function.outputs)
     _traced(

@@ -39,9 +39,8 @@ class JaxEngine:
         self.graph, self.placement = graph, placement
         self.steps = self.epochs = 0
         sharding = placement.sharding
-        # Sharded parameters keep arrays of their own, whose axes are those of the parameters.
-        place = None if sharding is None else sharding.place
-        self.functions = Steps(graph, narrow, place, stacking=sharding is None)
+        place, shards = (None, 1) if sharding is None else (sharding.place, int(sharding.mesh.size))
+        self.functions = Steps(graph, narrow, place, shards=shards)
         self.state = DeviceState(graph, placement, self.functions.stacks)
         self.position = EpochPosition()
         # Whether it is known that all processes began with the same values.

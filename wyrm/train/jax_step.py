@@ -68,13 +68,12 @@ class Steps:
     """The functions of a program: `forward`, `backward`, `train` and `loop`, for data of any shapes.
 
     `held` are the values of `JaxGraph.held`, `feed` those of `JaxGraph.inputs`. `step` is the random step as two words.
+    `shards` is the number of devices that `place` shards arrays over.
     """
 
-    def __init__(
-        self, graph: JaxGraph, narrow: Any = None, place: Place | None = None, *, stacking: bool = True
-    ) -> None:
+    def __init__(self, graph: JaxGraph, narrow: Any = None, place: Place | None = None, *, shards: int = 1) -> None:
         self.graph = graph
-        self._narrow, self._place = narrow, place
+        self._narrow, self._place, self._shards = narrow, place, shards
         targets = graph.targets
         by_rows = [gradient for pairs in targets.rows.values() for gradient, _ in pairs]
         self._wide = frozenset(
@@ -82,14 +81,14 @@ class Steps:
         )
         rows_as_pytree()
         self._plan = self._lowerer({}).plan(graph.schedule)
-        # Which parameters are stacked in the state of training.
-        self.stacks = stacks_of(graph, self._plan if stacking else ())
+        # Which parameters are stacked in the state of training: sharded ones keep arrays with their own axes.
+        self.stacks = stacks_of(graph, self._plan if place is None else ())
         optimizer = graph.optimizer
         units = [graph.parameters[unit[0]] for unit in self.stacks.units]
         self.updates = None if optimizer is None else Updates(optimizer, units)
 
     def _lowerer(self, sizes: Sizes) -> Lowerer:
-        return Lowerer(sizes, narrow=self._narrow, wide=self._wide, place=self._place)
+        return Lowerer(sizes, narrow=self._narrow, wide=self._wide, place=self._place, shards=self._shards)
 
     def _sizes(self, known: Mapping[BaseNode, Any]) -> Sizes:
         return self.graph.schedule.bind({leaf: tuple(known[leaf].shape) for leaf in self.graph.inputs})

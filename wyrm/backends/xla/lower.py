@@ -38,8 +38,8 @@ class Lowerer:
 
     `narrow` is the dtype of activations where it is not that of the graph. Nodes of `wide` keep the graph's. `place`
     is applied to the value of each node. Ops that work on a block of rows at a time choose blocks of `block_bytes` of
-    values, by default 4 MB on CPUs and 1 GB elsewhere; `shards` is the number of devices that rows are sharded over. At
-    least `repeats` equal layers are computed in a loop.
+    values, by default 4 MB on CPUs and 1 GB elsewhere; `shards` is a multiple of the number of devices that the rows
+    lie on. At least `repeats` equal layers are computed in a loop.
     """
 
     def __init__(
