@@ -64,6 +64,8 @@ class JaxForm:
     # Whether `lower` reads the data of constants among the parents, and not only the operands: equal layers with such
     # an op do not share code.
     reads_constants = False
+    # Whether the value is the first parent's, computed from the others alone, and again in the backward pass.
+    recomputes = False
     # Whether `lower` takes row-sparse operands as they are, as `wyrm.types.rows.RowSparse`, and the residuals of loops.
     takes_rows: bool = False
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from wyrm.errors import DTypeError
 from wyrm.node.base import ZERO, BaseNode, Gradient, S, describe, label
-from wyrm.node.jax_form import JAX
+from wyrm.node.jax_form import JAX, JaxForm
 from wyrm.node.leaves import Constant
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
@@ -81,6 +81,12 @@ class Checkpoint(Transparent[S]):
         parents = [barriers.get(node, node) for node, is_wanted in zip(used, wanted[1:], strict=True) if is_wanted]
         gradients = iter(composite_vjp(recomputed, gradient, parents))
         return (ZERO, *(next(gradients) if is_wanted else ZERO for is_wanted in wanted[1:]))
+
+
+@JAX.register(Checkpoint)
+class _CheckpointForm(JaxForm):
+    narrow = True
+    recomputes = True
 
 
 def _between(result: BaseNode, inputs: Sequence[BaseNode]) -> list[BaseNode]:

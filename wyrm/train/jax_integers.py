@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
 from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexConstant
-from wyrm.node.loop_form import LOOPS
+from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.storage import bound_array
 from wyrm.node.traversal import topological_order
-from wyrm.ops.draws import RandomInteger
-from wyrm.ops.gather import IndexGather
-from wyrm.ops.index_arithmetic import IndexAdd, IndexFloorDivide, IndexMultiply, IndexRemainder, IndexSubtract
+from wyrm.ops.formula import FormulaCall, interpret
 from wyrm.ops.philox import COUNTERS
-from wyrm.ops.shape import IndexReshape
-from wyrm.ops.slicing import IndexSlice
-from wyrm.ops.transpose import IndexTranspose
 from wyrm.schedule.ranges import Ranges
 from wyrm.types.dims import axis_size
 
 # The least and the greatest value.
 Interval = tuple[int, int]
 INT32: Interval = (-(2**31), 2**31 - 1)
-# Ops whose result has elements of the first operand.
-_SELECTIONS = (IndexReshape, IndexSlice, IndexTranspose, IndexGather)
 
 
 def need_int64(nodes: Iterable[BaseNode], ranges: Ranges) -> bool:
@@ -65,31 +59,29 @@ def _interval(node: BaseNode, known: Mapping[BaseNode, Interval | None]) -> Inte
     if isinstance(node, IndexConstant):
         array = bound_array(node)
         return (int(array.min()), int(array.max())) if array.size else (0, 0)
-    if isinstance(node, RandomInteger):
-        return node.low, node.low + node.count - 1
     within: Any = getattr(node, "within", None)
     if within is not None:
         size = axis_size(within)
         return 0, INT32[1] if size is None else size - 1
     operands = [known.get(parent, INT32) for parent in node.parents if parent.dtype.kind == "i"]
-    if isinstance(node, _SELECTIONS):
+    if type(LOOPS.of(node)).gather_index is not LoopForm.gather_index:  # the elements are those of the first operand
         return operands[0]
-    if not isinstance(node, IndexAdd | IndexSubtract | IndexMultiply | IndexFloorDivide | IndexRemainder):
+    integers = [operand for operand in operands if operand is not None]
+    if node.formula is None or len(integers) < len(node.parents):
+        return INT32 if None not in operands else None
+    return interpret(node.formula, integers, lambda _: INT32, lambda value: (int(value), int(value)), _of_call)
+
+
+def _of_call(_: int, call: FormulaCall, operands: list[Interval]) -> Interval:
+    """Return an interval that has all values of a call in a formula."""
+    if call.function not in ("add", "subtract", "multiply", "floor_divide", "remainder"):
         return INT32
     x, y = operands
-    if x is None or y is None:
-        return None
-    return _of_arithmetic(node, x, y)
-
-
-def _of_arithmetic(node: BaseNode, x: Interval, y: Interval) -> Interval:
-    if isinstance(node, IndexFloorDivide):
+    if call.function == "floor_divide":
         largest = max(map(abs, x))
         return (min(0, x[0]), max(0, x[1])) if y[0] >= 0 else (-largest, largest)
-    if isinstance(node, IndexRemainder):
+    if call.function == "remainder":
         return min(0, y[0] + 1), max(0, y[1] - 1)
-    results = [
-        a + b if isinstance(node, IndexAdd) else a - b if isinstance(node, IndexSubtract) else a * b
-        for a, b in product(x, y)
-    ]
+    arithmetic = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul}[call.function]
+    results = [arithmetic(a, b) for a, b in product(x, y)]
     return min(results), max(results)

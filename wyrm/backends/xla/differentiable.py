@@ -14,8 +14,6 @@ from wyrm.node.base import BaseNode, Undefined, explain, label
 from wyrm.node.index_leaves import IndexConstant, IndexInput
 from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import Constant, Input
-from wyrm.ops.checkpoint import Checkpoint
-from wyrm.ops.comparison import Where
 from wyrm.ops.formula import parse
 from wyrm.ops.philox import COUNTERS
 from wyrm.schedule.schedule import Schedule
@@ -44,7 +42,7 @@ class DifferentiableLowerer(Lowerer):
             elif i in needed:
                 if node.is_leaf:
                     values[i] = self.leaf(node)
-                elif isinstance(node, Checkpoint):
+                elif JAX.of(node).recomputes:
                     leaves = {node: values[j] for j, node in enumerate(schedule.nodes[:i]) if node.is_leaf}
                     values[i] = self._recomputed(node, [values[p] for p in parents[1:]], leaves)
                 else:
@@ -59,7 +57,7 @@ class DifferentiableLowerer(Lowerer):
             return self._with_own_derivative(node, operands)
         return super().value(node, operands)
 
-    def _recomputed(self, node: Checkpoint[Any], used: list[Any], leaves: dict[BaseNode, Any]) -> Any:
+    def _recomputed(self, node: BaseNode, used: list[Any], leaves: dict[BaseNode, Any]) -> Any:
         """Return the value of a part of the graph that the backward pass computes again."""
         import jax
 
@@ -148,7 +146,8 @@ def _materialized(cotangent: Any) -> Any:
 @cache
 def _is_piecewise(formula: str) -> bool:
     """Return whether JAX's derivative of a formula may differ from that of an op with this formula."""
-    return formula != Where.formula and any(call.function in _PIECEWISE for call in parse(formula))
+    functions = [call.function for call in parse(formula)]
+    return functions != ["where"] and not _PIECEWISE.isdisjoint(functions)
 
 
 def _needed(schedule: Schedule, given: Mapping[int, Any]) -> set[int]:
@@ -159,7 +158,7 @@ def _needed(schedule: Schedule, given: Mapping[int, Any]) -> set[int]:
     needed = {schedule.position[output] for output in schedule.outputs}
     for i in range(len(schedule.nodes) - 1, -1, -1):
         if i in needed and i not in given:
-            needed.update(schedule.parent_positions[i][isinstance(schedule.nodes[i], Checkpoint) :])
+            needed.update(schedule.parent_positions[i][JAX.of(schedule.nodes[i]).recomputes :])
     return needed
 
 
