@@ -149,6 +149,8 @@ class Lowerer:
     def _in_precision(self, node: BaseNode, form: JaxForm, operands: list[Any]) -> list[Any]:
         """Return float operands in the dtype that an op is computed in."""
         narrow = form.narrow if form.narrow is not None else node.formula is not None
+        if node.dtype.kind == "f" and (len(node.dims) < 2 or (form.narrow is None and node in self._wide)):
+            narrow = False  # losses, biases and sums of gradients keep their digits
         return [
             operand.astype(self._narrow if narrow else parent.dtype)
             if parent.dtype.kind == "f" and (operand.dtype == self._narrow) != narrow
