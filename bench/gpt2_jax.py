@@ -7,6 +7,7 @@ are one loop over stacked parameters.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -71,7 +72,9 @@ def _attended(qkv: Any, words: Any, rate: float) -> Any:
 
 def _attended_gradient(qkv: Any, words: Any, gradient: Any, rate: float) -> Any:
     gradient = gradient.swapaxes(1, 2)
-    of_queries, of_keys, of_values = [], 0.0, 0.0
+    of_queries: list[Any] = []
+    of_keys: Any = 0.0
+    of_values: Any = 0.0
     for first, queries, keys, values, of_tile in _tiles(qkv, words):
         exponentials, inverse, factors = _weights(queries, keys, of_tile, first, rate)
         shares, cotangent = exponentials * inverse, gradient[:, :, first : first + queries.shape[2]]
@@ -97,16 +100,16 @@ def _by_blocks(function: Callable[..., Any], *arrays: Any) -> Any:
 def make_attention(rate: float) -> Any:
     """Return attention of (qkv, random words of rows), whose backward pass computes the weights again."""
 
-    @jax.custom_vjp
-    def attention(qkv: Any, words: Any) -> Any:
-        return _by_blocks(lambda *part: _attended(*part, rate), qkv, words)
+    def value(qkv: Any, words: Any) -> Any:
+        return _by_blocks(partial(_attended, rate=rate), qkv, words)
 
     def forward(qkv: Any, words: Any) -> Any:
-        return attention(qkv, words), (qkv, words)
+        return value(qkv, words), (qkv, words)
 
     def backward(saved: Any, gradient: Any) -> Any:
-        return _by_blocks(lambda *part: _attended_gradient(*part, rate), *saved, gradient), None
+        return _by_blocks(partial(_attended_gradient, rate=rate), *saved, gradient), None
 
+    attention = jax.custom_vjp(value)
     attention.defvjp(forward, backward)
     return attention
 
@@ -135,8 +138,7 @@ def _entropy(x: Any, table: Any, labels: Any) -> tuple[Any, Any, Any]:
     return loss, of_x.reshape(x.shape), of_table
 
 
-@jax.custom_vjp
-def cross_entropy(x: Any, table: Any, labels: Any) -> Any:
+def _cross_entropy(x: Any, table: Any, labels: Any) -> Any:
     """Return the mean cross-entropy of the logits `x @ table.T`."""
     return _entropy(x, table, labels)[0]
 
@@ -150,11 +152,11 @@ def _entropy_backward(slopes: Any, gradient: Any) -> Any:
     return slopes[0] * gradient, slopes[1] * gradient, None
 
 
+cross_entropy = jax.custom_vjp(_cross_entropy)
 cross_entropy.defvjp(_entropy_forward, _entropy_backward)
 
 
-@jax.checkpoint
-def norm(x: Any, weights: Any) -> Any:
+def _norm(x: Any, weights: Any) -> Any:
     """Return the layer norm."""
     centred = x - x.mean(-1, keepdims=True)
     return centred * jax.lax.rsqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * weights[0] + weights[1]
@@ -165,6 +167,7 @@ def linear(x: Any, weights: Any) -> Any:
     return x @ weights[0] + weights[1]
 
 
+norm = jax.checkpoint(_norm)
 linear_gelu = jax.checkpoint(lambda x, weights: jax.nn.gelu(linear(x, weights)))
 
 

@@ -194,6 +194,8 @@ def measure_kills(kills: int, stops: int, steps: int, fsdp: bool) -> None:
             after = losses(finish(2, folder, **options, folder=checkpoints))
             exact = (before | after) == whole and all(whole[step] == loss for step, loss in before.items())
             clear = "ProcessLost" if "ProcessLost" in text else "JAX" if "another task died" in text else "unclear"
+            if clear == "unclear":
+                print(text, file=sys.stderr)
             ended.append((seconds, code != 0 and clear != "unclear", exact))
             print(
                 f"{kill + 1:6}  {len(before):4}  {victim:6}  {seconds:9.2f} s  {code:9}  {clear:>23}  "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 import wyrm as wy
 from tests.test_examples import DATA, ROOT, figure, needs_data
+from tests.xla.processes import free_port
 
 pytest.importorskip("tokenizers")
 
@@ -107,3 +109,25 @@ def test_the_losses_on_real_stories_fall(tmp_path: Path) -> None:
     status, text = call("train", "--data", DATA / "tinystories.txt", "--run", tmp_path / "run", *options)
     assert status == 0, text
     assert figure(text, r"step 60: validation loss (\S+)") < 6.0 < np.log(1000.0)
+
+
+def test_two_processes_of_jax_resume_bit_for_bit(story: Path, tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    pytest.importorskip("orbax.checkpoint")
+    run = tmp_path / "run"
+
+    def both(*arguments: object) -> None:
+        port = free_port()
+        devices = ["--coordinator", f"localhost:{port}", "--processes", 2]
+        with ThreadPoolExecutor() as pool:
+            for status, text in pool.map(lambda i: call(*arguments, "--run", run, *devices, "--process", i), (0, 1)):
+                assert status == 0, text
+
+    both("train", "--data", story, "--engine", "jax", "--mesh", "data=2", "--fsdp", "--steps", 10, *TINY)
+    last = run / "checkpoints" / "step-00000010.safetensors"
+    whole = wy.io.load_arrays(last).arrays
+    for file in run.glob("checkpoints/step-00000010.*"):
+        file.unlink()
+    shutil.rmtree(run / "sharded" / "10")
+    both("resume")
+    equal(wy.io.load_arrays(last).arrays, whole)

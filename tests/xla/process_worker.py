@@ -30,7 +30,7 @@ class Options:
     processes: int = 1
     process: int = 0
     coordinator: str = ""
-    # The axes that are divided over the mesh, which has all devices: "data", or "fsdp" for parameters too.
+    # What is divided over the mesh, which has all devices: "data", "fsdp" for parameters too, "none" without a mesh.
     sharding: str = "data"
     epochs: int = 2
     rows: int = 70
@@ -40,7 +40,8 @@ class Options:
     # Where checkpoints are, and after how many steps there is one.
     folder: str = ""
     every: int = 5
-    # What goes wrong on the last process after `fail_after` steps: "kill", "raise", "exit", "values" or "data".
+    # What goes wrong on the last process after `fail_after` steps: "kill", "raise", "exit", "values",
+    # "data", or "save", a kill while the others save a checkpoint at the end.
     failure: str = ""
     fail_after: int = 12
     seed: int = 0
@@ -73,7 +74,8 @@ class Training:
         loss = (inside @ second - self.y).square().mean()
         axes: dict[type[wy.Dim], str] = {Batch: "data"} | ({Hidden: "data"} if options.sharding == "fsdp" else {})
         mesh = jax.make_mesh((len(jax.devices()),), ("data",))
-        self.program = wy.compile(loss, wy.optim.Adam([first, second], 0.01), engine="jax", mesh=mesh, sharding=axes)
+        devices: dict[str, Any] = {} if options.sharding == "none" else {"mesh": mesh, "sharding": axes}
+        self.program = wy.compile(loss, wy.optim.Adam([first, second], 0.01), engine="jax", **devices)
         random = np.random.default_rng(options.seed + (options.failure == "data" and last))
         inputs = random.normal(size=(options.rows, 8)).astype(np.float32)
         self.columns = {"x": inputs, "y": inputs.sum(axis=1)}
@@ -130,6 +132,10 @@ def main() -> None:
     start = time.perf_counter()
     means = training.train()
     seconds = time.perf_counter() - start
+    if options.failure == "save":
+        if training.failing:
+            os.kill(os.getpid(), signal.SIGKILL)
+        wy.jax.save(training.program, options.folder)
     wy.jax.gather(training.program)
     values = [parameter.value.tolist() for parameter in training.program.trained]
     found: dict[str, Any] = {

@@ -50,6 +50,10 @@ SPARSE: dict[str, Any] = {
     "rows": ((4, 2), ("data", "model"), {Batch: "data", Users: "model"}),
     "columns": ((8,), ("data",), {Batch: "data", Features: "data"}),
 }
+DRAWING: dict[str, Any] = {
+    "data": ((8,), ("data",), {Batch: "data"}),
+    "mixed": ((4, 2), ("data", "model"), {Batch: "data", Hidden: "model"}),
+}
 
 
 class Model(NamedTuple):
@@ -85,6 +89,20 @@ def sparse() -> Model:
     random = np.random.default_rng(2)
     data = {user: random.integers(0, 24, 36), item: random.integers(0, 30, 36)}
     return Model(loss, lambda: wy.optim.Adam([users.weight, items.weight], 1e-2, max_norm=1.0), data)
+
+
+def drawing() -> Model:
+    """Return a model of a recurrent layer, a loop and a checkpoint, with random nodes in each."""
+    x, target = wy.Input(dims=(Batch(), 5, 4), name="x"), wy.Input(dims=(Batch(), 3), name="target")
+    layer, last = wy.nn.LSTM(4, 6), wy.nn.Linear(Hidden(8), 3)
+    weight = wy.Parameter(np.random.default_rng(3).normal(size=(6, 8)).astype(np.float32), (6, Hidden(8)))
+    shrunk, _ = wy.scan(lambda w, _: ((w * 0.9).dropout(0.1), None), weight, length=3)
+    states = layer(x).sequence.dropout(0.2)[:, -1] @ shrunk
+    noisy = states + 0.1 * wy.random.normal((Batch(), Hidden(8)))
+    loss = (last(wy.checkpoint(lambda h: h.tanh().dropout(0.3), noisy)) - target).square().mean()
+    random = np.random.default_rng(4)
+    data = {x: random.standard_normal((36, 5, 4)), target: random.standard_normal((36, 3))}
+    return Model(loss, lambda: wy.optim.Adam(loss.parameters(), 1e-2), data)
 
 
 def trained(model: Model, where: Any) -> dict[str, Any]:
@@ -136,11 +154,16 @@ def evaluated() -> list[float]:
     return [found["loss"], found["largest"]]
 
 
+MODELS: dict[str, Callable[[], Model]] = {"gpt2": gpt2, "dense": dense, "sparse": sparse, "drawing": drawing}
+CASES = {"gpt2": GPT2, "dense": DENSE, "sparse": SPARSE, "drawing": DRAWING}
+
+
 def main() -> None:
     found: dict[str, Any] = {}
     wy.nn.seed(0)
-    for name, model, cases in (("gpt2", gpt2(), GPT2), ("dense", dense(), DENSE), ("sparse", sparse(), SPARSE)):
-        found[name] = {case: trained(model, where) for case, where in {"one": None, **cases}.items()}
+    for name, make in MODELS.items():
+        model = make()
+        found[name] = {case: trained(model, where) for case, where in {"one": None, **CASES[name]}.items()}
     found["error"] = refused()
     found["evaluation"] = evaluated()
     sys.stdout.write(json.dumps(found))

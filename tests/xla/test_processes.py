@@ -10,7 +10,8 @@ import pytest
 
 import wyrm as wy
 from tests.xla.processes import run_processes
-from wyrm.errors import CheckpointError, OptionError
+from wyrm.backends.xla.processes import computing
+from wyrm.errors import CheckpointError, OptionError, ProcessLost
 from wyrm.train.jax_processes import Part, fingerprint
 
 pytest.importorskip("jax")
@@ -74,6 +75,28 @@ def test_what_differs_between_processes_is_named(tmp_path: Path, failure: str, w
     for each in run_processes(tmp_path, 2, failure=failure):
         assert each.code == 1
         assert f"OptionError: {what}" in each.text and "of process 1 differs from that of process 0" in each.text
+
+
+def test_a_process_does_not_train_alone(tmp_path: Path) -> None:
+    for process, each in enumerate(run_processes(tmp_path, 2, sharding="none")):
+        assert each.code == 1 and f"OptionError: this is process {process} of 2: give mesh" in each.text
+
+
+def test_a_process_that_is_killed_while_the_other_saves(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"failure": "save", "folder": str(tmp_path / "checkpoints"), "every": 10_000}
+    assert "ProcessLost" in run_processes(tmp_path, 2, sharding="fsdp", **options)[0].text
+
+
+@pytest.mark.parametrize("raised", [ValueError, "JaxRuntimeError"])
+def test_errors_of_collectives_name_the_loss(raised: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax
+
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    kind = getattr(jax.errors, raised) if isinstance(raised, str) else raised
+    with pytest.raises(ProcessLost, match="This is process 0 of 2"), computing():
+        raise kind("UNKNOWN: Gloo AllGather failed: Connection reset by peer")
+    with pytest.raises(ValueError, match="no connection"), computing():
+        raise ValueError("no connection to the figures of this callback")
 
 
 # --- one process ------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from wyrm.backends.xla.repeats import Repeat, find_repeats
 from wyrm.errors import RegistrationError
 from wyrm.node.jax_form import JAX
 from wyrm.node.node import Node
+from wyrm.node.storage import bound_array
 from wyrm.ops.dropout import Dropout
 from wyrm.ops.philox import COUNTERS, STEP
 from wyrm.schedule.schedule import Schedule
@@ -87,7 +88,7 @@ def targets(build: Build) -> list[Node]:
 def lowered(outputs: Sequence[Node], **options: Any) -> list[np.ndarray]:
     """Return the values of nodes as one jitted function computes them."""
     schedule = Schedule(outputs)
-    data = {leaf: leaf.value for leaf in schedule.leaves if leaf not in COUNTERS and leaf.dims}
+    data = {leaf: bound_array(leaf) for leaf in schedule.leaves if leaf not in COUNTERS and leaf.dims}
 
     def function(step: Any, *arrays: Any) -> list[Any]:
         return Lowerer(**options).run(schedule, {STEP: step, **dict(zip(data, arrays, strict=True))})

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.xla.sharded_training import DENSE, GPT2, SPARSE
+from tests.xla import sharded_training
 
-CASES = [(model, case) for model, cases in (("gpt2", GPT2), ("dense", DENSE), ("sparse", SPARSE)) for case in cases]
+CASES = [(model, case) for model, cases in sharded_training.CASES.items() for case in cases]
 
 
 @pytest.fixture(scope="module")

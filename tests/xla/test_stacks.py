@@ -31,7 +31,7 @@ class Stack:
             value = value + ((value @ weight + bias).tanh() * scale).dropout(0.2, stream=layer)
         self.loss = (value * value).mean()
         others = [parameter for parameter in self.loss.parameters() if parameter is not self.biases[2]]
-        groups = [{"parameters": others}, {"parameters": [self.biases[2]], "learning_rate_factor": 0.5}]
+        groups: list[Any] = [{"parameters": others}, {"parameters": [self.biases[2]], "learning_rate_factor": 0.5}]
         self.optimizer = wy.optim.Adam(groups, 1e-2, **options)
         self.program: Any = wy.compile(self.loss, self.optimizer, engine=engine)  # type: ignore[call-overload]  # a str
         self.data = random.normal(size=(12, 4))

@@ -95,7 +95,7 @@ class AttentionMaskForm(_AttentionForm):
             return xp.broadcast_to(node._bias(xp, mask, time, heads), shape)
         factors = node._allowed(xp, mask, time).astype(node.dtype)
         if node.dropout_rate > 0.0:
-            keep = kept_by_rows(*arrays[-2:], time, drop_threshold(node.dropout_rate))
+            keep = kept_by_rows(arrays[-2], arrays[-1], time, drop_threshold(node.dropout_rate))
             factors = factors * xp.where(keep, node.dtype.type(1.0 / (1.0 - node.dropout_rate)), 0)
         return xp.broadcast_to(factors, shape)
 
@@ -141,12 +141,11 @@ class _Weights:
         rows, columns = np.arange(queries.start, queries.stop)[:, None], np.arange(keys.stop)
         if self._node.alibi:
             scores = scores - self._slopes * np.abs(rows - columns).astype(self.dtype)
-        allowed: Any = jnp.asarray(rows >= columns) if self._node.causal else None
+        allowed: Any = jnp.asarray(rows >= columns if self._node.causal else True)
         if self._mask is not None:
             mask = self._mask if self._mask.shape[1] == 1 else self._mask[:, queries]
-            mask = mask[:, None, :, keys]
-            allowed = mask if allowed is None else mask & allowed
-        if allowed is not None:
+            allowed = mask[:, None, :, keys] & allowed
+        if self._node.causal or self._mask is not None:
             scores = jnp.where(allowed, scores, np.finfo(self.dtype).min)
         exponentials = jnp.exp(scores - scores.max(axis=-1, keepdims=True))
         if self._mask is None:
@@ -162,8 +161,8 @@ class _Weights:
         rate = self._node.dropout_rate
         if rate == 0.0:
             return weights if factors is None else weights * factors
-        keys = (words[:, :, queries] for words in self._random_keys)
-        keep = kept_by_rows(*keys, self._time, drop_threshold(rate), weights.shape[-1])
+        first, second = (words[:, :, queries] for words in self._random_keys)
+        keep = kept_by_rows(first, second, self._time, drop_threshold(rate), weights.shape[-1])
         scale = self.dtype.type(1.0 / (1.0 - rate))
         return jnp.where(keep, weights * (scale if factors is None else factors * scale), 0)
 

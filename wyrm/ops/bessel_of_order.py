@@ -61,16 +61,16 @@ def _on_host(name: str) -> Callable[[float, Any], Any]:
 
         return jax.pure_callback(compute, jax.ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method="broadcast_all")
 
+    function: Any = jax.custom_jvp(value_of, nondiff_argnums=(0,))
+
     def derivative(order: float, primals: Any, tangents: Any) -> Any:
         (x,), (tangent,) = primals, tangents
         value, below, above = (function(order + step, x) for step in (0.0, -1.0, 1.0))
         slope = 0.5 * (below - above if name in ("jv", "yv") else below + above)
         return value, tangent * (slope - jax.numpy.sign(x) * value if name == "ive" else slope)
 
-    function: Any = jax.custom_jvp(value_of, nondiff_argnums=(0,))
     function.defjvp(derivative)
-    found: Callable[[float, Any], Any] = function
-    return found
+    return function  # type: ignore[no-any-return]  # JAX does not declare it
 
 
 class BesselJ(_OfOrder[Left_co, Axes]):

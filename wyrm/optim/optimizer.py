@@ -84,7 +84,7 @@ class Optimizer(GroupRules):
     max_norm: float | None = None
     average: Average | None = None
     _arrays: list[dict[str, np.ndarray]]
-    # Copies newer state from a device into `_arrays`, which are the newest then.
+    # Copies newer state from the device of a program into `_arrays`, which are the newest then.
     _newer: Callable[[], None] | None = None
     _members: tuple[Optimizer, ...] = ()
     # Whether this optimizer is a group of another one, which holds its state.
@@ -111,7 +111,11 @@ class Optimizer(GroupRules):
         """The state arrays of each parameter by name; reading them copies newer ones from a device first."""
         if self._newer is not None:
             newer, self._newer = self._newer, None
-            newer()
+            try:
+                newer()
+            except BaseException:
+                self._newer = newer
+                raise
         return self._arrays
 
     @_state.setter
@@ -119,7 +123,12 @@ class Optimizer(GroupRules):
         self._arrays = arrays
 
     def hold_on_device(self, newer: Callable[[], None]) -> None:
-        """Declare that the newest state is on a device; `newer` copies it to the host once it is needed there."""
+        """Declare that a program holds the state on a device; `newer` copies it to the host once it is needed there.
+
+        The program that held it before gives it back first.
+        """
+        if self._newer != newer:
+            _ = self._state
         self._newer = newer
 
     # --- groups ---------------------------------------------------------------------------------------------------

@@ -89,6 +89,9 @@ def compile(
     divides the axes of the class `Batch` over the mesh's axis "data". `compute_dtype="bfloat16"` computes activations
     and products in bfloat16, and keeps parameters, sums, norms and losses in float32.
 
+    Devices raise no errors of their own: with engine "jax", a matrix for which the other engines raise `LinAlgError`
+    gives NaN, and so does an index out of range that is computed inside a loop of the graph. Other indices are checked.
+
     `loop` decides whether the loop over the data is compiled ("compiled") or is Python that calls compiled kernels
     ("python"); "auto" compiles it unless an op has no native form. All give the same numbers.
 

@@ -73,6 +73,8 @@ def jax_training(
     graph = JaxGraph(outputs, optimizer)
     sharding: Any = None
     axes, mesh = options.get("sharding"), options.get("mesh")
+    if mesh is None and optimizer is not None:
+        _check_alone()
     if mesh is not None and axes is not None:
         from wyrm.backends.xla.sharding import Sharding
 
@@ -85,3 +87,14 @@ def jax_training(
 
         narrow = jnp.bfloat16
     return JaxTraining(graph, Placement(sharding), narrow)
+
+
+def _check_alone() -> None:
+    """Raise `OptionError` if this process is one of several: without a mesh, each would train its own parameters."""
+    import jax
+
+    if jax.distributed.is_initialized() and jax.process_count() > 1:
+        raise OptionError(
+            f"this is process {jax.process_index()} of {jax.process_count()}: give mesh, such as "
+            f"jax.make_mesh((jax.device_count(),), ('data',)), and sharding={{Batch: 'data'}}, to train together"
+        )

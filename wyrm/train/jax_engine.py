@@ -19,10 +19,12 @@ from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array, check_shape, not_set, stored
 from wyrm.train.epoch_position import EpochPosition
+from wyrm.train.epoch_state import check_batches
 from wyrm.train.feeding import check_ranges
+from wyrm.train.jax_checks import index_error
 from wyrm.train.jax_graph import JaxGraph
 from wyrm.train.jax_processes import check_same
-from wyrm.train.jax_state import DeviceState, Placement, gathered, on_host
+from wyrm.train.jax_state import DeviceState, Placement, exchange, gathered, on_host
 from wyrm.train.jax_step import Steps
 from wyrm.train.runner import ProgramPlan
 from wyrm.types.rows import RowSparse
@@ -37,15 +39,15 @@ class JaxEngine:
         self.graph, self.placement = graph, placement
         self.steps = self.epochs = 0
         sharding = placement.sharding
-        # Sharded parameters keep arrays of their own, whose axes are those of the parameters.
-        place = None if sharding is None else sharding.place
-        self.functions = Steps(graph, narrow, place, stacking=sharding is None)
+        place, shards = (None, 1) if sharding is None else (sharding.place, int(sharding.mesh.size))
+        self.functions = Steps(graph, narrow, place, shards=shards)
         self.state = DeviceState(graph, placement, self.functions.stacks)
         self.position = EpochPosition()
         # Whether it is known that all processes began with the same values.
         self._began = not placement.several_processes
-        # The arguments of the last call of a compiled function, for its code as text.
-        self._last: tuple[Any, tuple[Any, ...]] | None = None
+        # The last compiled function that ran, with the structure of its arguments and the shapes, dtypes and placements
+        # of their arrays, for its code as text.
+        self._last: tuple[Any, Any, list[tuple[Any, Any, Any]]] | None = None
 
     # --- compiled functions ---------------------------------------------------------------------------------------
 
@@ -86,6 +88,11 @@ class JaxEngine:
         placed = jax.tree.map(lambda array: getattr(array, "sharding", None), state._replace(alive=None))
         return {"out_shardings": (placed, None)[:results]}
 
+    @property
+    def real(self) -> type[np.floating]:
+        """The type of numbers that JAX takes: float32 unless the graph computes in float64."""
+        return np.float64 if self.graph.wide else np.float32
+
     def precision(self) -> AbstractContextManager[None]:
         """Return a context in which JAX has the types that the graph computes in."""
         import jax
@@ -110,20 +117,31 @@ class JaxEngine:
         """Call a compiled function."""
         import jax
 
-        self._last = function, jax.tree.map(_abstract, arguments)
+        arrays, structure = jax.tree.flatten(arguments)
+        self._last = (
+            function,
+            structure,
+            [(array.shape, array.dtype, getattr(array, "sharding", None)) for array in arrays],
+        )
         return function(*arguments)
 
     def train(self, function: Any, *arguments: Any) -> Any:
-        """Call a compiled function of the state, which its first result replaces."""
-        before = self.state.stacked()
-        try:
-            results = self.run(function, before, *arguments)
-        except Exception as error:
-            if any(array.is_deleted() for array in before.values):
-                self.state.forget()
-                error.add_note("the parameters and the optimizer's state are as they were when they were last read")
-            raise
-        self.state.replace_stacked(results[0])
+        """Call a compiled function of the state and the held leaves; its first result replaces the state."""
+        with exchange:
+            before = self.state.stacked()
+            try:
+                results = self.run(function, before, self.state.held(), *arguments)
+                # A computation that fails raises its error here: it may have begun without one.
+                results[0].alive.block_until_ready()
+            except BaseException as error:
+                if any(array.is_deleted() for array in before.values):
+                    self.state.forget()
+                    error.add_note(
+                        "the parameters and the optimizer's state are as they were when they were last read, or before "
+                        "the first step: load a checkpoint to go on"
+                    )
+                raise
+            self.state.replace_stacked(results[0])
         return results
 
     # --- calls ----------------------------------------------------------------------------------------------------
@@ -133,7 +151,10 @@ class JaxEngine:
         with self.running():
             feed = self._feed(given)
             if self.graph.optimizer is None:
-                found = self.run(self._forward, self.state.values(), self.state.held(), feed, words(self.steps))
+                with exchange:
+                    values, held = self.state.values(), self.state.held()
+                    found, outside = self.run(self._forward, values, held, feed, words(self.steps))
+                self.check_indices(outside, self.shapes(feed))
                 self.steps += 1
             else:
                 found = self._step(feed)
@@ -148,8 +169,9 @@ class JaxEngine:
     def _step(self, feed: Sequence[Any]) -> list[Any]:
         numbers = {name: values[0] for name, values in self.numbers(1).items()}
         with deferred:
-            state, outputs = self.train(self._train, self.state.held(), feed, numbers, words(self.steps))
+            state, (outputs, outside) = self.train(self._train, feed, numbers, words(self.steps))
             if not bool(on_host(state.alive)):
+                self.check_indices(outside, self.shapes(feed), "; no parameter has moved")
                 loss = float(on_host(outputs[0]))
                 optimizer = self.graph.optimizer
                 assert optimizer is not None
@@ -171,6 +193,19 @@ class JaxEngine:
         check_ranges(self.graph.ranges.limits, given, self.graph.schedule.bind(shapes))
         return [self.placement.batch(leaf, array.shape, array.__getitem__) for leaf, array in complete.items()]
 
+    def shapes(self, feed: Sequence[Any], stacked: int = 0) -> dict[Leaf, tuple[int, ...]]:
+        """Return the shapes of the inputs' data in a batch, given their arrays with `stacked` first axes of batches."""
+        return {leaf: array.shape[stacked:] for leaf, array in zip(self.graph.inputs, feed, strict=True)}
+
+    def check_indices(
+        self, outside: Any, shapes: Mapping[Leaf, tuple[int, ...]], state: str = "", where: str = ""
+    ) -> None:
+        """Raise `IndexOutOfRange` if a step found an index out of range; the texts say where, and what it changed."""
+        if self.graph.checks:
+            error = index_error(self.graph.checks, on_host(outside), self.graph.schedule.bind(shapes), where, state)
+            if error is not None:
+                raise error
+
     def _complete(self, given: Mapping[Leaf, np.ndarray]) -> dict[Leaf, np.ndarray]:
         complete: dict[Leaf, np.ndarray] = {}
         for leaf in self.graph.inputs:
@@ -185,8 +220,7 @@ class JaxEngine:
         optimizer = self.graph.optimizer
         assert optimizer is not None
         found = optimizer.numbers_on_device(count, self.graph.parameters)
-        # JAX computes with them in float32 unless the graph is in float64.
-        return found if self.graph.wide else {name: values.astype(np.float32) for name, values in found.items()}
+        return {name: values.astype(self.real) for name, values in found.items()}
 
     def count(self, steps: int) -> None:
         """Count finished steps."""
@@ -203,12 +237,14 @@ class JaxEngine:
         from wyrm.node.storage import store
 
         refuse_threads(threads if threads > 1 else blas_threads)
+        check_batches(given, rows, singly, rows)
         batch = {leaf: array[0] if singly else array for leaf, array in given.items()}
         with self.running():
             feed = self._feed(batch)
-            outputs, gradients, buffers = self.run(
-                self._backward, self.state.values(), self.state.held(), feed, words(self.steps)
-            )
+            with exchange:
+                values, held = self.state.values(), self.state.held()
+                outputs, gradients, buffers, outside = self.run(self._backward, values, held, feed, words(self.steps))
+            self.check_indices(outside, self.shapes(feed), "; no gradient was added to those of the parameters")
             loss = float(on_host(outputs[0]))
             if not np.isfinite(loss):
                 raise Diverged(f"the loss is {loss}; no gradient was added to those of the parameters")
@@ -269,9 +305,12 @@ class JaxEngine:
     def _lowered(self) -> Any:
         if self._last is None:
             raise OptionError("this program has not run, so JAX has not compiled it: call it first")
-        function, arguments = self._last
+        import jax
+
+        function, structure, arrays = self._last
+        abstract = [jax.ShapeDtypeStruct(shape, dtype, sharding=sharding) for shape, dtype, sharding in arrays]
         with self.precision():
-            return function.lower(*arguments)
+            return function.lower(*jax.tree.unflatten(structure, abstract))
 
 
 def words(step: int) -> NDArray[np.uint32]:
@@ -295,10 +334,3 @@ def _gradient(gradient: Any, weight: float) -> Any:
     rows, values = gathered(gradient.rows), gathered(gradient.values)
     touched = rows < gradient.shape[0]
     return RowSparse(rows[touched].astype(np.int64), values[touched] * values.dtype.type(weight), gradient.shape)
-
-
-def _abstract(array: Any) -> Any:
-    """Return the shape and dtype of an argument, without its data."""
-    import jax
-
-    return jax.ShapeDtypeStruct(np.shape(array), array.dtype, sharding=getattr(array, "sharding", None))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from wyrm._interrupts import deferred, deliver
 from wyrm.backends.xla.lower import Sizes
+from wyrm.backends.xla.namespace import narrowed
 from wyrm.errors import Diverged, OptionError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.storage import bound_array
@@ -22,7 +23,8 @@ from wyrm.train.epoch_state import check_batches, check_options
 from wyrm.train.feeding import check_ranges
 from wyrm.train.jax_engine import JaxEngine, refuse_threads, words
 from wyrm.train.jax_processes import Part, agreed, check_same, part_of
-from wyrm.train.jax_state import Read, on_host
+from wyrm.train.jax_state import Read, exchange, on_host
+from wyrm.train.jax_step import State
 from wyrm.train.jax_updates import all_finite
 from wyrm.train.progress import Bar, LossBar, NoBar, bar
 from wyrm.train.shuffle import Shuffle
@@ -169,6 +171,10 @@ class JaxTraining(JaxEngine):
         }
         sizes = self.graph.schedule.bind(shapes)
         check_ranges(self.graph.ranges.limits, given, sizes)
+        for leaf, array in given.items():
+            if array.dtype.kind in "iu":
+                with self.precision():
+                    narrowed(leaf, array)
         return sizes
 
     # --- chunks of batches ----------------------------------------------------------------------------------------
@@ -201,16 +207,16 @@ class JaxTraining(JaxEngine):
             rows = np.concatenate([rows, np.broadcast_to(rows[:1], (capacity - count, epoch.batch))])
         feeds = self._batches(epoch, rows)
         numbers = {name: _filled(values[start : start + count], capacity) for name, values in epoch.numbers.items()}
-        held, first_step, done = self.state.held(), self.steps, 0
+        first_step, done = self.steps, 0
         while done < count:
             size = min(count - done, max(1, int(_CHUNK / self._seconds))) if self._seconds else 1
             before = time.perf_counter()
             bounds = np.array([done, done + size], np.int32)
-            _, outputs = self.train(self.loop, held, feeds, numbers, words(first_step), bounds)
+            _, (outputs, outside) = self.train(self.loop, feeds, numbers, words(first_step), bounds)
             found = on_host(outputs)[done : done + size]
             if done:  # the first run may compile
                 self._measured((time.perf_counter() - before) / size)
-            self._record(epoch, found.astype(np.float64), epoch.batch)
+            self._record(epoch, found.astype(np.float64), epoch.batch, outside, self.shapes(feeds, 1))
             done += size
             deliver()
 
@@ -218,9 +224,9 @@ class JaxTraining(JaxEngine):
         """Do one step on these rows."""
         feed = self._batches(epoch, rows)
         numbers = {name: values[epoch.steps] for name, values in epoch.numbers.items()}
-        state, outputs = self.train(self._train, self.state.held(), feed, numbers, words(self.steps))
+        state, (outputs, outside) = self.train(self._train, feed, numbers, words(self.steps))
         found = np.array([[float(on_host(each)) for each in (*outputs, state.alive)]])
-        self._record(epoch, found, len(rows))
+        self._record(epoch, found, len(rows), outside, self.shapes(feed))
         deliver()
 
     def _measured(self, seconds: float) -> None:
@@ -230,8 +236,10 @@ class JaxTraining(JaxEngine):
         elif not self._seconds:
             self._seconds = agreed(seconds)
 
-    def _record(self, epoch: _Epoch, outputs: NDArray[np.float64], rows: int) -> None:
-        """Count finished steps, and raise `Diverged` after a bad one.
+    def _record(
+        self, epoch: _Epoch, outputs: NDArray[np.float64], rows: int, outside: Any, shapes: Mapping[Leaf, Any]
+    ) -> None:
+        """Count finished steps, and raise `Diverged` or `IndexOutOfRange` after a bad one.
 
         `outputs` has a row for each step: the outputs, and 1 if the step moved the parameters, else 0.
         """
@@ -241,7 +249,13 @@ class JaxTraining(JaxEngine):
         self.position.add(done, done * rows, outputs[:done, :-1].sum(axis=0) * rows)
         epoch.bar.add(done * rows, float(outputs[:done, 0].sum()) * rows)
         if done < len(outputs):
+            self._check_computed(outside, shapes, self.position.done.batches + 1)
             raise self._diverged(epoch)
+
+    def _check_computed(self, outside: Any, shapes: Mapping[Leaf, Any], batch: int) -> None:
+        """Raise `IndexOutOfRange` if an index that batch number `batch` computed is out of range."""
+        where, after = f" in epoch {self.epochs + 1}, batch {batch}", self.position.done.batches
+        self.check_indices(outside, shapes, f"; the parameters are as they were after batch {after}", where)
 
     def _diverged(self, epoch: _Epoch) -> Diverged:
         optimizer = self.graph.optimizer
@@ -255,7 +269,9 @@ class JaxTraining(JaxEngine):
 
     def _check_finite(self) -> None:
         """Raise `Diverged` if a parameter is not finite after the last step."""
-        if not bool(on_host(self._finite(self.state.stacked().values))):
+        with exchange:
+            finite = self._finite(self.state.stacked().values)
+        if not bool(on_host(finite)):
             raise Diverged(
                 f"a parameter became NaN or infinite in epoch {self.epochs + 1}, though all losses and gradients were "
                 f"finite: a step of the optimizer was too large for its dtype. Lower the learning rate, and go on from "
@@ -277,9 +293,9 @@ class JaxTraining(JaxEngine):
         for leaf in self.graph.inputs:
             column = epoch.given.get(leaf)
             if column is None:
-                array = bound_array(leaf)
-                shape = (*rows.shape[:-1], *array.shape)
-                feeds.append(self.placement.batch(leaf, shape, _repeated(array, len(shape) - array.ndim)))
+                # One for all batches.
+                array = bound_array(leaf)[(np.newaxis,) * (rows.ndim - 1)]
+                feeds.append(self.placement.batch(leaf, array.shape, array.__getitem__))
             else:
                 # The shape is that of the whole batch.
                 shape = (*chosen.shape[:-1], *(size * part.count for size in chosen.shape[-1:]), *column.shape[1:])
@@ -294,18 +310,20 @@ class JaxTraining(JaxEngine):
         size = epoch.batch * accumulate
         for start in range(0, len(epoch.order), size):
             order = epoch.order[start : start + size]
-            values, held = list(self.state.values()), self.state.held()
+            values: Any = None
             totals, sums = None, np.zeros(len(self.graph.outputs))
-            for position in range(0, len(order), epoch.batch):
+            for batch, position in enumerate(range(0, len(order), epoch.batch)):
                 rows = order[position : position + epoch.batch]
-                weight = np.float32(len(rows) / len(order))
-                if totals is None:
-                    totals = self._zeros(values)
-                values, totals, outputs = self.run(
-                    self._accumulate, values, totals, held, self._batches(epoch, rows), weight, words(self.steps)
-                )
+                feed, weight = self._batches(epoch, rows), self.real(len(rows) / len(order))
+                with exchange:
+                    if totals is None:
+                        values = self.state.values()
+                        totals = self._zeros(values)
+                    values, totals, outputs, outside = self.run(
+                        self._accumulate, values, totals, self.state.held(), feed, weight, words(self.steps + batch)
+                    )
+                self._check_computed(outside, self.shapes(feed), self.position.done.batches + batch + 1)
                 sums += np.array([float(on_host(output)) for output in outputs]) * len(rows)
-                self.steps += 1
             numbers = {name: array[epoch.steps] for name, array in epoch.numbers.items()}
             loss = np.asarray(sums[0] / len(order), self.graph.outputs[0].dtype)
             buffers = values[len(self.graph.parameters) :]
@@ -315,11 +333,11 @@ class JaxTraining(JaxEngine):
 
     def _record_accumulated(self, epoch: _Epoch, alive: bool, sums: NDArray[np.float64], rows: int) -> None:
         """Count a step of several batches, whose outputs times their rows have these sums."""
-        batches = -(-rows // epoch.batch)
         if not alive:
-            self.steps -= batches
             raise self._diverged(epoch)
+        batches = -(-rows // epoch.batch)
         epoch.steps += 1
+        self.steps += batches
         assert self.graph.optimizer is not None
         self.graph.optimizer.advance(1, self.graph.parameters)
         self.position.add(batches, rows, sums)
@@ -335,15 +353,16 @@ class JaxTraining(JaxEngine):
     def _update(self) -> Any:
         import jax
 
-        return jax.jit(lambda *arguments: (self.functions.update_by(*arguments),), donate_argnums=0, **self.kept(1))
+        def update(state: State, _: Sequence[Any], *arguments: Any) -> tuple[State]:
+            return (self.functions.update_by(state, *arguments),)
+
+        return jax.jit(update, donate_argnums=0, **self.kept(1))
 
     @cached_property
     def _zeros(self) -> Any:
         import jax
-        import jax.numpy as jnp
 
-        count = len(self.graph.parameters)
-        return jax.jit(lambda values: [jnp.zeros_like(value) for value in values[:count]])
+        return jax.jit(self.functions.zeros)
 
 
 def _rows(column: np.ndarray, rows: NDArray[np.int64], before: int = 0) -> Read:
@@ -359,17 +378,6 @@ def _rows(column: np.ndarray, rows: NDArray[np.int64], before: int = 0) -> Read:
         chosen = column[rows[index[: rows.ndim]]]
         found: np.ndarray = chosen[(slice(None),) * rows.ndim + tuple(index[rows.ndim :])]
         return found
-
-    return read
-
-
-def _repeated(array: np.ndarray, batches: int) -> Read:
-    """Return a function that reads a part of an array, repeated along `batches` first axes."""
-
-    def read(index: tuple[slice, ...]) -> np.ndarray:
-        sizes = [len(range(*each.indices(each.stop))) for each in index[:batches]]
-        part = array[index[batches:]] if batches else array[index]
-        return np.broadcast_to(part, (*sizes, *part.shape))
 
     return read
 

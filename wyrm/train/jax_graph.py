@@ -16,6 +16,8 @@ from wyrm.node.buffer import Buffer
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Constant, Input, Parameter
 from wyrm.ops.philox import COUNTERS
+from wyrm.train.jax_checks import index_checks
+from wyrm.train.jax_integers import need_int64
 
 
 class JaxGraph:
@@ -32,6 +34,9 @@ class JaxGraph:
         scheduled = deduplicate(replace(share_residuals(differentiated), original=differentiated.nodes))
         self.targets, self.schedule, self.ranges = scheduled.targets, scheduled.schedule, scheduled.ranges
         self._differentiated = differentiated
+        # Indices that must be checked where they are computed, and so are results of the schedule too.
+        self.checks = index_checks(self.schedule.nodes, self.ranges, self.schedule.representative)
+        self.schedule.outputs += [check.indices for check in self.checks]
         computed = self.targets.gradients.keys() | self.targets.rows.keys()
         self.parameters: list[Parameter] = [p for p in (optimizer.parameters if optimizer else []) if p in computed]
         self.buffers: list[Buffer] = list(self.targets.buffer_updates)
@@ -42,8 +47,10 @@ class JaxGraph:
         self.held = [
             leaf for leaf in leaves if leaf not in known and not (isinstance(leaf, Constant) and not leaf.dims)
         ]
-        # Whether the graph computes in float64, for which JAX needs its 64-bit types.
-        self.wide = float64_node([*self.schedule.nodes, *self.trained]) is not None
+        # Whether the graph computes in float64, or with integers beyond int32: JAX needs its 64-bit types for them.
+        self.wide = float64_node([*self.schedule.nodes, *self.trained]) is not None or need_int64(
+            self.schedule.nodes, self.ranges
+        )
 
     def stages(self) -> dict[str, str]:
         """Return the graph as the user wrote it, with its gradients, and without repeated operations, as text."""

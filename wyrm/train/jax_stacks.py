@@ -14,12 +14,12 @@ class Part(NamedTuple):
     """One element of a stacked array, sliced when it is read."""
 
     array: Any
-    index: int
+    place: int
 
 
 def read(value: Any) -> Any:
     """Return an array, or the element that a part stands for."""
-    return value.array[value.index] if isinstance(value, Part) else value
+    return value.array[value.place] if isinstance(value, Part) else value
 
 
 class Stacks:
@@ -62,7 +62,7 @@ def _stacked(values: Sequence[Any]) -> Any:
         return read(values[0])
     first = values[0]
     if isinstance(first, Part) and all(
-        isinstance(value, Part) and value.array is first.array and value.index == index
+        isinstance(value, Part) and value.array is first.array and value.place == index
         for index, value in enumerate(values)
     ):
         return first.array

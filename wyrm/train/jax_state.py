@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from wyrm._interrupts import deferred
 from wyrm.backends.xla.namespace import narrowed
 from wyrm.errors import OptionError
 from wyrm.node.base import BaseNode, describe
-from wyrm.node.storage import DeviceStorage, bound_array, stored, touch
+from wyrm.node.storage import DeviceStorage, Storage, bound_array, stored, touch
 from wyrm.train.jax_graph import JaxGraph
 from wyrm.train.jax_stacks import Stacks, read
 from wyrm.train.jax_step import State
 
+# Held while a step takes arrays that it replaces, and while arrays are copied to the host: another thread must not read
+# an array that a step has taken. It is one lock for all programs, because they share parameters.
+exchange = threading.RLock()
 # Returns the part of an array that an index selects: that of one device.
 Read = Callable[[tuple[slice, ...]], np.ndarray]
 
@@ -73,11 +78,23 @@ def gathered(array: Any, what: BaseNode | None = None) -> np.ndarray:
     return np.asarray(process_allgather(array, tiled=True))
 
 
+class Newest:
+    """The newest array of a trained leaf, on the devices; a call copies it to the host."""
+
+    def __init__(self, state: DeviceState, position: int) -> None:
+        self.state, self.position = state, position
+
+    def __call__(self) -> None:
+        """Copy the array to the host."""
+        self.state.copy_value(self.position)
+
+
 class DeviceState:
     """What a program reads and trains, on the devices.
 
     The newest array of a parameter, a buffer or the optimizer's state is either on the host or on the devices. Reading
-    one on the host copies it from the devices; changing one there makes the next step copy it back.
+    one on the host copies it from the devices; changing one there makes the next step copy it back. Callers hold
+    `exchange` from reading arrays here to the computation that takes them.
     """
 
     def __init__(self, graph: JaxGraph, placement: Placement, stacks: Stacks) -> None:
@@ -88,8 +105,8 @@ class DeviceState:
         self._held: list[Any] = [None] * len(graph.held)
         # The versions of the arrays that the devices have.
         self._versions: dict[BaseNode, int] = {}
-        # Whether the host lacks the newest values, or the newest state of the optimizer.
-        self._values_ahead = self._slots_ahead = False
+        # Whether the host lacks the newest state of the optimizer.
+        self._slots_ahead = False
 
     def values(self) -> list[Any]:
         """Return the arrays of the trained leaves."""
@@ -102,20 +119,16 @@ class DeviceState:
         return self._held
 
     def _update(self, leaves: Sequence[BaseNode], arrays: list[Any]) -> None:
-        """Copy the arrays that have changed on the host."""
+        """Copy the arrays that have changed elsewhere: on the host, or in another program's steps."""
         for position, leaf in enumerate(leaves):
-            version = stored(leaf).version
-            if self._versions.get(leaf) != version:
-                newer = getattr(stored(leaf).newer, "__self__", None)
-                if isinstance(newer, DeviceState) and newer._placement.sharding == self._placement.sharding:
-                    arrays[position] = newer._current(leaf)
+            storage = stored(leaf)
+            if self._versions.get(leaf) != storage.version:
+                newest = storage.newer
+                if isinstance(newest, Newest) and newest.state._placement.sharding == self._placement.sharding:
+                    arrays[position] = read(newest.state._values[newest.position])
                 else:
                     arrays[position] = self._placement.array(leaf, bound_array(leaf))
-                self._versions[leaf] = stored(leaf).version
-
-    def _current(self, leaf: BaseNode) -> Any:
-        """Return the array of a trained leaf, for another program; the next step may reuse its memory."""
-        return read(next(array for own, array in zip(self._graph.trained, self._values, strict=True) if own is leaf))
+                self._versions[leaf] = storage.version
 
     def state(self) -> State:
         """Return the state of training."""
@@ -138,6 +151,8 @@ class DeviceState:
                 {name: self._placement.array(parameter, array) for name, array in optimizer.state_of(parameter).items()}
                 for parameter in self._graph.parameters
             ]
+            # From now on, who reads the optimizer's state may change it, so that these arrays are no longer current.
+            optimizer.hold_on_device(self._copy_slots)
         return self._slots or []
 
     def replace_stacked(self, state: State) -> None:
@@ -146,51 +161,63 @@ class DeviceState:
 
     def replace(self, state: State) -> None:
         """Keep the arrays of a new state; the host copies them when it reads them."""
-        self._values, self._slots = list(state.values), list(state.slots)
-        self._values_ahead = self._slots_ahead = True
-        for leaf in self._graph.trained:
-            storage = stored(leaf)
-            if type(storage) is not DeviceStorage:
-                storage.__class__ = DeviceStorage
-            storage.newer = self._copy_values
-            touch(storage)
-            self._versions[leaf] = storage.version
         assert self._graph.optimizer is not None
-        self._graph.optimizer.hold_on_device(self._copy_slots)
+        with exchange, deferred:
+            self._graph.optimizer.hold_on_device(self._copy_slots)
+            self._values, self._slots, self._slots_ahead = list(state.values), list(state.slots), True
+            for position, leaf in enumerate(self._graph.trained):
+                storage = stored(leaf)
+                if type(storage) is not DeviceStorage:
+                    storage.__class__ = DeviceStorage
+                storage.newer = Newest(self, position)
+                touch(storage)
+                self._versions[leaf] = storage.version
 
     def forget(self) -> None:
         """Drop what the devices have; the host's arrays are the newest again."""
-        self._versions.clear()
-        self._values_ahead = self._slots_ahead = False
-        self._slots = None
-        self._release()
+        with exchange, deferred:
+            self._versions.clear()
+            self._slots, self._slots_ahead = None, False
+            for storage in map(stored, self._graph.trained):
+                if self._is_newest(storage):
+                    storage.newer = None
+                    touch(storage)
 
-    def _release(self) -> None:
-        for leaf in self._graph.trained:
-            if stored(leaf).newer == self._copy_values:
-                stored(leaf).newer = None
+    def _is_newest(self, storage: Storage) -> bool:
+        """Return whether the newest array of a trained leaf is here."""
+        return isinstance(storage.newer, Newest) and storage.newer.state is self
 
     def gather(self) -> None:
         """Copy everything to the host of each process, with the parts that other processes hold."""
-        self._copy_values(gathered)
+        for position in range(len(self._values)):
+            self.copy_value(position, gathered)
         self._copy_slots(gathered)
 
-    def _copy_values(self, fetch: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
-        """Copy the trained leaves to the host."""
-        if self._values_ahead:
-            arrays = [fetch(read(array), leaf) for leaf, array in zip(self._graph.trained, self._values, strict=True)]
-            self._values_ahead = False
-            self._release()
-            for leaf, array in zip(self._graph.trained, arrays, strict=True):
-                np.copyto(bound_array(leaf), array)
+    def copy_value(self, position: int, fetch: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
+        """Copy a trained leaf's array to the host, unless the host or another program has a newer one."""
+        with exchange:
+            leaf = self._graph.trained[position]
+            storage = stored(leaf)
+            if self._is_newest(storage):
+                array = fetch(read(self._values[position]), leaf)
+                with deferred:
+                    storage.newer = None
+                    np.copyto(bound_array(leaf), array)
 
     def _copy_slots(self, fetch: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
         """Copy the optimizer's state to the host, where it may change from now on."""
         optimizer, slots = self._graph.optimizer, self._slots
         assert optimizer is not None
-        if self._slots_ahead and slots is not None:
-            self._slots_ahead, self._slots = False, None
-            for parameter, arrays in zip(self._graph.parameters, slots, strict=True):
-                targets: Mapping[str, np.ndarray] = optimizer.state_of(parameter)
-                for name, array in arrays.items():
-                    np.copyto(targets[name], fetch(read(array), parameter))
+        with exchange:
+            if self._slots_ahead and slots is not None:
+                found = [
+                    {name: fetch(read(array), parameter) for name, array in arrays.items()}
+                    for parameter, arrays in zip(self._graph.parameters, slots, strict=True)
+                ]
+                with deferred:
+                    self._slots, self._slots_ahead = None, False
+                    for parameter, arrays in zip(self._graph.parameters, found, strict=True):
+                        targets: Mapping[str, np.ndarray] = optimizer.state_of(parameter)
+                        for name, array in arrays.items():
+                            np.copyto(targets[name], array)
+            self._slots = None

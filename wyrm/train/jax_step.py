@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from wyrm.backends.xla.loops import Values
 from wyrm.backends.xla.lower import Lowerer, Place, Sizes, dense
 from wyrm.backends.xla.namespace import namespace
 from wyrm.node.base import BaseNode
 from wyrm.ops.philox import ROWS_BEFORE, STEP
 from wyrm.schedule.schedule import Schedule
+from wyrm.train.jax_checks import beyond
 from wyrm.train.jax_graph import JaxGraph
 from wyrm.train.jax_stacks import stacks_of
-from wyrm.train.jax_updates import Gradient, Updates, all_finite, summed_rows
+from wyrm.train.jax_updates import Gradient, RowTotal, Updates, all_finite, summed_rows
 from wyrm.types.rows import RowSparse
 
 
@@ -22,7 +25,8 @@ class State(NamedTuple):
     """What training changes: the values of `JaxGraph.trained`, the optimizer's arrays by parameter and name.
 
     In the functions that train, the parameters of equal layers are stacked: see `Steps.stacks`.
-    `alive` is true until a loss or a gradient is not finite; from then on, nothing changes any more.
+    `alive` is true until a loss or a gradient is not finite, or an index is out of range: from then on, nothing changes
+    any more.
     """
 
     values: list[Any]
@@ -31,18 +35,23 @@ class State(NamedTuple):
 
 
 class Backward(NamedTuple):
-    """The outputs of a batch, the gradients of `JaxGraph.parameters`, and the new values of the buffers."""
+    """The outputs of a batch, the gradients of `JaxGraph.parameters`, and the new values of the buffers.
+
+    `outside` tells of indices out of range; see `wyrm.train.jax_checks`.
+    """
 
     outputs: list[Any]
     gradients: list[Gradient]
     buffers: list[Any]
+    outside: Any
 
 
 class _Found(NamedTuple):
-    """The values of nodes."""
+    """The values of nodes, and the indices out of range."""
 
     schedule: Schedule
     values: Values
+    outside: Any
 
     def of(self, nodes: Sequence[BaseNode]) -> list[Any]:
         """Return the values of nodes, dense."""
@@ -59,25 +68,27 @@ class Steps:
     """The functions of a program: `forward`, `backward`, `train` and `loop`, for data of any shapes.
 
     `held` are the values of `JaxGraph.held`, `feed` those of `JaxGraph.inputs`. `step` is the random step as two words.
+    `shards` is the number of devices that `place` shards arrays over.
     """
 
-    def __init__(
-        self, graph: JaxGraph, narrow: Any = None, place: Place | None = None, *, stacking: bool = True
-    ) -> None:
+    def __init__(self, graph: JaxGraph, narrow: Any = None, place: Place | None = None, *, shards: int = 1) -> None:
         self.graph = graph
-        self._narrow, self._place = narrow, place
+        self._narrow, self._place, self._shards = narrow, place, shards
         targets = graph.targets
-        self._wide = frozenset([*targets.outputs, *targets.gradients.values(), *targets.buffer_updates.values()])
+        by_rows = [gradient for pairs in targets.rows.values() for gradient, _ in pairs]
+        self._wide = frozenset(
+            [*targets.outputs, *targets.gradients.values(), *by_rows, *targets.buffer_updates.values()]
+        )
         rows_as_pytree()
         self._plan = self._lowerer({}).plan(graph.schedule)
-        # Which parameters are stacked in the state of training.
-        self.stacks = stacks_of(graph, self._plan if stacking else ())
+        # Which parameters are stacked in the state of training: sharded ones keep arrays with their own axes.
+        self.stacks = stacks_of(graph, self._plan if place is None else ())
         optimizer = graph.optimizer
         units = [graph.parameters[unit[0]] for unit in self.stacks.units]
         self.updates = None if optimizer is None else Updates(optimizer, units)
 
     def _lowerer(self, sizes: Sizes) -> Lowerer:
-        return Lowerer(sizes, narrow=self._narrow, wide=self._wide, place=self._place)
+        return Lowerer(sizes, narrow=self._narrow, wide=self._wide, place=self._place, shards=self._shards)
 
     def _sizes(self, known: Mapping[BaseNode, Any]) -> Sizes:
         return self.graph.schedule.bind({leaf: tuple(known[leaf].shape) for leaf in self.graph.inputs})
@@ -93,12 +104,17 @@ class Steps:
 
     def _values(self, known: Mapping[BaseNode, Any], stacks: Sequence[tuple[Sequence[BaseNode], Any]] = ()) -> _Found:
         """Return the values of the graph's nodes, given those of leaves."""
-        schedule = self.graph.schedule
-        return _Found(schedule, self._lowerer(self._sizes(known)).compute(schedule, known, self._plan, stacks))
+        schedule, checks, sizes = self.graph.schedule, self.graph.checks, self._sizes(known)
+        values = self._lowerer(sizes).compute(schedule, known, self._plan, stacks)
+        indices = {check.indices: values[schedule.position[check.indices]] for check in checks}
+        return _Found(schedule, values, beyond(checks, indices, sizes))
 
-    def forward(self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any) -> list[Any]:
-        """Return the outputs."""
-        return self._values(self._known(values, held, feed, step)).of(self.graph.targets.outputs)
+    def forward(
+        self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any
+    ) -> tuple[list[Any], Any]:
+        """Return the outputs, and the indices out of range."""
+        found = self._values(self._known(values, held, feed, step))
+        return found.of(self.graph.targets.outputs), found.outside
 
     def backward(self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any) -> Backward:
         """Return the outputs, the gradients of the first one, and the new values of the buffers."""
@@ -116,20 +132,24 @@ class Steps:
                 pairs = [tuple(found.of(pair)) for pair in targets.rows[parameters[0]]]
                 gradients.append(summed_rows(pairs, tuple(known[parameters[0]].shape)))
         buffers = found.of([targets.buffer_updates[buffer] for buffer in self.graph.buffers])
-        return Backward(found.of(targets.outputs), gradients, buffers)
+        return Backward(found.of(targets.outputs), gradients, buffers, found.outside)
 
     def train(
         self, state: State, held: Sequence[Any], feed: Sequence[Any], numbers: Mapping[str, Any], step: Any
-    ) -> tuple[State, list[Any]]:
-        """Return the state after a step, and the outputs; a loss or gradient that is not finite changes nothing."""
+    ) -> tuple[State, tuple[list[Any], Any]]:
+        """Return the state after a step, the outputs, and the indices out of range.
+
+        A loss or gradient that is not finite, or an index out of range, changes nothing.
+        """
         graph, units = self.graph, self.stacks.units
         leaves: list[list[Any]] = [[graph.parameters[i] for i in unit] for unit in units]
         leaves += [[buffer] for buffer in graph.buffers]
         arrays = list(zip(leaves, state.values, strict=True))
         known = self._leaves(held, feed, step) | {leaves[0]: array for leaves, array in arrays if len(leaves) == 1}
         found = self._values(known, [pair for pair in arrays if len(pair[0]) > 1])
-        outputs, gradients, buffers = self._gradients(found, known, units)
-        return self.update(state, gradients, numbers, outputs[0], buffers), outputs
+        outputs, gradients, buffers, outside = self._gradients(found, known, units)
+        state = state._replace(alive=state.alive & ~namespace().any(outside[:, 0] != 0))
+        return self.update(state, gradients, numbers, outputs[0], buffers), (outputs, outside)
 
     def accumulate(
         self,
@@ -139,14 +159,24 @@ class Steps:
         feed: Sequence[Any],
         weight: Any,
         step: Any,
-    ) -> tuple[list[Any], list[Any], list[Any]]:
-        """Return the values with new buffers, the totals with `weight` times the gradients added, and the outputs."""
-        outputs, gradients, buffers = self.backward(values, held, feed, step)
-        sums = [
-            total + weight.astype(total.dtype) * dense(gradient)
-            for total, gradient in zip(totals, gradients, strict=True)
+    ) -> tuple[list[Any], list[Any], list[Any], Any]:
+        """Return the values with new buffers, the totals with `weight` times the gradients added, and the outputs.
+
+        The last result are the indices out of range.
+        """
+        outputs, gradients, buffers, outside = self.backward(values, held, feed, step)
+        sums = [_plus(total, gradient, weight) for total, gradient in zip(totals, gradients, strict=True)]
+        return [*values[: len(self.graph.parameters)], *buffers], sums, outputs, outside
+
+    def zeros(self, values: Sequence[Any]) -> list[Gradient]:
+        """Return the totals of no gradients, for `accumulate`."""
+        xp: Any = namespace()
+        return [
+            RowTotal(xp.zeros_like(value), xp.zeros(value.shape[0], dtype=bool))
+            if parameter in self.graph.targets.rows
+            else xp.zeros_like(value)
+            for parameter, value in zip(self.graph.parameters, values, strict=False)  # buffers follow the parameters
         ]
-        return [*values[: len(self.graph.parameters)], *buffers], sums, outputs
 
     def update(
         self, state: State, gradients: Sequence[Gradient], numbers: Mapping[str, Any], loss: Any, buffers: Sequence[Any]
@@ -174,29 +204,35 @@ class Steps:
         numbers: Mapping[str, Any],
         step: Any,
         bounds: Any,
-    ) -> tuple[State, Any]:
+    ) -> tuple[State, tuple[Any, Any]]:
         """Train on batches `bounds[0]` to `bounds[1] - 1` of stacked ones; return the state and a row for each batch.
 
-        A row has the outputs, and 1 if the step moved the parameters, else 0.
-        The arrays of `feeds` and `numbers` have an element for each batch along their first axis. `step` is the random
-        step of batch 0.
+        A row has the outputs, and 1 if the step moved the parameters, else 0. The last result are the indices out of
+        range of the batch after which nothing changed.
+        The arrays of `feeds` and `numbers` have an element for each batch along their first axis, or in `feeds` one for
+        all batches. `step` is the random step of batch 0.
         """
         from jax import lax
 
         xp: Any = namespace()
-        capacity = feeds[0].shape[0]
-        outputs = xp.zeros((capacity, len(self.graph.outputs) + 1), dtype=self.graph.outputs[0].dtype)
+        capacity = max(array.shape[0] for array in feeds)
+        dtype = np.result_type(np.float32, *(output.dtype for output in self.graph.outputs))
+        outputs = xp.zeros((capacity, len(self.graph.outputs) + 1), dtype=dtype)
+        outside = xp.zeros((len(self.graph.checks), 3), dtype=np.int64)
 
-        def body(i: Any, carried: tuple[State, Any]) -> tuple[State, Any]:
-            state, outputs = carried
-            feed = [lax.dynamic_index_in_dim(array, i, keepdims=False) for array in feeds]
+        def body(i: Any, carried: tuple[State, Any, Any]) -> tuple[State, Any, Any]:
+            before, outputs, outside = carried
+            feed = [
+                lax.dynamic_index_in_dim(array, i if array.shape[0] == capacity else 0, keepdims=False)
+                for array in feeds
+            ]
             now = {name: lax.dynamic_index_in_dim(array, i, keepdims=False) for name, array in numbers.items()}
-            state, found = self.train(state, held, feed, now, plus(step, i))
+            state, (found, now_outside) = self.train(before, held, feed, now, plus(step, i))
             row = xp.stack([xp.astype(each, outputs.dtype) for each in (*found, state.alive)])
-            return state, outputs.at[i].set(row)
+            return state, outputs.at[i].set(row), xp.where(before.alive, now_outside, outside)
 
-        result: tuple[State, Any] = lax.fori_loop(bounds[0], bounds[1], body, (state, outputs))
-        return result
+        state, outputs, outside = lax.fori_loop(bounds[0], bounds[1], body, (state, outputs, outside))
+        return state, (outputs, outside)
 
 
 @cache
@@ -209,6 +245,15 @@ def rows_as_pytree() -> None:
         lambda rows: ((rows.rows, rows.values), rows.shape),
         lambda shape, parts: RowSparse(parts[0], parts[1], shape),
     )
+
+
+def _plus(total: Gradient, gradient: Gradient, weight: Any) -> Gradient:
+    """Return a total with `weight` times a gradient added."""
+    if isinstance(gradient, RowSparse):
+        values = weight.astype(gradient.values.dtype) * gradient.values
+        added: RowTotal = total.plus(RowSparse(gradient.rows, values, gradient.shape))
+        return added
+    return total + weight.astype(total.dtype) * gradient
 
 
 def plus(step: Any, count: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from wyrm.backends.xla.lower import Lowerer, formula_value
 from wyrm.backends.xla.namespace import namespace
@@ -13,8 +13,20 @@ from wyrm.node.leaves import Parameter
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.rows import RowSparse
 
-# A gradient is an array, or the touched rows of a table, each of which occurs once; see `summed_rows`.
+# A gradient is an array; the touched rows of a table, each of which occurs once, see `summed_rows`; or a `RowTotal`.
 Gradient = Any
+
+
+class RowTotal(NamedTuple):
+    """The sum of several row-sparse gradients as an array, and which rows they touch."""
+
+    values: Any
+    touched: Any
+
+    def plus(self, gradient: RowSparse) -> RowTotal:
+        """Return the sum with another gradient."""
+        values = self.values.at[gradient.rows].add(gradient.values, mode="drop")
+        return RowTotal(values, self.touched.at[gradient.rows].set(True, mode="drop"))
 
 
 class _Elementwise(Lowerer):
@@ -51,8 +63,13 @@ class Updates:
         for rule, average, parameter, gradient, state in zip(
             self._rules, self._averages, parameters, gradients, states, strict=True
         ):
-            update = self._rows if isinstance(gradient, RowSparse) else self._whole
-            arrays = update(rule, parameter, gradient, state, numbers, moves)
+            if isinstance(gradient, RowSparse):
+                arrays = self._rows(rule, parameter, gradient, state, numbers, moves)
+            elif isinstance(gradient, RowTotal):
+                touched = gradient.touched.reshape(-1, *[1] * (parameter.ndim - 1))
+                arrays = self._whole(rule, parameter, gradient.values, state, numbers, moves & touched)
+            else:
+                arrays = self._whole(rule, parameter, gradient, state, numbers, moves)
             if average is not None:
                 slot, weight = average
                 factor = numbers[weight].astype(parameter.dtype)
@@ -102,15 +119,29 @@ class Updates:
 
 
 def _scale(gradients: Sequence[Gradient], max_norm: float) -> Any:
-    """Return the factor that bounds the global norm of the gradients."""
+    """Return the factor that bounds the global norm of the gradients, also if their squares overflow."""
+    from jax import lax
+
     xp: Any = namespace()
-    squares = [xp.sum(xp.square(_values(gradient))) for gradient in gradients]
-    norm = xp.sqrt(sum(squares[1:], squares[0]))
-    return xp.where(norm > max_norm, max_norm / norm, xp.ones_like(norm))
+    arrays = [_values(gradient) for gradient in gradients]
+
+    def norm(unit: Any) -> Any:
+        return xp.sqrt(sum(xp.sum(xp.square(array / unit)) for array in arrays))
+
+    def of_large_ones() -> Any:
+        largest = xp.max(xp.stack([xp.max(xp.abs(array), initial=0) for array in arrays]))
+        return xp.minimum(max_norm / largest / norm(largest), 1)
+
+    found = xp.sqrt(sum(xp.sum(xp.square(array)) for array in arrays))
+    return lax.cond(
+        xp.isfinite(found),
+        lambda: xp.where(found > max_norm, max_norm / found, 1).astype(found.dtype),
+        lambda: of_large_ones().astype(found.dtype),
+    )
 
 
 def _values(gradient: Gradient) -> Any:
-    return gradient.values if isinstance(gradient, RowSparse) else gradient
+    return gradient.values if isinstance(gradient, RowSparse | RowTotal) else gradient
 
 
 def summed_rows(pairs: Sequence[tuple[Any, Any]], shape: tuple[int, ...]) -> RowSparse:

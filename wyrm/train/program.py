@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 import numpy as np
@@ -105,7 +106,8 @@ class Program(Answering, Generic[R, E]):
     def _new_evaluation(self) -> Evaluation:
         if self.engine == "native":
             return Evaluation(native_calls)
-        return Evaluation(lambda nodes: jax_training(nodes, None, self._options, evaluates=True))
+        # Without a reference to the program, whose arrays on devices are freed as soon as nobody has it.
+        return Evaluation(partial(jax_training, optimizer=None, options=self._options, evaluates=True))
 
     @property
     def engine(self) -> Engine:
@@ -237,6 +239,9 @@ class Program(Answering, Generic[R, E]):
         large, in the memory of a small one. The last step of an epoch may have fewer batches, and so may one that is
         followed by a batch of another size, unless that is smaller and the last. Threads that accumulate are
         synchronized.
+
+        On several processes (`wy.jax.initialize`), each passes the same columns and reads the rows of its own devices.
+        The batches of a loader are each process's own rows, see `wy.jax.part_of_process`.
 
         Raise `DataError` for a column that is missing or has nulls, `ShapeError`, `DTypeError`, `NotFinite`, or
         `IndexOutOfRange` naming the column and row, before any parameter changes. Raise `Diverged` for a loss that is

@@ -111,7 +111,6 @@ def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: 
     words = [np.array([value & WORD for value in numbers], np.uint32) for numbers in repeat.attributes.values()]
     unread: set[tuple[BaseNode, str]] = set()
 
-    @jax.jit
     def body(carries: list[Any], elements: tuple[Any, list[Any], list[Any]]) -> tuple[list[Any], list[Any]]:
         turn, given, numbers = elements
         rest = iter(given)
@@ -142,10 +141,11 @@ def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: 
         unread.update(attributes.unread)
         return [found[i] for _, i in repeat.carried], [found[i] for i in repeat.read]
 
+    traced_once: Any = jax.jit(body)
     first = [values[position] for position, _ in repeat.carried]
     elements = (jnp.arange(repeat.count, dtype=jnp.int32), sequences, words)
     of_layer = jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape[1:], array.dtype), elements)
-    after, _ = jax.eval_shape(body, first, of_layer)
+    after, _ = jax.eval_shape(traced_once, first, of_layer)
     if unread:
         node, name = unread.pop()
         raise RegistrationError(
@@ -157,7 +157,7 @@ def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: 
             operands = [values[parent] for parent in schedule.parent_positions[position]]
             values[position] = compute(schedule.nodes[position], operands, NO_ATTRIBUTES)
         return
-    _, results = lax.scan(body, first, elements)
+    _, results = lax.scan(traced_once, first, elements)
     for i, array in zip(repeat.read, results, strict=True):
         values.unstack([positions[i] for positions in repeat.positions], array)
 

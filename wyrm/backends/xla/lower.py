@@ -14,6 +14,7 @@ from wyrm.backends.xla.namespace import JaxNamespace, namespace, narrowed
 from wyrm.backends.xla.repeats import Repeat, find_repeats
 from wyrm.node.base import BaseNode
 from wyrm.node.jax_form import JAX, JaxForm
+from wyrm.node.leaves import Input
 from wyrm.node.storage import bound_array
 from wyrm.ops.blocks_jax import number_of_blocks
 from wyrm.ops.formula import FormulaCall, array_function, interpret
@@ -37,8 +38,8 @@ class Lowerer:
 
     `narrow` is the dtype of activations where it is not that of the graph. Nodes of `wide` keep the graph's. `place`
     is applied to the value of each node. Ops that work on a block of rows at a time choose blocks of `block_bytes` of
-    values, by default 4 MB on CPUs and 1 GB elsewhere; `shards` is the number of devices that rows are sharded over. At
-    least `repeats` equal layers are computed in a loop.
+    values, by default 4 MB on CPUs and 1 GB elsewhere; `shards` is a multiple of the number of devices that the rows
+    lie on. At least `repeats` equal layers are computed in a loop.
     """
 
     def __init__(
@@ -148,9 +149,12 @@ class Lowerer:
 
     def _in_precision(self, node: BaseNode, form: JaxForm, operands: list[Any]) -> list[Any]:
         """Return float operands in the dtype that an op is computed in."""
-        narrow = form.narrow if form.narrow is not None else node.formula is not None
+        # Elementwise ops of data take all its digits: the difference to a large target would have none left.
+        of_data = any(isinstance(parent, Input) for parent in node.parents)
+        narrow = form.narrow if form.narrow is not None else node.formula is not None and not of_data
+        # So do losses, biases, and sums of gradients.
         if node.dtype.kind == "f" and (len(node.dims) < 2 or (form.narrow is None and node in self._wide)):
-            narrow = False  # losses, biases and sums of gradients keep their digits
+            narrow = False
         return [
             operand.astype(self._narrow if narrow else parent.dtype)
             if parent.dtype.kind == "f" and (operand.dtype == self._narrow) != narrow

@@ -20,12 +20,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from wyrm.errors import ProcessLost
+from wyrm.errors import ProcessLost, WyrmError
 
-# What the texts of errors contain that JAX's collectives raise when a process cannot be reached.
-_SIGNS = ("gloo", "nccl", "rccl", "mpi", "connection", "coordination", "heartbeat", "socket", "peer", "barrier")
-# Statuses that a full memory or a defective program have, and that say nothing about other processes.
-_OTHER_STATUSES = ("RESOURCE_EXHAUSTED", "INVALID_ARGUMENT", "UNIMPLEMENTED", "FAILED_PRECONDITION")
+# What the texts of errors contain that JAX raises when a process cannot be reached.
+_LIBRARIES = ("gloo", "nccl", "rccl", "coordination service")
+_SIGNS = (*_LIBRARIES, "connection", "heartbeat", "socket closed", "barrier")
 # Seconds between two looks at which processes have left.
 _PERIOD = 1.0
 # Seconds that a computation may go on after another process has left: after a failure, and after a regular end, since
@@ -113,10 +112,10 @@ computing, watch, leave = _processes.computing, _processes.watch, _processes.lea
 def _is_loss(error: BaseException) -> bool:
     import jax
 
-    if jax.process_count() == 1 or not isinstance(error, jax.errors.JaxRuntimeError):
-        return False
-    text = str(error)
-    return not text.startswith(_OTHER_STATUSES) and any(sign in text.lower() for sign in _SIGNS)
+    # JAX raises some errors of collectives as a `ValueError`, when it starts a computation.
+    signs = _SIGNS if isinstance(error, jax.errors.JaxRuntimeError) else _LIBRARIES
+    raised_by_jax = isinstance(error, jax.errors.JaxRuntimeError | ValueError) and not isinstance(error, WyrmError)
+    return raised_by_jax and jax.process_count() > 1 and any(sign in str(error).lower() for sign in signs)
 
 
 def _text(what: str) -> str:

@@ -1,0 +1,95 @@
+"""Whether the integers of a graph fit in int32, which JAX computes with unless its 64-bit types are enabled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import product
+from typing import Any
+
+from wyrm.node.base import BaseNode
+from wyrm.node.index_leaves import IndexConstant
+from wyrm.node.loop_form import LOOPS
+from wyrm.node.storage import bound_array
+from wyrm.node.traversal import topological_order
+from wyrm.ops.draws import RandomInteger
+from wyrm.ops.gather import IndexGather
+from wyrm.ops.index_arithmetic import IndexAdd, IndexFloorDivide, IndexMultiply, IndexRemainder, IndexSubtract
+from wyrm.ops.philox import COUNTERS
+from wyrm.ops.shape import IndexReshape
+from wyrm.ops.slicing import IndexSlice
+from wyrm.ops.transpose import IndexTranspose
+from wyrm.schedule.ranges import Ranges
+from wyrm.types.dims import axis_size
+
+# The least and the greatest value.
+Interval = tuple[int, int]
+INT32: Interval = (-(2**31), 2**31 - 1)
+# Ops whose result has elements of the first operand.
+_SELECTIONS = (IndexReshape, IndexSlice, IndexTranspose, IndexGather)
+
+
+def need_int64(nodes: Iterable[BaseNode], ranges: Ranges) -> bool:
+    """Return whether a result of integer arithmetic may not fit in int32; `nodes` are in the order of computation."""
+    return _need_int64(nodes, _of_data(ranges))
+
+
+def _need_int64(nodes: Iterable[BaseNode], data: Mapping[BaseNode, Interval]) -> bool:
+    # Random steps, which are computed as two words, have no interval.
+    known: dict[BaseNode, Interval | None] = {}
+    for node in nodes:
+        steps = LOOPS.of(node).steps(node)
+        if steps is not None and _need_int64(topological_order(steps.body.outputs), {}):
+            return True
+        if node.dtype.kind == "i":
+            known[node] = interval = data[node] if node in data else _interval(node, known)
+            if interval is not None and not (INT32[0] <= interval[0] and interval[1] <= INT32[1]):
+                return True
+    return False
+
+
+def _of_data(ranges: Ranges) -> dict[BaseNode, Interval]:
+    """Return the intervals of the data of leaves that are used as indices."""
+    found: dict[BaseNode, Interval] = {}
+    for leaf, _, axis, ignore_index, from_end in ranges.limits:
+        size = axis_size(axis)
+        if size is not None:
+            ends = [-size if from_end else 0, size - 1, *([] if ignore_index is None else [ignore_index])]
+            found[leaf] = min(ends), max(ends)
+    return found
+
+
+def _interval(node: BaseNode, known: Mapping[BaseNode, Interval | None]) -> Interval | None:
+    """Return an interval that has all values of a node; operands that are not known may be any int32."""
+    if node in COUNTERS:
+        return None
+    if isinstance(node, IndexConstant):
+        array = bound_array(node)
+        return (int(array.min()), int(array.max())) if array.size else (0, 0)
+    if isinstance(node, RandomInteger):
+        return node.low, node.low + node.count - 1
+    within: Any = getattr(node, "within", None)
+    if within is not None:
+        size = axis_size(within)
+        return 0, INT32[1] if size is None else size - 1
+    operands = [known.get(parent, INT32) for parent in node.parents if parent.dtype.kind == "i"]
+    if isinstance(node, _SELECTIONS):
+        return operands[0]
+    if not isinstance(node, IndexAdd | IndexSubtract | IndexMultiply | IndexFloorDivide | IndexRemainder):
+        return INT32
+    x, y = operands
+    if x is None or y is None:
+        return None
+    return _of_arithmetic(node, x, y)
+
+
+def _of_arithmetic(node: BaseNode, x: Interval, y: Interval) -> Interval:
+    if isinstance(node, IndexFloorDivide):
+        largest = max(map(abs, x))
+        return (min(0, x[0]), max(0, x[1])) if y[0] >= 0 else (-largest, largest)
+    if isinstance(node, IndexRemainder):
+        return min(0, y[0] + 1), max(0, y[1] - 1)
+    results = [
+        a + b if isinstance(node, IndexAdd) else a - b if isinstance(node, IndexSubtract) else a * b
+        for a, b in product(x, y)
+    ]
+    return min(results), max(results)
