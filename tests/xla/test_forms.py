@@ -140,6 +140,7 @@ def test_narrow_ops_in_bfloat16(op: str) -> None:
     known = {leaf: leaf.value for leaf in leaves if leaf.dtype.kind == "f"}
     expected = node.forward()
     found = lowered(node, known, narrow=jnp.bfloat16)
-    assert found.dtype == (jnp.bfloat16 if node.ndim > 1 else node.dtype)
+    is_narrow = node.ndim > 1 and not JAX.of(node).exact
+    assert found.dtype == (jnp.bfloat16 if is_narrow else node.dtype)
     scale = max(1.0, float(np.abs(expected).max()))
     np.testing.assert_allclose(np.asarray(found, np.float32), expected, rtol=2e-2, atol=2e-2 * scale)

@@ -69,6 +69,8 @@ class CrossEntropyForm(_CrossEntropyForm):
 class CrossEntropyResidualsForm(_CrossEntropyForm):
     """The lowering of `LinearCrossEntropyResiduals`."""
 
+    exact = True  # the loss is among the residuals
+
     def lower(
         self, node: LinearCrossEntropyResiduals, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering
     ) -> Any:

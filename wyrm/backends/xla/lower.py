@@ -152,6 +152,9 @@ class Lowerer:
         # Elementwise ops of data take all its digits: the difference to a large target would have none left.
         of_data = any(isinstance(parent, Input) for parent in node.parents)
         narrow = form.narrow if form.narrow is not None else node.formula is not None and not of_data
+        # So do losses, biases, and sums of gradients.
+        if node.dtype.kind == "f" and (len(node.dims) < 2 or (form.narrow is None and node in self._wide)):
+            narrow = False
         return [
             operand.astype(self._narrow if narrow else parent.dtype)
             if parent.dtype.kind == "f" and (operand.dtype == self._narrow) != narrow
