@@ -48,11 +48,11 @@ def run_processes(folder: Path, processes: int, /, timeout: float = 180.0, **opt
         command = [sys.executable, "-m", "tests.xla.process_worker", json.dumps(given)]
         running.append(subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True))
     try:
-        texts = [process.communicate(timeout=timeout)[1] for process in running]
+        texts = [each.communicate(timeout=timeout)[1] for each in running]
     finally:
-        for process in running:
-            process.kill()
+        for each in running:
+            each.kill()
     return [
-        Finished(process.returncode, text, json.loads(output.read_text()) if output.exists() else {})
-        for process, text, output in zip(running, texts, outputs, strict=True)
+        Finished(each.returncode, text, json.loads(output.read_text()) if output.exists() else {})
+        for each, text, output in zip(running, texts, outputs, strict=True)
     ]

@@ -26,6 +26,9 @@ class OptimizationBarrierForm(JaxForm):
 
     narrow = True
 
+    def own_gradient(self, node: Any) -> bool:
+        return True  # JAX cannot differentiate the loop that stands for a barrier on CPUs
+
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         import jax
 

@@ -50,7 +50,7 @@ def checked_engine(options: EngineOptions, loop: str = "auto") -> EngineOptions:
     if (options.get("mesh") is None) != (options.get("sharding") is None):
         raise OptionError("mesh and sharding belong together: sharding={Batch: 'data'} names axes of the mesh")
     if options.get("compute_dtype") not in (None, "float32", "bfloat16"):
-        raise OptionError(f"compute_dtype must be 'float32' or 'bfloat16', not {options['compute_dtype']!r}")
+        raise OptionError(f"compute_dtype must be 'float32' or 'bfloat16', not {options.get('compute_dtype')!r}")
     if engine == "jax" and loop != "auto":
         raise OptionError(f"loop={loop!r} is an option of engine='native'; XLA compiles the loops of engine='jax'")
     if engine == "jax" and importlib.util.find_spec("jax") is None:

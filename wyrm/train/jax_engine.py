@@ -220,7 +220,8 @@ class JaxEngine:
         optimizer = self.graph.optimizer
         assert optimizer is not None
         found = optimizer.numbers_on_device(count, self.graph.parameters)
-        return {name: values.astype(self.real) for name, values in found.items()}
+        numbers: dict[str, Any] = {name: values.astype(self.real) for name, values in found.items()}
+        return numbers
 
     def count(self, steps: int) -> None:
         """Count finished steps."""

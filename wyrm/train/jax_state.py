@@ -53,7 +53,7 @@ class Placement:
         if self.sharding is None:
             return jax.device_put(narrowed(leaf, read(tuple(slice(0, size) for size in shape))))
         return jax.make_array_from_callback(
-            shape, self.sharding.of_array(leaf, shape), lambda index: narrowed(leaf, read(index))
+            shape, self.sharding.of_array(leaf, shape), lambda index: narrowed(leaf, read(index or ()))
         )
 
 

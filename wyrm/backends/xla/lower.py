@@ -26,8 +26,8 @@ from wyrm.types.rows import RowSparse
 
 Sizes = Mapping[type[Dim], int]
 _NO_SIZES: Sizes = MappingProxyType({})
-# The fewest equal layers that become a loop. A loop of 8 small or 12 large layers of GPT-2 takes the time and less than
-# the memory of code for each layer, and compiles in half the time.
+# The fewest equal layers that become a loop. A loop of 8 small layers of GPT-2 takes 0.93 times the time and 0.64 times
+# the memory of code for each layer; one of 12 large layers, 1.04 times the time and 0.9 times the memory.
 FEWEST_REPEATS = 4
 # Returns the value of a node, placed on the devices that its axes are sharded over.
 Place = Callable[[BaseNode, Any], Any]
