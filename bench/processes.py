@@ -38,6 +38,10 @@ class Worker:
     """One process: a GPT-2, and `steps` batches of which it has its own rows; each loss is a line of its log."""
 
     def __init__(self, options: dict[str, Any]) -> None:
+        if options["processes"] > 1:
+            # Each process has its own cores, as a cluster's scheduler gives them.
+            cores = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, cores[options["process"] :: options["processes"]] or cores)
         import jax
 
         import wyrm as wy

@@ -13,7 +13,8 @@ def in_blocks(
 
     The first axis of the arrays and of the first result, a pytree, is the rows, a multiple of `blocks * shards`. The
     second result, a pytree too, is summed over the blocks. A block has an equal part of each of the `shards` equal
-    parts of the rows: where each part is on a device of its own, the device computes with its own rows alone.
+    parts of the rows: where each part is on a device of its own, the device computes with its own rows alone, and the
+    devices add up their sums once, after the last block.
     """
     import jax
     import jax.numpy as jnp
@@ -30,14 +31,25 @@ def in_blocks(
         rows, rest = array.shape[1] // shards, array.shape[2:]
         return array.reshape(blocks, shards, rows, *rest).swapaxes(0, 1).reshape(blocks * shards * rows, *rest)
 
+    def by_shard(*block: Any) -> tuple[Any, Any]:
+        """Return the results of a block, with a sum for each shard."""
+        of_shards = [array.reshape(shards, array.shape[0] // shards, *array.shape[1:]) for array in block]
+        of_rows, sums = jax.vmap(function)(*of_shards)
+        return jax.tree.map(lambda array: array.reshape(-1, *array.shape[2:]), of_rows), sums
+
     def step(totals: Any, block: Any) -> tuple[Any, Any]:
-        of_rows, sums = function(*block)
+        of_rows, sums = of_block(*block)
         return jax.tree.map(jnp.add, totals, sums), of_rows
 
     parts = [divided(array) for array in arrays]
     _, sums = jax.eval_shape(function, *(part[0] for part in parts))
+    of_block = by_shard if shards > 1 and jax.tree.leaves(sums) else function
+    if of_block is by_shard:
+        _, sums = jax.eval_shape(by_shard, *(part[0] for part in parts))
     zeros = jax.tree.map(lambda total: jnp.zeros(total.shape, total.dtype), sums)
     totals, of_rows = jax.lax.scan(step, zeros, parts)
+    if of_block is by_shard:
+        totals = jax.tree.map(lambda total: total.sum(axis=0), totals)
     return jax.tree.map(joined, of_rows), totals
 
 
