@@ -32,6 +32,10 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
 - *column*: the data of one input for a whole epoch, one row a sample. *mode*: `"hogwild"` threads update shared
   parameters without locks; `"synchronized"` threads add up the gradients of parts of one batch.
 
+- *engine*: what runs a program: "native", machine code for this processor, or "jax", XLA for JAX's devices. *mesh*: the
+  devices as an array with named axes. *sharding*: which axes of arrays, by their classes, are divided over which of
+  the mesh. *FSDP* divides parameters over the axis that the batch is divided over.
+
 **For contributors**
 
 - *op*: a class of nodes: `shape_rule`, `dtype_rule`, `vjp`, and a `formula` or `evaluate`.
@@ -39,6 +43,7 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
 - *loop form* (`LoopForm`): the native compiler's description of an op: `decompose` into simpler ops, a *reducer* over
   the *reduce axes*, a *gather index map* (where in the operand each element of the result comes from), a *scatter index
   map* (where in the result each element of an operand goes), or a *kernel* (a loop written in a subset of Python).
+- *JAX form* (`JaxForm`): how an op lowers to JAX where neither its formula nor its `evaluate` can be traced.
 - *residuals*: results of a forward pass that its backward pass reads.
 - *placeholder*: an input in the body of a loop, in place of a value of each step. *Closure conversion* makes the
   values that a body reads from outside into operands of the loop.
