@@ -210,6 +210,14 @@ def jax_step(size: Size, dropout: float) -> Callable[[], object]:
         chosen = jnp.take_along_axis(logits, following[..., None], -1)[..., 0]
         return (jax.nn.logsumexp(logits, -1) - chosen).mean()
 
+    return jax_training_step(size, parameters, loss)
+
+
+def jax_training_step(size: Size, parameters: Any, loss: Callable[..., Any]) -> Callable[[], object]:
+    """Return a step of AdamW as a jitted function with donated state, for `loss(parameters, tokens, targets, key)`."""
+    import jax
+    import jax.numpy as jnp
+
     def step(state: Any, key: Any, read: Any, following: Any) -> Any:
         parameters, first, second, count = state
         value, slopes = jax.value_and_grad(loss)(parameters, read, following, key)
@@ -224,10 +232,9 @@ def jax_step(size: Size, dropout: float) -> Callable[[], object]:
         return (parameters, first, second, count), value
 
     jitted = jax.jit(step, donate_argnums=0)
-    zeros = jax.tree.map(jnp.zeros_like, parameters)
-    state = (parameters, zeros, jax.tree.map(jnp.zeros_like, parameters), jnp.zeros(()))
+    state = (parameters, *(jax.tree.map(jnp.zeros_like, parameters) for _ in range(2)), jnp.zeros(()))
     key = jax.random.key(1)
-    read, following = map(jnp.asarray, tokens(size))
+    read, following = (jnp.asarray(array, jnp.int32) for array in tokens(size))
 
     def once() -> object:
         nonlocal state, key

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bench.gpt2 import BETAS, EPSILON, RATE, Size, tokens
+from bench.gpt2 import Size, jax_training_step
 
 # Bytes of attention weights, or of logits, in a block.
 BLOCK_BYTES = 2**22
@@ -212,28 +212,4 @@ def jax_fused_step(size: Size, dropout: float) -> Callable[[], object]:
         states = norm(x, parameters["norm"]).reshape(-1, width)
         return cross_entropy(states, parameters["tables"][0], following.reshape(-1))
 
-    def step(state: Any, key: Any, read: Any, following: Any) -> Any:
-        parameters, first, second, count = state
-        value, slopes = jax.value_and_grad(loss)(parameters, read, following, key)
-        count = count + 1
-        first = jax.tree.map(lambda m, g: BETAS[0] * m + (1 - BETAS[0]) * g, first, slopes)
-        second = jax.tree.map(lambda v, g: BETAS[1] * v + (1 - BETAS[1]) * g * g, second, slopes)
-        scale = RATE / (1 - BETAS[0] ** count)
-        parameters = jax.tree.map(
-            lambda p, m, v: p * (1 - RATE * 0.01) - scale * m / (jnp.sqrt(v / (1 - BETAS[1] ** count)) + EPSILON),
-            parameters, first, second,
-        )  # fmt: skip
-        return (parameters, first, second, count), value
-
-    jitted = jax.jit(step, donate_argnums=0)
-    state = (parameters, *(jax.tree.map(jnp.zeros_like, parameters) for _ in range(2)), jnp.zeros(()))
-    key = jax.random.key(1)
-    read, following = (jnp.asarray(array, jnp.int32) for array in tokens(size))
-
-    def once() -> object:
-        nonlocal state, key
-        key, now = jax.random.split(key)
-        state, value = jitted(state, now, read, following)
-        return float(value)
-
-    return once
+    return jax_training_step(size, parameters, loss)
