@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
@@ -133,16 +132,6 @@ def test_shape_error_names_the_users_line(sample: Sample) -> None:
     message = str(error.value)
     assert sample.op.op_name() in message
     assert str(leaves[0].dims[0]) in message
-
-
-@every(lambda sample: sample.op.evaluate is not wy.Node.evaluate and not sample.op.takes_rows and not sample.tags)
-def test_numpy_operands_in_other_engines(sample: Sample) -> None:
-    """`evaluate`, where an op defines it, computes the same with JAX arrays."""
-    node = run(sample, sample.operands)
-    with jax.enable_x64(True):
-        operands = [jax.numpy.asarray(parent.forward()) for parent in node.parents]
-        value = node.evaluate(jax.numpy, *operands, shape=node.shape)
-    np.testing.assert_allclose(value, node.forward(), rtol=1e-12, atol=1e-14)
 
 
 def test_every_op_tells_where_a_nan_came_from() -> None:
