@@ -139,7 +139,8 @@ def _materialized(cotangent: Any) -> Any:
     import jax.numpy as jnp
 
     if isinstance(cotangent, jax.custom_derivatives.SymbolicZero):
-        return jnp.zeros(cotangent.shape, cotangent.dtype)
+        zero: Any = cotangent
+        return jnp.zeros(zero.shape, zero.dtype)
     return cotangent
 
 
