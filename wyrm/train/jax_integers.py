@@ -54,7 +54,7 @@ def _of_data(ranges: Ranges) -> dict[BaseNode, Interval]:
 
 def _interval(node: BaseNode, known: Mapping[BaseNode, Interval | None]) -> Interval | None:
     """Return an interval that has all values of a node; operands that are not known may be any int32."""
-    if node in COUNTERS:
+    if node in COUNTERS or getattr(node, "is_step", False):  # a random step, also one that a loop carries
         return None
     if isinstance(node, IndexConstant):
         array = bound_array(node)
