@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 
 import wyrm as wy
 from bench.sharding_plan import SEVEN_BILLION, Machine, gpt2_table, plan, seven_billion
+from tests.subprocesses import on_simulated_devices
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Vocabulary
 
 
 def test_the_plan_agrees_with_simulated_devices() -> None:
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.bench.sharding_memory"],
-        env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    found, planned = json.loads(done.stdout)
+    found, planned = on_simulated_devices("tests.bench.sharding_memory")
     assert found["parameters"] == planned["parameters"]
     assert found["state"] == planned["state"]
     # Beside the arrays, a step takes the learning rate, its number, and whether training goes on.

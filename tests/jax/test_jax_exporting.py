@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.subprocesses import error_without
 from wyrm.errors import OptionError
 from wyrm.jax.exporting import _traced
 
@@ -118,13 +117,8 @@ def test_an_input_without_data_is_named() -> None:
 
 
 def test_without_jax2onnx_the_error_says_what_to_install() -> None:
-    program = (
-        "import importlib.util; real = importlib.util.find_spec; "
-        "importlib.util.find_spec = lambda name, *rest: None if name == 'jax2onnx' else real(name, *rest); "
-        "import wyrm as wy; wy.jax.to_onnx(wy.Parameter([1.0]).sum(), 'file.onnx')"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert 'wy.jax.to_onnx needs jax2onnx: pip install "wyrm-autodiff[onnx]"' in done.stderr
+    error = error_without("jax2onnx", "wy.jax.to_onnx(wy.Parameter([1.0]).sum(), 'file.onnx')")
+    assert 'wy.jax.to_onnx needs jax2onnx: pip install "wyrm-autodiff[onnx]"' in error
 
 
 def test_a_graph_that_needs_sizes_says_which() -> None:

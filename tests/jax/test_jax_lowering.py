@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import optax
 import pytest
 
 import wyrm as wy
+from tests.subprocesses import error_without
 from wyrm.errors import DTypeError, IndexOutOfRange, NotSet, OptionError, ShapeError
 
 
@@ -202,13 +201,8 @@ def test_a_derivative_that_an_op_does_not_have() -> None:
 
 
 def test_without_jax_the_error_says_what_to_install() -> None:
-    program = (
-        "import importlib.util; real = importlib.util.find_spec; "
-        "importlib.util.find_spec = lambda name, *rest: None if name == 'jax' else real(name, *rest); "
-        "import wyrm as wy; wy.jax.lower(wy.Parameter([1.0]).sum())"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert 'wy.jax.lower needs JAX: pip install "wyrm-autodiff[jax]"' in done.stderr
+    error = error_without("jax", "wy.jax.lower(wy.Parameter([1.0]).sum())")
+    assert 'wy.jax.lower needs JAX: pip install "wyrm-autodiff[jax]"' in error
 
 
 def test_a_lowered_function_is_the_apply_function_of_a_flax_train_state() -> None:

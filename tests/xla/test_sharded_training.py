@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.subprocesses import on_simulated_devices
 from tests.xla import sharded_training
 
 CASES = [(model, case) for model, cases in sharded_training.CASES.items() for case in cases]
@@ -18,15 +15,7 @@ CASES = [(model, case) for model, cases in sharded_training.CASES.items() for ca
 
 @pytest.fixture(scope="module")
 def found() -> Any:
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.xla.sharded_training"],
-        env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
+    return on_simulated_devices("tests.xla.sharded_training")
 
 
 @pytest.mark.parametrize(("model", "case"), CASES)

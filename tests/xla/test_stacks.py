@@ -9,7 +9,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.node.node import Node
-from wyrm.train.jax_stacks import Part, Stacks
+from wyrm.train.jax_stacks import StackElement, Stacks
 
 LAYERS = 5
 
@@ -107,5 +107,5 @@ def test_parts_of_one_array_are_stacked_without_a_copy() -> None:
     assert stacks.units == [[0], [2, 1], [3]]
     arrays = [np.array(0.0), np.array([2.0, 1.0]), np.array(3.0), "a buffer"]
     parts = stacks.parts(arrays)
-    assert parts[1] == Part(arrays[1], 1)
+    assert parts[1] == StackElement(arrays[1], 1)
     assert all(one is other for one, other in zip(stacks.stack(parts), arrays, strict=True))

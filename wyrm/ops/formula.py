@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from wyrm.errors import RegistrationError
 from wyrm.types.exact import exact
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.records import Record
+
+if TYPE_CHECKING:
+    from wyrm.node.base import BaseNode
 
 T = TypeVar("T")
 
@@ -189,3 +192,22 @@ def interpret(
                     arguments.append(constant(number))
         results.append(apply(position, call, arguments))
     return results[-1]
+
+
+def formula_value(xp: Any, node: BaseNode, operands: Sequence[Any]) -> Any:
+    """Return the value of a node with a formula by the functions of `xp`, of the shape that its operands broadcast to.
+
+    Numbers and attributes get the dtype of the float operands, and those of integer nodes that of the operands.
+    """
+    assert node.formula is not None
+    dtype = next((x.dtype for x in operands if xp.issubdtype(x.dtype, xp.floating)), np.dtype(np.float32))
+    if node.dtype.kind == "i":
+        dtype = operands[0].dtype
+
+    def constant(value: float) -> Any:
+        return xp.asarray(value, dtype=dtype)
+
+    def apply(_: int, call: FormulaCall, arguments: list[Any]) -> Any:
+        return array_function(xp, call.function)(*arguments)
+
+    return interpret(node.formula, operands, lambda name: constant(getattr(node, name)), constant, apply)

@@ -18,7 +18,7 @@ from wyrm.node.leaves import Constant, Input
 from wyrm.node.source_location import located_at
 from wyrm.node.storage import bound_array
 from wyrm.node.traversal import topological_order
-from wyrm.ops.formula import FormulaCall, array_function, interpret
+from wyrm.ops.formula import formula_value
 from wyrm.ops.index import Indexable
 from wyrm.types.dims import Dim, resolve
 from wyrm.types.namespace import ArrayNamespace
@@ -103,24 +103,9 @@ def value_of(
         check_index_operands(node, operands, sizes)
     shape = resolve(node.dims, sizes)
     if node.formula is not None:
-        return _formula_value(xp, node, operands, shape)
+        return xp.broadcast_to(formula_value(xp, node, operands), shape)
     value: Array | RowSparse = node.evaluate(xp, *operands, shape=shape)
     return value
-
-
-def _formula_value(xp: ArrayNamespace, node: BaseNode, operands: list[Array], shape: tuple[int, ...]) -> Array:
-    assert node.formula is not None
-    dtype = next((x.dtype for x in operands if x.dtype.kind == "f"), np.dtype(np.float32))
-
-    def constant(value: float) -> Array:
-        return xp.asarray(value, dtype=dtype)
-
-    def apply(_: int, call: FormulaCall, arguments: list[Array]) -> Array:
-        result: Array = array_function(xp, call.function)(*arguments)
-        return result
-
-    value = interpret(node.formula, operands, lambda name: constant(getattr(node, name)), constant, apply)
-    return xp.broadcast_to(value, shape)
 
 
 def closure_convert(

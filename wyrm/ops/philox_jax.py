@@ -10,6 +10,7 @@ from functools import cache, wraps
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wyrm.ops.philox import WORD
 
@@ -39,6 +40,11 @@ def traced_once(*static: str) -> Callable[[Callable[..., Any]], Callable[..., An
 def word(value: Any) -> Any:
     """Return the low word of an integer, or of a scalar that JAX traces, as uint32."""
     return np.uint32(value & WORD) if isinstance(value, int) else value.astype(np.uint32)
+
+
+def step_words(step: int) -> NDArray[np.uint32]:
+    """Return a random step as an array of its two words."""
+    return np.array([step & WORD, step >> 32 & WORD], np.uint32)
 
 
 def words_of(step: Any) -> Words:
@@ -122,6 +128,6 @@ def kept_by_rows(first: Any, second: Any, columns: int, threshold: int, seen: in
 
 
 __all__ = [
-    "dropout_mask", "hashed_word", "kept_by_rows", "philox_block", "row_keys", "traced_once", "wide_product", "word",
-    "words_of",
+    "dropout_mask", "hashed_word", "kept_by_rows", "philox_block", "row_keys", "step_words", "traced_once",
+    "wide_product", "word", "words_of",
 ]  # fmt: skip

@@ -13,28 +13,29 @@ from wyrm.ops.recurrent_parts import of_arrays
 Formula = Callable[..., Any]
 
 
-class LSTMResidualsForm(JaxForm):
-    """The lowering of `LSTMResiduals`."""
+class _RecurrentForm(JaxForm):
+    """The lowering of an op with this formula."""
 
-    def __init__(self, forward: Formula) -> None:
-        self._forward = forward
+    def __init__(self, formula: Formula) -> None:
+        self._formula = formula
+
+
+class LSTMResidualsForm(_RecurrentForm):
+    """The lowering of `LSTMResiduals`."""
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         projected, weights, hidden, cell, *resets = operands
         functions, axes = of_arrays(lowering.xp), (shape[0], node.gates, shape[3])
 
         def step(state: State, rows: list[Any]) -> tuple[State, Any]:
-            made = self._forward(functions, 1, [rows[0], weights, *state, *rows[1:]], axes)
+            made = self._formula(functions, 1, [rows[0], weights, *state, *rows[1:]], axes)
             return (made[:, 0, -2], made[:, 0, -1]), made
 
         return over_time(step, (hidden, cell), [projected, *resets])
 
 
-class LSTMGradientForm(JaxForm):
+class LSTMGradientForm(_RecurrentForm):
     """The lowering of `LSTMGradient`."""
-
-    def __init__(self, backward: Formula) -> None:
-        self._backward = backward
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         xp: Any = lowering.xp
@@ -45,7 +46,7 @@ class LSTMGradientForm(JaxForm):
         def step(later: State, rows: list[Any]) -> tuple[State, Any]:
             residuals, gradient, *resets = rows
             given = gradient + xp.stack(later, axis=1)[:, None]
-            made = self._backward(functions, 1, [residuals, weights, given, *resets], (batch, parts - 1, width))
+            made = self._formula(functions, 1, [residuals, weights, given, *resets], (batch, parts - 1, width))
             hidden = made[:, 0, :-1].reshape(batch, (parts - 1) * width) @ weights.T
             for mask in resets:
                 hidden = xp.where(mask, 0.0, hidden)
@@ -55,28 +56,22 @@ class LSTMGradientForm(JaxForm):
         return over_time(step, (zero, zero), [residuals, states_gradient, *resets], reverse=True)
 
 
-class GRUResidualsForm(JaxForm):
+class GRUResidualsForm(_RecurrentForm):
     """The lowering of `GRUResiduals`."""
-
-    def __init__(self, forward: Formula) -> None:
-        self._forward = forward
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         projected, weights, bias, hidden, *resets = operands
         functions, axes = of_arrays(lowering.xp), (shape[0], shape[3])
 
         def step(state: State, rows: list[Any]) -> tuple[State, Any]:
-            made = self._forward(functions, 1, [rows[0], weights, bias, *state, *rows[1:]], axes)
+            made = self._formula(functions, 1, [rows[0], weights, bias, *state, *rows[1:]], axes)
             return (made[:, 0, -1],), made
 
         return over_time(step, (hidden,), [projected, *resets])
 
 
-class GRUGradientForm(JaxForm):
+class GRUGradientForm(_RecurrentForm):
     """The lowering of `GRUGradient`."""
-
-    def __init__(self, backward: Formula) -> None:
-        self._backward = backward
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         xp: Any = lowering.xp
@@ -87,7 +82,7 @@ class GRUGradientForm(JaxForm):
         def step(later: State, rows: list[Any]) -> tuple[State, Any]:
             residuals, gradient, *resets = rows
             given = gradient + later[0][:, None]
-            made = self._backward(functions, 1, [residuals, weights, given, *resets], (batch, width))
+            made = self._formula(functions, 1, [residuals, weights, given, *resets], (batch, width))
             # The gradients with respect to both gates and to the recurrent part of the candidate.
             sums = xp.concat([made[:, 0, :2], made[:, 0, 3:4]], axis=1)
             hidden = sums.reshape(batch, 3 * width) @ weights.T

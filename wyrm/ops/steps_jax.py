@@ -24,6 +24,13 @@ def as_words(value: Any) -> Words:
     return value.astype(np.uint32), (value >> min(32, 8 * value.dtype.itemsize - 1)).astype(np.uint32)
 
 
+def sum_of_words(x: Words, y: Words) -> Words:
+    """Return the words of a sum, without its carry beyond 64 bits."""
+    (low, high), (other_low, other_high) = x, y
+    total = low + other_low
+    return total, high + other_high + (total < low)
+
+
 class LoopStepsForm(JaxForm):
     """The lowering of `LoopSteps`."""
 
@@ -42,9 +49,7 @@ class SumOfStepsForm(JaxForm):
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         if not any(map(is_step, operands)):
             return lowering.xp.broadcast_to(operands[0] + operands[1], shape)
-        (low, high), (other_low, other_high) = map(as_words, operands)
-        total = low + other_low
-        return lowering.xp.stack([total, high + other_high + (total < low)], axis=-1)
+        return lowering.xp.stack(sum_of_words(*map(as_words, operands)), axis=-1)
 
 
 # --- digits -------------------------------------------------------------------------------------------------------
@@ -81,4 +86,4 @@ class FromDigitsForm(JaxForm):
         return words[0].astype(np.int32)
 
 
-__all__ = ["FromDigitsForm", "LoopStepsForm", "SumOfStepsForm", "ToDigitsForm"]
+__all__ = ["FromDigitsForm", "LoopStepsForm", "SumOfStepsForm", "ToDigitsForm", "as_words", "sum_of_words"]

@@ -17,7 +17,8 @@ from wyrm.errors import Diverged, OptionError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
-from wyrm.node.storage import bound_array, check_shape, not_set, stored
+from wyrm.node.storage import bound_array, check_shape, not_set, store, stored
+from wyrm.ops.philox_jax import step_words
 from wyrm.train.epoch_position import EpochPosition
 from wyrm.train.epoch_state import check_batches
 from wyrm.train.feeding import check_ranges
@@ -153,7 +154,7 @@ class JaxEngine:
             if self.graph.optimizer is None:
                 with exchange:
                     values, held = self.state.values(), self.state.held()
-                    found, outside = self.run(self._forward, values, held, feed, words(self.steps))
+                    found, outside = self.run(self._forward, values, held, feed, step_words(self.steps))
                 self.check_indices(outside, self.shapes(feed))
                 self.steps += 1
             else:
@@ -169,7 +170,7 @@ class JaxEngine:
     def _step(self, feed: Sequence[Any]) -> list[Any]:
         numbers = {name: values[0] for name, values in self.numbers(1).items()}
         with deferred:
-            state, (outputs, outside) = self.train(self._train, feed, numbers, words(self.steps))
+            state, (outputs, outside) = self.train(self._train, feed, numbers, step_words(self.steps))
             if not bool(on_host(state.alive)):
                 self.check_indices(outside, self.shapes(feed), "; no parameter has moved")
                 loss = float(on_host(outputs[0]))
@@ -235,8 +236,6 @@ class JaxEngine:
         self, given: dict[Leaf, np.ndarray], rows: int, singly: bool, threads: int, weight: float, blas_threads: int
     ) -> float:
         """Add `weight` times the gradients of the loss over all rows to the parameters' gradients; return the loss."""
-        from wyrm.node.storage import store
-
         refuse_threads(threads if threads > 1 else blas_threads)
         check_batches(given, rows, singly, rows)
         batch = {leaf: array[0] if singly else array for leaf, array in given.items()}
@@ -244,7 +243,9 @@ class JaxEngine:
             feed = self._feed(batch)
             with exchange:
                 values, held = self.state.values(), self.state.held()
-                outputs, gradients, buffers, outside = self.run(self._backward, values, held, feed, words(self.steps))
+                outputs, gradients, buffers, outside = self.run(
+                    self._backward, values, held, feed, step_words(self.steps)
+                )
             self.check_indices(outside, self.shapes(feed), "; no gradient was added to those of the parameters")
             loss = float(on_host(outputs[0]))
             if not np.isfinite(loss):
@@ -312,11 +313,6 @@ class JaxEngine:
         abstract = [jax.ShapeDtypeStruct(shape, dtype, sharding=sharding) for shape, dtype, sharding in arrays]
         with self.precision():
             return function.lower(*jax.tree.unflatten(structure, abstract))
-
-
-def words(step: int) -> NDArray[np.uint32]:
-    """Return a random step as two words, the lower one first."""
-    return np.array([step % 2**32, (step >> 32) % 2**32], np.uint32)
 
 
 def refuse_threads(threads: int) -> None:

@@ -18,10 +18,11 @@ from wyrm.backends.xla.namespace import narrowed
 from wyrm.errors import Diverged, OptionError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.storage import bound_array
+from wyrm.ops.philox_jax import step_words
 from wyrm.train.epoch_position import Done
 from wyrm.train.epoch_state import check_batches, check_options
 from wyrm.train.feeding import check_ranges
-from wyrm.train.jax_engine import JaxEngine, refuse_threads, words
+from wyrm.train.jax_engine import JaxEngine, refuse_threads
 from wyrm.train.jax_processes import Part, agreed, check_same, part_of
 from wyrm.train.jax_state import Read, exchange, on_host
 from wyrm.train.jax_step import State
@@ -212,7 +213,7 @@ class JaxTraining(JaxEngine):
             size = min(count - done, max(1, int(_CHUNK / self._seconds))) if self._seconds else 1
             before = time.perf_counter()
             bounds = np.array([done, done + size], np.int32)
-            _, (outputs, outside) = self.train(self.loop, feeds, numbers, words(first_step), bounds)
+            _, (outputs, outside) = self.train(self.loop, feeds, numbers, step_words(first_step), bounds)
             found = on_host(outputs)[done : done + size]
             if done:  # the first run may compile
                 self._measured((time.perf_counter() - before) / size)
@@ -224,7 +225,7 @@ class JaxTraining(JaxEngine):
         """Do one step on these rows."""
         feed = self._batches(epoch, rows)
         numbers = {name: values[epoch.steps] for name, values in epoch.numbers.items()}
-        state, (outputs, outside) = self.train(self._train, feed, numbers, words(self.steps))
+        state, (outputs, outside) = self.train(self._train, feed, numbers, step_words(self.steps))
         found = np.array([[float(on_host(each)) for each in (*outputs, state.alive)]])
         self._record(epoch, found, len(rows), outside, self.shapes(feed))
         deliver()
@@ -320,7 +321,13 @@ class JaxTraining(JaxEngine):
                         values = self.state.values()
                         totals = self._zeros(values)
                     values, totals, outputs, outside = self.run(
-                        self._accumulate, values, totals, self.state.held(), feed, weight, words(self.steps + batch)
+                        self._accumulate,
+                        values,
+                        totals,
+                        self.state.held(),
+                        feed,
+                        weight,
+                        step_words(self.steps + batch),
                     )
                 self._check_computed(outside, self.shapes(feed), self.position.done.batches + batch + 1)
                 sums += np.array([float(on_host(output)) for output in outputs]) * len(rows)

@@ -10,16 +10,16 @@ from wyrm.node.leaves import Parameter
 from wyrm.train.jax_graph import JaxGraph
 
 
-class Part(NamedTuple):
+class StackElement(NamedTuple):
     """One element of a stacked array, sliced when it is read."""
 
     array: Any
     place: int
 
 
-def read(value: Any) -> Any:
+def unstacked(value: Any) -> Any:
     """Return an array, or the element that a part stands for."""
-    return value.array[value.place] if isinstance(value, Part) else value
+    return value.array[value.place] if isinstance(value, StackElement) else value
 
 
 class Stacks:
@@ -33,7 +33,7 @@ class Stacks:
 
     def stack(self, values: Sequence[Any]) -> list[Any]:
         """Return the arrays of units from those, or the parts, of parameters; values after the parameters stay."""
-        return [*(_stacked([values[i] for i in unit]) for unit in self.units), *map(read, values[self.count :])]
+        return [*(_stacked([values[i] for i in unit]) for unit in self.units), *map(unstacked, values[self.count :])]
 
     def stack_slots(self, slots: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return the state arrays of units by name."""
@@ -44,7 +44,7 @@ class Stacks:
         values: list[Any] = [None] * self.count
         for unit, array in zip(self.units, stacked, strict=False):
             for index, i in enumerate(unit):
-                values[i] = Part(array, index) if len(unit) > 1 else array
+                values[i] = StackElement(array, index) if len(unit) > 1 else array
         return [*values, *stacked[len(self.units) :]]
 
     def slot_parts(self, stacked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -52,23 +52,25 @@ class Stacks:
         slots: list[dict[str, Any]] = [{} for _ in range(self.count)]
         for unit, arrays in zip(self.units, stacked, strict=True):
             for index, i in enumerate(unit):
-                slots[i] = {name: Part(array, index) if len(unit) > 1 else array for name, array in arrays.items()}
+                slots[i] = {
+                    name: StackElement(array, index) if len(unit) > 1 else array for name, array in arrays.items()
+                }
         return slots
 
 
 def _stacked(values: Sequence[Any]) -> Any:
     """Return one array of values: the one that they are all the parts of, if there is one."""
     if len(values) == 1:
-        return read(values[0])
+        return unstacked(values[0])
     first = values[0]
-    if isinstance(first, Part) and all(
-        isinstance(value, Part) and value.array is first.array and value.place == index
+    if isinstance(first, StackElement) and all(
+        isinstance(value, StackElement) and value.array is first.array and value.place == index
         for index, value in enumerate(values)
     ):
         return first.array
     import jax.numpy as jnp
 
-    return jnp.stack([read(value) for value in values])
+    return jnp.stack([unstacked(value) for value in values])
 
 
 def stacks_of(graph: JaxGraph, plan: Iterable[int | Repeat]) -> Stacks:

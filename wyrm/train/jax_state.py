@@ -14,7 +14,7 @@ from wyrm.errors import OptionError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.storage import DeviceStorage, Storage, bound_array, stored, touch
 from wyrm.train.jax_graph import JaxGraph
-from wyrm.train.jax_stacks import Stacks, read
+from wyrm.train.jax_stacks import Stacks, unstacked
 from wyrm.train.jax_step import State
 
 # Held while a step takes arrays that it replaces, and while arrays are copied to the host: another thread must not read
@@ -93,8 +93,8 @@ class DeviceState:
     """What a program reads and trains, on the devices.
 
     The newest array of a parameter, a buffer or the optimizer's state is either on the host or on the devices. Reading
-    one on the host copies it from the devices; changing one there makes the next step copy it back. Callers hold
-    `exchange` from reading arrays here to the computation that takes them.
+    one on the host copies it from the devices; changing one there makes the next step copy it back. A caller holds
+    `exchange` from reading arrays here until its computation has taken them.
     """
 
     def __init__(self, graph: JaxGraph, placement: Placement, stacks: Stacks) -> None:
@@ -111,7 +111,7 @@ class DeviceState:
     def values(self) -> list[Any]:
         """Return the arrays of the trained leaves."""
         self._update(self._graph.trained, self._values)
-        return list(map(read, self._values))
+        return list(map(unstacked, self._values))
 
     def held(self) -> list[Any]:
         """Return the arrays of the other leaves that hold data."""
@@ -125,7 +125,7 @@ class DeviceState:
             if self._versions.get(leaf) != storage.version:
                 newest = storage.newer
                 if isinstance(newest, Newest) and newest.state._placement.sharding == self._placement.sharding:
-                    arrays[position] = read(newest.state._values[newest.position])
+                    arrays[position] = unstacked(newest.state._values[newest.position])
                 else:
                     arrays[position] = self._placement.array(leaf, bound_array(leaf))
                 self._versions[leaf] = storage.version
@@ -142,7 +142,7 @@ class DeviceState:
 
     def slots(self) -> list[dict[str, Any]]:
         """Return the optimizer's arrays for each parameter with a gradient."""
-        return [{name: read(array) for name, array in arrays.items()} for arrays in self._slot_parts()]
+        return [{name: unstacked(array) for name, array in arrays.items()} for arrays in self._slot_parts()]
 
     def _slot_parts(self) -> list[dict[str, Any]]:
         optimizer = self._graph.optimizer
@@ -151,7 +151,7 @@ class DeviceState:
                 {name: self._placement.array(parameter, array) for name, array in optimizer.state_of(parameter).items()}
                 for parameter in self._graph.parameters
             ]
-            # From now on, who reads the optimizer's state may change it, so that these arrays are no longer current.
+            # Whoever reads the optimizer's state from now on may change it; these arrays are not current then.
             optimizer.hold_on_device(self._copy_slots)
         return self._slots or []
 
@@ -199,7 +199,7 @@ class DeviceState:
             leaf = self._graph.trained[position]
             storage = stored(leaf)
             if self._is_newest(storage):
-                array = fetch(read(self._values[position]), leaf)
+                array = fetch(unstacked(self._values[position]), leaf)
                 with deferred:
                     storage.newer = None
                     np.copyto(bound_array(leaf), array)
@@ -211,7 +211,7 @@ class DeviceState:
         with exchange:
             if self._slots_ahead and slots is not None:
                 found = [
-                    {name: fetch(read(array), parameter) for name, array in arrays.items()}
+                    {name: fetch(unstacked(array), parameter) for name, array in arrays.items()}
                     for parameter, arrays in zip(self._graph.parameters, slots, strict=True)
                 ]
                 with deferred:

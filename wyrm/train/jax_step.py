@@ -13,6 +13,8 @@ from wyrm.backends.xla.lower import Lowerer, Place, Sizes, dense
 from wyrm.backends.xla.namespace import namespace
 from wyrm.node.base import BaseNode
 from wyrm.ops.philox import ROWS_BEFORE, STEP
+from wyrm.ops.philox_jax import words_of
+from wyrm.ops.steps_jax import as_words, sum_of_words
 from wyrm.schedule.schedule import Schedule
 from wyrm.train.jax_checks import beyond
 from wyrm.train.jax_graph import JaxGraph
@@ -37,7 +39,7 @@ class State(NamedTuple):
 class Backward(NamedTuple):
     """The outputs of a batch, the gradients of `JaxGraph.parameters`, and the new values of the buffers.
 
-    `outside` tells of indices out of range; see `wyrm.train.jax_checks`.
+    `outside` has the indices out of range; see `beyond` in `wyrm.train.jax_checks`.
     """
 
     outputs: list[Any]
@@ -162,7 +164,7 @@ class Steps:
     ) -> tuple[list[Any], list[Any], list[Any], Any]:
         """Return the values with new buffers, the totals with `weight` times the gradients added, and the outputs.
 
-        The last result are the indices out of range.
+        The last result has the indices out of range.
         """
         outputs, gradients, buffers, outside = self.backward(values, held, feed, step)
         sums = [_plus(total, gradient, weight) for total, gradient in zip(totals, gradients, strict=True)]
@@ -207,10 +209,10 @@ class Steps:
     ) -> tuple[State, tuple[Any, Any]]:
         """Train on batches `bounds[0]` to `bounds[1] - 1` of stacked ones; return the state and a row for each batch.
 
-        A row has the outputs, and 1 if the step moved the parameters, else 0. The last result are the indices out of
-        range of the batch after which nothing changed.
-        The arrays of `feeds` and `numbers` have an element for each batch along their first axis, or in `feeds` one for
-        all batches. `step` is the random step of batch 0.
+        A row has the outputs, and 1 if the step moved the parameters, else 0. The last result has the indices out of
+        range of the first batch that moved nothing, else those of the last batch. The arrays of `feeds` and `numbers`
+        have an element for each batch along their first axis, or in `feeds` one for all batches. `step` is the random
+        step of batch 0.
         """
         from jax import lax
 
@@ -227,7 +229,8 @@ class Steps:
                 for array in feeds
             ]
             now = {name: lax.dynamic_index_in_dim(array, i, keepdims=False) for name, array in numbers.items()}
-            state, (found, now_outside) = self.train(before, held, feed, now, plus(step, i))
+            advanced = xp.stack(sum_of_words(words_of(step), as_words(i)))
+            state, (found, now_outside) = self.train(before, held, feed, now, advanced)
             row = xp.stack([xp.astype(each, outputs.dtype) for each in (*found, state.alive)])
             return state, outputs.at[i].set(row), xp.where(before.alive, now_outside, outside)
 
@@ -254,10 +257,3 @@ def _plus(total: Gradient, gradient: Gradient, weight: Any) -> Gradient:
         added: RowTotal = total.plus(RowSparse(gradient.rows, values, gradient.shape))
         return added
     return total + weight.astype(total.dtype) * gradient
-
-
-def plus(step: Any, count: Any) -> Any:
-    """Return a random step of two words, advanced by `count`."""
-    xp: Any = namespace()
-    low = step[0] + xp.astype(count, xp.uint32)
-    return xp.stack([low, step[1] + xp.astype(low < step[0], xp.uint32)])

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wyrm.backends.xla.lower import Lowerer, formula_value
+from wyrm.backends.xla.lower import Lowerer
 from wyrm.backends.xla.namespace import namespace
 from wyrm.compiler.updates import GRADIENT_SCALE, OptimizerInterface, UpdateRule
 from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Parameter
+from wyrm.ops.formula import formula_value
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.rows import RowSparse
 
@@ -34,7 +35,7 @@ class _Elementwise(Lowerer):
 
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""
-        return formula_value(node, operands)
+        return formula_value(self.xp, node, operands)
 
 
 class Updates:

@@ -84,19 +84,18 @@ class Program(Answering, Generic[R, E]):
                 f"not {optimizer!r}"
             )
         # How the program is compiled, for its copies.
-        self._choices: _Choices = {"loop": loop, **options}
+        self._choices: _Choices = {"loop": loop, **checked_engine(options, loop)}
         # A program with an optimizer is meant to be in training mode; only others warn of it.
         self._modes = modes_of(nodes) if optimizer is None else []
-        self._options = checked_engine(options, loop)
         self._graph: Graph | JaxGraph
         self._runner: NativeRunner | JaxTraining
         self._training: Training | JaxTraining
-        if options.get("engine", "native") == "native":
+        if self.engine == "native":
             self._graph = Graph(nodes, optimizer)
             self._runner = NativeRunner(self._graph, loop)
             self._training = Training(self._graph, self._runner)
         else:
-            self._runner = self._training = jax_training(nodes, optimizer, self._options)
+            self._runner = self._training = jax_training(nodes, optimizer, self._choices)
             self._graph = self._training.graph
         self._evaluation = self._new_evaluation()
         # Reentrant, because a signal handler that runs between two steps may read the state.
@@ -107,12 +106,12 @@ class Program(Answering, Generic[R, E]):
         if self.engine == "native":
             return Evaluation(native_calls)
         # Without a reference to the program, whose arrays on devices are freed as soon as nobody has it.
-        return Evaluation(partial(jax_training, optimizer=None, options=self._options, evaluates=True))
+        return Evaluation(partial(jax_training, optimizer=None, options=self._choices, evaluates=True))
 
     @property
     def engine(self) -> Engine:
         """The engine that runs the program: "native" or "jax"."""
-        return self._options.get("engine", "native")
+        return self._choices.get("engine", "native")
 
     @property
     def sharding(self) -> object:

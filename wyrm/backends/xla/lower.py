@@ -7,8 +7,6 @@ from copy import copy
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from wyrm.backends.xla.loops import NO_ATTRIBUTES, Attributes, Values, compute_repeat
 from wyrm.backends.xla.namespace import JaxNamespace, namespace, narrowed
 from wyrm.backends.xla.repeats import Repeat, find_repeats
@@ -17,8 +15,9 @@ from wyrm.node.jax_form import JAX, JaxForm
 from wyrm.node.leaves import Input
 from wyrm.node.storage import bound_array
 from wyrm.ops.blocks_jax import number_of_blocks
-from wyrm.ops.formula import FormulaCall, array_function, interpret
+from wyrm.ops.formula import formula_value
 from wyrm.ops.philox import COUNTERS
+from wyrm.ops.philox_jax import step_words
 from wyrm.ops.scan_jax import LoopParts
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Dim, resolve
@@ -134,7 +133,7 @@ class Lowerer:
         if self._narrow is not None:
             operands = self._in_precision(node, form, operands)
         if node.formula is not None and type(form) is JaxForm:
-            value = self.xp.broadcast_to(formula_value(node, operands), shape)
+            value = self.xp.broadcast_to(formula_value(self.xp, node, operands), shape)
         else:
             value = form.lower(node, operands, shape, self)
         if self._narrow is not None and getattr(value, "dtype", None) != self.dtype(node) and node.dtype.kind == "f":
@@ -175,21 +174,4 @@ def dense(value: Any) -> Any:
 
 def words(step: int) -> Any:
     """Return an integer as the two words of a random step."""
-    return namespace().asarray(np.array([step % 2**32, (step >> 32) % 2**32], np.uint32))
-
-
-def formula_value(node: BaseNode, operands: Sequence[Any]) -> Any:
-    """Return the value of a node with a formula, of the shape that its operands broadcast to."""
-    xp: Any = namespace()
-    assert node.formula is not None
-    dtype = next((x.dtype for x in operands if xp.issubdtype(x.dtype, xp.floating)), np.dtype(np.float32))
-    if node.dtype.kind == "i":
-        dtype = operands[0].dtype
-
-    def constant(value: float) -> Any:
-        return xp.asarray(value, dtype=dtype)
-
-    def apply(_: int, call: FormulaCall, arguments: list[Any]) -> Any:
-        return array_function(xp, call.function)(*arguments)
-
-    return interpret(node.formula, operands, lambda name: constant(getattr(node, name)), constant, apply)
+    return namespace().asarray(step_words(step))

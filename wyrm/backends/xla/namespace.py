@@ -13,7 +13,7 @@ from wyrm.errors import IndexOutOfRange
 from wyrm.node.base import BaseNode, describe
 from wyrm.ops.formula import SPECIAL
 
-# Functions that `jax.numpy` has under another name, or with an argument named otherwise.
+# Functions that take a dtype.
 _WITH_DTYPE = frozenset(["arange", "asarray", "astype", "full", "ones", "zeros"])
 
 
