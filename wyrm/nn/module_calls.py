@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from wyrm.foreign_names import Answering
 from wyrm.node.module_call import ModuleCall
 from wyrm.node.source_location import end_call, running, start_call
 
@@ -32,52 +33,57 @@ def recorded(function: Call) -> Call:
             return function(module, *arguments, **keywords)
         finally:
             end_call(token)
-            entered.finish()
+            entered.module = entered.listed = None
 
     return cast(Call, call)
 
 
 def _path(module: object, around: ModuleCall) -> str:
     """Return the path of a module that is called within another call: where a running module holds it, else a class."""
-    outer: ModuleCall | None = around
-    while outer is not None:
-        path = _path_within(outer, module)
-        if path is not None:
-            return f"{outer.path}{'.' if outer.path else ''}{path}"
-        outer = outer.outer
-    return f"{around.path}{'.' if around.path else ''}{type(module).__name__}"
+    name = _name_within(around, module)
+    call: ModuleCall | None = around
+    while name is None and call is not None:
+        name = _deep_name_within(call, module)
+        if name is None:
+            call = call.outer
+    prefix = (around if call is None else call).path
+    name = name or type(module).__name__
+    return f"{prefix}.{name}" if prefix else name
 
 
-def _path_within(call: ModuleCall, module: object) -> str | None:
-    """Return the path of a module in that of a running call; None if it is not there."""
-    for name, value in vars(call.module).items():
-        if value is module:
+def _name_within(call: ModuleCall, module: object) -> str | None:
+    """Return the name under which a running module itself, or a list or dict in its attributes, holds another one."""
+    members = vars(call.module)
+    for name, member in members.items():
+        if member is module:
             return name
-    # Modules in containers, and those inside of other modules, are looked up once for each call.
-    if call.paths is None:
-        call.paths = {}
-        for path, inner in _modules_within(call.module):
-            call.paths.setdefault(id(inner), path)
-    return call.paths.get(id(module))
+    if call.listed is None:
+        # Once for each call: a search for each of a thousand layers of a list would be slow.
+        call.listed = {}
+        for name, member in members.items():
+            if isinstance(member, list | tuple) and member and not isinstance(member[0], int | float | str):
+                call.listed.update([(id(inner), (name, position)) for position, inner in enumerate(member)])
+    listed = call.listed.get(id(module))
+    return None if listed is None else "{}[{}]".format(*listed)
 
 
-def _modules_within(root: object) -> Iterator[tuple[str, object]]:
-    """Yield the path and the module of all modules that another one holds, the nearest first."""
-    from wyrm.nn.module import Module
-
-    level: list[tuple[str, object]] = [("", root)]
-    seen = {id(root)}
+def _deep_name_within(call: ModuleCall, module: object) -> str | None:
+    """Return the path of a module that a running module holds in other containers, or in the modules that it holds."""
+    level: list[tuple[str, object]] = [("", call.module)]
+    seen = {id(call.module)}
     while level:
         inside: list[tuple[str, object]] = []
         for path, value in level:
             form, held = _members(value)
             for name, member in held:
                 # Before the name is written: a module may hold a list of a million numbers.
-                if isinstance(member, Module | dict | list | tuple) and id(member) not in seen:
+                if isinstance(member, Answering | dict | list | tuple) and id(member) not in seen:
                     seen.add(id(member))
                     inside.append((f"{path}{form.format(name)}".removeprefix("."), member))
-        yield from ((path, member) for path, member in inside if isinstance(member, Module))
+                    if member is module:
+                        return inside[-1][0]
         level = inside
+    return None
 
 
 def _members(value: object) -> tuple[str, Iterable[tuple[object, object]]]:

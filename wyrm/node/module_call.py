@@ -9,18 +9,15 @@ class ModuleCall:
     """A call of a module: the module's path in the outermost module, its class, and the call around it.
 
     Each call is an object of its own, so two calls of a shared module are told apart. The nodes that it builds keep
-    it; hence it refers to the module, and to the paths of the modules inside, only while it runs.
+    it; hence it refers to the module only while the call runs. `listed` then has the places of the members of the
+    module's lists by their identity, once a module in a list is called.
     """
 
-    __slots__ = ("kind", "module", "outer", "path", "paths")
+    __slots__ = ("kind", "listed", "module", "outer", "path")
+    listed: dict[int, tuple[str, int]] | None
 
     def __init__(self, path: str, kind: str, outer: ModuleCall | None, module: object = None) -> None:
-        self.path, self.kind, self.outer, self.module = path, kind, outer, module
-        self.paths: dict[int, str] | None = None
-
-    def finish(self) -> None:
-        """Forget the module."""
-        self.module = self.paths = None
+        self.path, self.kind, self.outer, self.module, self.listed = path, kind, outer, module, None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ModuleCall, (self.path, self.kind, self.outer)

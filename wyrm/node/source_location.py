@@ -68,7 +68,7 @@ def user_origin() -> Origin:
     call: ModuleCall | None = None
     place = _place.get()
     if place is not None:
-        if not isinstance(place, ModuleCall):
+        if isinstance(place, tuple):
             return place
         call = place
     frame: FrameType = sys._getframe(2)
