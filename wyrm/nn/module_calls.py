@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from wyrm.foreign_names import Answering
-from wyrm.node.module_call import ModuleCall
+from wyrm.node.module_call import ModuleCall, Place
 from wyrm.node.source_location import end_call, running, start_call
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -21,13 +21,17 @@ def recorded(function: Call) -> Call:
 
     @wraps(function)
     def call(module: Any, *arguments: Any, **keywords: Any) -> Any:
-        around = running()
-        if around is None:
-            entered = ModuleCall("", type(module).__name__, None, module)
-        elif not isinstance(around, ModuleCall) or around.module is module:  # the latter in `super().__call__(x)`
+        outer = running()
+        if outer is None:
+            entered = ModuleCall("", type(module).__name__, None, None, module)
+        elif isinstance(outer, tuple) or outer.module is module:  # the latter in `super().__call__(x)`
             return function(module, *arguments, **keywords)
         else:
-            entered = ModuleCall(_path(module, around), type(module).__name__, around, module)
+            place = _place(outer, module)
+            if place is None:
+                entered = _called_from_afar(outer, module)
+            else:
+                entered = ModuleCall(place, type(module).__name__, outer, outer, module)
         token = start_call(entered)
         try:
             return function(module, *arguments, **keywords)
@@ -38,21 +42,8 @@ def recorded(function: Call) -> Call:
     return cast(Call, call)
 
 
-def _path(module: object, around: ModuleCall) -> str:
-    """Return the path of a module that is called within another call: where a running module holds it, else a class."""
-    name = _name_within(around, module)
-    call: ModuleCall | None = around
-    while name is None and call is not None:
-        name = _deep_name_within(call, module)
-        if name is None:
-            call = call.outer
-    prefix = (around if call is None else call).path
-    name = name or type(module).__name__
-    return f"{prefix}.{name}" if prefix else name
-
-
-def _name_within(call: ModuleCall, module: object) -> str | None:
-    """Return the name under which a running module itself, or a list or dict in its attributes, holds another one."""
+def _place(call: ModuleCall, module: object) -> Place | None:
+    """Return where a running module holds another one, in an attribute or in a list; else None."""
     members = vars(call.module)
     for name, member in members.items():
         if member is module:
@@ -63,11 +54,22 @@ def _name_within(call: ModuleCall, module: object) -> str | None:
         for name, member in members.items():
             if isinstance(member, list | tuple) and member and not isinstance(member[0], int | float | str):
                 call.listed.update([(id(inner), (name, position)) for position, inner in enumerate(member)])
-    listed = call.listed.get(id(module))
-    return None if listed is None else "{}[{}]".format(*listed)
+    return call.listed.get(id(module))
 
 
-def _deep_name_within(call: ModuleCall, module: object) -> str | None:
+def _called_from_afar(outer: ModuleCall, module: object) -> ModuleCall:
+    """Return the call of a module that another one around holds, or that one inside does; else it is named by class."""
+    kind = type(module).__name__
+    holder: ModuleCall | None = outer
+    while holder is not None:
+        place = _place(holder, module) or _deep_place(holder, module)
+        if place is not None:
+            return ModuleCall(place, kind, outer, holder, module)
+        holder = holder.outer
+    return ModuleCall(kind, kind, outer, outer, module)
+
+
+def _deep_place(call: ModuleCall, module: object) -> str | None:
     """Return the path of a module that a running module holds in other containers, or in the modules that it holds."""
     level: list[tuple[str, object]] = [("", call.module)]
     seen = {id(call.module)}

@@ -68,7 +68,7 @@ class Groups:
             call = call.outer
         group = self._by_call[call, part]
         for inner in reversed(missing):
-            group = self._append(_last_name(inner), inner.path, inner.kind, group, part)
+            group = self._append(inner.name or inner.kind, inner.path, inner.kind, group, part)
             self._by_call[inner, part] = group
             twin = self._by_call.get((inner, 1 - part), -1)
             if twin >= 0:
@@ -118,15 +118,6 @@ class Groups:
             )
             for node in members
         ]
-
-
-def _last_name(call: ModuleCall) -> str:
-    """Return the name of a module in the module around it, such as `blocks[3]`; its class without one."""
-    outer = "" if call.outer is None else call.outer.path
-    name = call.path
-    if outer and name.startswith(outer) and len(name) > len(outer):
-        name = name[len(outer) :].removeprefix(".")
-    return name or call.kind
 
 
 def plain_attributes(node: BaseNode, without: frozenset[str] = frozenset()) -> list[tuple[str, object]]:
