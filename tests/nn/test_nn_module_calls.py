@@ -39,7 +39,7 @@ class Model(wy.nn.Module):
     def __init__(self) -> None:
         self.numbers = list(range(1000))
         self.blocks = [Block(), Block()]
-        self.named = {"a": Gate(), "b": (Gate(), [Gate()])}
+        self.named: dict[str, Any] = {"a": Gate(), "b": (Gate(), [Gate()])}
         self.last = Gate()
 
     def __call__(self, x: Any) -> Any:

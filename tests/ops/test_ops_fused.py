@@ -105,9 +105,6 @@ def test_embedding_with_positions_equals_pytorch(context: int, dtype: Any) -> No
             np.testing.assert_allclose(ours, theirs.numpy(), rtol=tolerance, atol=tolerance)
 
 
-class Time(wy.Dim): ...
-
-
 class Positions(wy.Dim): ...
 
 

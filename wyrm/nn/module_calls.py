@@ -51,9 +51,9 @@ def _place(call: ModuleCall, module: object) -> Place | None:
     if call.listed is None:
         # Once for each call: a search for each of a thousand layers of a list would be slow.
         call.listed = {}
-        for name, member in members.items():
+        for name, member in reversed(members.items()):  # a module in two lists has its place in the first
             if isinstance(member, list | tuple) and member and not isinstance(member[0], int | float | str):
-                call.listed.update([(id(inner), (name, position)) for position, inner in enumerate(member)])
+                call.listed.update([(id(member[i]), (name, i)) for i in reversed(range(len(member)))])
     return call.listed.get(id(module))
 
 

@@ -361,7 +361,9 @@ _set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
 )
 
 # Attributes of `BaseNode` that users need; the others are for authors of ops.
-_TOLD = frozenset(["dims", "dtype", "name", "ndim", "parameters", "parents", "shape", "location", "module_path", "size"])
+_TOLD = frozenset(
+    ["dims", "dtype", "name", "ndim", "parameters", "parents", "shape", "location", "module_path", "size"]
+)
 for _name in nodes.ANSWERS:
     setattr(BaseNode, _name, Foreign(_name))
 # The NumPy functions that wyrm also has.

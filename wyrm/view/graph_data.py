@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wyrm.compiler.pipeline import Graph
-from wyrm.errors import NotDifferentiable, OptionError, WyrmError
+from wyrm.errors import OptionError, WyrmError
 from wyrm.node.base import BaseNode, label
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
@@ -56,7 +56,9 @@ def _of_program(program: Program) -> dict[str, Any]:
     gradients = {} if targets.loss is None else _gradients([targets.loss], topological_order([targets.loss]))
     same = _isomorphic([(gradients[x], own) for x, own in targets.gradients.items() if x in gradients])
     found = {node: same[gradient] for node, gradient in gradients.items() if gradient in same}
-    shown = GraphData([*targets.outputs, *targets.buffer_updates.values()], found, [*targets.gradients.values(), *pairs])
+    shown = GraphData(
+        [*targets.outputs, *targets.buffer_updates.values()], found, [*targets.gradients.values(), *pairs]
+    )
     overlay = program_data(graph, program.sizes, shown.position, len(shown.forward))
     return {**shown.data(), "program": overlay}
 
@@ -196,7 +198,7 @@ def check_size(count: int) -> None:
         )
 
 
-def _gradients(outputs: Sequence[BaseNode], order: Sequence[BaseNode]) -> dict[BaseNode, Node]:
+def _gradients(outputs: Sequence[BaseNode], order: Sequence[BaseNode]) -> dict[BaseNode, BaseNode]:
     """Return the gradient of a scalar with respect to each node on a path to it from a parameter, else from an input.
 
     Return nothing for outputs that have no gradient.
@@ -212,9 +214,10 @@ def _gradients(outputs: Sequence[BaseNode], order: Sequence[BaseNode]) -> dict[B
             reached.add(node)
     wanted = [node for node in order if node in reached and node.dtype.kind == "f" and node not in residuals]
     try:
-        return accumulated(outputs, [as_constant(1.0, outputs[0].dtype)], wanted, leaves=False, order=order)
-    except (NotDifferentiable, WyrmError):
+        found = accumulated(outputs, [as_constant(1.0, outputs[0].dtype)], wanted, leaves=False, order=order)
+    except WyrmError:
         return {}
+    return {**found} if len(found) > 1 else {}  # an output without parameters has the gradient 1 alone
 
 
 def _kind(node: BaseNode) -> int:

@@ -32,7 +32,9 @@ class Groups:
 
     def add(self, nodes: Sequence[BaseNode], part: int, title: str = "") -> None:
         """Put the nodes, parents first, into the groups of their calls, leaves into those of their users."""
-        if part == BACKWARD and nodes:
+        if not nodes:
+            return
+        if part == BACKWARD:
             self._by_call[None, BACKWARD] = self._append(title, "", "", 0, BACKWARD)
         users: dict[BaseNode, int] = {}
         for node in nodes:
@@ -122,11 +124,7 @@ class Groups:
 
 def plain_attributes(node: BaseNode, without: frozenset[str] = frozenset()) -> list[tuple[str, object]]:
     """Return the static attributes that are numbers, words, or tuples of them."""
-    return [
-        (key, value)
-        for key in node.attributes
-        if key not in without and _is_plain(value := getattr(node, key))
-    ]
+    return [(key, value) for key in node.attributes if key not in without and _is_plain(value := getattr(node, key))]
 
 
 def _is_plain(value: object) -> bool:
