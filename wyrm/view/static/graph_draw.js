@@ -113,7 +113,8 @@ class Picture {
       for (const edge of this._lit) if (edge.isCrossing) this._layers.labels.append(_line(edge, "edge crossing lit"));
     }
     for (const edge of this.scene.edges) {
-      if (this._edges.drawn.has(edge) || !_meets(_extent(edge), window)) continue;
+      edge.extent ??= _extent(edge);
+      if (this._edges.drawn.has(edge) || !_meets(edge.extent, window)) continue;
       this._edges.drawn.add(edge);
       this._addEdge(edge, isLabelled);
     }
@@ -121,13 +122,14 @@ class Picture {
 
   _addEdge(edge, isLabelled) {
     const [source] = edge.links[0];
-    const isWeak = this.graph.data.nodes.kind[source] === PARAMETER || edge.isSideways;
-    const states = `edge part-${this.graph.part(source)}${isWeak ? " weak" : ""}${this._lit.has(edge) ? " lit" : ""}`;
-    const group = svgElement("g", { class: states }, svgElement("path", { d: edgePath(edge) }));
-    group.append(svgElement("path", { class: "reach", d: edgePath(edge) }));
+    const isLit = this._lit.has(edge);
+    const isWeak = this.graph.data.nodes.kind[source] === PARAMETER || edge.isFar;
+    const states = `edge part-${this.graph.part(source)}${isWeak ? " weak" : ""}${isLit ? " lit" : ""}`;
+    const d = edge.isFar && !isLit ? _stub(edge) : edgePath(edge);
+    const group = svgElement("g", { class: states }, svgElement("path", { d }), svgElement("path", { class: "reach", d }));
     group.edge = edge;
     this._layers.edges.append(group);
-    if (!isLabelled) return;
+    if (!isLabelled || edge.isFar) return;
     const [x, y] = edge.points[Math.floor(edge.points.length / 2)];
     const [beforeX, beforeY] = edge.points[Math.floor(edge.points.length / 2) - 1];
     const place = edge.points.length % 2 ? [x, y] : [(x + beforeX) / 2, (y + beforeY) / 2];
@@ -262,7 +264,8 @@ class Picture {
     for (const edge of this.scene.edges) {
       const [x, y] = edge.points[0];
       const [endX, endY] = edge.points[edge.points.length - 1];
-      put(edge.isSideways ? "sideways" : "lines", `M${_short(x)} ${_short(y)}L${_short(endX)} ${_short(endY)}`);
+      if (edge.isFar && !this._lit.has(edge)) continue;
+      put("lines", `M${_short(x)} ${_short(y)}L${_short(endX)} ${_short(endY)}`);
     }
     for (const [name, d] of [...paths].sort(([a], [b]) => _rank(a) - _rank(b))) {
       const color = name.startsWith("color:") ? name.slice(6) : null;
@@ -283,7 +286,7 @@ class Picture {
   }
 }
 
-const _FAR_ORDER = ["open", "sideways", "lines"];
+const _FAR_ORDER = ["open", "lines"];
 
 function _rank(name) {
   const rank = _FAR_ORDER.indexOf(name);
@@ -318,6 +321,13 @@ function edgePath({ points, isSideways, hasArrow }) {
   return `${path} m -3.5 ${back} l 3.5 ${-back} l 3.5 ${back}`;
 }
 
+// The last bit of an edge that comes from far away.
+function _stub({ points }) {
+  const [x, y] = points[points.length - 1];
+  const back = y >= points[points.length - 2][1] ? -1 : 1;
+  return `M ${_short(x)} ${_short(y + 13 * back)} V ${_short(y)} m -3.5 ${5 * back} l 3.5 ${-5 * back} l 3.5 ${5 * back}`;
+}
+
 function _line(edge, classes) {
   return svgElement("g", { class: classes }, svgElement("path", { d: edge.d }));
 }
@@ -345,7 +355,7 @@ function _markOf({ color, text }, width) {
   const w = textWidth(text, SMALL_FONT) + 12;
   const mark = svgElement(
     "g",
-    { class: "mark", transform: `translate(${width - w + 6} -8)` },
+    { class: "mark", transform: `translate(${width - w + 12} -11)` },
     svgElement("rect", { width: w, height: 16, rx: 4 }),
     svgElement("text", { x: w / 2, y: 12, "text-anchor": "middle" }, text),
   );

@@ -3,6 +3,7 @@
 
 const HEADER = 30; // the title line of an open group
 const MARGIN = 16; // between the frame of an open group and its boxes
+const BEND = 12; // more room for lines that bend on their way through the frame
 const LEAF_HEIGHT = 26;
 const NODE_HEIGHT = 40;
 const GROUP_HEIGHT = 46;
@@ -35,6 +36,7 @@ class Layout {
     this.open = new Set(graph.roots);
     this._scopes = new Map();
     this._words = new Map();
+    this._known = new Map(); // of the sizes and edges of boxes: where dagre puts them
   }
 
   // Open or close a group.
@@ -143,8 +145,27 @@ class Layout {
     }
     for (const [source, key] of leaving) join(graph.leaving.get(item).get(source), key, source, -1);
     const edges = [...joined.values()];
-    const arrange = boxes.size <= MOST_FOR_DAGRE ? arrangeByDagre : arrangeInColumns;
-    return this._framed(item, boxes, edges, entering, leaving, arrange(boxes, edges));
+    const size = boxes.size <= MOST_FOR_DAGRE ? this._byDagre(boxes, edges) : arrangeInColumns(boxes, edges);
+    return this._framed(item, boxes, edges, entering, leaving, size);
+  }
+
+  // Repeated layers are arranged once.
+  _byDagre(boxes, edges) {
+    const index = new Map([...boxes.keys()].map((key, position) => [key, position]));
+    const shapes = [...boxes].map(([key, { w, h }]) => `${typeof key === "string" ? key.slice(0, 2) : ""}${w},${h}`);
+    const lines = edges.map(({ a, b, links }) => `${index.get(a)},${index.get(b)},${Math.min(links.length, 4)}`);
+    const key = `${shapes.join(" ")}|${lines.join(" ")}`;
+    const known = this._known.get(key);
+    if (known) {
+      [...boxes.values()].forEach((box, position) => Object.assign(box, known.places[position]));
+      edges.forEach((edge, position) => Object.assign(edge, known.paths[position]));
+      return known.size;
+    }
+    const size = arrangeByDagre(boxes, edges);
+    const places = [...boxes.values()].map(({ x, y }) => ({ x, y }));
+    const paths = edges.map(({ points, leaves, arrives }) => ({ points, leaves, arrives }));
+    this._known.set(key, { places, paths, size });
+    return size;
   }
 
   // Add the frame around boxes that stand, and cut the edges at the frames of open groups.
@@ -153,10 +174,12 @@ class Layout {
     const isUpwards = this.graph.part(item) === BACKWARD;
     const words = isRoot ? { w: 0 } : this.words(item);
     const width = Math.max(w + 2 * MARGIN, words.w + 20);
-    const height = h + (isRoot ? 0 : HEADER) + MARGIN;
+    const [first, last] = [MARGIN + (entering.size ? BEND : 0), MARGIN + (leaving.size ? BEND : 0)];
     const left = (width - w) / 2;
     // The header is above the boxes in both directions.
-    const above = isRoot ? 0 : isUpwards ? MARGIN : HEADER;
+    const above = isRoot ? 0 : isUpwards ? first : Math.max(first, HEADER) + (entering.size ? 4 : 0);
+    const below = isRoot ? 0 : isUpwards ? Math.max(last, HEADER) + (leaving.size ? 4 : 0) : last;
+    const height = h + above + below;
     for (const box of boxes.values()) {
       box.x += left;
       box.y += above;
@@ -170,7 +193,7 @@ class Layout {
         path[0] = _start(edge.a, a, from, edge.leaves + left);
         path[path.length - 1] = _end(edge.b, b, to, edge.arrives + left, height);
         const hasArrow = typeof edge.b !== "string" && !b.scope;
-        drawn.push({ a: edge.a, b: edge.b, links, points: path, hasArrow, isSideways: edge.isSideways });
+        drawn.push({ a: edge.a, b: edge.b, links, points: path, hasArrow, isFar: edge.isFar, isSideways: edge.isSideways });
       }
     }
     if (isUpwards) {
@@ -226,20 +249,32 @@ function _between(value, low, high) {
   return Math.min(Math.max(value, low), high);
 }
 
-// Set `x` and `y` of boxes and `points` of edges by dagre; return the size of the whole. Lines through the frame start at
-// one node before all others and end at one after all others, so they stand in the first and the last row.
+// Keep lines that come through the frame in a row of their own before all boxes, and those that leave it in one after.
+function _alignPorts(graph, keys) {
+  const isPort = (key, side) => typeof key === "string" && key.startsWith(side);
+  const [ins, outs] = ["in", "out"].map((side) => keys.filter((key) => isPort(key, side)));
+  const others = keys.filter((key) => typeof key !== "string").map(String);
+  if (ins.length) {
+    const sources = others.filter((key) => !graph.predecessors(key).length);
+    graph.setNode("first", { width: 1, height: 1 });
+    for (const key of ins) graph.setEdge("first", key, { weight: 100 });
+    for (const key of sources) graph.setEdge("first", key, { weight: 0, minlen: 2 });
+  }
+  if (outs.length) {
+    const sinks = others.filter((key) => !graph.successors(key).length);
+    graph.setNode("last", { width: 1, height: 1 });
+    for (const key of outs) graph.setEdge(key, "last", { weight: 100 });
+    for (const key of sinks) graph.setEdge(key, "last", { weight: 0, minlen: 2 });
+  }
+}
+
+// Set `x` and `y` of boxes and `points` of edges by dagre; return the size of the whole.
 function arrangeByDagre(boxes, edges) {
   const graph = new dagre.graphlib.Graph();
   graph.setGraph({ nodesep: 22, ranksep: 34, edgesep: 12 });
-  for (const [key, { w, h }] of boxes) {
-    graph.setNode(String(key), { width: w, height: h });
-    if (typeof key !== "string") continue;
-    const end = key.startsWith("in") ? "first" : "last";
-    if (!graph.hasNode(end)) graph.setNode(end, { width: 1, height: 1 });
-    if (end === "first") graph.setEdge(end, key, { weight: 100 });
-    else graph.setEdge(key, end, { weight: 100 });
-  }
+  for (const [key, { w, h }] of boxes) graph.setNode(String(key), { width: w, height: h });
   for (const { a, b, links } of edges) graph.setEdge(String(a), String(b), { weight: Math.min(links.length, 4) });
+  _alignPorts(graph, [...boxes.keys()]);
   dagre.layout(graph);
   const rows = new Map(); // of the middle of a row: half its height
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];

@@ -75,20 +75,26 @@ class GraphPage {
   // Make an item the current one and show its details; -1 for none.
   select(item, focus = false) {
     const hadFocus = this.picture.svg.contains(document.activeElement);
+    const width = this.picture.svg.clientWidth;
     this.picture.select(item);
     this.details.show(item);
-    this._size();
+    this._makeRoom(item, width - this.picture.svg.clientWidth);
+    this.picture.draw();
     if (item >= 0 && (focus || hadFocus)) this._focus(item);
+  }
+
+  // Move the picture if the details, which have just opened, would cover the box.
+  _makeRoom(item, covered) {
+    const box = this.picture.scene.at.get(item);
+    if (!box || covered <= 0) return;
+    const { x, scale } = this.picture.view;
+    const beyond = x + Math.min((box.x + box.w) * scale, box.x * scale + 300) + 16 - this.picture.svg.clientWidth;
+    if (beyond > 0) this.viewport.pan(-Math.min(beyond, covered), 0);
   }
 
   _focus(item) {
     this.picture.draw();
     (this.picture.elementOf(item) ?? this.picture.svg).focus({ preventScroll: true });
-  }
-
-  // The panels change the size of the picture, which is drawn at once, without waiting for the observer.
-  _size() {
-    this.picture.draw();
   }
 
   // Open the groups around an item, show it and select it.
@@ -210,7 +216,7 @@ class GraphPage {
   _buttons() {
     const actions = {
       backward: () => this._fitAfter(() => this.showBackward(!this.withBackward)),
-      program: () => this.showProgram(!this.picture.overlay),
+      program: () => this._toggleProgram(),
       expand: () => this.expandAll(),
       collapse: () => this.collapseAll(),
       "zoom-in": () => this.viewport.zoom(1.3),
@@ -228,8 +234,19 @@ class GraphPage {
     this.viewport.begin();
   }
 
+  _toggleProgram() {
+    if (!this.program) return;
+    const isWhole = this.picture.current < 0;
+    this.showProgram(!this.picture.overlay);
+    if (isWhole) this.viewport.begin();
+  }
+
   _pointer() {
     const { svg } = this.picture;
+    // A press focuses a box, but only a whole click selects it: the details must not open under the pointer.
+    let isPressed = false;
+    svg.addEventListener("pointerdown", () => (isPressed = true));
+    for (const name of ["pointerup", "pointercancel"]) addEventListener(name, () => (isPressed = false));
     svg.addEventListener("click", (event) => {
       if (this.viewport.moved > 4) return;
       const box = event.target.closest(".box");
@@ -238,7 +255,7 @@ class GraphPage {
     });
     svg.addEventListener("focusin", (event) => {
       const item = Number(event.target.dataset?.item ?? -1);
-      if (item >= 0 && item !== this.picture.current) this.select(item);
+      if (item >= 0 && !isPressed && item !== this.picture.current) this.select(item);
     });
     const tip = byId("tip");
     svg.addEventListener("pointermove", (event) => {
@@ -281,7 +298,7 @@ class GraphPage {
       "-": () => this.viewport.zoom(1 / 1.3),
       0: () => this.viewport.fit(),
       b: () => this._fitAfter(() => this.showBackward(!this.withBackward)),
-      p: () => this.showProgram(!this.picture.overlay),
+      p: () => this._toggleProgram(),
       e: () => this.expandAll(),
       c: () => this.collapseAll(),
       g: () => this._goToGradient(),

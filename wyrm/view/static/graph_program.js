@@ -32,7 +32,9 @@ class Program {
       return count ? { color: "var(--neutral)", text: countText(count, "stage") } : null;
     }
     const stages = this.stagesOf.get(item);
-    return stages ? { color: this.color(stages[0]), text: stages.map((index) => index + 1).join(", ") } : null;
+    if (!stages) return null;
+    const largest = stages.reduce((best, index) => (this.stages[index].nodes.length > this.stages[best].nodes.length ? index : best));
+    return { color: this.color(largest), text: stages.map((index) => index + 1).join(", ") };
   }
 
   _stagesInside(item) {
@@ -51,6 +53,7 @@ class Program {
   // Keep only these nodes, and the groups around them, bright; all of them without nodes.
   choose(nodes) {
     this._chosen = null;
+    this.page.picture.svg.classList.toggle("dimmed", nodes.length > 0);
     if (nodes.length) {
       this._chosen = new Set();
       for (const node of nodes) {
@@ -88,7 +91,10 @@ class Program {
     this.page.showProgram(true);
     const { nodes } = this.stages[index];
     const drawn = nodes.filter((node) => this.graph.shown[node]);
-    if (drawn.length) this.page.reveal(drawn);
+    if (drawn.length) {
+      this.page.reveal(drawn);
+      this.page.viewport.reveal(drawn[0]);
+    }
     this.choose(drawn);
     const line = this.list.children[index];
     line.firstChild.setAttribute("aria-pressed", "true");

@@ -2,6 +2,7 @@
 
 const READABLE_SCALE = 0.7; // words are still legible
 const LARGEST_FIT = 1.15;
+const BELOW = 44; // for the legend
 const SMALLEST_SCALE = 0.005;
 const LARGEST_SCALE = 4;
 
@@ -47,14 +48,15 @@ class Viewport {
 
   _fitScale() {
     const { width, height } = this.picture.scene;
-    return Math.min((this.svg.clientWidth - 48) / width, (this.svg.clientHeight - 48) / height, LARGEST_FIT);
+    return Math.min((this.svg.clientWidth - 48) / width, (this.svg.clientHeight - 24 - BELOW) / height, LARGEST_FIT);
   }
 
   // Show the whole picture.
   fit() {
     const { width, height } = this.picture.scene;
     const scale = this._fitScale();
-    this._set((this.svg.clientWidth - width * scale) / 2, (this.svg.clientHeight - height * scale) / 2, scale);
+    const [room, roomBelow] = [this.svg.clientWidth - width * scale, this.svg.clientHeight - BELOW + 24 - height * scale];
+    this._set(room / 2, roomBelow / 2, scale);
   }
 
   // Show the whole picture if it is legible then, else its start.
