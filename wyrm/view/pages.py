@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
-import webbrowser
 from pathlib import Path
 
 from wyrm.errors import OptionError
@@ -25,6 +23,7 @@ def page(shown: Shown, path: str | os.PathLike[str]) -> Path:
         OptionError: the graph has more than 100,000 nodes, or `path` is a folder, or in a folder that does not exist.
 
     >>> x = wy.Parameter([1.0, 2.0], name="x")
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     wy.view.page(x.square().sum(), f"{folder}/model.html").name
     'model.html'
@@ -43,6 +42,9 @@ def open(shown: Shown) -> Path:  # used as `wy.view.open`
 
     Raise the errors of `page`, and `OptionError` where no browser can be opened.
     """
+    import tempfile
+    import webbrowser
+
     path = page(shown, Path(tempfile.mkdtemp(prefix="wyrm-")) / "graph.html")
     if not webbrowser.open(path.as_uri()):
         raise OptionError(f"no browser can be opened here; the page is {path}")
