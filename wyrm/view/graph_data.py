@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from wyrm.compiler.pipeline import Graph
 from wyrm.errors import OptionError, WyrmError
 from wyrm.node.base import BaseNode, label
-from wyrm.node.leaves import Constant
-from wyrm.node.node import Node
+from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.source_location import location_of
 from wyrm.node.storage import stored
 from wyrm.node.traversal import topological_order
-from wyrm.ops.philox import COUNTERS
 from wyrm.ops.accumulation import accumulated
-from wyrm.node.leaves import as_constant
+from wyrm.ops.philox import COUNTERS
 from wyrm.types.dims import Dim, Dims, axis_size
 from wyrm.view.groups import BACKWARD, FORWARD, Groups, plain_attributes
 from wyrm.view.program_data import program_data
