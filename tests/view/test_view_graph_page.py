@@ -235,6 +235,14 @@ def test_printing_fits_the_whole_graph_without_controls(show: Any) -> None:
     assert page.locator("#picture").get_attribute("viewBox") is None
 
 
+def test_layers_that_others_stand_between_are_boxes_of_their_own(show: Any) -> None:
+    layer = wy.nn.Linear(Features(8), Features(8))
+    hidden = layer(layer(wy.Input(dims=(4, Features(8)), name="x")).relu())
+    page = show(graph_data(hidden.sum()))
+    tops = [box["y"] for box in (drawn.bounding_box() for drawn in page.locator("g.group, g.kind-3").all()) if box]
+    assert page.locator("g.group").count() == 2 and len(set(tops)) == len(tops) == 4
+
+
 def test_markup_in_names_is_text(show: Any) -> None:
     names = ["<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>", "<!-- & \u2028 \\"]
     inputs = [wy.Input(dims=(4,), name=name) for name in names]
@@ -256,7 +264,7 @@ def test_ten_thousand_nodes_without_groups(show: Any) -> None:
     while len(nodes) < 10_000:
         left, right = (nodes[-1 - min(int(random.exponential(4)), len(nodes) - 1)] for _ in range(2))
         nodes.append(left + right if random.random() < 0.5 else left.tanh())
-    last = nodes[-1].sum()
+    last: wy.Node = nodes[-1].sum()
     for node in nodes[-300:]:
         last = last + node.sum()
     data = graph_data(last)
