@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedT
 import numpy as np
 from typing_extensions import TypeVar
 
-from wyrm._lazy_imports import LateMethod
+from wyrm._lazy_imports import LateFunction, LateMethod
 from wyrm.errors import DTypeError, IndexOutOfRange, RegistrationError, ShapeError
 from wyrm.foreign_names import Foreign, SizeWithHint, nodes
 from wyrm.node.pickling import copied, flatten, restore
@@ -268,6 +268,9 @@ class BaseNode(Stateful, Generic[P_co, S]):
     def size(self) -> int:
         """The number of elements."""
         return SizeWithHint(np.prod(self.shape, dtype=np.int64))
+
+    # What notebooks display.
+    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_node")
 
     # Nodes hash by identity. `==` returns a mask, and a class that defines `__eq__` has no hash otherwise.
     __hash__ = object.__hash__

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 import numpy as np
 from typing_extensions import TypeVar, Unpack
 
+from wyrm._lazy_imports import LateFunction
 from wyrm.backends.numpy.reference import checked_weight
 from wyrm.compiler.pipeline import Graph
 from wyrm.compiler.updates import OptimizerInterface
@@ -413,6 +414,9 @@ class Program(Answering, Generic[R, E]):
             self._lock = threading.RLock()
             self._training.after_fork()
             self._evaluation = self._new_evaluation()
+
+    # What notebooks display.
+    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_program")
 
     def __repr__(self) -> str:
         what = ", ".join(map(label, self._graph.outputs))
