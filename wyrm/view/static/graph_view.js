@@ -104,6 +104,8 @@ class Viewport {
   }
 
   _wheel(event) {
+    // In a notebook, the wheel scrolls the notebook until a click into the picture.
+    if (self !== top && !event.ctrlKey && !document.hasFocus()) return;
     event.preventDefault();
     if (event.shiftKey || event.altKey) {
       this.pan(event.shiftKey ? -(event.deltaX || event.deltaY) : 0, event.shiftKey ? 0 : -event.deltaY);
