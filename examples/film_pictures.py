@@ -1,0 +1,113 @@
+"""Shared by the examples that recommend films: titles, and pictures of films that lie near each other."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from pictures import BLUE, Pictures
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Vectors = NDArray[np.float32]
+Numbers = NDArray[np.int64]
+
+# Where a label stands beside its point, in points: right, left, above, below.
+PLACES = [
+    ((5, 0), "left", "center"),
+    ((-5, 0), "right", "center"),
+    ((0, 5), "center", "bottom"),
+    ((0, -5), "center", "top"),
+]
+
+
+def read_titles(path: Path) -> dict[int, str]:
+    """Return the titles of `u.item` of MovieLens 100K by film id: lines of `id|title|...`, in Latin-1.
+
+    "Usual Suspects, The (1995)" becomes "The Usual Suspects (1995)".
+    """
+    titles = {}
+    for number, line in enumerate(path.read_text(encoding="latin-1").splitlines(), start=1):
+        film, _, rest = line.partition("|")
+        title = rest.partition("|")[0].strip()
+        if not film.isdecimal() or not title:
+            sys.exit(f"{path}, line {number}: a film is a line of id|title|..., not {line[:60]!r}")
+        name, _, year = title.rpartition(" (")
+        start, _, article = name.rpartition(", ")
+        titles[int(film)] = f"{article} {start} ({year}" if article in ("The", "A", "An") else title
+    return titles
+
+
+def title_list(path: Path | None, ids: Numbers) -> list[str]:
+    """Return the title of each film, in the order of their ids; without a file of titles, "film ID"."""
+    titles = {} if path is None else read_titles(path)
+    return [titles.get(film, f"film {film}") for film in ids.tolist()]
+
+
+def neighbours(vectors: Vectors, films: Numbers, among: Numbers, count: int) -> tuple[Numbers, Vectors]:
+    """Return the films of `among` with the greatest cosine to each film, and the cosines, (films, count)."""
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    cosines = unit[films] @ unit[among].T
+    cosines[films[:, None] == among] = -np.inf
+    order = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+    return among[order], np.take_along_axis(cosines, order, axis=1)
+
+
+def draw_neighbours(pictures: Pictures, vectors: Vectors, ratings: Numbers, titles: list[str], films: Numbers) -> None:
+    """Draw a table of films and, for each, the five nearest among those with at least as many ratings as the median."""
+    often = np.flatnonzero(ratings >= max(np.median(ratings), 1))
+    near, cosines = neighbours(vectors, films, often, 5)
+    with pictures.draw("neighbours", width=11.0, height=0.9 + 1.25 * len(films)) as figure:
+        for axes, film, others, values in zip(
+            np.ravel(figure.subplots(len(films), 1)), films, near, cosines, strict=True
+        ):
+            axes.barh(range(len(others)), values, color=BLUE, height=0.7)
+            axes.set_yticks(range(len(others)), [shortened(titles[other], 60) for other in others], fontsize=9)
+            axes.set(xlim=(0.0, 1.0), ylim=(len(others) - 0.5, -0.5))
+            axes.set_title(titles[film], fontsize=11)
+        axes.set_xlabel("cosine of the vectors of both films")
+
+
+def shortened(title: str, length: int) -> str:
+    """Return a title of at most so many letters."""
+    return title if len(title) <= length else f"{title[: length - 1].rstrip()}…"
+
+
+def draw_map(pictures: Pictures, vectors: Vectors, ratings: Numbers, titles: list[str], films: int = 300) -> None:
+    """Draw a map of the films with the most ratings, in the two directions in which their vectors differ most."""
+    shown = np.argsort(-ratings, kind="stable")[:films]
+    unit = vectors[shown] / np.maximum(np.linalg.norm(vectors[shown], axis=1, keepdims=True), 1e-12)
+    centred = unit - unit.mean(axis=0)
+    _, sizes, directions = np.linalg.svd(centred, full_matrices=False)
+    points = centred @ directions[:2].T
+    share = sizes[:2] ** 2 / np.sum(sizes**2)
+    with pictures.draw("map", width=12.0, height=9.0) as figure:
+        axes = figure.subplots()
+        axes.scatter(points[:, 0], points[:, 1], s=3.0 * np.sqrt(ratings[shown]), color=BLUE, alpha=0.35, linewidths=0)
+        axes.set(xlabel=f"first principal component of the vectors ({share[0]:.0%} of their variance)")
+        axes.set(ylabel=f"second principal component ({share[1]:.0%})")
+        axes.set_title(f"The {len(shown)} films with the most ratings: films that the same users like are close")
+        label_apart(axes, points, [shortened(titles[film], 28) for film in shown])
+
+
+def label_apart(axes: Axes, points: Vectors, labels: list[str]) -> None:
+    """Label points in order, each beside its point where the label overlaps no other one, else not at all."""
+    from matplotlib.transforms import Bbox
+
+    axes.margins(0.08)
+    axes.figure.draw_without_rendering()
+    taken: list[Bbox] = []
+    for point, label in zip(points, labels, strict=True):
+        for offset, horizontal, vertical in PLACES:
+            text = axes.annotate(
+                label, tuple(point), offset, textcoords="offset points", ha=horizontal, va=vertical, fontsize=8
+            )
+            box = text.get_window_extent().padded(2.0)
+            if not any(box.overlaps(other) for other in taken):
+                taken.append(box)
+                break
+            text.remove()
