@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pictures import BLUE, Pictures
+from pictures import BLUE, GREY, ORANGE, Pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,6 +49,11 @@ def title_list(path: Path | None, ids: Numbers) -> list[str]:
     return [titles.get(film, f"film {film}") for film in ids.tolist()]
 
 
+def shortened(title: str, length: int) -> str:
+    """Return a title of at most so many letters."""
+    return title if len(title) <= length else f"{title[: length - 1].rstrip()}…"
+
+
 def neighbours(vectors: Vectors, films: Numbers, among: Numbers, count: int) -> tuple[Numbers, Vectors]:
     """Return the films of `among` with the greatest cosine to each film, and the cosines, (films, count)."""
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
@@ -61,53 +67,73 @@ def draw_neighbours(pictures: Pictures, vectors: Vectors, ratings: Numbers, titl
     """Draw a table of films and, for each, the five nearest among those with at least as many ratings as the median."""
     often = np.flatnonzero(ratings >= max(np.median(ratings), 1))
     near, cosines = neighbours(vectors, films, often, 5)
-    with pictures.draw("neighbours", width=11.0, height=0.9 + 1.25 * len(films)) as figure:
-        for axes, film, others, values in zip(
-            np.ravel(figure.subplots(len(films), 1)), films, near, cosines, strict=True
-        ):
-            axes.barh(range(len(others)), values, color=BLUE, height=0.7)
-            axes.set_yticks(range(len(others)), [shortened(titles[other], 60) for other in others], fontsize=9)
+    with pictures.draw("neighbours", width=9.0, height=0.8 + 1.3 * len(films)) as figure:
+        places = figure.subplots(len(films), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, film, others, values in zip(places, films.tolist(), near.tolist(), cosines, strict=True):
+            rows = range(len(others))
+            axes.barh(rows, values, color=BLUE, height=0.7)
+            axes.set_yticks(rows, [shortened(titles[other], 48) for other in others], fontsize=9)
+            axes.tick_params(length=0)
+            axes.grid(visible=False, axis="y")
             axes.set(xlim=(0.0, 1.0), ylim=(len(others) - 0.5, -0.5))
-            axes.set_title(titles[film], fontsize=11)
-        axes.set_xlabel("cosine of the vectors of both films")
-
-
-def shortened(title: str, length: int) -> str:
-    """Return a title of at most so many letters."""
-    return title if len(title) <= length else f"{title[: length - 1].rstrip()}…"
+            axes.set_title(f"Near {titles[film]}", fontsize=11, pad=6)
+        places[-1].set_xlabel("cosine of the two films' vectors")
 
 
 def draw_map(pictures: Pictures, vectors: Vectors, ratings: Numbers, titles: list[str], films: int = 300) -> None:
-    """Draw a map of the films with the most ratings, in the two directions in which their vectors differ most."""
+    """Draw a map of the films with the most ratings, along the two directions in which their vectors differ most."""
     shown = np.argsort(-ratings, kind="stable")[:films]
     unit = vectors[shown] / np.maximum(np.linalg.norm(vectors[shown], axis=1, keepdims=True), 1e-12)
     centred = unit - unit.mean(axis=0)
     _, sizes, directions = np.linalg.svd(centred, full_matrices=False)
     points = centred @ directions[:2].T
-    share = sizes[:2] ** 2 / np.sum(sizes**2)
-    with pictures.draw("map", width=12.0, height=9.0) as figure:
+    first, second = sizes[:2] ** 2 / np.sum(sizes**2)
+    with pictures.draw("map", width=13.0, height=9.5) as figure:
         axes = figure.subplots()
-        axes.scatter(points[:, 0], points[:, 1], s=3.0 * np.sqrt(ratings[shown]), color=BLUE, alpha=0.35, linewidths=0)
-        axes.set(xlabel=f"first principal component of the vectors ({share[0]:.0%} of their variance)")
-        axes.set(ylabel=f"second principal component ({share[1]:.0%})")
-        axes.set_title(f"The {len(shown)} films with the most ratings: films that the same users like are close")
-        label_apart(axes, points, [shortened(titles[film], 28) for film in shown])
+        axes.scatter(points[:, 0], points[:, 1], s=4.0 * np.sqrt(ratings[shown]), color=BLUE, alpha=0.35, linewidths=0)
+        axes.set(xlabel=f"first principal component of the films' vectors ({first:.0%} of their variance)")
+        axes.set(ylabel=f"second principal component ({second:.0%})")
+        axes.set_title(
+            f"The {len(shown)} films with the most ratings: films that the same users like lie close together"
+        )
+        axes.margins(0.1, 0.04)
+        label_apart(axes, points, [shortened(titles[film].partition(" (")[0], 26) for film in shown.tolist()])
 
 
 def label_apart(axes: Axes, points: Vectors, labels: list[str]) -> None:
-    """Label points in order, each beside its point where the label overlaps no other one, else not at all."""
+    """Label points in order, each beside its point, but those whose label would overlap an earlier one."""
+    from matplotlib.patheffects import withStroke
     from matplotlib.transforms import Bbox
 
-    axes.margins(0.08)
-    axes.figure.draw_without_rendering()
+    axes.figure.draw_without_rendering()  # so that positions in pixels are known
     taken: list[Bbox] = []
-    for point, label in zip(points, labels, strict=True):
+    for (x, y), label in zip(points.tolist(), labels, strict=True):
         for offset, horizontal, vertical in PLACES:
             text = axes.annotate(
-                label, tuple(point), offset, textcoords="offset points", ha=horizontal, va=vertical, fontsize=8
+                label, (x, y), offset, textcoords="offset points", ha=horizontal, va=vertical, fontsize=9
             )
-            box = text.get_window_extent().padded(2.0)
+            box = text.get_window_extent().padded(3.0)
             if not any(box.overlaps(other) for other in taken):
+                text.set_path_effects([withStroke(linewidth=2.0, foreground="white")])
                 taken.append(box)
                 break
             text.remove()
+
+
+def draw_hits(
+    pictures: Pictures, rankings: Mapping[str, NDArray[Any]], last: Numbers, exclude: NDArray[np.bool_]
+) -> None:
+    """Draw the share of users whose last film is among the first 1, 2, 3, ... of each ranking."""
+    users = np.arange(len(last))
+    with pictures.draw("ranks", width=8.0, height=5.0) as figure:
+        axes = figure.subplots()
+        for (name, scores), colour in zip(rankings.items(), (BLUE, GREY, ORANGE), strict=True):
+            left = np.where(exclude, -np.inf, scores)
+            ranks = 1 + np.sum(left > left[users, last][:, None], axis=1)
+            counts = np.arange(1, left.shape[1] + 1)
+            axes.plot(counts, 100.0 * np.mean(ranks[:, None] <= counts, axis=0), color=colour, label=name)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.set(xlabel="length of the list of recommendations (films)", ylabel="users whose next film is in it (%)")
+        axes.set_title(f"How soon the next film of {len(last)} users is recommended")
+        axes.legend(loc="upper left")

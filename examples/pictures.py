@@ -63,10 +63,12 @@ class Pictures:
     """The pictures of an example: true where there is a place for them, a folder or a notebook.
 
     with pictures.draw("line") as figure: figure.subplots().plot([1, 2, 3])
+
+    With `quiet`, they are written without a line of output, and not shown.
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path | None, quiet: bool = False) -> None:
+        self.folder, self.quiet = folder, quiet
 
     def __bool__(self) -> bool:
         return self.folder is not None or (in_notebook() and find_spec("matplotlib") is not None)
@@ -85,8 +87,9 @@ class Pictures:
         if self.folder is not None:
             path = self.folder / f"{name}.png"
             path.write_bytes(image.getvalue())
-            print(f"picture: {path}")
-        if in_notebook():
+            if not self.quiet:
+                print(f"picture: {path}")
+        if in_notebook() and not self.quiet:
             from IPython.display import Image, display
 
             display(Image(image.getvalue(), width=int(width * 96)))  # type: ignore[no-untyped-call]
@@ -113,7 +116,7 @@ class Pictures:
                     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
                     axes.yaxis.set_major_formatter("{x:g}")
                     axes.yaxis.set_minor_formatter(NullFormatter())
-                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+                axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
                 axes.set(xlabel="epoch", ylabel=unit)
                 axes.legend()
 
