@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 import wyrm as wy
 
 Column = NDArray[Any]
+Columns = Mapping[Any, Column]
 Figures = Mapping[str, float]
 History = dict[str, list[float]]
 NO_AXES: Mapping[type[wy.Dim], str] = MappingProxyType({})
@@ -145,7 +146,7 @@ class Progress:
 def train(
     loss: wy.Tensor[()],
     optimizer: wy.optim.Optimizer,
-    columns: Mapping[Any, Column],
+    columns: Columns,
     options: argparse.Namespace,
     batch_size: int = 1,
     threads: int = 1,
@@ -186,7 +187,7 @@ def _record(history: History, mean_loss: float, measure: Callable[[], Figures] |
 def _train_with_jax(
     loss: wy.Tensor[()],
     optimizer: wy.optim.Optimizer,
-    columns: Mapping[Any, Column],
+    columns: Columns,
     options: argparse.Namespace,
     batch_size: int,
     axes: Mapping[type[wy.Dim], str],
@@ -215,7 +216,7 @@ def _train_with_jax(
 def _eager_epoch(
     loss: wy.Tensor[()],
     optimizer: wy.optim.Optimizer,
-    columns: Mapping[Any, Column],
+    columns: Columns,
     batch_size: int,
     random: np.random.Generator,
 ) -> float:

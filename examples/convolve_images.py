@@ -13,7 +13,7 @@ import math
 import numpy as np
 from command_line import arguments, parser, train
 from images import bars, draw_mistakes, read
-from pictures import Pictures, show_image, without_axes
+from pictures import Pictures, show_images
 
 import wyrm as wy
 
@@ -125,20 +125,21 @@ if pictures:
     draw_mistakes(pictures, held_out["images"], held_out["labels"], probabilities)
 
     filters = model.first.weight.value[:, 0]
+    pixels = np.arange(side) * 3 // side
+    enlarged = filters[:, pixels][:, :, pixels]
     largest = float(np.abs(filters).max())
     _, firsts = np.unique(held_out["labels"], return_index=True)
     examples = held_out_columns[images][firsts[-3:]]
     responses = wy.compile(model.first(images).relu())({images: examples})
+    responses = np.concatenate([examples, responses / responses.max()], axis=1).reshape(-1, side * side)
     with pictures.draw("filters", width=12.0, height=3.6) as figure:
-        figure.suptitle(
-            "The 16 filters of the first layer (red +, blue -), and where they answer in three images\n",
-            x=0.01, ha="left", weight="bold",
-        )  # fmt: skip
-        rows = figure.subplots(1 + len(examples), 1 + len(filters))
-        without_axes(rows[0, 0])
-        for place, kernel, response in zip(rows.T[1:], filters, responses.swapaxes(0, 1), strict=True):
-            show_image(place[0], kernel, colours="RdBu_r", limits=(-largest, largest))
-            for axes, answer in zip(place[1:], response, strict=True):
-                show_image(axes, answer, limits=(0.0, float(responses.max())))
-        for axes, example in zip(rows[1:, 0], examples, strict=True):
-            show_image(axes, example[0])
+        above, below = figure.subplots(2, 1, height_ratios=[1, len(examples)])
+        above.set_title("The 16 filters of the first layer (red +, blue -), and where they answer in three images")
+        show_images(
+            above,
+            np.concatenate([np.full((1, side, side), np.nan), enlarged]),
+            17,
+            colours="RdBu_r",
+            limits=(-largest, largest),
+        )
+        show_images(below, responses, 17)

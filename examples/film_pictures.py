@@ -13,6 +13,7 @@ from pictures import BLUE, GREY, ORANGE, Pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Vectors = NDArray[np.float32]
 Numbers = NDArray[np.int64]
@@ -97,26 +98,28 @@ def draw_map(pictures: Pictures, vectors: Vectors, ratings: Numbers, titles: lis
             f"The {len(shown)} films with the most ratings: films that the same users like lie close together"
         )
         axes.margins(0.1, 0.04)
-        label_apart(axes, points, [shortened(titles[film].partition(" (")[0], 26) for film in shown.tolist()])
+        label_apart(figure, axes, points, [shortened(titles[film].partition(" (")[0], 26) for film in shown.tolist()])
 
 
-def label_apart(axes: Axes, points: Vectors, labels: list[str]) -> None:
+def label_apart(figure: Figure, axes: Axes, points: Vectors, labels: list[str]) -> None:
     """Label points in order, each beside its point, but those whose label would overlap an earlier one."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.patheffects import withStroke
-    from matplotlib.transforms import Bbox
 
-    axes.figure.draw_without_rendering()  # so that positions in pixels are known
-    taken: list[Bbox] = []
+    FigureCanvasAgg(figure)  # keeps one renderer, where each measurement of a label would make its own
+    figure.draw_without_rendering()  # so that positions in pixels are known
+    taken = np.empty((0, 4))
     for (x, y), label in zip(points.tolist(), labels, strict=True):
+        text = axes.annotate(label, (x, y), (0, 0), textcoords="offset points", fontsize=9)
         for offset, horizontal, vertical in PLACES:
-            text = axes.annotate(
-                label, (x, y), offset, textcoords="offset points", ha=horizontal, va=vertical, fontsize=9
-            )
-            box = text.get_window_extent().padded(3.0)
-            if not any(box.overlaps(other) for other in taken):
+            text.set(position=offset, ha=horizontal, va=vertical)
+            left, low, right, high = text.get_window_extent().padded(3.0).extents
+            apart = (taken[:, 0] > right) | (taken[:, 2] < left) | (taken[:, 1] > high) | (taken[:, 3] < low)
+            if apart.all():
                 text.set_path_effects([withStroke(linewidth=2.0, foreground="white")])
-                taken.append(box)
+                taken = np.vstack([taken, (left, low, right, high)])
                 break
+        else:
             text.remove()
 
 

@@ -8,7 +8,7 @@ It trains on 101 to 1023 and is tested on 1 to 100.
 from __future__ import annotations
 
 import numpy as np
-from command_line import arguments, parser, train
+from command_line import Columns, arguments, parser, train
 from numpy.typing import NDArray
 from pictures import Pictures, without_axes
 from threadpoolctl import threadpool_limits
@@ -97,7 +97,7 @@ BATCH_SIZE = 32
 steps = -(-len(numbers) // BATCH_SIZE)
 learning_rate = wy.optim.Cosine(0.003, steps=options.epochs * steps)
 optimizer = wy.optim.AdamW(loss.parameters(), learning_rate, weight_decay=0.2)
-held_out = {bits: encode(test), words: classify(test)}
+held_out: Columns = {bits: encode(test), words: classify(test)}
 evaluation = wy.compile(loss, metrics={"right": (answers == words).astype(np.float32).mean()})
 
 
@@ -106,14 +106,14 @@ def measure() -> dict[str, float]:
     return {f"validation_{name}": value for name, value in evaluation.evaluate(held_out).items()}
 
 
-columns = {bits: encode(numbers), words: classify(numbers)}
+columns: Columns = {bits: encode(numbers), words: classify(numbers)}
 history = train(loss, optimizer, columns, options, BATCH_SIZE, measure=measure if pictures else None)
 
 # %% [markdown]
 # ## The words for 1 to 100
 
 # %%
-bits.set(held_out[bits])
+bits.set(encode(test))
 said = answers.forward()
 print(" ".join(say(int(number), int(word)) for number, word in zip(test, said, strict=True)))
 print(f"{int((said == classify(test)).sum())} of 100 right")

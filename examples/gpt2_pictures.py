@@ -37,7 +37,7 @@ def attention_weights(model: wy.nn.GPT2, ids: Sequence[int]) -> NDArray[np.float
     The shape is (layers, heads, tokens that attend, tokens attended to). The model's own graph computes attention in
     one operation that never holds these weights.
     """
-    x: Any = model.tokens.weight.embed(np.array([ids]), model.positions.weight)
+    x: Any = model.tokens.weight.embed(wy.IndexConstant(np.array([ids])), model.positions.weight)
     later = np.triu(np.full((len(ids), len(ids)), -np.inf), 1)  # hides the tokens after each one
     layers = []
     for block in model.blocks:
@@ -65,7 +65,9 @@ def draw_attention(pictures: Pictures, model: wy.nn.GPT2, tokenizer: wy.data.Tok
         for layer, row in enumerate(figure.subplots(layers, heads, squeeze=False)):
             for head, axes in enumerate(row):
                 show_weights(axes, weights[layer, head], hidden)
-                without_axes(axes, str(head + 1) if layer == 0 else "")
+                without_axes(axes)
+                if layer == 0:
+                    axes.set_title(str(head + 1), fontsize=10, weight="normal", loc="center", pad=4)
             row[0].set_ylabel(f"layer {layer + 1}", rotation=0, ha="right", va="center", fontsize=10)
 
     columns = min(4, heads)

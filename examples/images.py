@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pictures import Pictures, show_image, without_axes
+from pictures import Pictures, show_images
 
 import wyrm as wy
 
@@ -44,17 +44,15 @@ def draw_mistakes(pictures: Pictures, images: Images, labels: Labels, probabilit
     predicted = probabilities.argmax(axis=1)
     wrong = np.flatnonzero(predicted != labels)
     certain = wrong[np.argsort(-probabilities[wrong, predicted[wrong]], kind="stable")][:40]
-    with pictures.draw("mistakes", width=10.0, height=7.4) as figure:
-        figure.suptitle(
-            f"{len(wrong)} of {len(labels):,} held-out images are wrong; the most certain mistakes come first\n"
+    with pictures.draw("mistakes", width=10.0, height=0.8 + 1.25 * -(-len(certain) // 8)) as figure:
+        axes = figure.subplots()
+        axes.set_title(
+            f"{len(wrong):,} of {len(labels):,} held-out images are wrong; the most certain mistakes come first\n"
             "(true class, predicted class, probability of the predicted class)",
-            x=0.01, ha="left", weight="bold",
-        )  # fmt: skip
-        for place in figure.subplots(5, 8).flat:
-            without_axes(place)
-        for index, axes in zip(certain.tolist(), figure.axes, strict=False):
-            guess = int(predicted[index])
-            show_image(axes, images[index], f"{labels[index]}, not {guess} ({probabilities[index, guess]:.0%})")
+        )
+        if len(certain):
+            titles = [f"{labels[i]}, not {predicted[i]} ({probabilities[i, predicted[i]]:.0%})" for i in certain]
+            show_images(axes, images[certain], 8, titles, limits=(float(images.min()), float(images.max())))
 
 
 def draw_confusion(pictures: Pictures, labels: Labels, predicted: Any, classes: int) -> None:

@@ -104,7 +104,7 @@ class Pictures:
         with self.draw("losses", width=max(7.0, 5.0 * len(units))) as figure:
             figure.suptitle(title, x=0.01, ha="left", weight="bold")
             for axes, (name, unit) in zip(np.ravel(figure.subplots(1, len(units))), units.items(), strict=True):
-                drawn = []
+                drawn: list[float] = []
                 for key, label, colour in ((name, "training", GREY), (f"validation_{name}", "held out", BLUE)):
                     values = np.array(history.get(key, ())) * (100.0 if unit.endswith("(%)") else 1.0)
                     if len(values):
@@ -121,19 +121,29 @@ class Pictures:
                 axes.legend()
 
 
-def without_axes(axes: Axes, title: str = "") -> None:
-    """Remove ticks, frame and grid from a picture; a title stands in its middle."""
+def without_axes(axes: Axes) -> None:
+    """Remove ticks, frame and grid."""
     axes.set(xticks=[], yticks=[], frame_on=False)
-    axes.grid(False)
-    if title:
-        axes.set_title(title, fontsize=10, weight="normal", loc="center", pad=4)
+    axes.grid(visible=False)
 
 
-def show_image(
-    axes: Axes, image: NDArray[Any], title: str = "", colours: str = "gray_r", limits: tuple[float, float] | None = None
+def show_images(
+    axes: Axes,
+    images: NDArray[Any],
+    columns: int,
+    titles: Sequence[str] = (),
+    colours: str = "gray_r",
+    limits: tuple[float, float] = (0.0, 1.0),
 ) -> None:
-    """Draw a picture of pixels, by default high values dark; a flat array is a square."""
-    side = round(image.size**0.5)
-    low, high = limits or (None, None)
-    axes.imshow(image.reshape(side, side), cmap=colours, vmin=low, vmax=high)
-    without_axes(axes, title)
+    """Draw square images, (count, pixels), in rows of `columns`, with titles above them; by default 1 is black."""
+    side = round(images[0].size ** 0.5)
+    gap = side // 3 + 1 if titles else side // 8 + 1
+    cell = side + gap
+    wall = np.full((-(-len(images) // columns) * cell, columns * cell), np.nan)
+    for index, image in enumerate(images):
+        top, left = index // columns * cell + gap, index % columns * cell
+        wall[top : top + side, left : left + side] = image.reshape(side, side)
+        if titles:
+            axes.text(left + side / 2, top - 0.8, titles[index], ha="center", va="bottom", fontsize=10)
+    axes.imshow(wall, cmap=colours, vmin=limits[0], vmax=limits[1], interpolation="nearest")
+    without_axes(axes)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from command_line import Column, arguments, parser, train
-from pictures import Pictures, show_image
+from pictures import Pictures, show_images
 from threadpoolctl import threadpool_limits
 
 import wyrm as wy
@@ -148,18 +148,16 @@ if pictures:
     decode = wy.compile(model.decode(codes_input).sigmoid())
     codes = wy.compile(model.encode(images)[0])({images: held_out["images"]})
 
-    with pictures.draw("reconstructions", width=10.0, height=2.6) as figure:
-        figure.suptitle("Held-out images (above) and their reconstructions (below)\n", x=0.01, ha="left", weight="bold")
-        rows = figure.subplots(2, 12)
-        for places, shown in zip(rows, (held_out["images"][:12], decode({codes_input: codes[:12]})), strict=True):
-            for axes, image in zip(places, shown, strict=True):
-                show_image(axes, image, limits=(0.0, 1.0))
+    with pictures.draw("reconstructions", width=10.0, height=2.3) as figure:
+        axes = figure.subplots()
+        show_images(axes, np.concatenate([held_out["images"][:12], decode({codes_input: codes[:12]})]), 12)
+        axes.set_title("Held-out images (above) and their reconstructions (below)")
 
-    with pictures.draw("samples", width=10.0, height=4.4) as figure:
-        figure.suptitle("Images of codes from a standard normal distribution\n", x=0.01, ha="left", weight="bold")
+    with pictures.draw("samples", width=10.0, height=4.7) as figure:
+        axes = figure.subplots()
         drawn = np.random.default_rng(options.seed).normal(size=(60, int(latent))).astype(np.float32)
-        for axes, image in zip(figure.subplots(5, 12).flat, decode({codes_input: drawn}), strict=True):
-            show_image(axes, image, limits=(0.0, 1.0))
+        show_images(axes, decode({codes_input: drawn}), 12)
+        axes.set_title("Images of codes from a standard normal distribution")
 
     with pictures.draw("codes", width=8.0, height=7.4) as figure:
         axes = figure.subplots()
