@@ -27,6 +27,14 @@ class RunFolder:
     name: str
     path: Path
 
+    @property
+    def modified(self) -> float:
+        """When the last record was written, in seconds since 1970; 0 if that is unknown."""
+        try:
+            return (self.path / EVENTS).lstat().st_mtime
+        except OSError:
+            return 0.0
+
 
 class Part(NamedTuple):
     """Records of a file from a position on: as lines, the position after them, and how many lines are damaged.
@@ -129,15 +137,11 @@ def part_of(run: RunFolder, position: int, version: str) -> Part:
         file.seek(position)
         data = file.read(_PART)
     end = data.rfind(b"\n") + 1
-    damaged = 0
     if not end and len(data) == _PART:  # a line too long to be one
-        end, damaged = len(data), 1
-    lines = []
-    for line in data[:end].splitlines():
-        if decoded(line) is not None:
-            lines.append(line)
-        elif line.strip() and not damaged:
-            damaged += 1
+        end = len(data)
+    found = [line for line in data[:end].split(b"\n") if line.strip()]
+    lines = [line for line in found if decoded(line) is not None]
+    damaged = len(found) - len(lines)
     return Part(lines, position + end, damaged, current, position + len(data) < size)
 
 
