@@ -198,7 +198,7 @@ class _Live:
             self._writer.fail(error)
 
     def end_epoch(self, run: Run, values: Mapping[str, float]) -> None:
-        """Record the values of an epoch that has ended; of several in a hundredth of a second, those of the last."""
+        """Record the values of an epoch that has ended; of several in a fiftieth of a second, those of the last."""
         try:
             found = {name: value for name, value in values.items() if name != "seconds"}
             if self._epoch_rows and values.get("seconds"):

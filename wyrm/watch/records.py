@@ -115,7 +115,7 @@ _COMMON: dict[str, Callable[[object], bool]] = {
 }  # fmt: skip
 _FIELDS: dict[object, dict[str, Callable[[object], bool]]] = {
     # The beginning of a training or its continuation: records before it of later steps are void. `modules` has the
-    # names and the numbers of elements, in the order of the lists in records of modules.
+    # names, and `sizes` the numbers of elements, in the order of the lists in records of modules.
     "start": {
         "format": _is_count,
         "id": _is_text,
@@ -126,6 +126,7 @@ _FIELDS: dict[object, dict[str, Callable[[object], bool]]] = {
         "rows": _or_none(_is_count),
         "modules": _list_of(_is_text),
         "sizes": _list_of(_is_count),
+        "parameters": _list_of(_is_text),
     },
     "values": {"values": _dict_of(_is_number)},
     # Norms by module: of the weights, of the gradients of a batch of `rows` rows, and of the change over `over` steps

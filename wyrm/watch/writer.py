@@ -108,7 +108,7 @@ class RunWriter:
             start = {
                 "format": FORMAT, "id": identity or secrets.token_hex(8), "name": name or self.folder.name,
                 "engine": engine, "epochs": epochs, "steps": steps, "rows": rows, "modules": self.parameters.modules,
-                "sizes": self.parameters.sizes,
+                "sizes": self.parameters.sizes, "parameters": list(self.parameters.named),
             }  # fmt: skip
             try:
                 self._events.write([self._record("start", start)])
@@ -298,7 +298,7 @@ class RunWriter:
                 if file is not None:
                     file.write([record])
                 if self._tensorboard is not None:
-                    self._tensorboard.write([record])
+                    self._tensorboard.write(record)
             except Exception as error:
                 self.fail(error)
 
