@@ -18,7 +18,7 @@ from wyrm.node.base import BaseNode, label
 from wyrm.node.leaves import Parameter
 from wyrm.train.callbacks import Callback, Run
 from wyrm.train.feeding import given_inputs
-from wyrm.train.progress import Bar, LossBar
+from wyrm.train.progress import Bar, LossBar, loss_bar
 from wyrm.train.tables import is_batches
 from wyrm.watch.pace import EPOCHS, Budget, Pace
 from wyrm.watch.probe import Probe, unused
@@ -42,8 +42,8 @@ class RunLogger(Callback):
     Gradients and dead units are those of a batch of the training's size, or of the rows that fit into 16 million
     elements, which the reference engine computes beside the training. `batch` is the data for them, `{input: column}`
     or a table; by default rows of the training data are drawn. `model` gives the parameters their names. `sample` is a
-    function without arguments that returns generated text; it is called when the budget affords it. Other options are
-    those of `RunWriter`.
+    function without arguments that returns generated text; it is called after epochs, when the budget affords the time of
+    its last call, and after the last epoch. Other options are those of `RunWriter`.
 
     Raise `DataError` before the first epoch if the folder cannot be written.
 
@@ -84,12 +84,10 @@ class RunLogger(Callback):
             tensorboard=self._tensorboard,
         )  # fmt: skip
         if not self.silent:
-            print(  # noqa: T201  # how to see the run
-                f"wyrm: recording to {os.fspath(writer.folder)}; see it with: python -m wyrm watch {shlex.quote(os.fspath(writer.folder))}",
-                file=sys.stderr,
-            )
+            command = f"python -m wyrm watch {shlex.quote(os.fspath(writer.folder))}"
+            print(f"wyrm: to see this training, run: {command}", file=sys.stderr)  # noqa: T201  # said once
         self._live = _Live(run, writer, self._probe(run, parameters), self.batch, self._budget / 3)
-        self._sample_budget, self._sample_seconds = Budget(self._budget / 3), 0.0
+        self._sample_budget, self._sample_seconds, self._sample_failed = Budget(self._budget / 3), 0.0, False
 
     def _probe(self, run: Run, parameters: Sequence[Parameter]) -> Probe | None:
         assert self._writer is not None
@@ -114,14 +112,21 @@ class RunLogger(Callback):
             return
         with deferred:
             self._live.end_epoch(run, values)
-            if self.sample is not None and self._sample_budget.affords(self._sample_seconds):
-                self._take_sample(writer, self.sample)
+        if self._sample_budget.affords(self._sample_seconds):
+            self._take_sample(writer)
         writer.warn_of_failure()
 
-    def _take_sample(self, writer: RunWriter, sample: Callable[[], str]) -> None:
+    def _take_sample(self, writer: RunWriter) -> None:
+        """Record generated text; a function that fails is not called again."""
+        if self.sample is None or self._sample_failed:
+            return
         start = time.perf_counter()
         with self._sample_budget:
-            writer.text(sample())
+            try:
+                writer.text(self.sample())
+            except Exception as error:
+                self._sample_failed = True
+                writer.note(f"Samples are not recorded: {type(error).__name__}: {error}")
         self._sample_seconds = time.perf_counter() - start
 
     def on_end(self, run: Run) -> None:
@@ -131,8 +136,8 @@ class RunLogger(Callback):
             return
         if isinstance(run.bar, _Live):
             run.bar = run.bar.inner
-        if run.finished and self.sample is not None:
-            self._take_sample(writer, self.sample)
+        if run.finished:
+            self._take_sample(writer)
         self._live.end()
         reason = run.history.stopped if run.finished or run.history.stopped != "completed" else ""
         writer.close(reason or stopped_by(sys.exception()))
@@ -145,7 +150,9 @@ class _Live:
     """
 
     def __init__(self, run: Run, writer: RunWriter, probe: Probe | None, batch: object, share: float) -> None:
-        self.inner: bool | Bar | LossBar = False
+        # The bar that is shown, as the run has it and as epochs call it.
+        self.inner: bool | Bar = False
+        self._shown: LossBar | None = None
         self._run, self._writer, self._probe, self._batch = run, writer, probe, batch
         self._probe_budget = Budget(share)
         self._batch_size = _batch_size(run)
@@ -162,6 +169,7 @@ class _Live:
         """Take the place of the bar that is shown."""
         if run.bar is not self:
             self.inner = run.bar
+            self._shown = None if isinstance(run.bar, bool) else loss_bar(run.bar)
             run.bar = self
         self._first_step = run.program.state_dict()["steps"]
         self._epoch_rows, self._rows, self._losses = 0, 0, 0.0
@@ -170,10 +178,8 @@ class _Live:
 
     def add(self, rows: int, losses: float) -> None:
         """Advance by `rows`, whose losses have the sum `losses`."""
-        if isinstance(self.inner, LossBar):
-            self.inner.add(rows, losses)
-        elif not isinstance(self.inner, bool):
-            self.inner.update(rows)
+        if self._shown is not None:
+            self._shown.add(rows, losses)
         self._epoch_rows += rows
         self._rows += rows
         self._losses += losses
@@ -214,7 +220,7 @@ class _Live:
         """Record what is left of the training."""
         try:
             self._record_epoch()
-            if self._writer.parameters.holds or not self._measured:
+            if self._writer.moved or not self._measured:
                 self._finish()
         except Exception as error:
             self._writer.fail(error)
@@ -229,7 +235,7 @@ class _Live:
 
     def _measure(self) -> None:
         """End the measurement that an earlier chunk or epoch began, or begin one that is due."""
-        if self._writer.parameters.holds:
+        if self._writer.moved:
             self._finish()
         elif self._writer.measures_now():
             self._writer.hold()

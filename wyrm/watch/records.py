@@ -65,7 +65,8 @@ def _refused(constant: str) -> None:
 
 def _is_valid(record: Record) -> bool:
     """Return whether a record has the fields of its kind, so that the page can rely on them."""
-    fields = _FIELDS.get(record.get("kind", ""))
+    kind = record.get("kind")
+    fields = _FIELDS.get(kind) if isinstance(kind, str) else None
     return fields is not None and all(check(record.get(name)) for name, check in (_COMMON | fields).items())
 
 
@@ -113,7 +114,7 @@ def _is_pair(value: object) -> bool:
 _COMMON: dict[str, Callable[[object], bool]] = {
     "time": _is_finite, "elapsed": _is_finite, "epoch": _is_finite, "step": _is_count
 }  # fmt: skip
-_FIELDS: dict[object, dict[str, Callable[[object], bool]]] = {
+_FIELDS: dict[str, dict[str, Callable[[object], bool]]] = {
     # The beginning of a training or its continuation: records before it of later steps are void. `modules` has the
     # names, and `sizes` the numbers of elements, in the order of the lists in records of modules.
     "start": {

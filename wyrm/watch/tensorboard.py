@@ -13,9 +13,9 @@ from wyrm.watch.records import Record, number
 
 
 class TensorBoard:
-    """Writes records as scalars with TensorBoard's own writer, which takes 50 microseconds for each.
+    """Writes records as scalars with TensorBoard's own writer, which takes 50 microseconds or more for each.
 
-    Hence it leaves out some of those that come within a tenth of a second, but never the last of a tag. Raise
+    Hence it leaves out scalars that come within two seconds after one of their tag, but never the last. Raise
     `ImportError` if neither tensorboard nor tensorboardX is installed.
     """
 

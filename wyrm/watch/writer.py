@@ -211,6 +211,11 @@ class RunWriter:
             self.parameters.hold()
             self._held_at, self._hold_seconds = self.step, time.perf_counter() - start
 
+    @property
+    def moved(self) -> bool:
+        """Whether there are steps since `hold`, so that `modules` can record their change."""
+        return self.parameters.holds and self.step > self._held_at
+
     def modules(self, probed: Probed | None = None) -> None:
         """Record the norms of the modules, their change since `hold`, and histograms if they are due."""
         with self.budget:
@@ -219,7 +224,7 @@ class RunWriter:
             if self._histograms_pace.due(self.elapsed):
                 self._write_histograms(found)
             dead, rows = ({}, None) if probed is None else (probed.dead, probed.rows)
-            self._write_modules(gradients, rows, dead, self.step - self._held_at)
+            self._write_modules(gradients, rows, dead, self.step - self._held_at if self.moved else None)
 
     def _write_modules(
         self,
@@ -230,10 +235,10 @@ class RunWriter:
     ) -> None:
         with self.budget:
             start = time.perf_counter()
-            updates = self.parameters.updates() if self.parameters.holds else None
+            updates = None if over is None else self.parameters.updates()
             record = {
                 "weights": self.parameters.weights(), "gradients": gradients, "updates": updates, "rows": rows,
-                "over": over if updates is not None else None, "dead": dead,
+                "over": over, "dead": dead,
             }  # fmt: skip
             self._write("modules", record)
             self._modules_pace.take(self.elapsed)
