@@ -32,6 +32,7 @@ from wyrm.train.progress import Bar
 from wyrm.train.runner import NativeRunner, ProgramPlan
 from wyrm.train.tables import DataT, FeedT, is_batches
 from wyrm.train.training import Mode, Training
+from wyrm.types.dims import Dim
 from wyrm.types.options import whole
 
 if TYPE_CHECKING:
@@ -155,6 +156,16 @@ class Program(Answering, Generic[R, E]):
     def inputs(self) -> tuple[BaseNode, ...]:
         """The inputs that take data, in order of first use."""
         return tuple(self._graph.inputs)
+
+    @property
+    def graph(self) -> Graph | JaxGraph:
+        """The graph after each stage of compilation; of the JAX engine, before JAX compiles it."""
+        return self._graph
+
+    @property
+    def sizes(self) -> Mapping[type[Dim], int]:
+        """The sizes of the named axes in a run so far; empty before the first one, and for the JAX engine."""
+        return self._runner.sizes if isinstance(self._runner, NativeRunner) else {}
 
     @property
     def outputs(self) -> tuple[BaseNode, ...]:
