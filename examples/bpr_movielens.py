@@ -61,12 +61,16 @@ def main() -> None:
     options_parser.add_argument("--threads", type=positive, default=1, help="threads that share the parameters")
     options_parser.add_argument("--checkpoints", type=Path, help="folder of the checkpoints of --engine jax")
     add_devices(options_parser)
+    options_parser.add_argument("--watch", type=Path, help="folder to record to, for: python -m wyrm watch FOLDER")
     options = options_parser.parse_args()
+    if options.watch is not None and options.engine != "native":
+        options_parser.error("--watch is an option of --engine native")
     process = connect(options)
     axes: dict[type[wy.Dim], str] = {Batch: "data", Factors: "model"}
     films_folder, users_folder = (
         None if options.checkpoints is None else options.checkpoints / name for name in ("films", "users")
     )
+    films_run, users_run = (None if options.watch is None else options.watch / name for name in ("films", "users"))
     wy.nn.seed(options.seed)
 
     if options.data is None:
@@ -85,7 +89,7 @@ def main() -> None:
     loss = -(model(users, positives) - model(users, negatives)).sigmoid().mean()
     optimizer = wy.optim.Adagrad(loss.parameters(), learning_rate=options.learning_rate)
     columns = {users: known["users"], positives: known["items"]}
-    train(loss, optimizer, columns, options, options.batch_size, options.threads, axes, films_folder)
+    train(loss, optimizer, columns, options, options.batch_size, options.threads, axes, films_folder, films_run)
 
     # The films are constants here, so only the new users' vectors are trained.
     films, biases = wy.Constant(model.items.weight.value), wy.Constant(model.biases.value)
@@ -99,7 +103,7 @@ def main() -> None:
     folding_loss = -advantage.sigmoid().mean()
     optimizer = wy.optim.Adagrad(folding_loss.parameters(), learning_rate=options.learning_rate)
     columns = {new_users: rows, positives: folded_in["items"]}
-    train(folding_loss, optimizer, columns, options, options.batch_size, options.threads, axes, users_folder)
+    train(folding_loss, optimizer, columns, options, options.batch_size, options.threads, axes, users_folder, users_run)
     if process > 0:
         return
 

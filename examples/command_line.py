@@ -139,16 +139,24 @@ def train(
     threads: int = 1,
     axes: Mapping[type[wy.Dim], str] = NO_AXES,
     checkpoints: Path | None = None,
+    watch: Path | None = None,
 ) -> None:
     """Train for --epochs epochs in random order, with a progress bar that shows the mean loss.
 
     With `--engine jax`, `axes` has the axis of the mesh for classes of axes, and `checkpoints` is a folder: training
-    goes on from its latest checkpoint, and writes one after each epoch.
+    goes on from its latest checkpoint, and writes one after each epoch. With `--engine native`, the training can be
+    watched in the folder `watch`.
     """
     if options.engine == "jax":
         _train_with_jax(loss, optimizer, columns, options, batch_size, axes, checkpoints)
         return
     program = wy.compile(loss, optimizer) if options.engine == "native" else None
+    if program is not None and watch is not None:
+        wy.train.fit(
+            program, columns, epochs=options.epochs, batch_size=batch_size, shuffle=True, seed=options.seed,
+            threads=threads, progress=True, watch=watch,
+        )  # fmt: skip
+        return
     random = np.random.default_rng(options.seed)
     progress = Progress(options.epochs)
     for _ in progress:

@@ -1,4 +1,4 @@
-"""`python -m wyrm cache info|clear`: the compiled programs on disk. `python -m wyrm watch RUN`: trainings in a browser."""
+"""`python -m wyrm watch RUN`: trainings in a browser. `python -m wyrm cache info|clear`: compiled programs on disk."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wyrm._interrupts import deferred
 from wyrm.foreign_names import answering
 from wyrm.node.base import BaseNode, label
 from wyrm.node.leaves import Parameter
+from wyrm.node.traversal import topological_order
 from wyrm.train.callbacks import Callback, Run
 from wyrm.train.feeding import given_inputs
 from wyrm.train.progress import Bar, LossBar, loss_bar
@@ -42,8 +42,8 @@ class RunLogger(Callback):
     Gradients and dead units are those of a batch of the training's size, or of the rows that fit into 16 million
     elements, which the reference engine computes beside the training. `batch` is the data for them, `{input: column}`
     or a table; by default rows of the training data are drawn. `model` gives the parameters their names. `sample` is a
-    function without arguments that returns generated text; it is called after epochs, when the budget affords the time of
-    its last call, and after the last epoch. Other options are those of `RunWriter`.
+    function without arguments that returns generated text; it is called after the last epoch, and after others when the
+    budget affords the time of its last call. Other options are those of `RunWriter`.
 
     Raise `DataError` before the first epoch if the folder cannot be written.
 
@@ -78,8 +78,9 @@ class RunLogger(Callback):
             return
         steps = run.program.state_dict()["steps"]
         parameters = [leaf for leaf in run.program.trained if isinstance(leaf, Parameter)]
+        named = _named(self._model, parameters, run.program.outputs[0])
         self._writer = writer = RunWriter(
-            self.folder, _named(self._model, parameters), name=self.name or _script(), step=steps, epoch=run.epoch,
+            self.folder, named, name=self.name or _script(), step=steps, epoch=run.epoch,
             epochs=run.epochs, rows=run.rows, engine=run.program.engine, budget=self._budget / 3,
             tensorboard=self._tensorboard,
         )  # fmt: skip
@@ -110,8 +111,7 @@ class RunLogger(Callback):
         writer = self._writer
         if writer is None:
             return
-        with deferred:
-            self._live.end_epoch(run, values)
+        self._live.end_epoch(run, values)
         if self._sample_budget.affords(self._sample_seconds):
             self._take_sample(writer)
         writer.warn_of_failure()
@@ -162,7 +162,7 @@ class _Live:
         self._epoch_rows, self._rows, self._losses = 0, 0, 0.0
         self._next = 0.0
         self._pace = Pace(*EPOCHS)
-        self._ended: tuple[int, int, dict[str, float]] | None = None
+        self._ended: tuple[int, int, int, Mapping[str, float]] | None = None
         self._compiling, self._measured = True, False
 
     def begin_epoch(self, run: Run) -> None:
@@ -204,12 +204,9 @@ class _Live:
             self._writer.fail(error)
 
     def end_epoch(self, run: Run, values: Mapping[str, float]) -> None:
-        """Record the values of an epoch that has ended; of several in a fiftieth of a second, those of the last."""
+        """Record the values of an epoch that has ended; of several in a twentieth of a second, those of the last."""
         try:
-            found = {name: value for name, value in values.items() if name != "seconds"}
-            if self._epoch_rows and values.get("seconds"):
-                found["rows_per_second"] = self._epoch_rows / values["seconds"]
-            self._ended = run.program.state_dict()["steps"], run.epoch, found
+            self._ended = run.program.state_dict()["steps"], run.epoch, self._epoch_rows, values
             if self._pace.due(self._writer.elapsed):
                 self._record_epoch()
             self._measure()
@@ -227,10 +224,13 @@ class _Live:
 
     def _record_epoch(self) -> None:
         if self._ended is not None:
-            step, epoch, values = self._ended
+            step, epoch, rows, values = self._ended
             self._ended = None
+            found = {name: value for name, value in values.items() if name != "seconds"}
+            if rows and values.get("seconds"):
+                found["rows_per_second"] = rows / values["seconds"]
             self._pace.take(self._writer.elapsed)
-            self._writer.values(step, values, epoch=epoch)
+            self._writer.values(step, found, epoch=epoch)
             self._writer.flush()
 
     def _measure(self) -> None:
@@ -285,14 +285,20 @@ def _process(run: Run) -> int:
     return int(jax.process_index())
 
 
-def _named(model: Module | Mapping[str, Parameter] | None, parameters: Sequence[Parameter]) -> dict[str, Parameter]:
-    """Return the trained parameters by their names in the model, and those outside it by their own."""
+def _named(
+    model: Module | Mapping[str, Parameter] | None, parameters: Sequence[Parameter], loss: BaseNode
+) -> dict[str, Parameter]:
+    """Return the trained parameters by their names in the model; others by the module that uses them and their own."""
     given: Any = {} if model is None else model
     pairs = given.items() if isinstance(given, Mapping) else given.named_parameters()
-    names = {id(parameter): name for name, parameter in pairs}
+    names: dict[BaseNode, str] = {parameter: name for name, parameter in pairs}
+    for node in topological_order([loss]):
+        for parent in node.parents:
+            if isinstance(parent, Parameter) and parent not in names:
+                names[parent] = f"{node.module_path}.{label(parent)}" if node.module_path else label(parent)
     named: dict[str, Parameter] = {}
     for parameter in parameters:
-        named[unused(names.get(id(parameter), label(parameter)), named)] = parameter
+        named[unused(names.get(parameter, label(parameter)), named)] = parameter
     return named
 
 

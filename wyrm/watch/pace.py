@@ -7,7 +7,7 @@ from types import TracebackType
 
 # The least seconds between records, and the fraction of the elapsed time: a training of three days writes some 10,000
 # records of values, 3,000 of modules and 200 of histograms.
-VALUES, EPOCHS, MODULES, HISTOGRAMS = (0.2, 1 / 2000), (0.02, 1 / 2000), (1.0, 1 / 500), (5.0, 1 / 30)
+VALUES, EPOCHS, MODULES, HISTOGRAMS = (0.2, 1 / 2000), (0.05, 1 / 2000), (1.0, 1 / 500), (5.0, 1 / 30)
 TENSORBOARD = (2.0, 1 / 300)
 
 

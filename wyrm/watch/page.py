@@ -12,7 +12,9 @@ _BODY = """
   <span id="connection" class="connection">Connecting</span>
   <span class="space"></span>
   <div id="axes" class="together" role="group" aria-label="Horizontal axis">
-    <button data-axis="step">Step</button><button data-axis="epoch">Epoch</button><button data-axis="elapsed">Time</button>
+    <button data-axis="step">Step</button>
+    <button data-axis="epoch">Epoch</button>
+    <button data-axis="elapsed">Time</button>
   </div>
   <button id="log" aria-pressed="false">Log scale</button>
   <label for="smoothing">Smoothing <input id="smoothing" type="range" min="0" max="0.99" step="0.01" value="0">

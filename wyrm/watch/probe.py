@@ -77,7 +77,8 @@ class Probe:
         self._copies = {node: memo[id(node)] for node in nodes if node.is_leaf and memo[id(node)] is not node}
         for node in nodes:
             if isinstance(node, Relu):
-                name = unused(f"{label(node)} at {node.location}", self._activations)
+                place = f"{node.module_path}, " if node.module_path else ""
+                name = unused(f"{place}{label(node)} at {node.location}", self._activations)
                 self._activations[name] = memo[id(node)], _unit_axis(node)
         gradients = grad(loss, [self._copies[parameter] for parameter in self._parameters])  # type: ignore[misc]  # parameters
         self._gradients = dict(zip(self._parameters, gradients, strict=True))

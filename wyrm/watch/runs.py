@@ -112,7 +112,7 @@ def _opened(folder: Path, name: str) -> Iterator[BinaryIO]:
     if path.is_symlink() or folder.is_symlink():
         raise OSError(f"{os.fspath(path)!r} is a link")
     descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0))
-    with open(descriptor, "rb") as file:
+    with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(f"{os.fspath(path)!r} is no file")
         yield file

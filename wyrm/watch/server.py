@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import json
 import os
 import secrets
@@ -127,7 +128,7 @@ def own_token() -> str:
         token = secrets.token_urlsafe(24)
         path.unlink(missing_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        with open(descriptor, "w", encoding="ascii") as file:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(token)
         return token
     except OSError:
@@ -140,7 +141,7 @@ def _kept_token(path: Path) -> str | None:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except FileNotFoundError:
         return None
-    with open(descriptor, encoding="ascii", errors="replace") as file:
+    with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
         status = os.fstat(descriptor)
         if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
             return None
@@ -170,11 +171,10 @@ def _listening(port: int) -> socket.socket:
 def _uvicorn() -> Any:
     """Return the module uvicorn; raise `ImportError` that says what to install."""
     try:
-        import starlette as _
-        import uvicorn
+        importlib.import_module("starlette")
+        return importlib.import_module("uvicorn")
     except ImportError as error:
         raise ImportError(
             f"the page of runs needs the packages starlette and uvicorn ({error.name} is missing): "
             f"pip install 'wyrm-autodiff[watch]'"
         ) from None
-    return uvicorn

@@ -90,7 +90,11 @@ class RunWriter:
         self._sums: dict[str, list[float]] = {}
         self._rows = 0
         self._rows_since = time.perf_counter()
-        self._values_pace, self._modules_pace, self._histograms_pace = Pace(*VALUES), Pace(*MODULES), Pace(*HISTOGRAMS_PACE)
+        self._values_pace, self._modules_pace, self._histograms_pace = (
+            Pace(*VALUES),
+            Pace(*MODULES),
+            Pace(*HISTOGRAMS_PACE),
+        )
         self._measure_seconds = (
             self.parameters.elements * _SECONDS_BY_ELEMENT + len(self.parameters.named) * _SECONDS_BY_PARAMETER
         )
@@ -98,7 +102,9 @@ class RunWriter:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise DataError(f"cannot create the folder {os.fspath(self.folder)!r}: {error.strerror or error}") from error
+            raise DataError(
+                f"cannot create the folder {os.fspath(self.folder)!r}: {error.strerror or error}"
+            ) from error
         self._before, identity = _earlier(self.folder, step, self.epoch)
         self._events = Lines(self.folder / EVENTS)
         self._histograms: Lines | None = None
@@ -343,9 +349,7 @@ def _earlier(folder: Path, step: int, epoch: float) -> tuple[float, str | None]:
             for record in read(folder / EVENTS):
                 if record["kind"] == "start":
                     if record["format"] > FORMAT:
-                        raise OptionError(
-                            f"{os.fspath(folder)!r} was written by a newer version: give another folder"
-                        )
+                        raise OptionError(f"{os.fspath(folder)!r} was written by a newer version: give another folder")
                     identity = identity or record["id"]
                 if record["step"] <= step and record["epoch"] <= epoch + 1e-9:
                     elapsed = max(elapsed, record["elapsed"]) if record["kind"] != "start" else elapsed
