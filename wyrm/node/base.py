@@ -243,6 +243,16 @@ class BaseNode(Stateful, Generic[P_co, S]):
         return location_of(self.origin)
 
     @property
+    def module_path(self) -> str:
+        """The path of the module whose call made the node, such as `blocks[3].attention.qkv`; else empty.
+
+        The path leads from the outermost module that was called; it is empty for a node of that module itself. The
+        nodes of a gradient have the path of the node that they differentiate.
+        """
+        call = self.origin[2]
+        return "" if call is None else call.path
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The sizes of the axes; raise `ShapeError` if the data of a run decides one (see `dims`)."""
         dims: Any = self.dims
@@ -351,7 +361,7 @@ _set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
 )
 
 # Attributes of `BaseNode` that users need; the others are for authors of ops.
-_TOLD = frozenset(["dims", "dtype", "name", "ndim", "parameters", "parents", "shape", "location", "size"])
+_TOLD = frozenset(["dims", "dtype", "name", "ndim", "parameters", "parents", "shape", "location", "module_path", "size"])
 for _name in nodes.ANSWERS:
     setattr(BaseNode, _name, Foreign(_name))
 # The NumPy functions that wyrm also has.
