@@ -81,4 +81,3 @@ def _reading(column: int) -> CallStatement:
 def _refuse_less(axis: int, size: arrays.Expression) -> When:
     """Return the statement that does no step if an axis of the times is smaller than a size."""
     return When(Apply("less", (ArraySize(_TIMES, axis), size)), (Return(arrays.Literal(0)),))
-

@@ -14,6 +14,7 @@ import numpy as np
 from wyrm.backends.llvm.blas_threads import limited
 from wyrm.errors import OptionError
 from wyrm.kernels.functions import KernelFunction
+from wyrm.ops.product import multiply_into
 from wyrm.profile.work import Work
 from wyrm.types.memory import aligned
 from wyrm.types.typing import FloatArray
@@ -21,9 +22,9 @@ from wyrm.types.typing import FloatArray
 # The bytes of the three arrays of a triad together: within the caches of common processors, and far beyond them.
 _SIZES = (3 * 2**16, 3 * 2**20, 3 * 2**25)
 # The sides of the matrices whose product is timed.
-_SIDE = 768
+_SIDE = 512
 # Seconds for each measurement.
-_SECONDS = 0.06
+_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -156,9 +157,9 @@ def _triads(a: FloatArray, b: FloatArray, c: FloatArray, repeats: int) -> None:
     """`a = b + s * c`, several times; each time depends on the last one."""
     for _ in range(repeats):
         for i in range(a.shape[0]):
-            a[i] = b[i] + a.dtype.type(0.5) * c[i]
+            a[i] = b[i] + 0.5 * c[i]
 
 
 def _multiply(a: FloatArray, b: FloatArray, c: FloatArray) -> None:
     """`c = a @ b`."""
-    multiply_into(a, b, c)
+    multiply_into(a, b, c, 0)

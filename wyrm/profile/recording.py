@@ -51,21 +51,51 @@ class NativeCall(NamedTuple):
 
 
 @dataclass
+class Totals:
+    """The nanoseconds of each call of a step, summed over steps and threads.
+
+    `medians` has the number of steps of each native call, and the medians of their times. The arrays are those of the
+    first native call, from which work is counted.
+    """
+
+    binding: Binding
+    columns: Mapping[BaseNode, np.ndarray]
+    nanoseconds: NDArray[np.int64]
+    steps: int = 0
+    medians: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)
+
+    @property
+    def typical(self) -> NDArray[np.float64]:
+        """The median time of each call, about: that of the medians, each as often as it has steps."""
+        if not self.medians:
+            return np.zeros(len(self.nanoseconds))
+        counts = np.array([count for count, _ in self.medians])
+        times = np.array([median for _, median in self.medians])
+        order = np.argsort(times, axis=0)
+        middle = (np.cumsum(counts[order], axis=0) >= counts.sum() / 2).argmax(axis=0)
+        found: NDArray[np.float64] = np.take_along_axis(times, order, 0)[middle, np.arange(times.shape[1])]
+        return found
+
+
+@dataclass
 class Recorder:
     """What is recorded, from all threads, while `on` is true."""
 
     on: bool = False
     spans: list[Span] = field(default_factory=list)
-    # The nanoseconds of each call of a step, and the number of steps, by runner and thread.
-    totals: dict[tuple[RecordingRunner, int], tuple[NDArray[np.int64], int]] = field(default_factory=dict)
+    totals: dict[RecordingRunner, Totals] = field(default_factory=dict)
     # By thread: when its first native call started and its last one stopped, and the nanoseconds inside them.
     bounds: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     recent: deque[NativeCall] = field(default_factory=deque)
-    # The arrays of the first native call of each runner, from which work is counted.
-    bindings: dict[RecordingRunner, tuple[Binding, Mapping[BaseNode, np.ndarray]]] = field(default_factory=dict)
     _readings: int = 0
     _threads: dict[int, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def restart(self) -> None:
+        """Forget all that is recorded but the numbers of the threads."""
+        for recorded in (self.spans, self.totals, self.bounds, self.recent):
+            recorded.clear()
+        self._readings = 0
 
     def thread(self) -> int:
         """Return the number of the running thread, in order of appearance."""
@@ -83,14 +113,18 @@ class Recorder:
         if not self.on:
             return
         # A clock that goes back between two cores would make a time negative.
-        spent = np.maximum(np.diff(call.times, axis=1), 0).sum(axis=0)
+        spent = np.maximum(np.diff(call.times, axis=1), 0)
+        total, typical = spent.sum(axis=0), np.median(spent, axis=0) if len(spent) else None
         with self._lock:
-            key = call.runner, call.thread
-            before, steps = self.totals.get(key, (np.zeros_like(spent), 0))
-            self.totals[key] = before + spent, steps + len(call.times)
+            totals = self.totals.get(call.runner)
+            if totals is None:
+                totals = self.totals[call.runner] = Totals(binding, columns, np.zeros_like(total))
+            totals.nanoseconds += total
+            totals.steps += len(spent)
+            if typical is not None:
+                totals.medians.append((len(spent), typical))
             first, _, inside = self.bounds.get(call.thread, (call.start, 0, 0))
             self.bounds[call.thread] = first, call.stop, inside + call.stop - call.start
-            self.bindings.setdefault(call.runner, (binding, columns))
             self.recent.append(call)
             self._readings += call.times.size
             while self._readings > _KEPT_READINGS and len(self.recent) > len(self._threads):
@@ -171,7 +205,9 @@ class _RecordingStep(DataParallelStep):
     def _combined(self, outputs: Sequence[Sequence[np.ndarray]], weights: Sequence[float]) -> dict[BaseNode, Gradient]:
         start = perf_counter_ns()
         combined = super()._combined(outputs, weights)
-        self._recorder.span("add up the gradients of the parts", "Python", self._recorder.thread(), start, perf_counter_ns())
+        self._recorder.span(
+            "add up the gradients of the parts", "Python", self._recorder.thread(), start, perf_counter_ns()
+        )
         return combined
 
     def apply(self, gradients: Mapping[BaseNode, Gradient]) -> None:

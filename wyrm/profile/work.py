@@ -7,7 +7,8 @@ another is run through. Where the work depends on data, the larger branch is cou
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -48,9 +49,8 @@ _FREE = frozenset(
     ["negative", "abs", "copysign", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "unordered",
      "select", "maximum", "minimum", "isnan", "isfinite"]
 )  # fmt: skip
-# Statements that are run through for one function before the iterations of its loops are sampled.
+# Statements that are run through for one function; after them, the first iterations of a loop stand for all.
 _BUDGET = 100_000
-_SAMPLES = 16
 
 
 class _Unknown(Enum):
@@ -65,6 +65,10 @@ class _Pointer:
     """A pointer into the array of a parameter."""
 
     array: str
+
+
+class _Step(int):
+    """An integer that may differ between the iterations of a loop that is run through."""
 
 
 _Value = int | float | bool | _Unknown | _Pointer
@@ -89,14 +93,15 @@ class _Tally:
     written: dict[str, float] = field(default_factory=dict)
     exact: bool = True
 
-    def add(self, other: _Tally) -> None:
-        """Add another tally."""
-        for own, more in ((self.read, other.read), (self.written, other.written)):
-            for array, count in more.items():
-                own[array] = own.get(array, 0.0) + count
+    def add(self, other: _Tally, times: float) -> None:
+        """Add another tally a number of times."""
+        for array, count in other.read.items():
+            self.read[array] = self.read.get(array, 0.0) + count * times
+        for array, count in other.written.items():
+            self.written[array] = self.written.get(array, 0.0) + count * times
         for bits, count in other.flops.items():
-            self.flops[bits] = self.flops.get(bits, 0.0) + count
-        self.products += other.products
+            self.flops[bits] = self.flops.get(bits, 0.0) + count * times
+        self.products += other.products * times
         self.exact = self.exact and other.exact
 
     @property
@@ -127,8 +132,11 @@ class Work:
         return self.bytes_read + self.bytes_written
 
 
-def work_of(program: LoopProgram, kinds: Sequence[Kind], arguments: Sequence[Any]) -> Work:
-    """Return the work of the last function of a loop program, called with arguments of these kinds."""
+def work_of(program: LoopProgram, products: Container[str], kinds: Sequence[Kind], arguments: Sequence[Any]) -> Work:
+    """Return the work of the last function of a loop program, called with arguments of these kinds.
+
+    `products` are the names of functions that multiply matrices.
+    """
     from wyrm.backends.llvm.arguments import words_of
 
     function, sizes = program.functions[-1], dict[str, int]()
@@ -142,8 +150,8 @@ def work_of(program: LoopProgram, kinds: Sequence[Kind], arguments: Sequence[Any
             sizes[parameter.name] = next(arrays).nbytes
         else:
             variables[parameter.name] = _Unknown.DATA if type.kind == "f" else word
-    counter = _Counter(program)
-    counter.call(function, variables)
+    counter = _Counter(program, products)
+    counter.call(function, [variables[each.name] for each in function.parameters])
     tally = counter.tally
     return Work(
         sum(tally.flops.values()),
@@ -166,31 +174,56 @@ def _arrays(arguments: Sequence[Any]) -> Iterator[np.ndarray]:
 class _Counter:
     """Runs a loop program on sizes, and counts its work in `tally`."""
 
-    def __init__(self, program: LoopProgram) -> None:
+    def __init__(self, program: LoopProgram, products: Container[str]) -> None:
         self._functions = {each.name: each for each in program.functions}
+        self._products = products
         self.tally = _Tally()
-        self._times = 1.0
         self._variables: dict[str, _Value] = {}
         self._left = _BUDGET
+        # The work of loops that is the same each time, and of calls, by their arguments.
+        self._loops: dict[tuple[int, int], _Tally] = {}
+        self._calls: dict[object, tuple[_Tally, tuple[_Value, ...]]] = {}
         # Loops whose iterations differ, by identity.
         self._uneven: set[int] = set()
+        # How many loops around the current statement are counted once, and how many are run through.
+        self._once, self._through = 0, 0
+        # Whether a `_Step` decided anything.
+        self._decided = False
+        # The variables that a loop assigns, by the identity of its body.
+        self._assigned: dict[int, tuple[str, ...]] = {}
 
     # --- functions and statements ---------------------------------------------------------------------------------
 
-    def call(self, function: LoopFunction, variables: dict[str, _Value]) -> tuple[_Value, ...]:
+    def call(self, function: LoopFunction, arguments: Sequence[_Value]) -> tuple[_Value, ...]:
         """Count a call of a function; return its results."""
-        around, self._variables = self._variables, variables
-        for each in function.cleared:
-            variables.setdefault(each.name, 0)
+        key = function.name, tuple(arguments)
+        if key not in self._calls:
+            variables = dict(zip((each.name for each in function.parameters), arguments, strict=True))
+            variables |= {each.name: 0 for each in function.cleared}
+            around, self._variables = self._variables, variables
+            results: tuple[_Value, ...] = (_Unknown.DATA,) * len(function.results)
+            try:
+                with self._apart() as tally:
+                    self._run(function.body)
+            except _Ended as ended:
+                if ended.how != "return":
+                    raise
+                results = ended.values
+            finally:
+                self._variables = around
+            self._calls[key] = tally, results
+        tally, results = self._calls[key]
+        self.tally.add(tally, 1)
+        return results
+
+    @contextmanager
+    def _apart(self) -> Iterator[_Tally]:
+        """Count into a tally of its own within the block."""
+        around, self.tally = self.tally, _Tally()
         try:
-            self._run(function.body)
-        except _Ended as ended:
-            if ended.how == "return":
-                return ended.values
-            raise
+            yield self.tally
         finally:
-            self._variables = around
-        return (_Unknown.DATA,) * len(function.results)
+            self.tally = around
 
     def _run(self, statements: Sequence[Statement]) -> None:
         for statement in statements:
@@ -200,7 +233,8 @@ class _Counter:
     def _statement(self, statement: Statement) -> None:
         match statement:
             case Assign(variable, value):
-                self._variables[variable.name] = self._value(value)
+                found = self._value(value)
+                self._variables[variable.name] = _Step(found) if self._through and isinstance(found, int) else found
             case Store(pointer, index, value):
                 array = self._value(pointer)
                 self._value(index)
@@ -219,18 +253,15 @@ class _Counter:
                 raise _Ended("return", tuple(map(self._value, values)))
             case Fail():
                 raise _Ended("fail")
+            case Invoke(_, name, arguments) if name in self._products:
+                (element,) = {each.type.element for each in arguments if isinstance(each.type, PointerType)}
+                self._product([self._value(each) for each in arguments], element)
             case Invoke(results, name, arguments):
-                callee = self._functions[name]
-                names = (each.name for each in callee.parameters)
-                found = self.call(callee, dict(zip(names, map(self._value, arguments), strict=True)))
-                for variable, value_found in zip(results, found, strict=True):
-                    self._variables[variable.name] = value_found
-            case Gemm():
-                self._product(statement)
-            case LibraryCall(_, arguments):
+                values = self.call(self._functions[name], [self._value(each) for each in arguments])
+                for variable, value in zip(results, values, strict=True):
+                    self._variables[variable.name] = value
+            case LibraryCall() | Gemm():
                 self.tally.exact = False  # the number of its operations is not known
-                for each in arguments:
-                    self._value(each)
 
     def _for(self, loop: For) -> None:
         count = self._known(self._value(loop.count))
@@ -239,83 +270,96 @@ class _Counter:
             self.tally.exact = False
         if count <= 0:
             return
-        index, before = loop.index.name, dict(self._variables)
-        if count == 1 or id(loop) in self._uneven:
-            self._iterate(loop, count)
-            return
-        try:
-            self._once(loop.body, index, count)
-        except _NeedsIterations:
-            self._uneven.add(id(loop))
-            self._variables.clear()
-            self._variables.update(before)
-            self._iterate(loop, count)
+        key = id(loop), count
+        if key not in self._loops:
+            if count == 1 or id(loop) in self._uneven or not self._count_once(loop, key):
+                self._run_through(loop, count)
+                return
+        else:
+            self._forget(loop.body, _Unknown.DATA)
+        if key in self._loops:
+            self.tally.add(self._loops[key], count)
 
-    def _once(self, body: Sequence[Statement], index: str, times: float) -> None:
-        """Count one iteration, whatever its index, as that many."""
-        tally, self.tally = self.tally, _Tally()
-        around, self._times = self._times, self._times * times
+    def _count_once(self, loop: For, key: tuple[int, int]) -> bool:
+        """Count one iteration, whatever its index, as all; return whether all do the same work."""
+        before, around, self._decided = dict(self._variables), self._decided, False
+        self._forget(loop.body, _Unknown.ITERATION)
+        self._variables[loop.index.name] = _Unknown.ITERATION
+        self._once += 1
         try:
-            self._forget(body, _Unknown.ITERATION)
-            self._variables[index] = _Unknown.ITERATION
-            try:
-                self._run(body)
-            except _Ended as ended:
-                if ended.how != "continue":
-                    raise _NeedsIterations from None
-            tally.add(self.tally)
-            self._forget(body, _Unknown.DATA)
+            with self._apart() as tally:
+                self._run(loop.body)
+        except (_NeedsIterations, _Ended) as ended:
+            if not (isinstance(ended, _Ended) and ended.how == "continue"):
+                if self._once == 1:  # else the iteration of a loop around it may be what matters
+                    self._uneven.add(id(loop))
+                self._variables.clear()
+                self._variables.update(before)
+                return False
         finally:
-            self.tally, self._times = tally, around
+            self._once -= 1
+            decided, self._decided = self._decided, around or self._decided
+        self._forget(loop.body, _Unknown.DATA)
+        if decided:
+            self.tally.add(tally, key[1])
+        else:
+            self._loops[key] = tally
+        return True
 
     def _forget(self, body: Sequence[Statement], unknown: _Unknown) -> None:
         """Forget the values of the variables that the statements assign."""
-        for each in every(body):
-            for variable in (each.variable,) if isinstance(each, Assign) else getattr(each, "results", ()):
-                self._variables[variable.name] = unknown
+        if id(body) not in self._assigned:
+            names = []
+            for each in every(body):
+                names += [each.variable.name] if isinstance(each, Assign) else []
+                names += [variable.name for variable in getattr(each, "results", ())]
+            self._assigned[id(body)] = tuple(dict.fromkeys(names))
+        self._variables |= dict.fromkeys(self._assigned[id(body)], unknown)
 
-    def _iterate(self, loop: For, count: int) -> None:
-        """Run through the iterations, or through some of them if they are many."""
-        size = sum(1 for _ in every(loop.body))
-        positions: Sequence[int] = range(count)
-        if count * size > self._left and count > _SAMPLES:
-            positions = [count * sample // _SAMPLES for sample in range(_SAMPLES)]
-            self.tally.exact = False
-            self._forget(loop.body, _Unknown.DATA)
-        around, self._times = self._times, self._times * (count / len(positions))
+    def _run_through(self, loop: For, count: int) -> None:
+        """Run through the iterations, or through the first ones if they are too many."""
+        done = 0
+        self._through += 1
         try:
-            for position in positions:
-                self._variables[loop.index.name] = position
+            with self._apart() as tally:
+                while done < count and (done == 0 or self._left > 0):
+                    self._variables[loop.index.name] = _Step(done)
+                    done += 1
+                    try:
+                        self._run(loop.body)
+                    except _Ended as ended:
+                        if ended.how == "break":
+                            count = done
+                        elif ended.how != "continue":
+                            raise
+        finally:
+            self._through -= 1
+        tally.exact = tally.exact and done == count
+        self.tally.add(tally, count / done)
+
+    def _while(self, loop: While) -> None:
+        self._through += 1
+        try:
+            while True:
+                self._run(loop.before)
+                condition = self._known(self._value(loop.condition))
+                if condition is None or self._left <= 0:
+                    # As many iterations as the data asks for: one is counted.
+                    self.tally.exact = False
+                    self._branch(loop.body)
+                    self._forget(loop.body, _Unknown.DATA)
+                    return
+                if not condition:
+                    return
                 try:
                     self._run(loop.body)
                 except _Ended as ended:
                     if ended.how == "break":
-                        break
+                        return
                     if ended.how != "continue":
                         raise
         finally:
-            self._times = around
-
-    def _while(self, loop: While) -> None:
-        while True:
-            self._run(loop.before)
-            condition = self._known(self._value(loop.condition))
-            if condition is None or self._left <= 0:
-                # As many iterations as the data asks for: one is counted.
-                self.tally.exact = False
-                self._forget(loop.body, _Unknown.DATA)
-                self._branch(loop.body)
-                self._forget(loop.body, _Unknown.DATA)
-                return
-            if not condition:
-                return
-            try:
-                self._run(loop.body)
-            except _Ended as ended:
-                if ended.how == "break":
-                    return
-                if ended.how != "continue":
-                    raise
+            self._through -= 1
 
     def _if(self, statement: If) -> None:
         condition = self._known(self._value(statement.condition))
@@ -325,19 +369,16 @@ class _Counter:
         tallies, states = [], []
         before = dict(self._variables)
         for body in (statement.body, statement.otherwise):
-            own, self.tally = self.tally, _Tally()
             self._variables.clear()
             self._variables.update(before)
-            try:
+            with self._apart() as tally:
                 self._branch(body)
-                tallies.append(self.tally)
-                states.append(dict(self._variables))
-            finally:
-                self.tally = own
+            tallies.append(tally)
+            states.append(dict(self._variables))
         larger = max(tallies, key=lambda tally: tally.weight)
         if tallies[0].weight != tallies[1].weight:
             larger.exact = False
-        self.tally.add(larger)
+        self.tally.add(larger, 1)
         for name in states[0].keys() | states[1].keys():
             first, second = (state.get(name, _Unknown.DATA) for state in states)
             self._variables[name] = first if first == second else _Unknown.DATA
@@ -350,21 +391,22 @@ class _Counter:
             if ended.how != "fail":
                 self.tally.exact = False
 
-    def _product(self, product: Gemm) -> None:
-        _, _, m, n, k, a, _, b, _, beta, c, _ = map(self._value, product.operands)
-        sizes = [self._known(size) for size in (m, n, k)]
+    def _product(self, values: Sequence[_Value], type: ScalarType) -> None:
+        """Count a matrix product, given the parts of three views with any strides, and whether it adds to the last."""
+        (x, rows, inner), (y, _, columns), (out, *_), adds = values[:3], values[5:8], values[10:13], values[15]
+        sizes = [self._known(size) for size in (rows, inner, columns)]
         if None in sizes:
             self.tally.exact = False
             return
-        rows, columns, inner = (int(size or 0) for size in sizes)
-        itemsize, flops = product.type.itemsize, 2.0 * rows * columns * inner
-        self._count(flops, product.type)
-        self.tally.products += flops * self._times
-        self._touch(self.tally.read, a, rows * inner * itemsize)
-        self._touch(self.tally.read, b, inner * columns * itemsize)
-        if beta is not False and beta != 0:
-            self._touch(self.tally.read, c, rows * columns * itemsize)
-        self._touch(self.tally.written, c, rows * columns * itemsize)
+        m, k, n = (int(size or 0) for size in sizes)
+        flops = 2.0 * m * n * k
+        self._count(flops, type)
+        self.tally.products += flops
+        self._touch(self.tally.read, x, m * k * type.itemsize)
+        self._touch(self.tally.read, y, k * n * type.itemsize)
+        if adds is not False and adds != 0:
+            self._touch(self.tally.read, out, m * n * type.itemsize)
+        self._touch(self.tally.written, out, m * n * type.itemsize)
 
     # --- expressions ----------------------------------------------------------------------------------------------
 
@@ -372,14 +414,15 @@ class _Counter:
         """Return an integer, or None if it depends on data; a loop that is counted once must not decide."""
         if value is _Unknown.ITERATION:
             raise _NeedsIterations
+        self._decided = self._decided or isinstance(value, _Step)
         return int(value) if isinstance(value, int | float) else None
 
     def _count(self, flops: float, type: ScalarType) -> None:
-        self.tally.flops[type.bits] = self.tally.flops.get(type.bits, 0.0) + flops * self._times
+        self.tally.flops[type.bits] = self.tally.flops.get(type.bits, 0.0) + flops
 
     def _touch(self, counts: dict[str, float], array: _Value, size: float) -> None:
         if isinstance(array, _Pointer):
-            counts[array.array] = counts.get(array.array, 0.0) + size * self._times
+            counts[array.array] = counts.get(array.array, 0.0) + size
         else:
             self.tally.exact = False
 
@@ -406,7 +449,8 @@ class _Counter:
                 test, *values = map(self._value, (condition, chosen, otherwise))
                 if isinstance(test, _Unknown):
                     return next((each for each in values if isinstance(each, _Pointer)), test)
-                return values[0] if test else values[1]
+                found = values[0] if test else values[1]
+                return _Step(found) if isinstance(test, _Step) and isinstance(found, int) else found
             case Operation():
                 return self._operation(expression)
 
@@ -427,7 +471,8 @@ class _Counter:
         if function is None or len(numbers) < len(operands):
             return _Unknown.DATA
         # Within 64 bits, as in native code.
-        return (function(*numbers) + 2**63) % 2**64 - 2**63
+        result = (function(*numbers) + 2**63) % 2**64 - 2**63
+        return _Step(result) if any(isinstance(each, _Step) for each in operands) else result
 
 
 def _divided(x: int, y: int) -> int:
