@@ -11,7 +11,6 @@ import numpy as np
 from wyrm.compiler.arguments import Binding
 from wyrm.compiler.pipeline import Graph
 from wyrm.errors import OptionError, ShapeError
-from wyrm.node.base import BaseNode
 from wyrm.profile.clock import cost_of_reading
 from wyrm.profile.memory import MemoryOfStep
 from wyrm.profile.peaks import Peaks, measured_peaks, processors

@@ -60,7 +60,7 @@ class Group:
         return sum(stage.seconds for stage in self.stages)
 
     def rate(self, what: str) -> float | None:
-        """Return the sum of an amount for each call (`bytes`, `flops` or `least_seconds`), divided by its typical time."""
+        """Return the sum of an amount of each call (`bytes`, `flops` or `least_seconds`) over the typical time."""
         amounts = [getattr(stage, what) for stage in self.stages]
         seconds = sum(stage.typical_seconds * stage.calls for stage in self.stages)
         if seconds <= 0 or any(amount is None for amount in amounts):
@@ -153,7 +153,7 @@ class Profile:
             "",
             self.table(_ROWS),
             "",
-            "bytes count each array of a call once, FLOPs two for each multiply-add; ~ depends on data",
+            "bytes count each array of a call once, FLOPs two for each multiply-add; ~ is an estimate",
             str(self.peaks),
             f"{self.readings:,} readings of the clock took {clock:.1%} of the time, which is subtracted",
         ]
