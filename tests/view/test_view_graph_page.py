@@ -103,7 +103,7 @@ def test_groups_open_and_close_by_click(show: Any) -> None:
     assert page.locator("#live").inner_text() == "blocks[1] opened, 4 boxes"
     box(page, "group blocks[0…2]").click()
     assert box(page, "tanh").count() == 0
-    page.get_by_role("button", name="Expand all").click()
+    page.get_by_role("button", name="Expand", exact=True).click()
     page.get_by_role("button", name="Fit").click()
     assert box(page, "tanh").count() == 3 and box(page, "bias").count() == 7
     assert overlaps(page) == []
@@ -224,7 +224,7 @@ def test_dark_colours_follow_the_system_and_the_button(show: Any) -> None:
 
 def test_printing_fits_the_whole_graph_without_controls(show: Any) -> None:
     page = show(model_data(), color_scheme="dark")
-    page.get_by_role("button", name="Expand all").click()
+    page.get_by_role("button", name="Expand", exact=True).click()
     page.emulate_media(media="print")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.locator("#picture").get_attribute("viewBox") is not None

@@ -46,7 +46,12 @@ def bar(rows: int | None, shown: bool | Bar | LossBar) -> AbstractContextManager
     """Return a bar for `rows` rows, the given bar, or one that shows nothing and costs nothing."""
     if isinstance(shown, bool):
         return shown_bar()(total=rows, unit="row", miniters=1) if shown else nullcontext(NoBar())
-    return nullcontext(shown if isinstance(shown, LossBar) else _RowsOnly(shown))
+    return nullcontext(loss_bar(shown))
+
+
+def loss_bar(given: Bar | LossBar) -> LossBar:
+    """Return a bar that takes losses; one that does not is given the rows alone."""
+    return given if isinstance(given, LossBar) else _RowsOnly(given)
 
 
 @cache
