@@ -55,7 +55,10 @@ class Viewport {
   fit() {
     const { width, height } = this.picture.scene;
     const scale = this._fitScale();
-    const [room, roomBelow] = [this.svg.clientWidth - width * scale, this.svg.clientHeight - BELOW + 24 - height * scale];
+    const [room, roomBelow] = [
+      this.svg.clientWidth - width * scale,
+      this.svg.clientHeight - BELOW + 24 - height * scale,
+    ];
     this._set(room / 2, roomBelow / 2, scale);
   }
 
@@ -105,7 +108,7 @@ class Viewport {
 
   _wheel(event) {
     // In a notebook, the wheel scrolls the notebook until a click into the picture.
-    if (self !== top && !event.ctrlKey && !document.hasFocus()) return;
+    if (window.self !== window.top && !event.ctrlKey && !document.hasFocus()) return;
     event.preventDefault();
     if (event.shiftKey || event.altKey) {
       this.pan(event.shiftKey ? -(event.deltaX || event.deltaY) : 0, event.shiftKey ? 0 : -event.deltaY);
@@ -172,6 +175,9 @@ function neighbour(key, item, picture) {
 }
 
 function _first(scene, graph, item) {
-  const boxes = graph.children.get(item).map((child) => scene.at.get(child)).filter(Boolean);
+  const boxes = graph.children
+    .get(item)
+    .map((child) => scene.at.get(child))
+    .filter(Boolean);
   return boxes.reduce((top, box) => (box.y < top.y || (box.y === top.y && box.x < top.x) ? box : top)).item;
 }
