@@ -115,10 +115,10 @@ def test_groups_open_and_close_by_click(show: Any) -> None:
     assert box(page, "tanh").count() == 0
     page.get_by_role("button", name="Expand", exact=True).click()
     page.get_by_role("button", name="Fit").click()
-    assert box(page, "tanh").count() == 3 and box(page, "bias").count() == 7
+    until(page, lambda: box(page, "tanh").count() == 3 and box(page, "bias").count() == 7)
     assert overlaps(page) == []
     page.get_by_role("button", name="Collapse").click()
-    assert box(page, "group output, Linear").is_visible() and box(page, "tanh").count() == 0
+    until(page, lambda: box(page, "group output, Linear").is_visible() and box(page, "tanh").count() == 0)
 
 
 def test_a_search_opens_the_groups_of_its_hit(show: Any) -> None:
