@@ -72,6 +72,9 @@ class BaseNode(Stateful, Generic[P_co, S]):
     gives_rows: ClassVar[bool] = False
     # Whether the result has all elements of the only operand in the same row-major order, under other axes.
     same_elements: ClassVar[bool] = False
+    # Whether the value is a sum over an axis that all operands have and it lacks: the values for parts of the operands,
+    # divided along that axis, add up to it.
+    adds_rows: ClassVar[bool] = False
     # Whether the value may be a view into the memory of the first operand.
     is_view: ClassVar[bool] = False
     # Whether the node starts a graph and holds an array, and whether an optimizer may change that array.

@@ -46,7 +46,10 @@ def to_derivation(output: Node) -> Derivation:
     """
     rows = rows_of(output, TextNotation())
     width = max((len(left) for left, *_ in rows), default=0)
-    lines = [_TITLES, *((f"{left:<{width}}  {dims}", right, line) for left, dims, right, line in rows)]
+    lines = [
+        _TITLES,
+        *((f"{left:<{width}}  {dims}", right, f"# {line}" if line else "") for left, dims, right, line in rows),
+    ]
     columns = [min(max(len(row[i]) for row in lines), _WIDEST) for i in range(2)]
     derivation = Derivation("\n".join(f"{a:<{columns[0]}}  {b:<{columns[1]}}  {c}".rstrip() for a, b, c in lines))
     derivation.output = output
@@ -63,28 +66,28 @@ def rows_of(output: Node, notation: Notation) -> list[Row]:
     whole = Schedule([output, *gradients.values()])
     same = whole.representative
     numbers = iter(range(1, len(shown) + 1))
-    names: dict[BaseNode, str] = {}
+    labels: dict[BaseNode, str] = {}
+    names: dict[BaseNode, Written] = {}
     taken: set[str] = set()
     for node in shown:
         own = node.name if node.name is not None and node.name not in taken else f"t{next(numbers)}"
         taken.add(own)
-        names[same[node]] = own
+        labels[node] = own
+        names[same[node]] = notation.name(own)
     texts: dict[BaseNode, str] = {}
     for node in reversed(shown):
         if node in gradients:
             gradient = same[gradients[node]]
-            known = gradient in names
-            texts[node] = notation.name(names[gradient])[0] if known else _written(gradient, names, same, notation)
-            names.setdefault(gradient, f"d{names[same[node]]}")
+            texts[node] = names[gradient][0] if gradient in names else _written(gradient, names, same, notation)
+            names.setdefault(gradient, notation.gradient(labels[node]))
     rows: list[Row] = []
     for node in shown:
-        name = names[same[node]]
-        left, right = notation.name(name)[0], ""
+        left, right = notation.name(labels[node])[0], ""
         if not node.is_leaf:
             left = notation.equation(left, _written(node, names, same, notation))
         if node in texts:
-            right = notation.equation(notation.name(f"d{name}")[0], texts[node])
-        line = "" if node.is_leaf else f"# {node.location} {node.location.source}".rstrip()
+            right = notation.equation(notation.gradient(labels[node])[0], texts[node])
+        line = "" if node.is_leaf else f"{node.location} {node.location.source}".rstrip()
         rows.append((left, format_dims(node.dims), right, line))
     return rows
 
@@ -94,7 +97,7 @@ def _is_number(node: BaseNode) -> bool:
 
 
 def _written(
-    given: BaseNode, names: dict[BaseNode, str], same: dict[BaseNode, BaseNode], notation: Notation
+    given: BaseNode, names: dict[BaseNode, Written], same: dict[BaseNode, BaseNode], notation: Notation
 ) -> str:
     """Return an op and its operands as an expression; unnamed operands are expanded."""
     node = same[given]
@@ -107,7 +110,7 @@ def _written(
         if current in done:
             continue
         if known is not None or current.is_leaf:
-            done[current] = notation.name(known or _number(current))
+            done[current] = known or notation.name(_number(current))
         elif ready:
             operands = [done[parent] for parent in _operands(current, names, same)]
             # Broadcasting is implicit, as in NumPy.
@@ -124,7 +127,7 @@ def _operation(node: BaseNode, operands: list[Written], notation: Notation) -> W
     return notation.operation(node.op_name(), operands, given)
 
 
-def _operands(node: BaseNode, names: dict[BaseNode, str], same: dict[BaseNode, BaseNode]) -> list[BaseNode]:
+def _operands(node: BaseNode, names: dict[BaseNode, Written], same: dict[BaseNode, BaseNode]) -> list[BaseNode]:
     """Return the operands, without a reshape that only prepares broadcasting."""
     operands = [same[parent] for parent in node.parents]
     if node.op_name() == "broadcast_to" and operands[0].op_name() == "reshape" and operands[0] not in names:

@@ -23,6 +23,9 @@ class Notation(Protocol):
     def name(self, text: str) -> Written:
         """Return a name or a number."""
 
+    def gradient(self, text: str) -> Written:
+        """Return the name of the gradient with respect to a name."""
+
     def equation(self, left: str, right: str) -> str:
         """Return that both are equal."""
 
@@ -35,6 +38,9 @@ class TextNotation:
 
     def name(self, text: str) -> Written:
         return text, _WORD
+
+    def gradient(self, text: str) -> Written:
+        return f"d{text}", _WORD
 
     def equation(self, left: str, right: str) -> str:
         return f"{left} = {right}"
@@ -55,6 +61,9 @@ class MathNotation:
 
     def name(self, text: str) -> Written:
         return _math_name(text), _WORD
+
+    def gradient(self, text: str) -> Written:
+        return f'<mrow><mo lspace="0" rspace="0">d</mo>{_math_name(text)}</mrow>', _WORD
 
     def equation(self, left: str, right: str) -> str:
         return f"{left}<mo>=</mo>{right}"

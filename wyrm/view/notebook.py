@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 # A notebook holds the pages of all its cells.
 LIMIT = 5_000
 _FRAME = "width:100%;height:560px;border:1px solid rgba(128,128,128,0.4);border-radius:6px"
-_LEFT, _RIGHT = "text-align:left", "text-align:right;font-variant-numeric:tabular-nums"
+_CELL = "padding:3px 12px 3px 4px;white-space:nowrap"
+_LEFT, _RIGHT = f"{_CELL};text-align:left", f"{_CELL};text-align:right;font-variant-numeric:tabular-nums"
+# A line of code that is longer is cut.
+_CODE = f"{_LEFT};max-width:36em;overflow:hidden;text-overflow:ellipsis"
 
 Bundle = dict[str, str]
 
@@ -58,9 +61,12 @@ def of_module(module: Module, include: object = None, exclude: object = None) ->
 
 def of_summary(summary: Summary, include: object = None, exclude: object = None) -> Bundle:
     """Return the table of a summary."""
-    head, *rows, total = summary.cells()
+    lines, numbers = summary.cells(), 2
+    if summary.flops is None:
+        lines, numbers = [line[:-1] for line in lines], 1
+    head, *rows, total = lines
     notes = "".join(f"<p>{escape(note)}</p>" for note in summary.notes())
-    return {"text/plain": repr(summary), "text/html": table(head, rows, total, numbers=2) + notes}
+    return {"text/plain": repr(summary), "text/html": table(head, rows, total, numbers=numbers) + notes}
 
 
 def of_sharding(sharding: ShardingTable, include: object = None, exclude: object = None) -> Bundle:
@@ -73,7 +79,7 @@ def derivation_table(rows: Iterable[Row]) -> str:
     """Return the table of a derivation, whose equations are MathML."""
     body = "".join(
         f'<tr><td style="{_LEFT}">{_math(left)}</td><td style="{_LEFT}">{escape(dims)}</td>'
-        f'<td style="{_LEFT}">{_math(right)}</td><td style="{_LEFT}"><code>{escape(line)}</code></td></tr>'
+        f'<td style="{_LEFT}">{_math(right)}</td><td style="{_CODE}"><code>{escape(line)}</code></td></tr>'
         for left, dims, right, line in rows
     )
     titles = ("forward, top to bottom", "axes", "backward, bottom to top", "line")
@@ -81,7 +87,7 @@ def derivation_table(rows: Iterable[Row]) -> str:
 
 
 def _math(text: str) -> str:
-    return f'<math xmlns="http://www.w3.org/1998/Math/MathML"><mrow>{text}</mrow></math>' if text else ""
+    return f'<math displaystyle="true"><mrow>{text}</mrow></math>' if text else ""
 
 
 def table(
@@ -91,7 +97,7 @@ def table(
 
     >>> from wyrm.view.notebook import table
     >>> table((), [("<x>",)])
-    '<table><tbody><tr><td style="text-align:left">&lt;x&gt;</td></tr></tbody></table>'
+    '<table><tbody><tr><td style="...">&lt;x&gt;</td></tr></tbody></table>'
     """
     body = "".join(_line(row, "td", numbers) for row in rows)
     foot = f"<tfoot>{_line(total, 'th', numbers)}</tfoot>" if total else ""
