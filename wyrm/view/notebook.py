@@ -90,9 +90,7 @@ def _math(text: str) -> str:
     return f'<math displaystyle="true"><mrow>{text}</mrow></math>' if text else ""
 
 
-def table(
-    head: Sequence[str], rows: Iterable[Sequence[str]], total: Sequence[str] = (), *, numbers: int = 0
-) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], total: Sequence[str] = (), *, numbers: int = 0) -> str:
     """Return an HTML table of texts; the last `numbers` columns are numbers, which stand on the right.
 
     >>> from wyrm.view.notebook import table
