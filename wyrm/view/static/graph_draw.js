@@ -2,6 +2,7 @@
 
 const FAR_SCALE = 0.42; // below it, many boxes are drawn without words
 const MOST_NEAR = 700; // boxes with words at once
+const MOST_EDGES = 5000; // drawn edges stay until there are more
 const LABEL_SCALE = 1.35; // from it on, edges carry their axes
 
 class Picture {
@@ -85,8 +86,7 @@ class Picture {
 
   // What the window shows, in the coordinates of the scene, with some room around it.
   _window() {
-    if (this.printing)
-      return { x: -Infinity, y: -Infinity, w: Infinity, h: Infinity, right: Infinity, bottom: Infinity };
+    if (this.printing) return { x: -Infinity, y: -Infinity, right: Infinity, bottom: Infinity };
     const { x, y, scale } = this.view;
     const room = 200 / scale;
     const [w, h] = [this.svg.clientWidth / scale, this.svg.clientHeight / scale];
@@ -107,11 +107,13 @@ class Picture {
     }
     const isLabelled = this.view.scale >= LABEL_SCALE && !this.printing;
     const key = isLabelled ? "labels" : "plain";
-    if (!this._edges || this._edges.key !== key) {
+    if (this._edges?.key !== key || this._edges.drawn.size > MOST_EDGES) {
       this._layers.edges.replaceChildren();
       this._layers.labels.replaceChildren();
       this._edges = { key, drawn: new Set() };
-      for (const edge of this._lit) if (edge.isCrossing) this._layers.labels.append(_line(edge, "edge crossing lit"));
+      for (const { isCrossing, d } of this._lit) {
+        if (isCrossing) this._layers.labels.append(svgElement("path", { class: "crossing", d }));
+      }
     }
     for (const edge of this.scene.edges) {
       edge.extent ??= _extent(edge);

@@ -201,15 +201,8 @@ class Layout {
         path[0] = _start(edge.a, a, from, edge.leaves + left);
         path[path.length - 1] = _end(edge.b, b, to, edge.arrives + left, height);
         const hasArrow = typeof edge.b !== "string" && !b.scope;
-        drawn.push({
-          a: edge.a,
-          b: edge.b,
-          links,
-          points: path,
-          hasArrow,
-          isFar: edge.isFar,
-          isSideways: edge.isSideways,
-        });
+        const { isFar, isSideways } = edge;
+        drawn.push({ a: edge.a, b: edge.b, links, points: path, hasArrow, isFar, isSideways, isUpwards });
       }
     }
     if (isUpwards) {

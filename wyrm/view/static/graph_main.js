@@ -90,6 +90,7 @@ class GraphPage {
   _makeRoom(item, covered) {
     const box = this.picture.scene.at.get(item);
     if (!box || covered <= 0) return;
+    this.viewport.pan(0, 0); // the picture stays as it is, instead of fitting the smaller window
     const { x, scale } = this.picture.view;
     const beyond = x + Math.min((box.x + box.w) * scale, box.x * scale + 300) + 16 - this.picture.svg.clientWidth;
     if (beyond > 0) this.viewport.pan(-Math.min(beyond, covered), 0);
@@ -258,6 +259,7 @@ class GraphPage {
       if (this.viewport.moved > 4) return;
       const box = event.target.closest(".box");
       if (box?.dataset.item) this._use(Number(box.dataset.item));
+      else if (svg.classList.contains("far")) this.viewport.enlarge(event);
       else if (this.picture.current >= 0) this.select(-1);
     });
     svg.addEventListener("focusin", (event) => {

@@ -23,31 +23,26 @@ function _extent({ points }) {
 }
 
 // A smooth line that leaves and enters boxes vertically, with an arrow at its end.
-function edgePath({ points, isSideways, hasArrow }) {
+function edgePath({ points, isSideways, isUpwards, hasArrow }) {
   const [first, last] = [points[0], points[points.length - 1]];
-  const down = last[1] >= points[points.length - 2][1] ? 1 : -1;
+  const down = isUpwards ? -1 : 1;
   let path = `M ${_short(first[0])} ${_short(first[1])}`;
   const curve = ([x0, y0], [x1, y1], bend) =>
     ` C ${_short(x0)} ${_short(y0 + bend)} ${_short(x1)} ${_short(y1 - bend)} ${_short(x1)} ${_short(y1)}`;
-  if (isSideways) path += curve(first, last, 60);
+  if (isSideways) path += curve(first, last, 60 * down);
   else
     for (let index = 1; index < points.length; index++)
       path += curve(points[index - 1], points[index], (points[index][1] - points[index - 1][1]) / 2);
   if (!hasArrow) return path;
-  const back = isSideways ? -5 : -5 * down;
-  return `${path} m -3.5 ${back} l 3.5 ${-back} l 3.5 ${back}`;
+  return `${path} m -3.5 ${-5 * down} l 3.5 ${5 * down} l 3.5 ${-5 * down}`;
 }
 
 // The last bit of an edge that comes from far away.
-function _stub({ points }) {
+function _stub({ points, isUpwards }) {
   const [x, y] = points[points.length - 1];
-  const back = y >= points[points.length - 2][1] ? -1 : 1;
+  const back = isUpwards ? 1 : -1;
   const start = `M ${_short(x)} ${_short(y + 13 * back)}`;
   return `${start} V ${_short(y)} m -3.5 ${5 * back} l 3.5 ${-5 * back} l 3.5 ${5 * back}`;
-}
-
-function _line(edge, classes) {
-  return svgElement("g", { class: classes }, svgElement("path", { d: edge.d }));
 }
 
 // A dashed line from a forward box to a backward box, from side to side.

@@ -43,6 +43,12 @@ class Viewport {
     this._set(left - ((left - x) * next) / scale, top - ((top - y) * next) / scale, next);
   }
 
+  // Zoom to a legible size at a click.
+  enlarge({ clientX, clientY }) {
+    const { left, top } = this.svg.getBoundingClientRect();
+    this.zoom(READABLE_SCALE / this.picture.view.scale, clientX - left, clientY - top);
+  }
+
   pan(dx, dy) {
     const { x, y, scale } = this.picture.view;
     this._set(x + dx, y + dy, scale);
@@ -64,8 +70,8 @@ class Viewport {
     this._set(room / 2, roomBelow / 2, scale);
   }
 
-  // Show the whole picture if it is legible then, else its start; again with another size of the window, such as that of
-  // a frame which a notebook shows later.
+  // Show the whole picture if it is legible then, else its start; again when the size of the window changes, such as
+  // that of a frame which a notebook shows later.
   begin() {
     if (this._fitScale() >= READABLE_SCALE) {
       this.fit();
