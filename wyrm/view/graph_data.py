@@ -69,7 +69,8 @@ def _isomorphic(pairs: Sequence[tuple[BaseNode, BaseNode]]) -> dict[BaseNode, Ba
     stack = list(pairs)
     while stack:
         node, other = stack.pop()
-        if node not in same and type(node) is type(other) and len(node.parents) == len(other.parents):
+        alike = type(node) is type(other) and node.dims == other.dims and len(node.parents) == len(other.parents)
+        if alike and node not in same:
             same[node] = other
             stack += zip(node.parents, other.parents, strict=True)
     return same
