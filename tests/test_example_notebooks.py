@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.test_examples import ROOT
 jupytext = pytest.importorskip("jupytext", reason="jupytext, which opens examples as notebooks, is not installed")
 nbclient = pytest.importorskip("nbclient", reason="nbclient, which runs notebooks, is not installed")
 pytest.importorskip("ipykernel", reason="ipykernel, in which notebooks run, is not installed")
+jupyter_client = pytest.importorskip("jupyter_client")
 pytest.importorskip("matplotlib", reason="matplotlib, which draws the pictures, is not installed")
 
 FEW_EPOCHS = ["--epochs", "2"]
@@ -34,13 +36,22 @@ NOTEBOOKS: dict[str, tuple[list[str], set[str], str]] = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Any]:
+    """One kernel for all notebooks, since starting one and importing matplotlib takes longer than a tiny training."""
+    manager = jupyter_client.KernelManager(kernel_name="python3")
+    manager.start_kernel(cwd=str(ROOT / "examples"))
+    yield manager
+    manager.shutdown_kernel(now=True)
+
+
 def test_every_example_is_a_notebook() -> None:
     scripts = {path.stem for path in (ROOT / "examples").glob("*.py") if "# %%" in path.read_text(encoding="utf-8")}
     assert scripts == set(NOTEBOOKS)
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_an_example_runs_as_a_notebook(name: str, tmp_path: Path) -> None:
+def test_an_example_runs_as_a_notebook(name: str, kernel: Any, tmp_path: Path) -> None:
     arguments, pictures, words = NOTEBOOKS[name]
     if name == "gpt2_tinystories":
         pytest.importorskip("tokenizers")
@@ -53,8 +64,10 @@ def test_an_example_runs_as_a_notebook(name: str, tmp_path: Path) -> None:
     parameters.source = f"ARGUMENTS = {[*arguments, '--pictures', str(tmp_path / 'pictures')]!r}"
     assert sum(cell.cell_type == "markdown" for cell in cells) >= 3
 
-    folder = {"metadata": {"path": str(ROOT / "examples")}}
-    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3", resources=folder).execute()
+    first.cell_type, first.source = "code", "%reset -f"  # the names of the notebook before
+    client = nbclient.NotebookClient(notebook, timeout=300, km=kernel)
+    client.execute()
+    client.kc.stop_channels()
 
     outputs: list[Any] = [output for cell in cells for output in cell.get("outputs", ())]
     assert words in "".join(output["text"] for output in outputs if output.output_type == "stream")
