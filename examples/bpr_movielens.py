@@ -40,13 +40,17 @@ options_parser.add_argument("--learning-rate", type=float, default=0.1, help="le
 options_parser.add_argument("--threads", type=positive, default=1, help="threads that share the parameters")
 options_parser.add_argument("--titles", type=Path, help="u.item of MovieLens 100K, for the pictures")
 options_parser.add_argument("--checkpoints", type=Path, help="folder of the checkpoints of --engine jax")
+options_parser.add_argument("--watch", type=Path, help="folder to record to, for: python -m wyrm watch FOLDER")
 add_devices(options_parser)
 options = options_parser.parse_args(arguments(ARGUMENTS))
+if options.watch is not None and options.engine != "native":
+    options_parser.error("--watch is an option of --engine native")
 pictures = Pictures(options.pictures)
 process = connect(options)
 films_folder, users_folder = (
     None if options.checkpoints is None else options.checkpoints / name for name in ("films", "users")
 )
+films_run, users_run = (None if options.watch is None else options.watch / name for name in ("films", "users"))
 wy.nn.seed(options.seed)
 
 # %% [markdown]
@@ -113,7 +117,9 @@ loss = -(model(users, positives) - model(users, negatives)).sigmoid().mean()
 axes: dict[type[wy.Dim], str] = {Batch: "data", Factors: "model"}
 optimizer = wy.optim.Adagrad(loss.parameters(), learning_rate=options.learning_rate)
 columns = {users: known["users"], positives: known["items"]}
-history = train(loss, optimizer, columns, options, options.batch_size, options.threads, axes, films_folder)
+history = train(
+    loss, optimizer, columns, options, options.batch_size, options.threads, axes, films_folder, watch=films_run
+)
 
 # %% [markdown]
 # ## Folding in new users
@@ -131,7 +137,9 @@ rows = np.array([row_of[user] for user in folded_in["users"].tolist()])
 folding_loss = -advantage.sigmoid().mean()
 optimizer = wy.optim.Adagrad(folding_loss.parameters(), learning_rate=options.learning_rate)
 columns = {new_users: rows, positives: folded_in["items"]}
-train(folding_loss, optimizer, columns, options, options.batch_size, options.threads, axes, users_folder)
+train(
+    folding_loss, optimizer, columns, options, options.batch_size, options.threads, axes, users_folder, watch=users_run
+)
 if process > 0:  # the first process prints and draws for all
     sys.exit()
 

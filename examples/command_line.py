@@ -153,19 +153,27 @@ def train(
     axes: Mapping[type[wy.Dim], str] = NO_AXES,
     checkpoints: Path | None = None,
     measure: Callable[[], Figures] | None = None,
+    watch: Path | None = None,
 ) -> History:
     """Train for --epochs epochs in random order, with a progress bar that shows the mean loss; return the figures.
 
     The figures of each epoch are the mean loss and, by their names, those that `measure` returns after it.
 
     With `--engine jax`, `axes` has the axis of the mesh for classes of axes, and `checkpoints` is a folder: training
-    goes on from its latest checkpoint, and writes one after each epoch.
+    goes on from its latest checkpoint, and writes one after each epoch. With `--engine native`, the training can be
+    watched in the folder `watch`; it has no other figures than the loss.
     """
     history: History = {}
     if options.engine == "jax":
         _train_with_jax(loss, optimizer, columns, options, batch_size, axes, checkpoints, measure, history)
         return history
     program = wy.compile(loss, optimizer) if options.engine == "native" else None
+    if program is not None and watch is not None:
+        found = wy.train.fit(
+            program, columns, epochs=options.epochs, batch_size=batch_size, shuffle=True, seed=options.seed,
+            threads=threads, progress=True, watch=watch,
+        )  # fmt: skip
+        return {"loss": found["loss"]}
     random = np.random.default_rng(options.seed)
     progress = Progress(options.epochs)
     for _ in progress:

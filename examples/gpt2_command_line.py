@@ -43,6 +43,7 @@ def parse(description: str, presets: Iterable[str], of_notebook: list[str]) -> a
     )
     train.add_argument("--seed", type=not_negative, default=0, help="of weights, dropout and the order of the data")
     train.add_argument("--engine", choices=["native", "jax"], default="native", help="engine that computes the steps")
+    train.add_argument("--watch", action="store_true", help="record for: python -m wyrm watch RUN")
     train.add_argument("--fsdp", action="store_true", help="divide the parameters too over the mesh axis data")
     resume = commands.add_parser("resume", help="go on with a run")
     for each in (train, resume):

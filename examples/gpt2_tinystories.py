@@ -7,8 +7,9 @@
 
 `train` learns a byte-pair encoding from the text, or reads GPT-2's own with --vocab-file and --merges-file. It writes
 the tokenizer, the checkpoints and a plot of the losses to one folder. Without --data it loads the stories from the
-Hugging Face hub, which needs the package `datasets`. --preset gpt2 is the model with 124 million parameters. Each
-command draws the attention of the heads with --pictures FOLDER.
+Hugging Face hub, which needs the package `datasets`. --preset gpt2 is the model with 124 million parameters. With
+--watch, `python -m wyrm watch stories` shows the training in a browser: losses, norms by module, stories. Each command
+draws the attention of the heads with --pictures FOLDER.
 
 With --engine jax, JAX trains on its devices, and several processes train together, each started with its own --process:
 
@@ -27,6 +28,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -134,6 +136,7 @@ class Trainer:
         self.validate_program = wy.compile(self.model.loss(self.tokens, self.targets), **engine)
         self.checkpoints = wy.io.Checkpoints(self.folder / "checkpoints", keep_last=options["keep"])
         self.step, self.losses = 0, dict[str, list[list[float]]](training=[], validation=[])
+        self.run: wy.watch.RunWriter | None = None
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint stores beside the weights and the optimizer."""
@@ -180,15 +183,30 @@ class Trainer:
         every = options["every"]
         tokens = options["batch_size"] * self.config.n_positions * options["accumulate"]
         unit = {"unit": "token", "unit_scale": tokens, "initial": self.step, "total": options["steps"]}
-        with tqdm(**unit, disable=not self.first) as bar:
+        with tqdm(**unit, disable=not self.first) as bar, self.recording():
             while self.step < options["steps"]:
+                rate = self.optimizer.learning_rate
                 loss = self.step_with_jax(batches) if self.with_jax else self.native_step(batches)
                 self.step += 1
                 self.losses["training"].append([self.step, loss])
+                if self.run is not None:
+                    rows = options["batch_size"] * options["accumulate"]
+                    self.run.values(self.step, {"loss": loss, "learning_rate": rate}, rows=rows)
                 bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
                 bar.update()
                 if self.step % every == 0 or self.step == options["steps"]:
                     self.report(bar)
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Return a context in which the training is recorded in its folder, with --watch."""
+        if not self.options.get("watch") or not self.first:
+            yield
+            return
+        steps, name = self.options["steps"], self.folder.resolve().name
+        with wy.watch.RunWriter(self.folder, self.model, name=name, step=self.step, steps=steps) as self.run:
+            yield
+        self.run = None
 
     def native_step(self, batches: Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> float:
         """Do one step with the mean gradient of as many batches as --accumulate says; return their mean loss."""
@@ -200,7 +218,8 @@ class Trainer:
             columns = {self.tokens: inputs, self.targets: targets}
             losses.append(self.program.backward(columns, weight=1.0 / self.options["accumulate"], **threads))
         wy.optim.clip_by_global_norm(self.parameters, self.options["clip"])
-        self.optimizer.step()
+        with nullcontext() if self.run is None else self.run.update():
+            self.optimizer.step()
         self.optimizer.zero_gradient()
         return float(np.mean(losses))
 
@@ -223,7 +242,12 @@ class Trainer:
         if not self.first:
             return
         bar.write(f"step {self.step}: validation loss {loss:.4f}")
-        bar.write(f"  {tell(self.model, self.tokenizer, 'Once upon a time', 40, top_p=0.9)}")
+        prompt = "Once upon a time"
+        story = tell(self.model, self.tokenizer, prompt, 40, top_p=0.9)
+        bar.write(f"  {story}")
+        if self.run is not None:
+            self.run.values(self.step, {"validation_loss": loss})
+            self.run.text(story, prompt=prompt)
         self.checkpoints.save(self.step, self.model, self.optimizer, self.state(), score=loss)
         draw_losses(Pictures(self.folder, quiet=True), self.losses)
 

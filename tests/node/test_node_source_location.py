@@ -69,11 +69,11 @@ def test_nodes_of_a_gradient_have_the_line_of_what_they_differentiate() -> None:
 
 def test_another_line_within_and_the_own_one_after() -> None:
     p = wy.Parameter(1.0)
-    outer, inner = (p * 2.0).location, (p * 3.0).location
+    outer, inner = (p * 2.0).origin, (p * 3.0).origin
     with located_at(outer):
         with located_at(inner):
-            assert (p + p).location == inner
-        assert (p + p).location == outer
+            assert (p + p).origin == inner
+        assert (p + p).origin == outer
     with pytest.raises(KeyError), located_at(outer):
         raise KeyError
     assert (p + p).location.line == here()

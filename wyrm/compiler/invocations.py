@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wyrm.compiler.functions import SizeArgument
-from wyrm.compiler.loops import ArrayBuffer, KernelCall
+from wyrm.compiler.loops import ArrayBuffer, Item, KernelCall
 from wyrm.kernels.functions import Routine
 from wyrm.node.base import BaseNode
 
@@ -81,9 +81,14 @@ class Evaluation:
 
 @dataclass
 class Invocation:
-    """A call in `run`: a function, its arguments, and the buffers that are live during the call."""
+    """A call in `run`: a function, its arguments, and the buffers that are live during the call.
+
+    `item` is what the call computes, and `updated` the parameter or buffer that it updates; each may be None.
+    """
 
     function: Routine | Evaluation
     arguments: Sequence[Argument]
     buffers: set[ArrayBuffer]
     comment: str = ""
+    item: Item | None = None
+    updated: BaseNode | None = None

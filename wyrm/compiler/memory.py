@@ -65,6 +65,18 @@ class MemoryPlan:
 
 def plan_memory(source: Source, sizes: Mapping[type[Dim], int]) -> MemoryPlan:
     """Return the offsets of all arrays that only a step needs, for these sizes of the named axes."""
+    uses = lifetimes(source)
+    shapes = {buffer: resolve(buffer.dims, sizes) for buffer in uses}
+    lengths = {buffer: math.prod(shape) * buffer.dtype.itemsize for buffer, shape in shapes.items()}
+    starts, size = assign([Interval(lengths[buffer], *use) for buffer, use in uses.items()])
+    return MemoryPlan({buffer: (start, shapes[buffer]) for buffer, start in zip(uses, starts, strict=True)}, size)
+
+
+def lifetimes(source: Source) -> dict[ArrayBuffer, tuple[int, int]]:
+    """Return the first and last invocation that uses each array that only a step needs.
+
+    One after the last stands for what follows all invocations.
+    """
     uses: dict[ArrayBuffer, tuple[int, int]] = {}
     held = {buffer for rows in source.lowering.rows for buffer in (rows.positions, rows.rows, rows.sums, rows.count)}
     for position, invocation in enumerate(source.invocations):
@@ -75,7 +87,4 @@ def plan_memory(source: Source, sizes: Mapping[type[Dim], int]) -> MemoryPlan:
     for buffer in [*source.lowering.outputs, *source.live_at_end]:
         if buffer.root in uses:
             uses[buffer.root] = (uses[buffer.root][0], len(source.invocations))
-    shapes = {buffer: resolve(buffer.dims, sizes) for buffer in uses}
-    lengths = {buffer: math.prod(shape) * buffer.dtype.itemsize for buffer, shape in shapes.items()}
-    starts, size = assign([Interval(lengths[buffer], *use) for buffer, use in uses.items()])
-    return MemoryPlan({buffer: (start, shapes[buffer]) for buffer, start in zip(uses, starts, strict=True)}, size)
+    return uses

@@ -70,10 +70,16 @@ class Graph:
         # Columns without rows, which leave the inputs as they are.
         self.no_columns: dict[Leaf, np.ndarray] = {leaf: np.empty((0, 1), leaf.dtype) for leaf in self.inputs}
         self.draws = any(leaf is STEP for leaf in self.schedule.leaves)
-        targets = scheduled.targets
+        targets = self.targets = scheduled.targets
         self.buffers = list(targets.buffer_updates)
         trained = targets.gradients.keys() | targets.rows.keys()
         self.parameters = [p for p in (optimizer.parameters if optimizer else []) if p in trained]
+
+    @property
+    def differentiated(self) -> Targets:
+        """The nodes as users wrote them, and their gradients."""
+        targets: Targets = self._values["differentiate"]
+        return targets
 
     @property
     def computed(self) -> set[str]:

@@ -120,7 +120,7 @@ class Source:
             elif item in by_item:
                 kernel = by_item[item]
                 buffers = {argument for argument in kernel.arguments if isinstance(argument, ArrayBuffer)}
-                self.invocations.append(Invocation(kernel.function, kernel.arguments, buffers))
+                self.invocations.append(Invocation(kernel.function, kernel.arguments, buffers, item=item))
         return kernels
 
     def _call(self, call: KernelCall) -> None:
@@ -134,14 +134,14 @@ class Source:
         if kernel is None:
             name = self.lowering.name(f"evaluate_{identifier(node.op_name())}")
             self.evaluated.append(call)
-            self.invocations.append(Invocation(Evaluation(name), [], buffers, comment))
+            self.invocations.append(Invocation(Evaluation(name), [], buffers, comment, call))
             self.arguments[name] = KernelArgument(name, call, -1)
             return
         self._check(call, node, comment)
         function = self.op_kernels.add(kernel, f"{identifier(node.op_name())}_{ending}")
         count = kernel.__code__.co_argcount
         arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
-        self.invocations.append(Invocation(function, arguments, buffers, comment))
+        self.invocations.append(Invocation(function, arguments, buffers, comment, call))
 
     def _check(self, call: KernelCall, node: BaseNode, comment: str) -> None:
         """Check the indices of a kernel that are not known to be in range."""
@@ -157,7 +157,7 @@ class Source:
             elif choice.ignore_index is not None:
                 function = check_counted
                 arguments.append(NumberArgument(self.lowering.name(f"ignored_of_{buffer.name}"), choice.ignore_index))
-            self.invocations.append(Invocation(function, arguments, {buffer}, f"the indices of {comment}"))
+            self.invocations.append(Invocation(function, arguments, {buffer}, f"the indices of {comment}", call))
 
     def _scan(self, call: KernelCall, node: BaseNode, buffers: set[ArrayBuffer], comment: str) -> bool:
         """Call the function of a loop; return False if its body has an op without a native form."""
@@ -167,7 +167,7 @@ class Source:
         self.scans.append(source)
         call.loop = source
         arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(source.count)]
-        self.invocations.append(Invocation(source.run, arguments, buffers, comment))
+        self.invocations.append(Invocation(source.run, arguments, buffers, comment, call))
         return True
 
     def _first_with(self, buffer: ArrayBuffer) -> int:
@@ -222,7 +222,8 @@ class Source:
             self.updates["move"] = ArrayRoutine(code, distinct=True)
         memory = self.lowering.leaf(buffer)
         arguments = [FlatArgument(self.lowering.name(f"flat_{each.name}"), each, 1) for each in (memory, becomes)]
-        return Invocation(self.updates["move"], arguments, {becomes}, f"{memory.name} {format_dims(buffer.dims)}")
+        comment = f"{memory.name} {format_dims(buffer.dims)}"
+        return Invocation(self.updates["move"], arguments, {becomes}, comment, updated=buffer)
 
     # --- run ------------------------------------------------------------------------------------------------------
 

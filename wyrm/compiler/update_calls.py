@@ -53,7 +53,8 @@ class UpdateCalls:
                 self._state(parameter, state, 1),
                 self._number(weight, parameter.dtype),
             ]
-            calls.append(Invocation(self.routines[key], arguments, set(), f"the average of {label(parameter)}"))
+            comment = f"the average of {label(parameter)}"
+            calls.append(Invocation(self.routines[key], arguments, set(), comment, updated=parameter))
         return calls
 
     def _update_elements(
@@ -72,7 +73,8 @@ class UpdateCalls:
         arguments += [self._number(number, parameter.dtype) for number in rule.hyperparameters]
         if rows is not None:
             arguments += [rows.rows, rows.count]
-        return Invocation(self.routines[key], arguments, {gradient}, f"{buffer.name} {format_dims(parameter.dims)}")
+        comment = f"{buffer.name} {format_dims(parameter.dims)}"
+        return Invocation(self.routines[key], arguments, {gradient}, comment, updated=parameter)
 
     def _update_whole(
         self, rule: UpdateRule, parameter: BaseNode, gradient: ArrayBuffer, rows: RowSums | None
@@ -91,7 +93,8 @@ class UpdateCalls:
         arguments = [
             WholeArgument(self.lowering.name(f"{buffer.name}_update_{i}"), call, i) for i in range(source.count)
         ]
-        return Invocation(source.run, arguments, {gradient}, f"{buffer.name} {format_dims(parameter.dims)}")
+        comment = f"{buffer.name} {format_dims(parameter.dims)}"
+        return Invocation(source.run, arguments, {gradient}, comment, updated=parameter)
 
     def scale(self, max_norm: float) -> list[Invocation]:
         """Return the calls that compute the factor by which the rules scale all gradients."""

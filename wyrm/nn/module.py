@@ -8,7 +8,9 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
+from wyrm._lazy_imports import LateFunction
 from wyrm.foreign_names import Answering, answering
+from wyrm.nn.module_calls import recorded
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
@@ -105,6 +107,8 @@ class Module(Answering):
         super().__init_subclass__(**keywords)
         if "forward" in vars(cls) and not any("__call__" in vars(base) for base in cls.__mro__):
             setattr(cls, "__call__", _without_call)  # noqa: B010  # an assignment would declare it to type checkers
+        elif "__call__" in vars(cls):
+            setattr(cls, "__call__", recorded(vars(cls)["__call__"]))  # noqa: B010
 
     def __setattr__(self, name: str, value: object) -> None:
         computed = isinstance(value, BaseNode | np.ndarray | float) and not getattr(value, "is_leaf", False)
@@ -207,6 +211,9 @@ class Module(Answering):
         from wyrm.io.checkpoint import load
 
         load(self, path)
+
+    # What notebooks display.
+    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_module")
 
     def __repr__(self) -> str:
         """Return an outline of modules, parameters and buffers; a module with its own `__repr__` is shown by that."""

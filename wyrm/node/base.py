@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedT
 import numpy as np
 from typing_extensions import TypeVar
 
-from wyrm._lazy_imports import LateMethod
+from wyrm._lazy_imports import LateFunction, LateMethod
 from wyrm.errors import DTypeError, IndexOutOfRange, RegistrationError, ShapeError
 from wyrm.foreign_names import Foreign, SizeWithHint, nodes
 from wyrm.node.pickling import copied, flatten, restore
@@ -246,6 +246,16 @@ class BaseNode(Stateful, Generic[P_co, S]):
         return location_of(self.origin)
 
     @property
+    def module_path(self) -> str:
+        """The path of the module whose call made the node, such as `blocks[3].attention.qkv`; else empty.
+
+        The path leads from the outermost module that was called; it is empty for a node of that module itself. The
+        nodes of a gradient have the path of the node that they differentiate.
+        """
+        call = self.origin[2]
+        return "" if call is None else call.path
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The sizes of the axes; raise `ShapeError` if the data of a run decides one (see `dims`)."""
         dims: Any = self.dims
@@ -261,6 +271,9 @@ class BaseNode(Stateful, Generic[P_co, S]):
     def size(self) -> int:
         """The number of elements."""
         return SizeWithHint(np.prod(self.shape, dtype=np.int64))
+
+    # What notebooks display.
+    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_node")
 
     # Nodes hash by identity. `==` returns a mask, and a class that defines `__eq__` has no hash otherwise.
     __hash__ = object.__hash__
@@ -354,7 +367,9 @@ _set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
 )
 
 # Attributes of `BaseNode` that users need; the others are for authors of ops.
-_TOLD = frozenset(["dims", "dtype", "name", "ndim", "parameters", "parents", "shape", "location", "size"])
+_TOLD = frozenset(
+    ["dims", "dtype", "name", "ndim", "parameters", "parents", "shape", "location", "module_path", "size"]
+)
 for _name in nodes.ANSWERS:
     setattr(BaseNode, _name, Foreign(_name))
 # The NumPy functions that wyrm also has.

@@ -13,7 +13,7 @@ from wyrm.foreign_names import answering
 from wyrm.node import methods
 from wyrm.node.base import _BASES, BaseNode, _set, _set_dims, _set_dtype, describe
 from wyrm.node.node import Node
-from wyrm.node.source_location import SourceLocation, located_at, user_origin
+from wyrm.node.source_location import Origin, located_at, portable, user_origin
 from wyrm.node.storage import (
     FLOATS,
     DeclaredDims,
@@ -84,7 +84,7 @@ class _FloatLeaf(Node[tuple[()], S_co], Leaf, abstract=True):  # type: ignore[ty
             self.dims,
             self.name,
             self.dtype,
-            self.location,
+            portable(self.origin),
             _extra(self),
         )
 
@@ -408,7 +408,7 @@ def restore_leaf(
     dims: Dims,
     name: str | None,
     dtype: np.dtype,
-    location: SourceLocation,
+    origin: Origin,
     finite: bool | None,
 ) -> BaseNode:
     """Return a pickled leaf without the checks of new data, so that diverged parameters are restored too."""
@@ -416,7 +416,7 @@ def restore_leaf(
     if finite is not None:
         _set(leaf, "_finite", finite)
     held = None if array is None else np.array(array, order="C")
-    with located_at(location):
+    with located_at(origin):
         leaf._restore(held, dims, name, dtype)
     restored: BaseNode = leaf
     return restored

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wyrm.node.source_location import SourceLocation, located_at
+from wyrm.node.source_location import Origin, located_at, portable
 from wyrm.node.traversal import topological_order
 
 if TYPE_CHECKING:
     from wyrm.node.base import BaseNode
 
-_Record: TypeAlias = "tuple[type[BaseNode], tuple[int, ...], dict[str, Any], str | None, SourceLocation]"
+_Record: TypeAlias = "tuple[type[BaseNode], tuple[int, ...], dict[str, Any], str | None, Origin]"
 Records: TypeAlias = "list[BaseNode | _Record]"
 
 
@@ -30,7 +30,7 @@ def flatten_all(roots: Sequence[BaseNode]) -> tuple[Records, list[int]]:
             records.append(node)
         else:
             parents = tuple(position[parent] for parent in node.parents)
-            records.append((type(node), parents, node.attribute_values(), node.name, node.location))
+            records.append((type(node), parents, node.attribute_values(), node.name, portable(node.origin)))
     return records, [position[root] for root in roots]
 
 
@@ -62,7 +62,7 @@ def restore_all(records: Records) -> list[BaseNode]:
         if not isinstance(record, tuple):
             nodes.append(record)
             continue
-        cls, parents, attributes, name, location = record
-        with located_at(location):
+        cls, parents, attributes, name, origin = record
+        with located_at(origin):
             nodes.append(cls.rebuild(tuple(nodes[i] for i in parents), attributes, name))
     return nodes

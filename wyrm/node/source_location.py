@@ -11,6 +11,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from wyrm.node.module_call import ModuleCall
+
 if TYPE_CHECKING:
     from wyrm.node.base import BaseNode
 
@@ -30,53 +32,61 @@ class SourceLocation(NamedTuple):
         return linecache.getline(self.filename, self.line).strip()
 
 
-# A line, or a frame's code and instruction offset, from which the line is found only when it is asked for.
-Origin: TypeAlias = SourceLocation | tuple[CodeType, int]
+# A frame's code and instruction offset, from which the line is found only when it is asked for, or a file and a line;
+# then the innermost running call of a module.
+Origin: TypeAlias = tuple[CodeType | str, int, ModuleCall | None]
 
 
 def location_of(origin: Origin) -> SourceLocation:
     """Return the file and line of an origin."""
-    if isinstance(origin, SourceLocation):
-        return origin
-    code, offset = origin
+    code, offset, _ = origin
+    if isinstance(code, str):
+        return SourceLocation(code, offset)
     lines = (line for start, stop, line in code.co_lines() if start <= offset < stop and line is not None)
     return SourceLocation(code.co_filename, next(lines, code.co_firstlineno))
 
 
-_override: ContextVar[Origin | None] = ContextVar("_override", default=None)
+def portable(origin: Origin) -> Origin:
+    """Return the origin with its file and line, which can be pickled."""
+    return *location_of(origin), origin[2]
+
+
+# The origin of new nodes, or the running call of a module, to which the user's line is added.
+_place: ContextVar[Origin | ModuleCall | None] = ContextVar("_place", default=None)
 # wyrm's code objects by identity: to look each frame up in its globals took a third of the time of building a node.
 # They are kept alive here, so that no other code takes their identity.
 _ours: dict[int, CodeType] = {}
-# The user's code that built the last node, and the origins in it: a loop builds many nodes at the same lines, and
-# shared origins leave fewer objects to Python's garbage collector. In one tuple, because threads replace both at once.
-_last: tuple[CodeType | None, dict[int, Origin]] = (None, {})
+# The user's code that built the last node, the call of a module around it, and the origins in them: a loop builds many
+# nodes at the same lines, and shared origins leave fewer objects to Python's garbage collector. In one tuple, because
+# threads replace all at once.
+_last: tuple[CodeType | None, ModuleCall | None, dict[int, Origin]] = (None, None, {})
 
 
 def user_origin() -> Origin:
     """Return the innermost running line outside wyrm; the direct caller is skipped, because it belongs to wyrm."""
     global _last
-    override = _override.get()
-    if override is not None:
-        return override
+    call = _place.get()
+    if call is not None and isinstance(call, tuple):
+        return call
     frame: FrameType = sys._getframe(2)
     while True:
         code = frame.f_code
         if id(code) not in _ours:
-            last, origins = _last
-            if code is not last:
-                if _is_ours(frame):
+            last, within, origins = _last
+            if code is not last or call is not within:
+                if code is not last and _is_ours(frame):
                     _ours[id(code)] = code
                     continue
                 origins = {}
-                _last = code, origins
+                _last = code, call, origins
             offset = frame.f_lasti
             origin = origins.get(offset)
             if origin is None:
-                origin = origins[offset] = code, offset
+                origin = origins[offset] = code, offset, call
             return origin
         outer = frame.f_back
         if outer is None:
-            return code, frame.f_lasti
+            return code, frame.f_lasti, call
         frame = outer
 
 
@@ -92,28 +102,33 @@ def user_location() -> SourceLocation:
 
 
 class located_at:
-    """Gives new nodes this origin: a gradient's nodes carry the line of the node that they differentiate.
+    """Gives new nodes this origin: a gradient's nodes carry the line and the module of the node they differentiate.
 
     `move` changes the origin; in a long walk that costs a fifth of a new context.
     """
 
     __slots__ = ("_origin", "_token")
-    _token: Token[Origin | None]
+    _token: Token[Origin | ModuleCall | None]
 
     def __init__(self, origin: Origin | None) -> None:
         self._origin = origin
 
     def __enter__(self) -> located_at:
-        self._token = _override.set(self._origin)
+        self._token = _place.set(self._origin)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _override.reset(self._token)
+        _place.reset(self._token)
 
     def move(self, origin: Origin) -> None:
         """Give new nodes this origin from now on."""
-        _override.set(origin)
+        _place.set(origin)
 
+
+# Read the running call of a module, or the origin that `located_at` gives; start a call, and end it by the token.
+running: Final = _place.get
+start_call: Final = _place.set
+end_call: Final = _place.reset
 
 _built: ContextVar[list[BaseNode] | None] = ContextVar("_built", default=None)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexInput
-from wyrm.node.source_location import SourceLocation, located_at
+from wyrm.node.source_location import located_at
 from wyrm.node.storage import bound_array, stored
 from wyrm.types.dims import Axis
 
@@ -81,7 +81,7 @@ class _RowsBefore(IndexInput[tuple[()]], abstract=True):
         return _the_rows_before, ()
 
 
-with located_at(SourceLocation(__file__, 1)):
+with located_at((__file__, 1, None)):
     STEP = _StepCounter(-1, name="step")
     ROWS_BEFORE = _RowsBefore(0, name="rows_before")
 # The leaves that programs set themselves, and that are no inputs of theirs.

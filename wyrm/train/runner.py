@@ -22,11 +22,12 @@ from wyrm.compiler.memory import plan_memory
 from wyrm.compiler.pipeline import Graph
 from wyrm.errors import CompileError, NotDifferentiable, RegistrationError
 from wyrm.ir.arrays import Callee
+from wyrm.kernels.arrays import ArrayRoutine
 from wyrm.kernels.errors import NotCompiled
 from wyrm.kernels.functions import Routine
 from wyrm.node.base import BaseNode, label
 from wyrm.node.storage import bound_array, check_shape, not_set, stored
-from wyrm.types.dims import axis_size
+from wyrm.types.dims import Dim, axis_size
 
 if TYPE_CHECKING:
     from wyrm.backends.llvm.library import CompiledFunction, Listing
@@ -79,7 +80,8 @@ class NativeRunner:
         if self.compiled and graph.source.evaluated:
             names = ", ".join(sorted({call.node.op_name() for call in graph.source.evaluated}))
             raise NotDifferentiable(f"{names} has no native form, so the loop cannot be compiled; use loop='auto'")
-        # `run`, loaded on its first call, and the compiled functions that a Python `run` calls.
+        # `run`; the same, loaded on its first call; and the compiled functions that a Python `run` calls.
+        self._routine: ArrayRoutine = graph.source.run
         self._loaded: Any = None
         self._entries: dict[Routine, CompiledFunction] = {}
         # By thread, each of which changes only its own.
@@ -125,11 +127,10 @@ class NativeRunner:
             with deferred, self._refusals():
                 from wyrm.backends.llvm.library import CompiledFunction
 
-                run = self.graph.source.run
                 self._loaded = (
-                    CompiledFunction(run)
+                    CompiledFunction(self._routine)
                     if self.compiled
-                    else partial(Interpreter(self._called_by_python).run, run.code)
+                    else partial(Interpreter(self._called_by_python).run, self._routine.code)
                 )
         return self._loaded
 
@@ -252,6 +253,12 @@ class NativeRunner:
         if found is not None:
             return found
         return self.binding({leaf: tuple(axis_size(axis) or 1 for axis in leaf.dims) for leaf in self.graph.inputs})
+
+    @property
+    def sizes(self) -> Mapping[type[Dim], int]:
+        """The sizes of the named axes in a run so far; empty before the first one."""
+        found = next(self._held(), None)
+        return {} if found is None else found.sizes
 
     def _called(self, binding: Binding) -> Iterator[tuple[CompiledFunction, list[Any]]]:
         """Yield the compiled functions that a Python `run` calls, with their arguments."""

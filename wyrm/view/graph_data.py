@@ -1,0 +1,256 @@
+"""A graph as data for the graph page: columns of numbers, and a table of strings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from wyrm.errors import OptionError, WyrmError
+from wyrm.node.base import BaseNode, label
+from wyrm.node.leaves import Constant, as_constant
+from wyrm.node.source_location import location_of
+from wyrm.node.storage import stored
+from wyrm.node.traversal import topological_order
+from wyrm.ops.accumulation import accumulated
+from wyrm.ops.philox import COUNTERS
+from wyrm.types.dims import Dim, Dims, axis_size
+from wyrm.view.groups import BACKWARD, FORWARD, Groups, plain_attributes
+
+if TYPE_CHECKING:
+    from wyrm.train.program import Program
+
+# What has a page: a node, several, or a program.
+Shown: TypeAlias = "BaseNode | Sequence[BaseNode] | Program"
+# A browser takes some seconds to draw more.
+LIMIT = 100_000
+INPUT, PARAMETER, CONSTANT, OPERATION = range(4)
+# Larger constants are shown by their axes alone.
+_SHOWN_ELEMENTS = 4
+
+
+def graph_data(shown: Shown) -> dict[str, Any]:
+    """Return the data of a page; see `wyrm.view.page` for what has one, and for the errors."""
+    if isinstance(shown, BaseNode):
+        return GraphData([shown]).data()
+    if isinstance(shown, Sequence) and shown and all(isinstance(node, BaseNode) for node in shown):
+        return GraphData(shown).data()
+    from wyrm.train.program import Program
+
+    if isinstance(shown, Program):
+        return _of_program(shown)
+    what = "an empty sequence" if isinstance(shown, Sequence) and not shown else type(shown).__name__
+    raise TypeError(f"a page shows a node, several, or a program, not {what}; for a module, give it model(x)")
+
+
+def _of_program(program: Program) -> dict[str, Any]:
+    from wyrm.compiler.pipeline import Graph
+    from wyrm.view.program_data import program_data
+
+    graph = program.graph
+    if not isinstance(graph, Graph):  # of another engine, which has no loops of ours
+        return GraphData(program.outputs).data()
+    targets = graph.differentiated
+    pairs = [node for touched in targets.rows.values() for pair in touched for node in pair]
+    gradients = {} if targets.loss is None else _gradients([targets.loss], topological_order([targets.loss]))
+    same = _isomorphic([(gradients[x], own) for x, own in targets.gradients.items() if x in gradients])
+    found = {node: same[gradient] for node, gradient in gradients.items() if gradient in same}
+    shown = GraphData(
+        [*targets.outputs, *targets.buffer_updates.values()], found, [*targets.gradients.values(), *pairs]
+    )
+    overlay = program_data(graph, program.sizes, shown.position, len(shown.forward))
+    return {**shown.data(), "program": overlay}
+
+
+def _isomorphic(pairs: Sequence[tuple[BaseNode, BaseNode]]) -> dict[BaseNode, BaseNode]:
+    """Return, by node, the same node of another graph that was built in the same way, from pairs of equal outputs."""
+    same: dict[BaseNode, BaseNode] = {}
+    stack = list(pairs)
+    while stack:
+        node, other = stack.pop()
+        if node not in same and type(node) is type(other) and len(node.parents) == len(other.parents):
+            same[node] = other
+            stack += zip(node.parents, other.parents, strict=True)
+    return same
+
+
+class _Strings:
+    """A table of strings, each once."""
+
+    def __init__(self) -> None:
+        self.table: list[str] = []
+        self._position: dict[str, int] = {}
+
+    def __call__(self, text: str | None) -> int:
+        """Return the position of a text; -1 for None and the empty text."""
+        if not text:
+            return -1
+        position = self._position.get(text)
+        if position is None:
+            position = self._position[text] = len(self.table)
+            self.table.append(text)
+        return position
+
+
+class GraphData:
+    """The columns of a graph, as `data` returns them.
+
+    `gradients` has the gradient of nodes, by default those of the only output; `others` are more nodes of the backward
+    pass. They are left out where both passes together are above the limit.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[BaseNode],
+        gradients: Mapping[BaseNode, BaseNode] | None = None,
+        others: Sequence[BaseNode] = (),
+    ) -> None:
+        self.outputs = list(dict.fromkeys(outputs))
+        self.forward = topological_order(self.outputs)
+        check_size(len(self.forward))
+        found = _gradients(self.outputs, self.forward) if gradients is None else gradients
+        backward = topological_order([*found.values(), *others], known=set(self.forward))
+        if len(self.forward) + len(backward) > LIMIT:
+            found, backward = {}, []
+        self.gradients = found
+        self.nodes = [*self.forward, *backward]
+        self.position = {node: position for position, node in enumerate(self.nodes)}
+        self._backward = backward
+        self._strings = _Strings()
+        self._shapes: dict[Any, int] = {}
+        self._title = ", ".join(label(node) for node in self.outputs[:3])
+
+    def _shape(self, dims: Dims) -> int:
+        # By class too: axes of one size and two names are not equal, and `One(1)` is not 1.
+        key = tuple((type(axis), axis) for axis in dims)
+        return self._shapes.setdefault(key, len(self._shapes))
+
+    def data(self) -> dict[str, Any]:
+        """Return the graph as a value that JSON can hold."""
+        strings = self._strings
+        groups = Groups(self._title)
+        groups.add(self.forward, FORWARD)
+        groups.add(self._backward, BACKWARD, "gradient")
+        shapes = {node: self._shape(node.dims) for node in self.nodes}
+        for part in (self.forward, self._backward):
+            groups.find_runs(part, lambda node: (shapes[node], node.dtype))
+        columns: dict[str, list[Any]] = {
+            name: []
+            for name in (
+                "op", "name", "group", "formula", "shape", "dtype", "kind", "parameters", "bytes", "line", "source",
+                "part", "parents", "gradient",
+            )
+        }  # fmt: skip
+        lines: dict[Any, tuple[int, int]] = {}
+        operations: dict[Any, int] = {}
+        for number, node in enumerate(self.nodes):
+            kind = _kind(node)
+            elements = _elements(node.dims)
+            place = node.origin[:2]
+            if place not in lines:
+                location = location_of(node.origin)
+                lines[place] = strings(str(location)), strings(location.source)
+            if type(node) not in operations:
+                operations[type(node)] = strings(node.op_name())
+            columns["op"].append(operations[type(node)])
+            columns["name"].append(strings(_name(node)))
+            columns["group"].append(groups.of[node])
+            columns["formula"].append(strings(_formula(node)) if kind == OPERATION else -1)
+            columns["shape"].append(shapes[node])
+            columns["dtype"].append(strings(str(node.dtype)))
+            columns["kind"].append(kind)
+            columns["parameters"].append(max(elements, 0) if kind == PARAMETER else 0)
+            columns["bytes"].append(elements * node.dtype.itemsize if elements >= 0 else -1)
+            columns["line"].append(lines[place][0])
+            columns["source"].append(lines[place][1])
+            columns["part"].append(FORWARD if number < len(self.forward) else BACKWARD)
+            columns["parents"].append([self.position[parent] for parent in node.parents])
+            gradient = self.gradients.get(node)
+            columns["gradient"].append(-1 if gradient is None else self.position[gradient])
+        return {
+            "version": 1,
+            "title": self._title,
+            "outputs": [self.position[node] for node in self.outputs],
+            "nodes": columns,
+            "groups": {
+                "name": [strings(name) for name in groups.names],
+                "path": [strings(path) for path in groups.paths],
+                "class": [strings(kind) for kind in groups.kinds],
+                "parent": groups.parents,
+                "part": groups.parts,
+                "like": groups.like,
+                "repeats": groups.repeats,
+                "mirror": groups.mirrors,
+            },
+            "shapes": [[_axis(axis) for _, axis in key] for key in self._shapes],
+            "program": None,
+            "strings": strings.table,
+        }
+
+
+def check_size(count: int) -> None:
+    """Raise `OptionError` for a graph of too many nodes."""
+    if count > LIMIT:
+        raise OptionError(
+            f"the graph has {count:,} nodes, and a page shows at most {LIMIT:,}: show a part of it, such as the output "
+            f"of one module, or write wy.view.to_text(node) to a file"
+        )
+
+
+def _gradients(outputs: Sequence[BaseNode], order: Sequence[BaseNode]) -> dict[BaseNode, BaseNode]:
+    """Return the gradient of a scalar with respect to each node on a path to it from a parameter, else from an input.
+
+    Return nothing for outputs that have no gradient.
+    """
+    if len(outputs) != 1 or outputs[0].dtype.kind != "f" or outputs[0].dims != ():
+        return {}
+    parameters = [node for node in order if node.is_parameter]
+    reached = set(parameters or [node for node in order if node.is_leaf and not isinstance(node, Constant)])
+    # A residual parent has no gradient of its own, see `BaseNode.residual_parents`.
+    residuals = {node.parents[position] for node in order for position in node.residual_parents}
+    for node in order:
+        if not reached.isdisjoint(node.parents):
+            reached.add(node)
+    wanted = [node for node in order if node in reached and node.dtype.kind == "f" and node not in residuals]
+    try:
+        found = accumulated(outputs, [as_constant(1.0, outputs[0].dtype)], wanted, leaves=False, order=order)
+    except WyrmError:
+        return {}
+    return {**found} if len(found) > 1 else {}  # an output without parameters has the gradient 1 alone
+
+
+def _kind(node: BaseNode) -> int:
+    if not node.is_leaf:
+        return OPERATION
+    if node.is_parameter:
+        return PARAMETER
+    return CONSTANT if node in COUNTERS or "constant" in node.op_name() or node.op_name() == "buffer" else INPUT
+
+
+def _name(node: BaseNode) -> str | None:
+    """Return a node's name; small constants are named by their value."""
+    if node.name is None and isinstance(node, Constant):
+        array = stored(node).array
+        if array is not None and array.size <= _SHOWN_ELEMENTS:
+            return repr(array.tolist())
+    return node.name
+
+
+def _formula(node: BaseNode) -> str:
+    """Return the operation on the labels of its operands, with its static attributes."""
+    operands = [_name(parent) or parent.op_name() for parent in node.parents]
+    attributes = [f"{key}={value!r}" for key, value in plain_attributes(node) if value is not None]
+    return f"{node.op_name()}({', '.join([*operands, *attributes])})"
+
+
+def _elements(dims: Dims) -> int:
+    """Return the number of elements, -1 if data decides it."""
+    sizes = [axis_size(axis) for axis in dims]
+    return -1 if None in sizes else math.prod(size for size in sizes if size is not None)
+
+
+def _axis(axis: Any) -> list[Any]:
+    """Return an axis' name and its size, None if data decides it."""
+    if not isinstance(axis, Dim):
+        return ["", axis]
+    return [repr(axis) if type(axis).derived else type(axis).__name__, axis.size]

@@ -1,0 +1,133 @@
+"""The nodes of a graph in groups: one for each call of a module, nested as the calls are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from wyrm.node.base import BaseNode
+from wyrm.node.index_leaves import IndexInput
+from wyrm.node.leaves import Input
+from wyrm.node.module_call import ModuleCall
+
+FORWARD, BACKWARD = 0, 1
+# Attributes that differ between equal layers: each layer draws other random numbers.
+_DRAWS = frozenset(["seed", "stream"])
+
+
+class Groups:
+    """A tree of groups; group 0 is the whole graph, and backward groups mirror the forward ones.
+
+    `of` has the group of each node. The lists have an entry for each group: `names`, `paths`, `kinds` (the modules'
+    classes), `parents`, `parts`, and `mirrors`, the group of the same call in the other part. Of a run of equal
+    siblings, the first group has its length in `repeats`, and the others have the first in `like`.
+    """
+
+    def __init__(self, title: str) -> None:
+        self.names, self.paths, self.kinds = [title], [""], [""]
+        self.parents, self.parts, self.mirrors = [-1], [FORWARD], [-1]
+        self.like, self.repeats = [-1], [1]
+        self.of: dict[BaseNode, int] = {}
+        self._depths = [0]
+        self._by_call: dict[tuple[ModuleCall | None, int], int] = {(None, FORWARD): 0}
+
+    def add(self, nodes: Sequence[BaseNode], part: int, title: str = "") -> None:
+        """Put the nodes, parents first, into the groups of their calls, leaves into those of their users."""
+        if not nodes:
+            return
+        if part == BACKWARD:
+            self._by_call[None, BACKWARD] = self._append(title, "", "", 0, BACKWARD)
+        users: dict[BaseNode, int] = {}
+        for node in nodes:
+            if node.is_leaf:
+                continue
+            group = self.of[node] = self._group(node.origin[2], part)
+            for parent in node.parents:
+                if parent.is_leaf:
+                    users[parent] = self._common(users[parent], group) if parent in users else group
+        root = self._by_call[None, part]
+        for node in nodes:
+            if node.is_leaf:
+                self.of[node] = root if isinstance(node, Input | IndexInput) else users.get(node, root)
+
+    def _append(self, name: str, path: str, kind: str, parent: int, part: int) -> int:
+        self.names.append(name)
+        self.paths.append(path)
+        self.kinds.append(kind)
+        self.parents.append(parent)
+        self.parts.append(part)
+        self.mirrors.append(-1)
+        self.like.append(-1)
+        self.repeats.append(1)
+        self._depths.append(self._depths[parent] + 1)
+        return len(self.names) - 1
+
+    def _group(self, call: ModuleCall | None, part: int) -> int:
+        """Return the group of a call; create it, and those of the calls around it, if they have none yet."""
+        missing = []
+        while (call, part) not in self._by_call:
+            assert call is not None  # the group of the whole graph exists
+            missing.append(call)
+            call = call.outer
+        group = self._by_call[call, part]
+        for inner in reversed(missing):
+            group = self._append(inner.name or inner.kind, inner.path, inner.kind, group, part)
+            self._by_call[inner, part] = group
+            twin = self._by_call.get((inner, 1 - part), -1)
+            if twin >= 0:
+                self.mirrors[group], self.mirrors[twin] = twin, group
+        return group
+
+    def _common(self, first: int, second: int) -> int:
+        """Return the innermost group that holds both."""
+        while first != second:
+            if self._depths[first] < self._depths[second]:
+                first, second = second, first
+            first = self.parents[first]
+        return first
+
+    def find_runs(self, nodes: Sequence[BaseNode], description: Callable[[BaseNode], object]) -> None:
+        """Fill `like` and `repeats`; `description` has the axes and the dtype of a node."""
+        inside: list[list[BaseNode]] = [[] for _ in self.names]
+        children: list[dict[int, None]] = [{} for _ in self.names]
+        for node in nodes:
+            group = self.of[node]
+            while group > 0:
+                inside[group].append(node)
+                children[self.parents[group]].setdefault(group)
+                group = self.parents[group]
+        forms = [self._form(group, members, description) if group else None for group, members in enumerate(inside)]
+        for siblings in children:
+            first = -1
+            for group in siblings:
+                if first >= 0 and self.kinds[group] == self.kinds[first] and forms[group] == forms[first]:
+                    self.like[group] = first
+                    self.repeats[first] += 1
+                else:
+                    first = group
+
+    def _form(self, group: int, members: list[BaseNode], description: Callable[[BaseNode], object]) -> object:
+        """Return the structure of a group: equal for groups of the same operations, axes and edges."""
+        positions = {node: position for position, node in enumerate(members)}
+        outside: dict[BaseNode, int] = {}
+        base = len(self.paths[group])
+        return [
+            (
+                type(node),
+                description(node),
+                self.paths[self.of[node]][base:],
+                [positions[x] if x in positions else -1 - outside.setdefault(x, len(outside)) for x in node.parents],
+                plain_attributes(node, _DRAWS),
+            )
+            for node in members
+        ]
+
+
+def plain_attributes(node: BaseNode, without: frozenset[str] = frozenset()) -> list[tuple[str, object]]:
+    """Return the static attributes that are numbers, words, or tuples of them."""
+    return [(key, value) for key in node.attributes if key not in without and _is_plain(value := getattr(node, key))]
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple):
+        return len(value) <= 8 and all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str | slice)
