@@ -17,9 +17,8 @@ jupyter_client = pytest.importorskip("jupyter_client")
 pytest.importorskip("matplotlib", reason="matplotlib, which draws the pictures, is not installed")
 
 FEW_EPOCHS = ["--epochs", "2"]
-TINY_GPT2 = (
-    "--n-layer 2 --n-head 2 --n-embd 16 --n-positions 9 --vocab-size 300 --batch-size 8 --every 2 --steps 4 --warmup 2"
-)
+# The sizes of the other tests of this example, whose compiled programs serve here too.
+TINY_GPT2 = "--n-layer 1 --n-head 2 --n-embd 16 --n-positions 8 --vocab-size 300 --threads 1"
 # The arguments of each notebook, its pictures, and words that it prints.
 NOTEBOOKS: dict[str, tuple[list[str], set[str], str]] = {
     "bpr_movielens": ([*FEW_EPOCHS, "--dimensions", "4"], {"losses", "map", "neighbours"}, "AUC"),
@@ -27,7 +26,9 @@ NOTEBOOKS: dict[str, tuple[list[str], set[str], str]] = {
     "convolve_images": (FEW_EPOCHS, {"losses", "mistakes", "filters"}, "accuracy"),
     "fizzbuzz": (FEW_EPOCHS, {"losses", "words"}, "of 100 right"),
     "gpt2_tinystories": (
-        ["train", *TINY_GPT2.split()], {"losses", "attention", "attention_last_layer"}, "validation loss"
+        ["train", *TINY_GPT2.split(), "--batch-size", "8", "--warmup", "2", "--every", "2", "--steps", "4"],
+        {"losses", "attention", "attention_last_layer"},
+        "validation loss",
     ),
     "linear_regression": (FEW_EPOCHS, {"losses", "line"}, "the data follow"),
     "minimize": (["--dimensions", "5"], {"values", "descent"}, "5 dimensions"),
