@@ -87,7 +87,7 @@ from wyrm.ops.updating import updating
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 if TYPE_CHECKING:
-    from wyrm import data, io, linalg, losses, metrics, nn, optim, random, special, testing, train, view, watch
+    from wyrm import data, io, linalg, losses, metrics, nn, optim, profile, random, special, testing, train, view, watch
     from wyrm import jax as jax  # not in `__all__`, because `import *` must not hide the package jax
     from wyrm._names import *  # noqa: F403  # a generated table
     from wyrm.ops.attention import attention
@@ -111,6 +111,7 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
         "metrics",
         "nn",
         "optim",
+        "profile",
         "random",
         "special",
         "testing",
@@ -179,6 +180,7 @@ __all__ = [
     "metrics",
     "nn",
     "optim",
+    "profile",
     "random",
     "run",
     "scaled_dot_product_attention",

@@ -103,7 +103,7 @@ def test_groups_open_and_close_by_click(show: Any) -> None:
     assert page.locator("#live").inner_text() == "blocks[1] opened, 4 boxes"
     box(page, "group blocks[0…2]").click()
     assert box(page, "tanh").count() == 0
-    page.get_by_role("button", name="Expand all").click()
+    page.get_by_role("button", name="Expand", exact=True).click()
     page.get_by_role("button", name="Fit").click()
     assert box(page, "tanh").count() == 3 and box(page, "bias").count() == 7
     assert overlaps(page) == []
@@ -224,7 +224,7 @@ def test_dark_colours_follow_the_system_and_the_button(show: Any) -> None:
 
 def test_printing_fits_the_whole_graph_without_controls(show: Any) -> None:
     page = show(model_data(), color_scheme="dark")
-    page.get_by_role("button", name="Expand all").click()
+    page.get_by_role("button", name="Expand", exact=True).click()
     page.emulate_media(media="print")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.locator("#picture").get_attribute("viewBox") is not None
@@ -233,6 +233,14 @@ def test_printing_fits_the_whole_graph_without_controls(show: Any) -> None:
     assert brightness(page.screenshot()) > 0.85
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert page.locator("#picture").get_attribute("viewBox") is None
+
+
+def test_layers_that_others_stand_between_are_boxes_of_their_own(show: Any) -> None:
+    layer = wy.nn.Linear(Features(8), Features(8))
+    hidden = layer(layer(wy.Input(dims=(4, Features(8)), name="x")).relu())
+    page = show(graph_data(hidden.sum()))
+    tops = [box["y"] for box in (drawn.bounding_box() for drawn in page.locator("g.group, g.kind-3").all()) if box]
+    assert page.locator("g.group").count() == 2 and len(set(tops)) == len(tops) == 4
 
 
 def test_markup_in_names_is_text(show: Any) -> None:
@@ -256,7 +264,7 @@ def test_ten_thousand_nodes_without_groups(show: Any) -> None:
     while len(nodes) < 10_000:
         left, right = (nodes[-1 - min(int(random.exponential(4)), len(nodes) - 1)] for _ in range(2))
         nodes.append(left + right if random.random() < 0.5 else left.tanh())
-    last = nodes[-1].sum()
+    last: wy.Node = nodes[-1].sum()
     for node in nodes[-300:]:
         last = last + node.sum()
     data = graph_data(last)

@@ -40,7 +40,8 @@ def expand(
     order = topological_order(outputs)
     nodes, present = set(order), {_key(node) for node in order if not node.is_leaf}
     for node in order:
-        part = LOOPS.of(node).part_of_residuals(node)
+        with located_at(node.origin):
+            part = LOOPS.of(node).part_of_residuals(node)
         if part is not None and any(_key(other) in present for other in topological_order([part], nodes)):
             _expand([part], replacements, simpler)
             replacements[node] = replacements[part]

@@ -53,6 +53,16 @@ def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, np.ndarray]
     return {leaf: _converted(leaf, feed[leaf]) for leaf in inputs if leaf in feed}
 
 
+def checked_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, np.ndarray]:
+    """Return the arrays given for the inputs as wholes, checked; inputs that hold data may be left out."""
+    given = given_inputs(feed, inputs)
+    for leaf, array in given.items():
+        if array.ndim != len(leaf.dims):
+            raise ShapeError(f"{describe(leaf)} has {len(leaf.dims)} axes, the data has shape {array.shape}")
+        check_values(leaf, array, "row")
+    return given
+
+
 def _converted(leaf: Leaf, value: object) -> np.ndarray:
     if type(value) is np.ndarray:
         array = value

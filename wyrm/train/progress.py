@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -55,8 +56,14 @@ def loss_bar(given: Bar | LossBar) -> LossBar:
 
 @cache
 def shown_bar() -> Any:
-    """Return the class of visible bars, created on first use: importing tqdm takes as long as half of this library."""
-    from tqdm import tqdm
+    """Return the class of visible bars, created on first use: importing tqdm takes as long as half of this library.
+
+    Notebooks show a widget, or text where ipywidgets is not installed.
+    """
+    with warnings.catch_warnings():  # of the choice itself, and of ipywidgets
+        warnings.simplefilter("ignore")
+        # The choice of `tqdm.auto`, without its loops over asynchronous iterators, which import asyncio.
+        from tqdm.autonotebook import tqdm
     from tqdm.std import TqdmDefaultWriteLock  # type: ignore[attr-defined]  # its stubs leave it out
 
     class Shown(tqdm):  # type: ignore[type-arg]  # it goes through no iterable

@@ -22,6 +22,7 @@ from wyrm.compiler.memory import plan_memory
 from wyrm.compiler.pipeline import Graph
 from wyrm.errors import CompileError, NotDifferentiable, RegistrationError
 from wyrm.ir.arrays import Callee
+from wyrm.kernels.arrays import ArrayRoutine
 from wyrm.kernels.errors import NotCompiled
 from wyrm.kernels.functions import Routine
 from wyrm.node.base import BaseNode, label
@@ -79,7 +80,8 @@ class NativeRunner:
         if self.compiled and graph.source.evaluated:
             names = ", ".join(sorted({call.node.op_name() for call in graph.source.evaluated}))
             raise NotDifferentiable(f"{names} has no native form, so the loop cannot be compiled; use loop='auto'")
-        # `run`, loaded on its first call, and the compiled functions that a Python `run` calls.
+        # `run`; the same, loaded on its first call; and the compiled functions that a Python `run` calls.
+        self._routine: ArrayRoutine = graph.source.run
         self._loaded: Any = None
         self._entries: dict[Routine, CompiledFunction] = {}
         # By thread, each of which changes only its own.
@@ -125,11 +127,10 @@ class NativeRunner:
             with deferred, self._refusals():
                 from wyrm.backends.llvm.library import CompiledFunction
 
-                run = self.graph.source.run
                 self._loaded = (
-                    CompiledFunction(run)
+                    CompiledFunction(self._routine)
                     if self.compiled
-                    else partial(Interpreter(self._called_by_python).run, run.code)
+                    else partial(Interpreter(self._called_by_python).run, self._routine.code)
                 )
         return self._loaded
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wyrm.compiler.pipeline import Graph
 from wyrm.errors import OptionError, WyrmError
 from wyrm.node.base import BaseNode, label
 from wyrm.node.leaves import Constant, as_constant
@@ -17,7 +16,6 @@ from wyrm.ops.accumulation import accumulated
 from wyrm.ops.philox import COUNTERS
 from wyrm.types.dims import Dim, Dims, axis_size
 from wyrm.view.groups import BACKWARD, FORWARD, Groups, plain_attributes
-from wyrm.view.program_data import program_data
 
 if TYPE_CHECKING:
     from wyrm.train.program import Program
@@ -46,6 +44,9 @@ def graph_data(shown: Shown) -> dict[str, Any]:
 
 
 def _of_program(program: Program) -> dict[str, Any]:
+    from wyrm.compiler.pipeline import Graph
+    from wyrm.view.program_data import program_data
+
     graph = program.graph
     if not isinstance(graph, Graph):  # of another engine, which has no loops of ours
         return GraphData(program.outputs).data()

@@ -67,6 +67,7 @@ def html_page(
         f"<style>\n{style}\n</style>",
         "</head>",
         "<body>",
+        '<noscript><p class="failure">This page is drawn by JavaScript, which is switched off here.</p></noscript>',
         body,
         *(
             f'<script type="application/json" id="{escape(name)}">{embedded_json(value)}</script>'

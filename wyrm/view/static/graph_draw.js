@@ -155,7 +155,10 @@ class Picture {
     else if (this.graph.isGroup(item)) this._fillGroup(drawn, box, words);
     else this._fillNode(drawn, box, words);
     const mark = this.overlay?.mark(item);
-    if (mark && !box.isOpen) drawn.append(_markOf(mark, box.w));
+    if (mark && !box.isOpen) {
+      drawn.append(_markOf(mark, box.w));
+      drawn.style.setProperty("--stage", mark.color);
+    }
     this._drawn.set(item, drawn);
     this._layers.boxes.append(drawn);
   }
@@ -218,6 +221,7 @@ class Picture {
     if (item === this.current) classes.push("current");
     if (this.found.has(item)) classes.push("found");
     if (this.overlay?.isDim(item)) classes.push("dim");
+    if (this.overlay?.isInLoop(item)) classes.push("in-loop");
     return classes.join(" ");
   }
 

@@ -21,9 +21,12 @@ class Graph {
     this.users = Array.from({ length: this.nodeCount }, () => []);
     data.nodes.parents.forEach((parents, node) => new Set(parents).forEach((p) => this.users[p].push(node)));
     this._plantTrees();
-    this._gatherRuns();
     this._findDepths();
     this._sortEdges();
+    if (this._gatherRuns()) {
+      this._findDepths();
+      this._sortEdges();
+    }
   }
 
   // Numbers have no box of their own: the label of the op that uses them has their value.
@@ -84,7 +87,7 @@ class Graph {
         else members.set(first, [item]);
       }
       for (const run of members.values()) {
-        if (run.length < 2) continue;
+        if (run.length < 2 || this._returns(above, new Set(run))) continue;
         const item = this.parent.length;
         this.parent.push(above);
         this.runs.push(run);
@@ -99,6 +102,24 @@ class Graph {
         this.children.set(above, kept);
       }
     }
+    return this.runs.length > 0;
+  }
+
+  // Whether a path of edges leaves some children of a group and comes back: as one box, they would be in a circle.
+  _returns(above, members) {
+    const edges = this.edges.get(above) ?? [];
+    const next = new Map();
+    for (const [a, b] of edges) if (!members.has(a)) at(next, a).set(b, true);
+    const stack = edges.filter(([a, b]) => members.has(a) && !members.has(b)).map(([, b]) => b);
+    const seen = new Set(stack);
+    while (stack.length) {
+      for (const b of next.get(stack.pop())?.keys() ?? []) {
+        if (members.has(b)) return true;
+        if (!seen.has(b)) stack.push(b);
+        seen.add(b);
+      }
+    }
+    return false;
   }
 
   _findDepths() {

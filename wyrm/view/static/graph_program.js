@@ -46,6 +46,11 @@ class Program {
     return this._counts.get(item);
   }
 
+  // Whether a node became part of a stage with others.
+  isInLoop(item) {
+    return (this.stagesOf.get(item) ?? []).some((index) => this.stages[index].nodes.length > 1);
+  }
+
   isDim(item) {
     return this._chosen !== null && !this._chosen.has(item);
   }

@@ -18,7 +18,8 @@ class Viewport {
     for (const name of ["pointerup", "pointercancel"]) {
       this.svg.addEventListener(name, (event) => this._pointers.delete(event.pointerId));
     }
-    new ResizeObserver(() => this.redraw()).observe(this.svg);
+    this._untouched = false; // since `begin`
+    new ResizeObserver(() => (this._untouched ? this.begin() : this.redraw())).observe(this.svg);
   }
 
   redraw() {
@@ -30,6 +31,7 @@ class Viewport {
   }
 
   _set(x, y, scale) {
+    this._untouched = false;
     Object.assign(this.picture.view, { x, y, scale });
     this.redraw();
   }
@@ -59,10 +61,12 @@ class Viewport {
     this._set(room / 2, roomBelow / 2, scale);
   }
 
-  // Show the whole picture if it is legible then, else its start.
+  // Show the whole picture if it is legible then, else its start; again with another size of the window, such as that of
+  // a frame which a notebook shows later.
   begin() {
     if (this._fitScale() >= READABLE_SCALE) {
       this.fit();
+      this._untouched = true;
       return;
     }
     const { width } = this.picture.scene;
@@ -71,6 +75,7 @@ class Viewport {
     const fits = width * scale <= this.svg.clientWidth;
     const middle = fits || !start ? width / 2 : start.x + start.w / 2;
     this._set(this.svg.clientWidth / 2 - middle * scale, 24, scale);
+    this._untouched = true;
   }
 
   // Keep the middle of a box's upper edge at a point of the window.
@@ -104,6 +109,8 @@ class Viewport {
   }
 
   _wheel(event) {
+    // In a notebook, the wheel scrolls the notebook until a click into the picture.
+    if (self !== top && !event.ctrlKey && !document.hasFocus()) return;
     event.preventDefault();
     if (event.shiftKey || event.altKey) {
       this.pan(event.shiftKey ? -(event.deltaX || event.deltaY) : 0, event.shiftKey ? 0 : -event.deltaY);

@@ -23,6 +23,12 @@ function fill(node, attributes, children) {
   return node;
 }
 
+// An error of the page's own code is shown, so that a page that stops is not taken for the whole.
+addEventListener("error", (event) => {
+  if (event.message.startsWith("ResizeObserver loop")) return; // a warning: sizes settle in the next frame
+  document.body.prepend(element("p", { class: "failure", role: "alert" }, `This page has an error: ${event.message}`));
+});
+
 const _whole = new Intl.NumberFormat("en");
 const wholeNumber = (value) => _whole.format(value);
 

@@ -1,0 +1,264 @@
+"""`Program.profile` times every call of a step, counts its work, and leaves the program as it was."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.backends.llvm.library import CompilationCount
+from wyrm.errors import DataError, Diverged, DTypeError, OptionError, ShapeError
+from wyrm.profile.instrument import instrumented
+
+PEAKS = wy.profile.Peaks((1e11, 2e11), (5e10, 1e11), (1e10, 1.5e10), ((2e5, 1e11, 2e11),), threads=2)
+
+
+class Batch(wy.Dim): ...
+
+
+class Wide(wy.Dim): ...
+
+
+def trained(optimizer: Any = wy.optim.Adam, **options: Any) -> tuple[Any, dict[Any, np.ndarray], Any]:
+    """Return a program that trains a small model, its data, and the weight."""
+    x, y = wy.Input(dims=(Batch(), 8), name="x"), wy.Input(dims=(Batch(), 4), name="y")
+    draw = np.random.default_rng(0)
+    weight = wy.Parameter(draw.normal(size=(8, 4)).astype(np.float32), name="weight")
+    loss = (x.dropout(0.1, stream=7) @ weight - y).square().mean()
+    program = wy.compile(loss, optimizer([weight], 0.1), **options)
+    columns = {x: draw.normal(size=(96, 8)).astype(np.float32), y: draw.normal(size=(96, 4)).astype(np.float32)}
+    return program, columns, weight
+
+
+def test_every_stage_is_there_and_its_calls_are_counted() -> None:
+    program, columns, _ = trained()
+    profile = program.profile(columns, batch_size=16, steps=5, peaks=PEAKS)
+    assert profile.steps == 5 and profile.threads == 1 and profile.peaks is PEAKS
+    native = [stage for stage in profile.stages if stage.part]
+    assert {stage.part for stage in native} == {"data", "forward", "backward", "update"}
+    assert [stage.name for stage in native[:2]] == ["load x", "load y"]
+    assert all(stage.calls == 5 for stage in native)
+    assert len(native) == 2 + program.plan.calls
+    assert all(stage.seconds >= 0 and stage.typical_seconds >= 0 for stage in profile.stages)
+    assert sum(stage.seconds for stage in profile.stages) == pytest.approx(profile.thread_seconds)
+    assert profile.thread_seconds <= profile.seconds
+    assert sum(profile.parts.values()) == pytest.approx(profile.thread_seconds)
+    for stage in native:
+        assert stage.location.startswith("test_profile_program.py:")
+
+
+def test_flops_of_products_and_bytes_of_loops_are_exact() -> None:
+    batch, wide = Batch(), Wide(32)
+    x, weight = wy.Input(dims=(batch, wide), name="x"), wy.Parameter(np.ones((32, 24), np.float32), name="weight")
+    product = wy.compile(x @ weight).profile({x: np.ones((40, 32))}, steps=2, peaks=PEAKS)
+    (stage,) = (each for each in product.stages if each.kind == "product")
+    assert stage.flops == stage.product_flops == 2 * 40 * 32 * 24 and stage.exact
+    assert (stage.bytes_read, stage.bytes_written) == (4 * (40 * 32 + 32 * 24), 4 * 40 * 24)
+    assert stage.nodes == ("matmul (Batch=40, 24)",)
+    least = max(stage.flops / 1e11, stage.bytes / 1e11)
+    assert stage.least_seconds == pytest.approx(least)
+    loop = wy.compile(x * 2.0 + 1.0).profile({x: np.ones((40, 32))}, steps=2, peaks=PEAKS)
+    (stage,) = (each for each in loop.stages if each.kind == "loop")
+    assert stage.flops == 2 * 40 * 32 and stage.exact
+    assert (stage.bytes_read, stage.bytes_written) == (4 * 40 * 32, 4 * 40 * 32)
+
+
+def test_the_program_stays_as_it_was() -> None:
+    program, columns, weight = trained()
+    same, same_columns, same_weight = trained()
+    for each, data in ((program, columns), (same, same_columns)):
+        each.epoch(data, batch_size=16, shuffle=True)
+    machine, compiled, state = program.llvm, program.source, program.state_dict()
+    before = weight.value.copy()
+    for options in ({}, {"threads": 2}, {"threads": 2, "mode": "synchronized"}, {"accumulate": 2}):
+        program.profile(columns, batch_size=16, steps=3, peaks=PEAKS, **options)
+    program.profile(columns, method="backward", steps=2, peaks=PEAKS)
+    np.testing.assert_array_equal(weight.value, before)
+    assert not weight.gradient.any() and program.state_dict() == state and program.optimizer.steps == 6
+    assert program.llvm == machine and program.source == compiled
+    count = CompilationCount.compiled
+    for each, data in ((program, columns), (same, same_columns)):
+        each.epoch(data, batch_size=16, shuffle=True)
+    assert CompilationCount.compiled == count
+    np.testing.assert_array_equal(weight.value, same_weight.value)
+
+
+def test_the_plain_run_has_no_clock() -> None:
+    program, columns, _ = trained()
+    source = program._graph.source
+    identity = source.run.identity
+    timed = instrumented(source)
+    assert "read_clock" in timed.routine.code.text and "read_clock" not in source.run.code.text
+    assert source.run.identity == identity != timed.routine.identity
+    program.profile(columns, batch_size=16, steps=2, peaks=PEAKS)
+    assert "wyrm_clock" not in program.llvm
+
+
+@pytest.mark.parametrize(("mode", "kinds"), [("hogwild", {"wait"}), ("synchronized", {"wait", "Python"})])
+def test_threads_wait(mode: Any, kinds: set[str]) -> None:
+    program, columns, _ = trained()
+    profile = program.profile(columns, batch_size=16, steps=6, threads=2, mode=mode, peaks=PEAKS)
+    assert profile.threads == 2 and profile.steps == 6
+    assert kinds <= {stage.kind for stage in profile.stages}
+    assert {event.thread for event in profile.events} == {0, 1}
+    assert profile.thread_seconds <= 2 * profile.seconds
+    names = {stage.name for stage in profile.stages}
+    assert "wait for the other threads" in names
+    assert (mode == "synchronized") == ("step of the optimizer" in names)
+
+
+@pytest.mark.parametrize("loop", ["compiled", "python"])
+def test_both_forms_of_the_loop_are_timed(loop: Any) -> None:
+    program, columns, _ = trained(loop=loop)
+    profile = program.profile(columns, batch_size=32, steps=3, peaks=PEAKS)
+    assert [stage.calls for stage in profile.stages if stage.part] == [3] * (2 + program.plan.calls)
+
+
+def test_ops_without_a_native_form_are_python() -> None:
+    x = wy.Input(dims=(Batch(),), name="x")
+    program = wy.compile(wy.linalg.eigh(x.expand_dims(1) * x.expand_dims(0)).eigenvalues)
+    profile = program.profile({x: np.ones(3)}, steps=2, peaks=PEAKS)
+    assert all(stage.calls >= 1 for stage in profile.stages)
+
+
+def test_calls_and_backward() -> None:
+    program, columns, _ = trained()
+    call = program.profile(columns, method="call", steps=4, peaks=PEAKS)
+    assert (call.method, call.steps) == ("call", 4)
+    backward = program.profile(columns, method="backward", steps=4, threads=2, peaks=PEAKS)
+    assert (backward.method, backward.steps, backward.threads) == ("backward", 4, 2)
+    forward = wy.compile(program.outputs[0].sum() * 2.0)
+    assert forward.profile(columns, steps=2, peaks=PEAKS).method == "call"
+
+
+def test_steps_default_to_a_part_of_a_second() -> None:
+    program, columns, _ = trained()
+    assert 3 <= program.profile(columns, batch_size=16, peaks=PEAKS).steps <= 200_000
+
+
+def test_memory_agrees_with_the_program() -> None:
+    program, columns, weight = trained()
+    profile = program.profile(columns, batch_size=16, steps=2, memory=True, peaks=PEAKS)
+    memory = profile.memory
+    assert memory is not None
+    program.epoch(columns, batch_size=16)
+    assert memory.block_bytes + memory.own_bytes == program.plan.peak_bytes
+    assert memory.parameter_bytes == weight.value.nbytes and memory.optimizer_bytes == 2 * weight.value.nbytes
+    assert max(memory.totals) <= memory.block_bytes
+    assert memory.block_bytes == -(-max(each.offset + each.bytes for each in memory.arrays) // 64) * 64
+    assert sum(each.bytes for each in memory.live(memory.peak)) == max(memory.totals)
+    assert sum(size for *_, size in memory.owners) == max(memory.totals)
+    # Arrays that exist at the same time do not overlap.
+    for position in range(len(memory.calls) + 1):
+        alive = sorted((each.offset, each.offset + each.bytes) for each in memory.live(position))
+        assert all(end <= start for (_, end), (start, _) in pairwise(alive))
+    assert "owned by" in str(profile) and "test_profile_program.py" in str(memory)
+
+
+def test_the_table_names_what_takes_time() -> None:
+    program, columns, _ = trained()
+    profile = program.profile(columns, batch_size=16, steps=3, peaks=PEAKS)
+    text = str(profile)
+    for word in ("3 steps of epoch in one thread", "matmul", "roofline", "load x", "GFLOP/s", "(Batch=16, 4)"):
+        assert word in text
+    assert len(profile.table(2).splitlines()) == 2 + 2 + 1
+    assert sum(group.calls for group in profile.groups) == sum(stage.calls for stage in profile.stages)
+
+
+def test_the_trace_is_what_perfetto_reads(tmp_path: Path) -> None:
+    program, columns, _ = trained()
+    profile = program.profile(columns, batch_size=16, steps=4, threads=2, peaks=PEAKS)
+    trace = json.loads(profile.chrome_trace(tmp_path / "trace.json").read_text())
+    names = [each for each in trace["traceEvents"] if each["ph"] == "M"]
+    events = [each for each in trace["traceEvents"] if each["ph"] == "X"]
+    assert {each["name"] for each in names} == {"process_name", "thread_name"}
+    assert len(names) + len(events) == len(trace["traceEvents"]) and len({each["pid"] for each in events}) == 1
+    assert {each["tid"] for each in events} == {each["tid"] for each in names if each["name"] == "thread_name"}
+    for thread in {each["tid"] for each in events}:
+        own = [each for each in events if each["tid"] == thread]
+        steps = [each for each in own if each["cat"] == "step"]
+        assert [each["ts"] for each in own] == sorted(each["ts"] for each in own) and len(steps) == 2
+        for each in own:
+            assert each["dur"] >= 0
+            if each["cat"] not in ("step", "wait", "Python"):
+                inside = (
+                    step["ts"] - 0.01 <= each["ts"] and each["ts"] + each["dur"] <= step["ts"] + step["dur"] + 0.01
+                    for step in steps
+                )  # fmt: skip
+                assert any(inside)
+    assert any("matmul" in each["args"].get("nodes", "") for each in events)
+
+
+def test_repeated_layers_are_one_row() -> None:
+    class Block(wy.nn.Module):
+        def __init__(self) -> None:
+            self.layers = [wy.nn.Linear(8, 8) for _ in range(3)]
+
+        def __call__(self, x: Any) -> Any:
+            for layer in self.layers:
+                x = layer(x).tanh()
+            return x
+
+    x = wy.Input(dims=(Batch(), 8), name="x")
+    profile = wy.compile(Block()(x).sum()).profile({x: np.ones((4, 8))}, steps=2, peaks=PEAKS)
+    (group,) = (group for group in profile.groups if group.stage.kind == "product")
+    assert [stage.modules for stage in group.stages] == [(f"layers[{i}]",) for i in range(3)]
+    assert "layers[*]" in str(profile)
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_bad_options_are_refused_before_anything_is_compiled() -> None:
+    program, columns, _ = trained()
+    forward = wy.compile(program.outputs[0] * 2.0)
+    (x, y), compiled = columns, CompilationCount.compiled
+    refusals: list[tuple[Any, type[Exception], str, Any, dict[str, Any]]] = [
+        (program, OptionError, "steps", columns, {"steps": 0}),
+        (program, OptionError, "steps", columns, {"steps": -1}),
+        (program, DTypeError, "steps", columns, {"steps": 1.5}),
+        (program, OptionError, "threads", columns, {"threads": 0}),
+        (program, OptionError, "batch_size", columns, {"batch_size": 0}),
+        (program, OptionError, "method must be", columns, {"method": "train"}),
+        (program, OptionError, "one thread", columns, {"method": "call", "threads": 2}),
+        (program, OptionError, "Peaks", columns, {"peaks": 1e9}),
+        (program, OptionError, "next\\(iter\\(loader\\)\\)", iter([columns]), {}),
+        (program, ShapeError, "no rows", {x: np.ones((0, 8)), y: np.ones((0, 4))}, {}),
+        (program, ShapeError, "is missing", {x: columns[x]}, {}),
+        (program, ShapeError, "different lengths", {x: columns[x], y: columns[y][:5]}, {}),
+        (program, DataError, "no column", {"x": columns[x]}, {}),
+        (program, OptionError, "mode", columns, {"mode": "both"}),
+        (forward, OptionError, "no optimizer", columns, {"method": "epoch"}),
+        (forward, OptionError, "no optimizer", columns, {"method": "backward"}),
+        (forward, ShapeError, "no elements", {x: np.ones((0, 8)), y: np.ones((0, 4))}, {}),
+    ]
+    for refusing, error, text, data, options in refusals:
+        with pytest.raises(error, match=text):
+            refusing.profile(data, **({"batch_size": 16} | options))
+    assert CompilationCount.compiled == compiled
+
+
+def test_a_loss_that_diverges_leaves_the_program_as_it_was() -> None:
+    program, columns, weight = trained()
+    x, _ = columns
+    before = weight.value.copy()
+    with pytest.raises(Diverged):
+        program.profile(columns | {x: np.full((96, 8), 1e30, np.float32)}, batch_size=16, steps=3, peaks=PEAKS)
+    np.testing.assert_array_equal(weight.value, before)
+
+
+def test_peaks_are_positive() -> None:
+    with pytest.raises(OptionError, match="positive"):
+        wy.profile.Peaks((0.0, 1.0), (1.0, 1.0), (1.0, 1.0))
+
+
+def test_the_engine_jax_names_its_own_profiler() -> None:
+    pytest.importorskip("jax")
+    x = wy.Input(dims=(3,), name="x")
+    with pytest.raises(OptionError, match=r"jax\.profiler"):
+        wy.compile(x * 2.0, engine="jax").profile({x: np.ones(3)})

@@ -1,0 +1,226 @@
+"""`measured`: runs a copy of a program with clocks between the calls of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from wyrm.compiler.arguments import Binding
+from wyrm.compiler.pipeline import Graph
+from wyrm.errors import OptionError, ShapeError
+from wyrm.profile.clock import cost_of_reading
+from wyrm.profile.memory import MemoryOfStep
+from wyrm.profile.peaks import Peaks, measured_peaks, processors
+from wyrm.profile.recording import Recorder, RecordingRunner, RecordingTraining
+from wyrm.profile.result import Event, Profile
+from wyrm.profile.stages import Description, Stage, described, text_of
+from wyrm.train.feeding import checked_columns, checked_inputs
+from wyrm.train.tables import is_batches
+from wyrm.types.options import whole
+
+if TYPE_CHECKING:
+    from wyrm.train.program import Program
+    from wyrm.train.training import Mode
+
+Method = Literal["epoch", "call", "backward"]
+# Seconds that the measured steps take together, unless their number is given, and how many they are at least and most.
+_SECONDS, _FEWEST, _FEW, _MOST = 1.0, 3, 100, 200_000
+
+
+def measured(
+    program: Program[Any, Any],
+    columns: Any,
+    *,
+    method: Method | None,
+    steps: int | None,
+    batch_size: int,
+    threads: int,
+    mode: Mode,
+    accumulate: int,
+    memory: bool,
+    peaks: Peaks | None,
+) -> Profile:
+    """Return the profile of a program that nothing else uses: its parameters, optimizer and counters change.
+
+    See `Program.profile` for the arguments; all are checked before anything is compiled.
+    """
+    graph, state = program._graph, program.state_dict()
+    assert isinstance(graph, Graph)
+    trains = graph.optimizer is not None
+    method = method or ("epoch" if trains else "call")
+    if method not in ("epoch", "call", "backward"):
+        raise OptionError(f"method must be 'epoch', 'call' or 'backward', not {method!r}")
+    if method != "call" and not trains:
+        raise OptionError(f"this program has no optimizer, so it has no {method} to measure: use method='call'")
+    for name, count in (("batch_size", batch_size), ("threads", threads), ("accumulate", accumulate)):
+        whole(name, count, 1)
+    if steps is not None:
+        whole("steps", steps, 1)
+    if method == "call" and threads > 1:
+        raise OptionError("a call runs in one thread: use method='epoch' or 'backward' for several")
+    if peaks is not None and not isinstance(peaks, Peaks):
+        raise OptionError(f"peaks must be a wy.profile.Peaks, not {peaks!r}")
+    if is_batches(columns):
+        raise OptionError("profile takes the columns of a data set: give one batch of the loader, next(iter(loader))")
+    recorder = Recorder()
+    runner = RecordingRunner(graph, program._choices.get("loop", "auto"), recorder)
+    training = RecordingTraining(graph, runner)
+    training.steps, training.epochs = state["steps"], state["epochs"]
+    run, most = _run_of(training, graph, columns, method, batch_size, threads, mode, accumulate)
+    run(1)  # compiles, and touches all memory
+    if steps is None:
+        start, before, recorder.on = perf_counter_ns(), training.steps, True
+        run(1)
+        # An epoch of many steps has little else than native code.
+        spent = (
+            sum(inside for _, _, inside in recorder.bounds.values()) if method == "epoch" else perf_counter_ns() - start
+        )
+        steps = int(min(max(_SECONDS * 1e9 * (training.steps - before) / max(spent, 1), _FEWEST), most))
+        recorder.restart()
+    before, recorder.on = training.steps, True
+    run(steps)
+    recorder.on = False
+    return _profile(
+        graph, recorder, peaks or measured_peaks(), method, training.steps - before,
+        _blas_threads(training, method, threads), memory,
+    )  # fmt: skip
+
+
+def _run_of(
+    training: RecordingTraining, graph: Graph, columns: Any, method: Method, batch_size: int, threads: int, mode: Mode,
+    accumulate: int,
+) -> tuple[Callable[[int], None], int]:  # fmt: skip
+    """Return the function that does a number of steps, after the data is checked, and how many it should do at most."""
+    limits = graph.ranges.limits
+    if method == "call":
+        inputs = checked_inputs({} if columns is None else columns, graph.inputs)
+        if any(array.size == 0 for array in inputs.values()):
+            raise ShapeError("the data has no elements, so there is nothing to measure")
+
+        def call(steps: int) -> None:
+            for _ in range(steps):
+                training.call(inputs)
+
+        return call, _MOST
+    given, rows, singly = checked_columns(columns, graph.inputs, limits)
+    if method == "backward":
+
+        def backward(steps: int) -> None:
+            for _ in range(steps):
+                training.backward(given, rows, singly, threads, 1.0, 1)
+
+        return backward, _MOST
+    batch = min(batch_size, rows)
+
+    def epoch(steps: int) -> None:
+        # A step for each thread at least, and rows again where the data has too few.
+        chosen = np.arange(batch * accumulate * max(steps, threads)) % rows
+        part = {leaf: _rows(array, chosen) for leaf, array in given.items()}
+        training.epoch(
+            part, len(chosen), singly, batch_size=batch, shuffle=False, seed=0, threads=threads, mode=mode,
+            progress=False, accumulate=accumulate,
+        )  # fmt: skip
+
+    # Rows are repeated only where there are few.
+    return epoch, min(_MOST, max(_FEW, rows // (batch * accumulate)))
+
+
+def _rows(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Return rows of a column, as a view if they are its first ones."""
+    return array[: len(chosen)] if len(chosen) <= len(array) else array[chosen]
+
+
+def _blas_threads(training: RecordingTraining, method: Method, threads: int) -> int:
+    """Return how many threads BLAS has in each native call."""
+    free = training.runner.large and (method == "call" or (method == "epoch" and threads == 1))
+    return processors() if free else 1
+
+
+# --- from what is recorded to a profile -------------------------------------------------------------------------------
+
+
+def _profile(
+    graph: Graph, recorder: Recorder, peaks: Peaks, method: Method, steps: int, blas_threads: int, memory: bool
+) -> Profile:
+    cost = cost_of_reading()
+    start = min(first for first, _, _ in recorder.bounds.values())
+    stop = max(last for _, last, _ in recorder.bounds.values())
+    readings, stages = 0, list[Stage]()
+    positions: dict[RecordingRunner, range] = {}
+    for runner, totals in recorder.totals.items():
+        sites = runner.instrumented.sites
+        found = described(runner.graph, set(graph.outputs), sites, totals.binding, totals.columns)
+        positions[runner] = range(len(stages), len(stages) + len(found))
+        readings += totals.steps * (len(found) + 1)
+        for description, spent, typical in zip(found, totals.nanoseconds, totals.typical, strict=True):
+            seconds = max(0.0, float(spent) - cost * totals.steps) / 1e9
+            times = totals.steps, seconds, max(0.0, float(typical) - cost) / 1e9
+            stages.append(_stage(description, totals.binding, times, peaks, blas_threads))
+    spans = [span for span in recorder.spans if span.stop > start and span.start < stop]
+    for name, kind in dict.fromkeys((span.name, span.kind) for span in spans):
+        lengths = [(min(span.stop, stop) - max(span.start, start)) / 1e9 for span in spans if span.name == name]
+        stages.append(Stage(name, kind, "", len(lengths), sum(lengths), float(np.median(lengths))))
+    inside, threads, wall = sum(stage.seconds for stage in stages), len(recorder.bounds), (stop - start) / 1e9
+    # The readings themselves are no part of the program.
+    total = max(inside, wall * threads - readings * cost / 1e9)
+    gaps = max(1, sum(len(totals.medians) for totals in recorder.totals.values()) - threads)
+    stages.append(Stage("between native calls", "Python", "", gaps, total - inside, (total - inside) / gaps))
+    return Profile(
+        stages=tuple(stages),
+        method=method,
+        steps=steps,
+        threads=threads,
+        seconds=wall,
+        thread_seconds=total,
+        reading_seconds=cost / 1e9,
+        readings=readings,
+        peaks=peaks,
+        events=_events(recorder, positions, stages, start),
+        memory=MemoryOfStep.of(runner.graph, totals.binding) if memory else None,
+    )
+
+
+def _stage(
+    description: Description, binding: Binding, times: tuple[int, float, float], peaks: Peaks, blas_threads: int
+) -> Stage:
+    first, work = description.first, description.work
+    common: dict[str, Any] = {
+        "nodes": tuple(text_of(node, binding.sizes) for node in description.nodes),
+        "modules": tuple(dict.fromkeys(node.module_path for node in description.nodes if node.module_path)),
+        "location": "" if first is None else str(first.location),
+        "source": "" if first is None else first.location.source,
+    }
+    if work is not None:
+        arithmetic = work.flops / peaks.flops(work, blas_threads)
+        moving = work.bytes / peaks.bytes(work, blas_threads)
+        common |= {
+            "flops": work.flops, "product_flops": work.product_flops, "bytes_read": work.bytes_read,
+            "bytes_written": work.bytes_written, "exact": work.exact, "least_seconds": max(arithmetic, moving),
+            "memory_bound": moving >= arithmetic,
+        }  # fmt: skip
+    return Stage(description.name, description.kind, description.part, *times, **common)
+
+
+def _events(
+    recorder: Recorder, positions: Mapping[RecordingRunner, range], stages: list[Stage], start: int
+) -> tuple[Event, ...]:
+    """Return what each thread did in the last recorded steps, in microseconds after the start."""
+    events = []
+    since = min((int(call.times[0, 0]) for call in recorder.recent if len(call.times)), default=start)
+    for call in recorder.recent:
+        for step in call.times:
+            # A clock that goes back between two cores would make a stage end before it starts.
+            times = (np.maximum.accumulate(step) - start) / 1e3
+            events.append(Event("step", -1, call.thread, float(times[0]), float(times[-1] - times[0])))
+            for stage, first, last in zip(positions[call.runner], times, times[1:], strict=False):
+                events.append(Event(stages[stage].name, stage, call.thread, float(first), float(last - first)))
+    named = {(stage.name, stage.kind): position for position, stage in enumerate(stages)}
+    for span in recorder.spans:
+        if span.start >= since:
+            position = named.get((span.name, span.kind), -1)
+            length = (span.stop - span.start) / 1e3
+            events.append(Event(span.name, position, span.thread, (span.start - start) / 1e3, length))
+    return tuple(sorted(events, key=lambda event: (event.thread, event.start, -event.duration)))

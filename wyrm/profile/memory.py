@@ -1,0 +1,148 @@
+"""`MemoryOfStep`: which arrays exist at which time of a step, and who owns them at the peak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from wyrm.compiler.arguments import Binding
+from wyrm.compiler.loops import ArrayBuffer, Block, Item, KernelCall, Statement
+from wyrm.compiler.memory import lifetimes, plan_memory
+from wyrm.compiler.pipeline import Graph
+from wyrm.node.base import BaseNode
+from wyrm.node.buffer import Buffer
+from wyrm.node.leaves import Parameter
+from wyrm.node.storage import bound_array
+from wyrm.profile.texts import aligned_table, bytes_text
+
+# Rows of the printed table of owners.
+_OWNERS = 12
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array of a step: it lies at `offset` in the step's memory, from the call `first` to the call `last`."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: int
+    offset: int
+    first: int
+    last: int
+    node: str
+    module: str
+    location: str
+    source: str
+
+
+@dataclass(frozen=True)
+class MemoryOfStep:
+    """The memory of a step of one thread.
+
+    `arrays` share one block of `block_bytes`; `calls` names the calls of a step, at whose positions arrays begin and
+    end. `own_bytes` are those of inputs, of the sums of row-sparse gradients, and of scratch memory. Parameters and
+    the optimizer's state are not counted in either.
+    """
+
+    arrays: tuple[StoredArray, ...]
+    calls: tuple[str, ...]
+    block_bytes: int
+    own_bytes: int
+    parameter_bytes: int
+    optimizer_bytes: int
+
+    @staticmethod
+    def of(graph: Graph, binding: Binding) -> MemoryOfStep:
+        """Return the memory of a program for the sizes of a binding."""
+        source, optimizer = graph.source, graph.optimizer
+        plan, uses = plan_memory(source, binding.sizes), lifetimes(source)
+        makers: dict[ArrayBuffer, BaseNode] = {}
+        for item in [*graph.lowering.early, graph.lowering.root]:
+            for buffer, node in _written(item):
+                makers.setdefault(buffer.root, node)
+        arrays = []
+        for buffer, (offset, shape) in plan.places.items():
+            node, (first, last) = makers.get(buffer), uses[buffer]
+            size = binding.array(buffer).nbytes
+            arrays.append(
+                StoredArray(
+                    buffer.name, shape, str(buffer.dtype), size, offset, first, last,
+                    "" if node is None else node.op_name(), "" if node is None else node.module_path,
+                    "" if node is None else str(node.location), "" if node is None else node.location.source,
+                )
+            )  # fmt: skip
+        states = [] if optimizer is None else [optimizer.state_of(each).values() for each in graph.parameters]
+        leaves = [leaf for leaf in graph.schedule.leaves if isinstance(leaf, Parameter | Buffer)]
+        return MemoryOfStep(
+            tuple(sorted(arrays, key=lambda each: (each.first, -each.bytes))),
+            tuple(invocation.function.__name__ for invocation in source.invocations),
+            plan.size,
+            binding.own_bytes,
+            sum(bound_array(leaf).nbytes for leaf in leaves),
+            sum(array.nbytes for state in states for array in state),
+        )
+
+    def live(self, position: int) -> tuple[StoredArray, ...]:
+        """Return the arrays that exist during the call at a position, largest first."""
+        alive = [each for each in self.arrays if each.first <= position <= each.last]
+        return tuple(sorted(alive, key=lambda each: -each.bytes))
+
+    @property
+    def peak(self) -> int:
+        """The position of the call with the most bytes in arrays: the first of several."""
+        totals = self.totals
+        return totals.index(max(totals)) if totals else 0
+
+    @property
+    def totals(self) -> list[int]:
+        """The bytes in arrays during each call, and after the last one."""
+        changes = [0] * (len(self.calls) + 2)
+        for each in self.arrays:
+            changes[each.first] += each.bytes
+            changes[each.last + 1] -= each.bytes
+        totals, total = [], 0
+        for change in changes[:-1]:
+            total += change
+            totals.append(total)
+        return totals
+
+    @property
+    def owners(self) -> list[tuple[str, str, str, int]]:
+        """The user's lines that own the peak, as (location, source, modules, bytes), largest first."""
+        found: dict[tuple[str, str], tuple[dict[str, None], int]] = {}
+        for each in self.live(self.peak):
+            modules, size = found.get((each.location, each.source), ({}, 0))
+            found[each.location, each.source] = (
+                modules | ({each.module: None} if each.module else {}),
+                size + each.bytes,
+            )
+        ordered = sorted(found.items(), key=lambda entry: -entry[1][1])
+        return [(*line, ", ".join(modules), size) for line, (modules, size) in ordered]
+
+    def __str__(self) -> str:
+        """Return the totals, and the owners of the peak as a table."""
+        totals, peak = self.totals, self.peak
+        name = self.calls[peak] if peak < len(self.calls) else "the end of the step"
+        head = (
+            f"memory of a step in one thread: {bytes_text(self.block_bytes)} for {len(self.arrays)} arrays that share "
+            f"one block, {bytes_text(self.own_bytes)} for inputs, sums of rows and scratch; "
+            f"{bytes_text(self.parameter_bytes)} of parameters, {bytes_text(self.optimizer_bytes)} of the optimizer"
+        )
+        at = f"peak: {bytes_text(max(totals, default=0))} in {len(self.live(peak))} arrays, in {name}, owned by"
+        rows = [
+            (bytes_text(size), location or "(compiler)", source or modules)
+            for location, source, modules, size in self.owners[:_OWNERS]
+        ]
+        return "\n".join([head, at, *aligned_table(("bytes", "line", "code"), rows, {0})])
+
+
+def _written(item: Item) -> Iterator[tuple[ArrayBuffer, BaseNode]]:
+    """Yield the arrays that an item writes, each with its node."""
+    if isinstance(item, Block):
+        for inner in item.items:
+            yield from _written(inner)
+    elif isinstance(item, KernelCall):
+        yield item.out, item.node
+    elif isinstance(item, Statement) and item.node is not None and item.value is not None:
+        yield item.value.buffer, item.value.node

@@ -1,0 +1,257 @@
+"""Training that records times: of every call of a step in native code, and of Python's work and waits around it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter_ns
+from typing import Any, Literal, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.compiler.arguments import Binding
+from wyrm.compiler.pipeline import Graph
+from wyrm.ir.arrays import Callee
+from wyrm.node.base import BaseNode
+from wyrm.profile.clock import provide_clock
+from wyrm.profile.instrument import POSITION, READ_CLOCK, Instrumented, instrumented
+from wyrm.train.data_parallel import DataParallelStep, Gradient
+from wyrm.train.epoch_state import EpochState, ThreadWork
+from wyrm.train.partition import Partition
+from wyrm.train.pool import Barrier, Pool
+from wyrm.train.runner import NativeRunner, Own
+from wyrm.train.training import Training
+
+# Times kept for the timeline: of the last steps, up to this many readings.
+_KEPT_READINGS = 200_000
+
+
+class Span(NamedTuple):
+    """A stretch of a thread's time outside native code, in nanoseconds of `perf_counter_ns`."""
+
+    name: str
+    kind: Literal["Python", "wait"]
+    thread: int
+    start: int
+    stop: int
+
+
+class NativeCall(NamedTuple):
+    """A call of native code: its thread, when it started and stopped, and the times of its steps."""
+
+    runner: RecordingRunner
+    thread: int
+    start: int
+    stop: int
+    times: NDArray[np.int64]
+
+
+@dataclass
+class Totals:
+    """The nanoseconds of each call of a step, summed over steps and threads.
+
+    `medians` has the number of steps of each native call, and the medians of their times. The arrays are those of the
+    first native call, from which work is counted.
+    """
+
+    binding: Binding
+    columns: Mapping[BaseNode, np.ndarray]
+    nanoseconds: NDArray[np.int64]
+    steps: int = 0
+    medians: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)
+
+    @property
+    def typical(self) -> NDArray[np.float64]:
+        """The median time of each call, about: that of the medians, each as often as it has steps."""
+        if not self.medians:
+            return np.zeros(len(self.nanoseconds))
+        counts = np.array([count for count, _ in self.medians])
+        times = np.array([median for _, median in self.medians])
+        order = np.argsort(times, axis=0)
+        middle = (np.cumsum(counts[order], axis=0) >= counts.sum() / 2).argmax(axis=0)
+        found: NDArray[np.float64] = np.take_along_axis(times, order, 0)[middle, np.arange(times.shape[1])]
+        return found
+
+
+@dataclass
+class Recorder:
+    """What is recorded, from all threads, while `on` is true."""
+
+    on: bool = False
+    spans: list[Span] = field(default_factory=list)
+    totals: dict[RecordingRunner, Totals] = field(default_factory=dict)
+    # By thread: when its first native call started and its last one stopped, and the nanoseconds inside them.
+    bounds: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    recent: deque[NativeCall] = field(default_factory=deque)
+    _readings: int = 0
+    _threads: dict[int, int] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def restart(self) -> None:
+        """Forget all that is recorded but the numbers of the threads."""
+        for recorded in (self.spans, self.totals, self.bounds, self.recent):
+            recorded.clear()
+        self._readings = 0
+
+    def thread(self) -> int:
+        """Return the number of the running thread, in order of appearance."""
+        with self._lock:
+            return self._threads.setdefault(threading.get_ident(), len(self._threads))
+
+    def span(self, name: str, kind: Literal["Python", "wait"], thread: int, start: int, stop: int) -> None:
+        """Record a stretch of time outside native code."""
+        if self.on:
+            with self._lock:
+                self.spans.append(Span(name, kind, thread, start, max(start, stop)))
+
+    def native(self, call: NativeCall, binding: Binding, columns: Mapping[BaseNode, np.ndarray]) -> None:
+        """Record a call of native code."""
+        if not self.on:
+            return
+        # A clock that goes back between two cores would make a time negative.
+        spent = np.maximum(np.diff(call.times, axis=1), 0)
+        total, typical = spent.sum(axis=0), np.median(spent, axis=0) if len(spent) else None
+        with self._lock:
+            totals = self.totals.get(call.runner)
+            if totals is None:
+                totals = self.totals[call.runner] = Totals(binding, columns, np.zeros_like(total))
+            totals.nanoseconds += total
+            totals.steps += len(spent)
+            if typical is not None:
+                totals.medians.append((len(spent), typical))
+            first, _, inside = self.bounds.get(call.thread, (call.start, 0, 0))
+            self.bounds[call.thread] = first, call.stop, inside + call.stop - call.start
+            self.recent.append(call)
+            self._readings += call.times.size
+            while self._readings > _KEPT_READINGS and len(self.recent) > len(self._threads):
+                self._readings -= self.recent.popleft().times.size
+
+
+class RecordingRunner(NativeRunner):
+    """A runner of the instrumented form of a program."""
+
+    def __init__(
+        self, graph: Graph, loop: Literal["auto", "compiled", "python"], recorder: Recorder, *, training: bool = False
+    ) -> None:
+        super().__init__(graph, loop, training=training)
+        self.recorder, self.instrumented = recorder, instrumented(graph.source)
+        self._routine = self.instrumented.routine
+        self._own = self._with_times(self._own, 0)
+        provide_clock()
+
+    def call(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], own: Own) -> int:
+        """Do steps as the plain runner does, and record their times."""
+        own = self._with_times(own, own[1])
+        # The cast of `_with_times` hides this position from the type checker.
+        times = cast(NDArray[np.int64], own[POSITION])  # type: ignore[misc]
+        thread, start = self.recorder.thread(), perf_counter_ns()
+        done = super().call(binding, columns, own)
+        call = NativeCall(self, thread, start, perf_counter_ns(), times[:done])
+        self.recorder.native(call, binding, columns)
+        return done
+
+    def repeat(self, binding: Binding, own: Own, changing: Sequence[np.ndarray]) -> int | None:
+        """Leave every call to `call`."""
+        return None
+
+    def _with_times(self, own: Own, steps: int) -> Own:
+        times = np.empty((steps, len(self.instrumented.sites) + 1), np.int64)
+        return cast(Own, (*own, times))
+
+    def _called_by_python(self, function: Callee, arguments: list[Any], variables: dict[str, Any]) -> Any:
+        if function is READ_CLOCK:
+            times, row, column = arguments
+            times[row, column] = perf_counter_ns()
+            return None
+        return super()._called_by_python(function, arguments, variables)
+
+
+class RecordingTraining(Training):
+    """Training that records the times of its native code, of the threads' waits, and of the optimizer in Python."""
+
+    def __init__(self, graph: Graph, runner: RecordingRunner) -> None:
+        super().__init__(graph, runner)
+        self._recorder = runner.recorder
+        self._pool: Pool = _RecordingPool(self._recorder)
+
+    def _run_phases(
+        self, work: EpochState, partition: Partition, shares: Sequence[ThreadWork], thread: int, seed: int | None,
+        barrier: Barrier, in_main: bool,
+    ) -> None:  # fmt: skip
+        recorded = _RecordingBarrier(barrier, self._recorder)
+        super()._run_phases(work, partition, shares, thread, seed, recorded, in_main)
+
+    @property
+    def _data_parallel(self) -> DataParallelStep:
+        if self._data_parallel_step is None:
+            self._data_parallel_step = _RecordingStep(
+                *self.graph.outputs, optimizer=self.graph.optimizer, recorder=self._recorder
+            )
+        return self._data_parallel_step
+
+
+class _RecordingStep(DataParallelStep):
+    """A data-parallel step that records its native code, and what Python adds to it."""
+
+    def __init__(self, loss: BaseNode, *metrics: BaseNode, optimizer: Any, recorder: Recorder) -> None:
+        super().__init__(loss, *metrics, optimizer=optimizer)
+        self.runner: NativeRunner = RecordingRunner(self.runner.graph, "auto", recorder, training=True)
+        self._recorder = recorder
+
+    def _combined(self, outputs: Sequence[Sequence[np.ndarray]], weights: Sequence[float]) -> dict[BaseNode, Gradient]:
+        start = perf_counter_ns()
+        combined = super()._combined(outputs, weights)
+        self._recorder.span(
+            "add up the gradients of the parts", "Python", self._recorder.thread(), start, perf_counter_ns()
+        )
+        return combined
+
+    def apply(self, gradients: Mapping[BaseNode, Gradient]) -> None:
+        """Do a step of the optimizer with these gradients, and record it."""
+        start = perf_counter_ns()
+        super().apply(gradients)
+        self._recorder.span("step of the optimizer", "Python", self._recorder.thread(), start, perf_counter_ns())
+
+
+class _RecordingPool(Pool):
+    """A pool that records how long each thread waits for the last one."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+
+    def run(self, jobs: Sequence[Callable[[], None]], stop: threading.Event) -> None:
+        """Run jobs in parallel."""
+        if len(jobs) == 1:
+            super().run(jobs, stop)
+            return
+        ends: dict[int, int] = {}
+        super().run([partial(self._ending, job, ends) for job in jobs], stop)
+        last = perf_counter_ns()
+        for thread, end in ends.items():
+            self._recorder.span("wait for the other threads", "wait", thread, end, last)
+
+    def _ending(self, job: Callable[[], None], ends: dict[int, int]) -> None:
+        job()
+        # A thread that is fast enough takes a second job, and waits after that.
+        ends[self._recorder.thread()] = perf_counter_ns()
+
+
+class _RecordingBarrier(Barrier):
+    """A barrier shared with other threads, which records how long this thread waits."""
+
+    def __init__(self, shared: Barrier, recorder: Recorder) -> None:
+        self._shared, self._recorder = shared, recorder
+
+    def wait(self) -> None:
+        """Wait for the other threads."""
+        start = perf_counter_ns()
+        self._shared.wait()
+        self._recorder.span("wait at a barrier", "wait", self._recorder.thread(), start, perf_counter_ns())
+
+
+__all__ = ["Instrumented", "NativeCall", "Recorder", "RecordingRunner", "RecordingTraining", "Span"]

@@ -1,0 +1,203 @@
+"""`Stage`: one timed part of a step, with its work and the nodes and lines of code that it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from wyrm.compiler.arguments import Binding
+from wyrm.compiler.invocations import Evaluation
+from wyrm.compiler.loops import Block, Item, KernelCall, Statement
+from wyrm.compiler.pipeline import Graph
+from wyrm.ir.types import PointerType
+from wyrm.kernels.functions import Routine
+from wyrm.kernels.values import types_of
+from wyrm.node.base import BaseNode, label
+from wyrm.node.traversal import topological_order
+from wyrm.profile.instrument import Site
+from wyrm.profile.work import Work, work_of
+from wyrm.types.dims import Dim, resolve
+
+Kind = Literal["load", "loop", "product", "kernel", "scan", "update", "Python", "wait"]
+Part = Literal["data", "forward", "backward", "update", ""]
+# Below this part of what the machine can do, neither memory nor arithmetic limits a stage.
+_LIMITED = 0.1
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a step: a call of a loop, a product or another kernel, work in Python, or a wait.
+
+    `calls` and `seconds` are those of all recorded steps and threads. `typical_seconds` is the median of a call, from
+    which rates are computed, so one call that the system interrupts does not change them. `flops`, `bytes_read` and
+    `bytes_written` are the work of one call. `exact` is false where it is an estimate, because it depends on data or a
+    loop is too long to run through. `flops` is None if it is not known. `least_seconds` is the time of a call at the
+    machine's peaks. `nodes` are the operations with their axes, and `modules` the paths of the modules that built them;
+    `location` and `source` are the user's line of the first.
+    """
+
+    name: str
+    kind: Kind
+    part: Part
+    calls: int
+    seconds: float
+    typical_seconds: float
+    nodes: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    location: str = ""
+    source: str = ""
+    flops: float | None = None
+    product_flops: float = 0.0
+    bytes_read: float = 0.0
+    bytes_written: float = 0.0
+    exact: bool = True
+    least_seconds: float | None = None
+
+    @property
+    def bytes(self) -> float:
+        """The bytes that a call reads and writes."""
+        return self.bytes_read + self.bytes_written
+
+    @property
+    def flops_per_second(self) -> float | None:
+        """The floating-point operations a second."""
+        return None if self.flops is None else _rate(self.flops, self.typical_seconds)
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """The bytes a second."""
+        return _rate(self.bytes, self.typical_seconds) if self.bytes else None
+
+    @property
+    def roofline(self) -> float | None:
+        """The least time by the machine's peaks, divided by the time: 1 is as fast as the machine can be.
+
+        Above 1: the arrays of the call were in a nearer cache than their size tells.
+        """
+        return None if self.least_seconds is None else _rate(self.least_seconds, self.typical_seconds)
+
+    @property
+    def bound(self) -> Literal["memory", "compute", "overhead", ""]:
+        """What limits the stage: memory or arithmetic, or "overhead" if it is far from both; empty if not known."""
+        reached = self.roofline
+        if reached is None or self.flops is None:
+            return ""
+        if reached < _LIMITED:
+            return "overhead"
+        return "memory" if self.memory_bound else "compute"
+
+    # Whether moving the bytes takes longer than the operations, at the machine's peaks.
+    memory_bound: bool = True
+
+
+def _rate(amount: float, seconds: float) -> float | None:
+    return amount / seconds if seconds > 0 else None
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a call of a step is: everything about a stage but its times."""
+
+    name: str
+    kind: Kind
+    part: Part
+    nodes: tuple[BaseNode, ...]
+    work: Work | None
+
+    @property
+    def first(self) -> BaseNode | None:
+        """The node whose line stands for the stage: the first one of a module, else the first one."""
+        return next((node for node in self.nodes if node.module_path), self.nodes[0] if self.nodes else None)
+
+
+def described(
+    graph: Graph,
+    outputs: Container[BaseNode],
+    sites: tuple[Site, ...],
+    binding: Binding,
+    columns: Mapping[BaseNode, np.ndarray],
+) -> list[Description]:
+    """Return the description of each timed call of a step, with its work on these arrays.
+
+    `outputs` are the nodes of the forward pass that the graph computes.
+    """
+    computed = zip(graph.outputs, graph.targets.outputs, strict=True)
+    results = [target for output, target in computed if output in outputs]
+    forward = {graph.schedule.representative[node] for node in topological_order(results)}
+    values = dict(zip(graph.source.arguments, binding.values, strict=True))
+    names = list(graph.source.arguments)
+    values |= {names[position]: columns[leaf] for leaf, position in binding.columns.items()}
+    counted: dict[object, Work] = {}
+    return [_description(graph, site, binding, values, forward, counted) for site in sites]
+
+
+def _description(
+    graph: Graph, site: Site, binding: Binding, values: Mapping[str, Any], forward: set[BaseNode],
+    counted: dict[object, Work],
+) -> Description:  # fmt: skip
+    invocation = site.invocation
+    if invocation is None:
+        assert site.column is not None
+        batch, (column, *_) = binding.array(graph.lowering.leaf(site.column)), site.call.arguments
+        # A column without rows means that the input keeps its data. The order of the rows is read too.
+        rows = (batch.shape[0] if batch.ndim else 1) if values[str(column)].shape[0] else 0
+        moved = float(batch.nbytes if rows else 0)
+        work = Work(bytes_read=moved + 8.0 * rows, bytes_written=moved)
+        return Description(f"load {label(site.column)}", "load", "data", (site.column,), work)
+    item, name = invocation.item, invocation.function.__name__
+    nodes = () if item is None else tuple(dict.fromkeys(_nodes(item)))
+    part: Part = "forward" if any(node in forward for node in nodes) else "backward"
+    if isinstance(invocation.function, Evaluation):
+        return Description(name, "Python", part, nodes, None)
+    work = _work(invocation.function, [values[each.name] for each in invocation.arguments], counted)
+    if item is None:
+        updated = () if invocation.updated is None else (invocation.updated,)
+        return Description(name, "update", "update", updated, work)
+    kind: Kind = "loop"
+    if isinstance(item, KernelCall):
+        kind = "scan" if item.loop is not None else "product" if 2 * work.product_flops > work.flops else "kernel"
+    return Description(name, kind, part, nodes, work)
+
+
+def _nodes(item: Item) -> Iterator[BaseNode]:
+    """Yield the nodes that an item computes."""
+    if isinstance(item, Block):
+        for inner in item.items:
+            yield from _nodes(inner)
+    elif isinstance(item, Statement | KernelCall) and item.node is not None:
+        yield item.node
+
+
+def _work(function: Routine, arguments: list[Any], counted: dict[object, Work]) -> Work:
+    """Return the work of a call, counted once for all calls with arguments of the same sizes."""
+    from wyrm.backends.llvm.arguments import kind_of_argument, words_of
+    from wyrm.backends.llvm.gemm import MULTIPLY
+    from wyrm.kernels.translate import Translation
+
+    kinds = tuple(map(kind_of_argument, arguments))
+    numbers = [
+        word
+        for each, kind in zip(arguments, kinds, strict=True)
+        for word, (_, type) in zip(words_of(each, kind), types_of(kind), strict=True)
+        if not isinstance(type, PointerType)
+    ]
+    key = id(function), kinds, tuple(numbers)
+    if key not in counted:
+        translation = Translation(checked=False)
+        name = translation.specialized(function, kinds).function.name
+        products = {each for each, compiled in translation.functions.items() if compiled.source is MULTIPLY}
+        counted[key] = work_of(translation.program(name), products, kinds, arguments)
+    return counted[key]
+
+
+def text_of(node: BaseNode, sizes: Mapping[type[Dim], int]) -> str:
+    """Return a node as a stage names it: its name or its operation, and its axes with their sizes."""
+    what = label(node) if node.is_leaf else node.op_name()
+    axes = [
+        f"{type(axis).__name__}={size}" if isinstance(axis, Dim) else str(size)
+        for axis, size in zip(node.dims, resolve(node.dims, sizes), strict=True)
+    ]
+    return f"{what} ({', '.join(axes)})"
