@@ -1,21 +1,45 @@
-"""Classify images of digits or clothes with a three-layer network, from IDX files such as MNIST or Fashion-MNIST.
+# %% [markdown]
+"""# Classify images of digits or clothes with a three-layer network, from IDX files such as MNIST or Fashion-MNIST.
 
 Pass the file of images; the file of labels is expected beside it. Four fifths are for training, one fifth is held out.
 Without --data, small pictures of bars are generated.
 """
 
+# %%
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
-from command_line import parser, train
+from command_line import arguments, parser, train
+from images import bars, draw_confusion, draw_mistakes, read
+from pictures import Pictures
 from threadpoolctl import threadpool_limits
 
 import wyrm as wy
 
+# %% tags=["parameters"]
+# In a notebook, the options of the command line go here, as in ["--data", "t10k-images-idx3-ubyte.gz"].
+ARGUMENTS: list[str] = []
 
+# %%
+options = parser(__doc__ or "", epochs=8, data="an IDX file of images, gzip or plain").parse_args(arguments(ARGUMENTS))
+pictures = Pictures(options.pictures)
+wy.nn.seed(options.seed)
+threadpool_limits(1, "blas")  # a second thread slows such small products down
+
+# %% [markdown]
+# ## The images
+# A row of `images` holds the pixels of an image, scaled to 0..1.
+
+# %%
+everything = bars(options.seed) if options.data is None else read(options.data)
+training, held_out = wy.data.train_test_split(everything, test_fraction=0.2, seed=options.seed)
+
+# %% [markdown]
+# ## The model
+# Two hidden layers with dropout. Each axis has a class of its own, so a type checker finds layers that do not fit.
+
+
+# %%
 class Batch(wy.Dim): ...
 
 
@@ -47,52 +71,50 @@ class Classifier(wy.nn.Module):
         return self.output(narrow)
 
 
-def read(path: Path) -> wy.data.Dataset:
-    """Return the images of an IDX file, flattened and scaled to 0..1, with the labels from the file beside it."""
-    beside = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
-    if beside == path:
-        sys.exit(f"{path}: the name of the labels' file has 'labels' for 'images', but this name has no 'images'")
-    images, labels = wy.data.read_idx(path), wy.data.read_idx(beside)
-    if labels.dtype.kind not in "iu" or labels.ndim != 1 or labels.min() < 0:
-        sys.exit(f"{beside}: labels are non-negative integers in one axis, not {labels.dtype} of shape {labels.shape}")
-    pixels = images.reshape(len(images), -1).astype(np.float32) / 255.0
-    return wy.data.Dataset(images=pixels, labels=labels.astype(np.int64))
+# %% [markdown]
+# The model builds two graphs: one with dropout, for training, and one without, for the answers.
+
+# %%
+batch, pixels, classes = Batch(), Pixels(training["images"].shape[1]), Classes(int(everything["labels"].max()) + 1)
+images = wy.Input(dims=(batch, pixels), name="images")
+labels = wy.IndexInput(dims=(batch,), name="labels")
+model = Classifier(pixels, classes)
+loss = model(images).cross_entropy(labels)
+model.eval()  # the model now builds graphs without dropout
+scores = model(images)
+answers = scores.argmax(axis=-1)
+
+# %% [markdown]
+# ## Training
+# For the picture, the loss and the accuracy on the held-out images are measured after each epoch.
+
+# %%
+columns = {images: training["images"], labels: training["labels"]}
+held_out_columns = {images: held_out["images"], labels: held_out["labels"]}
+right = (answers == labels).astype(np.float32).mean()
+evaluation = wy.compile(scores.cross_entropy(labels), metrics={"accuracy": right})
 
 
-def bars(seed: int, count: int = 2000) -> wy.data.Dataset:
-    """Return noisy 8 x 8 pictures with a bar in one of ten positions, which is the label."""
-    random = np.random.default_rng(seed)
-    labels = random.integers(0, 10, count)
-    images = random.normal(0.0, 0.5, (count, 8, 8)).astype(np.float32)
-    for image, label in zip(images, labels, strict=True):
-        line = (slice(None), label - 2) if label >= 5 else (label + 1, slice(None))
-        image[line] += 1.0
-    return wy.data.Dataset(images=images.reshape(count, 64), labels=labels)
+def measure() -> dict[str, float]:
+    """Return the loss and the accuracy on the held-out images."""
+    return {f"validation_{name}": value for name, value in evaluation.evaluate(held_out_columns).items()}
 
 
-def main() -> None:
-    """Train, and print the accuracy on the held-out images."""
-    options = parser(__doc__ or "", epochs=8, data="an IDX file of images, gzip or plain").parse_args()
-    wy.nn.seed(options.seed)
-    everything = bars(options.seed) if options.data is None else read(options.data)
-    training, held_out = wy.data.train_test_split(everything, test_fraction=0.2, seed=options.seed)
-    pixels, classes = Pixels(training["images"].shape[1]), Classes(int(everything["labels"].max()) + 1)
+optimizer = wy.optim.Adam(loss.parameters(), learning_rate=1e-3)
+history = train(loss, optimizer, columns, options, batch_size=64, measure=measure if pictures else None)
 
-    batch = Batch()
-    images = wy.Input(dims=(batch, pixels), name="images")
-    labels = wy.IndexInput(dims=(batch,), name="labels")
-    model = Classifier(pixels, classes)
-    loss = model(images).cross_entropy(labels)
-    model.eval()  # the model now builds graphs without dropout
-    answers = model(images).argmax(axis=-1)
-    optimizer = wy.optim.Adam(loss.parameters(), learning_rate=1e-3)
-    train(loss, optimizer, {images: training["images"], labels: training["labels"]}, options, batch_size=64)
+images.set(held_out["images"])
+predicted = answers.forward()
+accuracy = wy.metrics.accuracy(held_out["labels"], predicted)
+print(f"accuracy {accuracy:.1%} on {len(held_out)} held-out images")
 
-    images.set(held_out["images"])
-    accuracy = wy.metrics.accuracy(held_out["labels"], answers.forward())
-    print(f"accuracy {accuracy:.1%} on {len(held_out)} held-out images")
+# %% [markdown]
+# ## What it gets wrong
+# Above each image stand its class, the class that the network gave, and the probability that the network gave to it.
 
-
-if __name__ == "__main__":
-    with threadpool_limits(1, "blas"):  # a second thread slows such small products down
-        main()
+# %%
+if pictures:
+    units = {"loss": "cross-entropy (nats)", "accuracy": "right images (%)"}
+    pictures.curves("Image classification by a three-layer network", history, units)
+    draw_mistakes(pictures, held_out["images"], held_out["labels"], scores.softmax().forward())
+    draw_confusion(pictures, held_out["labels"], predicted, int(classes))

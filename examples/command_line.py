@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
+from pictures import add_pictures, in_notebook
+from tqdm.auto import tqdm
 
 import wyrm as wy
 
 Column = NDArray[Any]
+Columns = Mapping[Any, Column]
+Figures = Mapping[str, float]
+History = dict[str, list[float]]
 NO_AXES: Mapping[type[wy.Dim], str] = MappingProxyType({})
 
 
 def parser(description: str, *, epochs: int, data: str | None) -> argparse.ArgumentParser:
     """Return a parser with the common options; `data` describes the file, None for an example that generates data."""
-    result = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    result = argparse.ArgumentParser(
+        description=description.removeprefix("# "), formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     result.add_argument("--epochs", type=positive, default=epochs, help="passes over the training data")
     result.add_argument(
         "--seed", type=not_negative, default=0, help="seed of the initial weights and the order of the data"
@@ -30,7 +37,13 @@ def parser(description: str, *, epochs: int, data: str | None) -> argparse.Argum
     )
     help_text = data if data is not None else "unused, since this example generates its data"
     result.add_argument("--data", type=Path, default=None, help=help_text)
+    add_pictures(result)
     return result
+
+
+def arguments(of_notebook: list[str]) -> list[str]:
+    """Return the arguments of the command line; a notebook has none, and takes its own."""
+    return of_notebook if in_notebook() else sys.argv[1:]
 
 
 def add_devices(result: argparse.ArgumentParser) -> None:
@@ -133,22 +146,34 @@ class Progress:
 def train(
     loss: wy.Tensor[()],
     optimizer: wy.optim.Optimizer,
-    columns: Mapping[Any, Column],
+    columns: Columns,
     options: argparse.Namespace,
     batch_size: int = 1,
     threads: int = 1,
     axes: Mapping[type[wy.Dim], str] = NO_AXES,
     checkpoints: Path | None = None,
-) -> None:
-    """Train for --epochs epochs in random order, with a progress bar that shows the mean loss.
+    measure: Callable[[], Figures] | None = None,
+    watch: Path | None = None,
+) -> History:
+    """Train for --epochs epochs in random order, with a progress bar that shows the mean loss; return the figures.
+
+    The figures of each epoch are the mean loss and, by their names, those that `measure` returns after it.
 
     With `--engine jax`, `axes` has the axis of the mesh for classes of axes, and `checkpoints` is a folder: training
-    goes on from its latest checkpoint, and writes one after each epoch.
+    goes on from its latest checkpoint, and writes one after each epoch. With `--engine native`, the training can be
+    watched in the folder `watch`; it has no other figures than the loss.
     """
+    history: History = {}
     if options.engine == "jax":
-        _train_with_jax(loss, optimizer, columns, options, batch_size, axes, checkpoints)
-        return
+        _train_with_jax(loss, optimizer, columns, options, batch_size, axes, checkpoints, measure, history)
+        return history
     program = wy.compile(loss, optimizer) if options.engine == "native" else None
+    if program is not None and watch is not None:
+        found = wy.train.fit(
+            program, columns, epochs=options.epochs, batch_size=batch_size, shuffle=True, seed=options.seed,
+            threads=threads, progress=True, watch=watch,
+        )  # fmt: skip
+        return {"loss": found["loss"]}
     random = np.random.default_rng(options.seed)
     progress = Progress(options.epochs)
     for _ in progress:
@@ -157,16 +182,26 @@ def train(
         else:
             mean_loss = _eager_epoch(loss, optimizer, columns, batch_size, random)
         progress.show(loss=mean_loss)
+        _record(history, mean_loss, measure)
+    return history
+
+
+def _record(history: History, mean_loss: float, measure: Callable[[], Figures] | None) -> None:
+    """Append the figures of an epoch to their lists."""
+    for name, value in {"loss": mean_loss, **(measure() if measure is not None else {})}.items():
+        history.setdefault(name, []).append(float(value))
 
 
 def _train_with_jax(
     loss: wy.Tensor[()],
     optimizer: wy.optim.Optimizer,
-    columns: Mapping[Any, Column],
+    columns: Columns,
     options: argparse.Namespace,
     batch_size: int,
     axes: Mapping[type[wy.Dim], str],
     checkpoints: Path | None,
+    measure: Callable[[], Figures] | None,
+    history: History,
 ) -> None:
     """Train on the devices that JAX has, of all processes; then each process has all parameters."""
     import jax
@@ -180,13 +215,16 @@ def _train_with_jax(
         if checkpoints is not None:
             wy.jax.save(program, checkpoints)
         progress.show(loss=mean_loss)
+        if measure is not None:
+            wy.jax.gather(program)
+        _record(history, mean_loss, measure)
     wy.jax.gather(program)
 
 
 def _eager_epoch(
     loss: wy.Tensor[()],
     optimizer: wy.optim.Optimizer,
-    columns: Mapping[Any, Column],
+    columns: Columns,
     batch_size: int,
     random: np.random.Generator,
 ) -> float:

@@ -1,17 +1,49 @@
-"""Classify images of digits or clothes with a convolutional network, from IDX files such as MNIST or Fashion-MNIST.
+# %% [markdown]
+"""# Classify images of digits or clothes with a convolutional network, from IDX files such as MNIST or Fashion-MNIST.
 
 Pass the file of images; the file of labels is expected beside it. Four fifths are for training, one fifth is held out.
 Without --data, small pictures of bars are generated.
 """
 
+# %%
 from __future__ import annotations
 
 import math
 
-from classify_images import Batch, Classes, bars, read
-from command_line import parser, train
+import numpy as np
+from command_line import arguments, parser, train
+from images import bars, draw_mistakes, read
+from pictures import Pictures, show_images
 
 import wyrm as wy
+
+# %% tags=["parameters"]
+# In a notebook, the options of the command line go here, as in ["--data", "t10k-images-idx3-ubyte.gz"].
+ARGUMENTS: list[str] = []
+
+# %%
+options_parser = parser(__doc__ or "", epochs=3, data="an IDX file of square images, gzip or plain")
+options = options_parser.parse_args(arguments(ARGUMENTS))
+pictures = Pictures(options.pictures)
+wy.nn.seed(options.seed)
+
+# %% [markdown]
+# ## The images
+# A convolution takes images with the axes (batch, colours, height, width). These have one colour.
+
+# %%
+everything = bars(options.seed) if options.data is None else read(options.data)
+training, held_out = wy.data.train_test_split(everything, test_fraction=0.2, seed=options.seed)
+side = math.isqrt(training["images"].shape[1])
+shape = (-1, 1, side, side)
+
+# %% [markdown]
+# ## The model
+# Two convolutions find edges and shapes. After each of them, pooling halves height and width.
+
+
+# %%
+class Batch(wy.Dim): ...
 
 
 class Colours(wy.Dim): ...
@@ -27,6 +59,9 @@ class Narrow(wy.Dim): ...
 
 
 class Wide(wy.Dim): ...
+
+
+class Classes(wy.Dim): ...
 
 
 class Network(wy.nn.Module):
@@ -46,36 +81,65 @@ class Network(wy.nn.Module):
         return self.output(self.flatten(quarter))
 
 
-def main() -> None:
-    """Train, and print the accuracy on the held-out images."""
-    options = parser(__doc__ or "", epochs=3, data="an IDX file of square images, gzip or plain").parse_args()
-    wy.nn.seed(options.seed)
-    everything = bars(options.seed) if options.data is None else read(options.data)
-    training, held_out = wy.data.train_test_split(everything, test_fraction=0.2, seed=options.seed)
-    side = math.isqrt(training["images"].shape[1])
-    colours, height, width, classes = (
-        Colours(1),
-        Height(side),
-        Width(side),
-        Classes(int(everything["labels"].max()) + 1),
-    )
+batch, classes = Batch(), Classes(int(everything["labels"].max()) + 1)
+colours, height, width = Colours(1), Height(side), Width(side)
+images = wy.Input(dims=(batch, colours, height, width), name="images")
+labels = wy.IndexInput(dims=(batch,), name="labels")
+model = Network(colours, height, width, classes)
+scores = model(images)
+loss = scores.cross_entropy(labels)
 
-    batch = Batch()
-    images = wy.Input(dims=(batch, colours, height, width), name="images")
-    labels = wy.IndexInput(dims=(batch,), name="labels")
-    model = Network(colours, height, width, classes)
-    scores = model(images)
-    loss = scores.cross_entropy(labels)
-    optimizer = wy.optim.Adam(loss.parameters(), learning_rate=1e-3)
-    shape = (-1, 1, side, side)
-    train(
-        loss, optimizer, {images: training["images"].reshape(shape), labels: training["labels"]}, options, batch_size=64
-    )
+# %% [markdown]
+# ## Training
+# For the picture, the loss and the accuracy on the held-out images are measured after each epoch.
 
-    answers = wy.compile(scores.argmax(axis=-1))({images: held_out["images"].reshape(shape)})
-    accuracy = wy.metrics.accuracy(held_out["labels"], answers)
-    print(f"accuracy {accuracy:.1%} on {len(held_out)} held-out images")
+# %%
+columns = {images: training["images"].reshape(shape), labels: training["labels"]}
+held_out_columns = {images: held_out["images"].reshape(shape), labels: held_out["labels"]}
+right = (scores.argmax(axis=-1) == labels).astype(np.float32).mean()
+evaluation = wy.compile(loss, metrics={"accuracy": right})
 
 
-if __name__ == "__main__":
-    main()
+def measure() -> dict[str, float]:
+    """Return the loss and the accuracy on the held-out images."""
+    return {f"validation_{name}": value for name, value in evaluation.evaluate(held_out_columns).items()}
+
+
+optimizer = wy.optim.Adam(loss.parameters(), learning_rate=1e-3)
+history = train(loss, optimizer, columns, options, batch_size=64, measure=measure if pictures else None)
+
+answers = wy.compile(scores.argmax(axis=-1))({images: held_out_columns[images]})
+accuracy = wy.metrics.accuracy(held_out["labels"], answers)
+print(f"accuracy {accuracy:.1%} on {len(held_out)} held-out images")
+
+# %% [markdown]
+# ## What the first layer sees
+# Each of its 16 filters of 3 x 3 pixels answers to another direction or edge. Each column shows a filter, and where it
+# answers in three images.
+
+# %%
+if pictures:
+    units = {"loss": "cross-entropy (nats)", "accuracy": "right images (%)"}
+    pictures.curves("Image classification by two convolutions", history, units)
+    probabilities = wy.compile(scores.softmax())({images: held_out_columns[images]})
+    draw_mistakes(pictures, held_out["images"], held_out["labels"], probabilities)
+
+    filters = model.first.weight.value[:, 0]
+    pixels = np.arange(side) * 3 // side
+    enlarged = filters[:, pixels][:, :, pixels]
+    largest = float(np.abs(filters).max())
+    _, firsts = np.unique(held_out["labels"], return_index=True)
+    examples = held_out_columns[images][firsts[-3:]]
+    responses = wy.compile(model.first(images).relu())({images: examples})
+    responses = np.concatenate([examples, responses / responses.max()], axis=1).reshape(-1, side * side)
+    with pictures.draw("filters", width=12.0, height=3.6) as figure:
+        above, below = figure.subplots(2, 1, height_ratios=[1, len(examples)])
+        above.set_title("The 16 filters of the first layer (red +, blue -), and where they answer in three images")
+        show_images(
+            above,
+            np.concatenate([np.full((1, side, side), np.nan), enlarged]),
+            17,
+            colours="RdBu_r",
+            limits=(-largest, largest),
+        )
+        show_images(below, responses, 17)

@@ -1,4 +1,5 @@
-"""GPT-2 on TinyStories: train, resume after an interruption, and generate a story.
+# %% [markdown]
+"""# GPT-2 on TinyStories: train, resume after an interruption, and generate a story.
 
     python examples/gpt2_tinystories.py train --data tinystories.txt --run stories
     python examples/gpt2_tinystories.py resume --run stories
@@ -6,7 +7,9 @@
 
 `train` learns a byte-pair encoding from the text, or reads GPT-2's own with --vocab-file and --merges-file. It writes
 the tokenizer, the checkpoints and a plot of the losses to one folder. Without --data it loads the stories from the
-Hugging Face hub, which needs the package `datasets`. --preset gpt2 is the model with 124 million parameters.
+Hugging Face hub, which needs the package `datasets`. --preset gpt2 is the model with 124 million parameters. With
+--watch, `python -m wyrm watch stories` shows the training in a browser: losses, norms by module, stories. Each command
+draws the attention of the heads with --pictures FOLDER.
 
 With --engine jax, JAX trains on its devices, and several processes train together, each started with its own --process:
 
@@ -18,25 +21,39 @@ layers. When a process is lost, all end; `resume` with the same options goes on 
 another mesh or number of processes.
 """
 
+# %%
 from __future__ import annotations
 
 import argparse
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from command_line import add_devices, connect, engine_options, not_negative, positive
+from command_line import connect, engine_options
+from gpt2_command_line import SIZES, parse
+from gpt2_pictures import draw_attention, draw_losses
 from numpy.typing import NDArray
-from tqdm import tqdm
+from pictures import Pictures
+from tqdm.auto import tqdm
 
 import wyrm as wy
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner
 
+# %% tags=["parameters"]
+# In a notebook, a command and its options go here; --data FILE trains on a text of your own.
+ARGUMENTS = ["train", "--run", "gpt2-run", "--n-layer", "2", "--steps", "200"]
+
+# %% [markdown]
+# ## The sizes
+# The small model fits a text of a megabyte, and learns whole words in minutes.
+
+# %%
 PRESETS = {
     "small": wy.nn.GPT2Config(
         vocab_size=8000,
@@ -50,13 +67,12 @@ PRESETS = {
     ),
     "gpt2": wy.nn.GPT2Config(),
 }
-# Fields of the configuration that the command line can change.
-SIZES = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head")
+
+# %% [markdown]
+# ## The stories
 
 
-class Batch(wy.Dim): ...
-
-
+# %%
 def read_stories(data: Path | None) -> str:
     """Return the text of a file, or of the validation split of TinyStories on the hub."""
     if data is not None:
@@ -67,6 +83,17 @@ def read_stories(data: Path | None) -> str:
         sys.exit("without --data the stories come from the Hugging Face hub: pip install datasets, or give --data FILE")
     stories = datasets.load_dataset("roneneldan/TinyStories", split="validation")
     return "<|endoftext|>".join(stories["text"])
+
+
+# %% [markdown]
+# ## The model and its training
+# The model is `wy.nn.GPT2`. A native step computes the gradients of a batch, or of several, clips them, and updates the
+# parameters by AdamW, whose learning rate first rises and then falls along a cosine. Everything that a run needs to go
+# on after an interruption is in its checkpoint: weights, optimizer, random numbers and the position in the data.
+
+
+# %%
+class Batch(wy.Dim): ...
 
 
 class Trainer:
@@ -109,6 +136,7 @@ class Trainer:
         self.validate_program = wy.compile(self.model.loss(self.tokens, self.targets), **engine)
         self.checkpoints = wy.io.Checkpoints(self.folder / "checkpoints", keep_last=options["keep"])
         self.step, self.losses = 0, dict[str, list[list[float]]](training=[], validation=[])
+        self.run: wy.watch.RunWriter | None = None
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint stores beside the weights and the optimizer."""
@@ -155,15 +183,30 @@ class Trainer:
         every = options["every"]
         tokens = options["batch_size"] * self.config.n_positions * options["accumulate"]
         unit = {"unit": "token", "unit_scale": tokens, "initial": self.step, "total": options["steps"]}
-        with tqdm(**unit, disable=not self.first) as bar:
+        with tqdm(**unit, disable=not self.first) as bar, self.recording():
             while self.step < options["steps"]:
+                rate = self.optimizer.learning_rate
                 loss = self.step_with_jax(batches) if self.with_jax else self.native_step(batches)
                 self.step += 1
                 self.losses["training"].append([self.step, loss])
+                if self.run is not None:
+                    rows = options["batch_size"] * options["accumulate"]
+                    self.run.values(self.step, {"loss": loss, "learning_rate": rate}, rows=rows)
                 bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
                 bar.update()
                 if self.step % every == 0 or self.step == options["steps"]:
                     self.report(bar)
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Return a context in which the training is recorded in its folder, with --watch."""
+        if not self.options.get("watch") or not self.first:
+            yield
+            return
+        steps, name = self.options["steps"], self.folder.resolve().name
+        with wy.watch.RunWriter(self.folder, self.model, name=name, step=self.step, steps=steps) as self.run:
+            yield
+        self.run = None
 
     def native_step(self, batches: Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> float:
         """Do one step with the mean gradient of as many batches as --accumulate says; return their mean loss."""
@@ -175,7 +218,8 @@ class Trainer:
             columns = {self.tokens: inputs, self.targets: targets}
             losses.append(self.program.backward(columns, weight=1.0 / self.options["accumulate"], **threads))
         wy.optim.clip_by_global_norm(self.parameters, self.options["clip"])
-        self.optimizer.step()
+        with nullcontext() if self.run is None else self.run.update():
+            self.optimizer.step()
         self.optimizer.zero_gradient()
         return float(np.mean(losses))
 
@@ -198,29 +242,22 @@ class Trainer:
         if not self.first:
             return
         bar.write(f"step {self.step}: validation loss {loss:.4f}")
-        bar.write(f"  {tell(self.model, self.tokenizer, 'Once upon a time', 40, top_p=0.9)}")
+        prompt = "Once upon a time"
+        story = tell(self.model, self.tokenizer, prompt, 40, top_p=0.9)
+        bar.write(f"  {story}")
+        if self.run is not None:
+            self.run.values(self.step, {"validation_loss": loss})
+            self.run.text(story, prompt=prompt)
         self.checkpoints.save(self.step, self.model, self.optimizer, self.state(), score=loss)
-        draw(self.losses, self.folder / "losses.png")
+        draw_losses(Pictures(self.folder, quiet=True), self.losses)
 
 
-def draw(losses: dict[str, list[list[float]]], path: Path) -> None:
-    """Plot both losses against the step."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    for name, points in losses.items():
-        steps, values = np.array(points).T
-        axes.plot(steps, values, label=name, linewidth=0.8 if name == "training" else 2.0)
-    axes.set(xlabel="step", ylabel="cross-entropy, nats a token", title="GPT-2 on TinyStories")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+# %% [markdown]
+# ## Telling stories
+# The model predicts one token after the other, and keeps the keys and values of those before.
 
 
+# %%
 def tell(model: wy.nn.GPT2, tokenizer: wy.data.Tokenizer, prompt: str, max_new_tokens: int, **options: Any) -> str:
     """Return the prompt and its continuation in one line; the model reads the end of a long prompt."""
     ids = tokenizer.encode(prompt).tolist()
@@ -229,6 +266,12 @@ def tell(model: wy.nn.GPT2, tokenizer: wy.data.Tokenizer, prompt: str, max_new_t
     ).replace("\n", " ")
 
 
+# %% [markdown]
+# ## Runs
+# The folder of a run holds its tokenizer, its options and its checkpoints.
+
+
+# %%
 def begin(options: argparse.Namespace) -> Trainer:
     """Start a run: write its tokenizer and options to its folder."""
     folder, first = options.run, connect(options) == 0
@@ -267,59 +310,20 @@ def saved_options(folder: Path) -> dict[str, Any] | None:
     return options
 
 
-def parse() -> argparse.Namespace:
-    """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    train = commands.add_parser("train", help="begin a run", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    train.add_argument("--data", type=Path, help="a text file, UTF-8; without it the stories come from the hub")
-    train.add_argument("--preset", choices=PRESETS, default="small", help="the sizes that are not given")
-    for name in SIZES:
-        train.add_argument(f"--{name.replace('_', '-')}", type=positive, help="instead of the preset's")
-    train.add_argument("--dropout", type=float, help="all three rates, instead of the preset's")
-    train.add_argument("--vocab-file", type=Path, help="GPT-2's vocab.json, with --merges-file")
-    train.add_argument("--merges-file", type=Path, help="GPT-2's merges.txt, with --vocab-file")
-    train.add_argument("--batch-size", type=positive, default=64, help="sequences a batch")
-    train.add_argument("--accumulate", type=positive, default=1, help="batches a step")
-    train.add_argument("--learning-rate", type=float, default=2e-3, help="at its peak")
-    train.add_argument("--warmup", type=positive, default=50, help="steps until the peak")
-    train.add_argument("--weight-decay", type=float, default=0.1, help="of AdamW")
-    train.add_argument("--clip", type=float, default=1.0, help="the largest norm of all gradients")
-    train.add_argument("--validation-fraction", type=float, default=0.1, help="of the text")
-    train.add_argument("--every", type=positive, default=100, help="steps between validations, samples, checkpoints")
-    train.add_argument("--keep", type=positive, default=3, help="how many of the last checkpoints")
-    train.add_argument("--steps", type=positive, default=1000, help="of the optimizer")
-    train.add_argument("--checkpoint", action="store_true", help="less memory, more time: compute blocks again")
-    train.add_argument(
-        "--threads", type=positive, default=2, help="that share each batch, or the products of a wide model"
-    )
-    train.add_argument("--seed", type=not_negative, default=0, help="of weights, dropout and the order of the data")
-    train.add_argument("--engine", choices=["native", "jax"], default="native", help="engine that computes the steps")
-    train.add_argument("--fsdp", action="store_true", help="divide the parameters too over the mesh axis data")
-    resume = commands.add_parser("resume", help="go on with a run")
-    for each in (train, resume):
-        add_devices(each)
-    tell_parser = commands.add_parser("generate", help="tell a story")
-    for each in (train, resume, tell_parser):
-        each.add_argument("--run", type=Path, default=Path("gpt2-run"), help="the run's folder")
-    tell_parser.add_argument("--prompt", default="Once upon a time", help="how the story begins")
-    tell_parser.add_argument("--max-new-tokens", type=positive, default=200, help="tokens to add")
-    tell_parser.add_argument("--temperature", type=float, default=0.8, help="0 takes the likeliest token")
-    tell_parser.add_argument("--top-k", type=positive, help="only so many likeliest tokens")
-    tell_parser.add_argument("--top-p", type=float, help="only the likeliest tokens of this probability together")
-    tell_parser.add_argument("--seed", type=not_negative, default=0, help="of the choices")
-    options = parser.parse_args()
-    if options.command == "train" and (options.vocab_file is None) != (options.merges_file is None):
-        parser.error("--vocab-file and --merges-file are one tokenizer: give both or neither")
-    return options
+# %% [markdown]
+# ## All together
+# After the training, and beside a story, the pictures show what the heads attend to: each token reads from itself and
+# from earlier ones.
 
 
+# %%
 def main() -> None:
     """Train, resume or generate; report an error of files or options in one line."""
-    options = parse()
+    options = parse(__doc__ or "", PRESETS, ARGUMENTS)
+    pictures = Pictures(options.pictures)
     try:
         if options.command == "train":
-            begin(options).train()
+            finish(begin(options), pictures)
             return
         saved = saved_options(options.run)
         if saved is None:
@@ -331,7 +335,7 @@ def main() -> None:
             first = connect(options) == 0
             trainer = Trainer(options.run, saved | {"mesh": options.mesh or saved["mesh"]}, text, tokenizer, first)
             trainer.resume()
-            trainer.train()
+            finish(trainer, pictures)
             return
         model = wy.nn.GPT2(wy.nn.GPT2Config(**saved["config"]))
         optimizer = wy.optim.AdamW(model.parameters(), saved["learning_rate"])
@@ -345,8 +349,18 @@ def main() -> None:
             top_k=options.top_k, top_p=options.top_p, seed=options.seed,
         )  # fmt: skip
         print(story)
+        if pictures:
+            draw_attention(pictures, model, tokenizer, story)
     except (wy.WyrmError, ValueError, OSError) as error:
         sys.exit(f"{type(error).__name__}: {error}")
+
+
+def finish(trainer: Trainer, pictures: Pictures) -> None:
+    """Train to the end; then draw the losses and the attention."""
+    trainer.train()
+    if pictures and trainer.first:
+        draw_losses(pictures, trainer.losses)
+        draw_attention(pictures, trainer.model, trainer.tokenizer)
 
 
 if __name__ == "__main__":

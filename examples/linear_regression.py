@@ -1,30 +1,69 @@
-"""Linear regression, one sample per step: recover y = 3 x + 5 from noisy samples."""
+# %% [markdown]
+"""# Linear regression, one sample per step: recover y = 3 x + 5 from noisy samples.
 
+The whole of wyrm in a page: parameters, inputs, a loss made of operators, and an optimizer that steps on its gradient.
+"""
+
+# %%
 from __future__ import annotations
 
 import numpy as np
-from command_line import parser, train
+from command_line import arguments, parser, train
+from pictures import BLUE, GREY, ORANGE, Pictures
 
 import wyrm as wy
 
+# %% tags=["parameters"]
+# In a notebook, the options of the command line go here, as in ["--epochs", "10"].
+ARGUMENTS: list[str] = []
+
+# %%
+options = parser(__doc__ or "", epochs=5, data=None).parse_args(arguments(ARGUMENTS))
+pictures = Pictures(options.pictures)
+
+# %% [markdown]
+# ## The data
+# Two hundred points around a line that we pretend not to know.
+
+# %%
 SLOPE, INTERCEPT, NOISE = 3.0, 5.0, 0.1
 
+random = np.random.default_rng(options.seed)
+xs = random.uniform(-1.0, 1.0, 200)
+ys = SLOPE * xs + INTERCEPT + random.normal(0.0, NOISE, xs.shape)
 
-def main() -> None:
-    """Train, and print the fitted line."""
-    options = parser(__doc__ or "", epochs=5, data=None).parse_args()
-    random = np.random.default_rng(options.seed)
-    xs = random.uniform(-1.0, 1.0, 200)
-    ys = SLOPE * xs + INTERCEPT + random.normal(0.0, NOISE, xs.shape)
+# %% [markdown]
+# ## The model
+# Operators on parameters and inputs build a graph, without computing anything. The loss is that of one sample.
 
-    slope, intercept = wy.Parameter(1.0, name="slope"), wy.Parameter(0.0, name="intercept")
-    x, y = wy.Input(name="x"), wy.Input(name="y")
-    loss = (y - (slope * x + intercept)).square()
-    optimizer = wy.optim.SGD(loss.parameters(), learning_rate=0.1)
+# %%
+slope, intercept = wy.Parameter(1.0, name="slope"), wy.Parameter(0.0, name="intercept")
+x, y = wy.Input(name="x"), wy.Input(name="y")
+loss = (y - (slope * x + intercept)).square()
 
-    train(loss, optimizer, {x: xs, y: ys}, options)
-    print(f"y = {float(slope):.3f} x + {float(intercept):.3f}, the data follow y = {SLOPE} x + {INTERCEPT}")
+# %% [markdown]
+# ## Training
+# `train` compiles the loss, its gradient and the optimizer's step to native code, and runs it for each sample.
 
+# %%
+optimizer = wy.optim.SGD(loss.parameters(), learning_rate=0.1)
+before = (float(slope), float(intercept))
+history = train(loss, optimizer, {x: xs, y: ys}, options)
+after = (float(slope), float(intercept))
+print(f"y = {after[0]:.3f} x + {after[1]:.3f}, the data follow y = {SLOPE} x + {INTERCEPT}")
 
-if __name__ == "__main__":
-    main()
+# %% [markdown]
+# ## What it found
+# The line before training, and the one after it, which lies on the one that made the data.
+
+# %%
+if pictures:
+    pictures.curves("Linear regression", history, {"loss": "mean squared error"})
+    with pictures.draw("line") as figure:
+        axes = figure.subplots()
+        axes.plot(xs, ys, ".", color=GREY, markersize=5, label="samples")
+        ends = np.array([-1.05, 1.05])
+        for (a, b), colour, name in zip((before, after), (ORANGE, BLUE), ("before", "after"), strict=True):
+            axes.plot(ends, a * ends + b, color=colour, label=f"{name} training: y = {a:.2f} x + {b:.2f}")
+        axes.set(xlabel="x", ylabel="y", title=f"A line through {len(xs)} samples of y = {SLOPE:g} x + {INTERCEPT:g}")
+        axes.legend(loc="upper left")

@@ -1,4 +1,5 @@
-"""Recommend the next film: users' histories in time order, read by a moving average or an LSTM.
+# %% [markdown]
+"""# Recommend the next film: users' histories in time order, read by a moving average or an LSTM.
 
 The model reads the films that a user has rated so far: an exponentially weighted moving average of their vectors, or an
 LSTM. The score of a film is the dot product of the state with the film's vector, which is shared with the input, plus
@@ -17,6 +18,7 @@ few: on five other splits (--split 0 to 4), ewma with warp has 0.092 to 0.113 (m
 popularity 0.038.
 """
 
+# %%
 from __future__ import annotations
 
 import sys
@@ -24,13 +26,37 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from command_line import not_negative, parser, positive, train
+from command_line import arguments, not_negative, parser, positive, train
+from film_pictures import draw_hits
 from numpy.typing import NDArray
+from pictures import Pictures
 
 import wyrm as wy
 
-TRIES = 10
+# %% tags=["parameters"]
+# In a notebook, the options of the command line go here, as in ["--data", "ml-100k.csv", "--loss", "bpr"].
+ARGUMENTS: list[str] = []
 
+# %%
+options_parser = parser(__doc__ or "", epochs=10, data="ml-100k.csv or u.data of MovieLens 100K")
+options_parser.add_argument("--model", choices=["ewma", "lstm"], default="ewma", help="model that reads the films")
+options_parser.add_argument("--loss", choices=["hinge", "bpr", "warp"], default="warp", help="training loss")
+options_parser.add_argument("--dimensions", type=positive, default=32, help="length of the vectors")
+options_parser.add_argument("--length", type=positive, default=128, help="films per row")
+options_parser.add_argument("--batch-size", type=positive, default=4, help="rows per step")
+options_parser.add_argument("--learning-rate", type=float, default=0.15, help="learning rate of Adagrad")
+options_parser.add_argument("--weight-decay", type=float, default=1e-2, help="weight decay of the vectors in a step")
+options_parser.add_argument("--split", type=not_negative, help="seed of a random split, instead of the published one")
+options_parser.add_argument("--threads", type=positive, default=1, help="threads that share the parameters")
+options = options_parser.parse_args(arguments(ARGUMENTS))
+pictures = Pictures(options.pictures)
+wy.nn.seed(options.seed)
+
+# %% [markdown]
+# ## The histories
+# A history is an array of films in the order in which a user rated them.
+
+# %%
 # The 180 users of MovieLens 100K with published figures for such models (https://github.com/maciejkula/sbr-rs).
 TEST_USERS = """
 4 9 12 17 23 26 30 36 42 44 49 62 77 79 89 91 113 114 117 132 135 138 139 144 149 157 168 173 175 178 183 187
@@ -45,6 +71,70 @@ TEST_USERS = """
 History = NDArray[np.int64]
 
 
+def walks(seed: int, users: int = 200, films: int = 200, length: int = 30) -> list[History]:
+    """Generate histories in which the next film is mostly one of the few after the last one, as in a series."""
+    random = np.random.default_rng(seed)
+    histories = []
+    for _ in range(users):
+        history = [int(random.integers(films))]
+        while len(history) < length:
+            near = (history[-1] + int(random.integers(1, 4))) % films
+            film = near if random.random() < 0.8 else int(random.integers(films))
+            if film not in history:
+                history.append(film)
+        histories.append(np.array(history))
+    return histories
+
+
+def read(data: Path) -> tuple[list[History], NDArray[np.bool_]]:
+    """Return the films of each user in time order, and a mask of the test users."""
+    ratings = wy.data.read_movielens(data)
+    order = np.lexsort((ratings.timestamps, ratings.users))
+    ends = np.cumsum(np.bincount(ratings.users))
+    for_test = np.isin(ratings.user_ids, np.array(TEST_USERS.split(), np.int64))
+    return np.split(ratings.items[order], ends[:-1]), for_test
+
+
+def padded(rows: list[History], length: int) -> History:
+    """Return rows of different lengths as one array; shorter rows repeat their last film."""
+    return np.array([np.pad(row, (0, length - len(row)), mode="edge") for row in rows])
+
+
+def rated(histories: list[History], films: int) -> NDArray[np.bool_]:
+    """Return who rated what, a mask of shape (users, films)."""
+    result = np.zeros((len(histories), films), np.bool_)
+    for user, history in enumerate(histories):
+        result[user, history] = True
+    return result
+
+
+def cosine_scores(by_users: NDArray[np.bool_], histories: list[History]) -> NDArray[np.float64]:
+    """Return the mean cosine of each film with the last five of each history, each film as its users: no training."""
+    lengths = np.sqrt(by_users.sum(axis=0))
+    columns = by_users / np.maximum(lengths, 1.0)
+    return np.array([columns[:, history[-5:]].mean(axis=1) @ columns for history in histories])
+
+
+if options.data is None:
+    histories = walks(options.seed)
+    for_test = np.arange(len(histories)) % 5 == 0
+else:
+    histories, for_test = read(options.data)
+if options.split is not None:
+    for_test = np.random.default_rng(options.split).permutation(for_test)
+testing = [history for history, tests in zip(histories, for_test, strict=True) if tests and len(history) > 1]
+training = [history for history, tests in zip(histories, for_test, strict=True) if not tests and len(history) > 1]
+if not training or not testing:
+    sys.exit("needs users with at least two ratings, both for training and for testing")
+film_count, length = int(max(map(np.max, histories))) + 1, options.length
+by_users = rated(training, film_count)
+
+# %% [markdown]
+# ## The model
+# One table of vectors serves the films that go in and those that come out.
+
+
+# %%
 class Batch(wy.Dim): ...
 
 
@@ -95,130 +185,72 @@ def losses(
     return loss
 
 
-def walks(seed: int, users: int = 200, films: int = 200, length: int = 30) -> list[History]:
-    """Generate histories in which the next film is mostly one of the few after the last one, as in a series."""
-    random = np.random.default_rng(seed)
-    histories = []
-    for _ in range(users):
-        history = [int(random.integers(films))]
-        while len(history) < length:
-            near = (history[-1] + int(random.integers(1, 4))) % films
-            film = near if random.random() < 0.8 else int(random.integers(films))
-            if film not in history:
-                history.append(film)
-        histories.append(np.array(history))
-    return histories
+# %% [markdown]
+# ## The graph
+# The random films are nodes, drawn anew at each step: popular films more often, and never one that the user has rated.
+
+# %%
+TRIES = 10
+
+batch, steps = Batch(), Steps(length)
+seen = wy.IndexInput(dims=(batch, steps), name="seen")
+following = wy.IndexInput(dims=(batch, steps), name="following")
+users = wy.IndexInput(dims=(batch, steps), name="users")
+mask = wy.Input(dims=(batch, steps), name="mask")
+model = NextFilm(options.model, Films(film_count), Factors(options.dimensions))
+states = model(seen)
+often = np.sqrt(by_users.sum(axis=0) + 1.0)
+known = np.cumsum([0, *map(len, training)]), np.concatenate(training)
 
 
-def read(data: Path) -> tuple[list[History], NDArray[np.bool_]]:
-    """Return the films of each user in time order, and a mask of the test users."""
-    ratings = wy.data.read_movielens(data)
-    order = np.lexsort((ratings.timestamps, ratings.users))
-    ends = np.cumsum(np.bincount(ratings.users))
-    for_test = np.isin(ratings.user_ids, np.array(TEST_USERS.split(), np.int64))
-    return np.split(ratings.items[order], ends[:-1]), for_test
+def other() -> wy.Tensor[Batch, Steps]:
+    """Return the scores of random films."""
+    films = wy.random.index(film_count, users.dims, weights=often, known=known, rows=users, seed=options.seed)
+    return model.score(states, films)
 
 
-def padded(rows: list[History], length: int) -> History:
-    """Return rows of different lengths as one array; shorter rows repeat their last film."""
-    return np.array([np.pad(row, (0, length - len(row)), mode="edge") for row in rows])
+loss = (losses(options.loss, model.score(states, following), other) * mask).sum()
 
+# %% [markdown]
+# ## Training
+# Each history is cut from its end into rows that overlap by one film.
 
-def rated(histories: list[History], films: int) -> NDArray[np.bool_]:
-    """Return who rated what, a mask of shape (users, films)."""
-    result = np.zeros((len(histories), films), np.bool_)
-    for user, history in enumerate(histories):
-        result[user, history] = True
-    return result
+# %%
+optimizer = wy.optim.Adagrad(loss.parameters(), learning_rate=options.learning_rate, weight_decay=options.weight_decay)
+cuts = [
+    (user, history[max(0, end - length - 1) : end])
+    for user, history in enumerate(training)
+    for end in range(len(history), 1, -length)
+]
+rows = [row for _, row in cuts]
+columns = {
+    seen: padded([row[:-1] for row in rows], length),
+    following: padded([row[1:] for row in rows], length),
+    users: np.repeat([[user] for user, _ in cuts], length, axis=1),
+    mask: np.arange(length) < np.array([[len(row) - 1] for row in rows]),
+}
+history = train(loss, optimizer, columns, options, options.batch_size, options.threads)
 
+# %% [markdown]
+# ## How high the last film ranks
+# The model reads all films of a test user but the last. Two rankings without training stand beside it.
 
-def cosine_scores(by_users: NDArray[np.bool_], histories: list[History]) -> NDArray[np.float64]:
-    """Return the mean cosine of each film with the last five of each history, each film as its users: no training."""
-    lengths = np.sqrt(by_users.sum(axis=0))
-    columns = by_users / np.maximum(lengths, 1.0)
-    return np.array([columns[:, history[-5:]].mean(axis=1) @ columns for history in histories])
+# %%
+before, last = [history[:-1] for history in testing], np.array([history[-1] for history in testing])
+latest = [history[-length:] for history in before]
+seen.set(padded(latest, length))
+ends = states.forward()[np.arange(len(latest)), [len(row) - 1 for row in latest]]
+rankings = {
+    f"{options.model} and {options.loss}": ends @ model.vectors.weight.value.T + model.biases.value,
+    "popularity": by_users.sum(axis=0) * np.ones((len(before), 1)),
+    "cosine of the last five films": cosine_scores(by_users, before),
+}
+exclude = rated(before, film_count)
+print(f"the last film of {len(testing)} users, after training on {len(training)}")
+for name, scores in rankings.items():
+    print(f"MRR {wy.metrics.mean_reciprocal_rank(scores, last, exclude=exclude):.4f} by {name}")
 
-
-def main() -> None:
-    """Train, and print how high the last film of each test user ranks, and in two rankings without training."""
-    options_parser = parser(__doc__ or "", epochs=10, data="ml-100k.csv or u.data of MovieLens 100K")
-    options_parser.add_argument("--model", choices=["ewma", "lstm"], default="ewma", help="model that reads the films")
-    options_parser.add_argument("--loss", choices=["hinge", "bpr", "warp"], default="warp", help="training loss")
-    options_parser.add_argument("--dimensions", type=positive, default=32, help="length of the vectors")
-    options_parser.add_argument("--length", type=positive, default=128, help="films per row")
-    options_parser.add_argument("--batch-size", type=positive, default=4, help="rows per step")
-    options_parser.add_argument("--learning-rate", type=float, default=0.15, help="learning rate of Adagrad")
-    options_parser.add_argument(
-        "--weight-decay", type=float, default=1e-2, help="weight decay of the vectors in a step"
-    )
-    options_parser.add_argument(
-        "--split", type=not_negative, help="seed of a random split, instead of the published one"
-    )
-    options_parser.add_argument("--threads", type=positive, default=1, help="threads that share the parameters")
-    options = options_parser.parse_args()
-    wy.nn.seed(options.seed)
-
-    if options.data is None:
-        histories = walks(options.seed)
-        for_test = np.arange(len(histories)) % 5 == 0
-    else:
-        histories, for_test = read(options.data)
-    if options.split is not None:
-        for_test = np.random.default_rng(options.split).permutation(for_test)
-    testing = [history for history, tests in zip(histories, for_test, strict=True) if tests and len(history) > 1]
-    training = [history for history, tests in zip(histories, for_test, strict=True) if not tests and len(history) > 1]
-    if not training or not testing:
-        sys.exit("needs users with at least two ratings, both for training and for testing")
-
-    film_count, length = int(max(map(np.max, histories))) + 1, options.length
-    by_users = rated(training, film_count)
-    batch, steps = Batch(), Steps(length)
-    seen = wy.IndexInput(dims=(batch, steps), name="seen")
-    following = wy.IndexInput(dims=(batch, steps), name="following")
-    users = wy.IndexInput(dims=(batch, steps), name="users")
-    mask = wy.Input(dims=(batch, steps), name="mask")
-    model = NextFilm(options.model, Films(film_count), Factors(options.dimensions))
-    states = model(seen)
-    often = np.sqrt(by_users.sum(axis=0) + 1.0)
-    known = np.cumsum([0, *map(len, training)]), np.concatenate(training)
-
-    def other() -> wy.Tensor[Batch, Steps]:
-        films = wy.random.index(film_count, users.dims, weights=often, known=known, rows=users, seed=options.seed)
-        return model.score(states, films)
-
-    loss = (losses(options.loss, model.score(states, following), other) * mask).sum()
-    optimizer = wy.optim.Adagrad(
-        loss.parameters(), learning_rate=options.learning_rate, weight_decay=options.weight_decay
-    )
-    # Each history is cut from its end into rows that overlap by one film.
-    cuts = [
-        (user, history[max(0, end - length - 1) : end])
-        for user, history in enumerate(training)
-        for end in range(len(history), 1, -length)
-    ]
-    rows = [row for _, row in cuts]
-    columns = {
-        seen: padded([row[:-1] for row in rows], length),
-        following: padded([row[1:] for row in rows], length),
-        users: np.repeat([[user] for user, _ in cuts], length, axis=1),
-        mask: np.arange(length) < np.array([[len(row) - 1] for row in rows]),
-    }
-    train(loss, optimizer, columns, options, options.batch_size, options.threads)
-
-    before, last = [history[:-1] for history in testing], np.array([history[-1] for history in testing])
-    latest = [history[-length:] for history in before]
-    seen.set(padded(latest, length))
-    ends = states.forward()[np.arange(len(latest)), [len(row) - 1 for row in latest]]
-    rankings = {
-        f"{options.model} and {options.loss}": ends @ model.vectors.weight.value.T + model.biases.value,
-        "popularity": by_users.sum(axis=0) * np.ones((len(before), 1)),
-        "cosine of the last five films": cosine_scores(by_users, before),
-    }
-    exclude = rated(before, film_count)
-    print(f"the last film of {len(testing)} users, after training on {len(training)}")
-    for name, scores in rankings.items():
-        print(f"MRR {wy.metrics.mean_reciprocal_rank(scores, last, exclude=exclude):.4f} by {name}")
-
-
-if __name__ == "__main__":
-    main()
+# %%
+if pictures:
+    pictures.curves("The next film", history, {"loss": f"{options.loss} loss of a row"})
+    draw_hits(pictures, rankings, last, exclude)

@@ -15,7 +15,7 @@ DATA = Path(os.environ.get("WYRM_DATA", ROOT / ".." / "shared" / "data"))
 EXAMPLES = sorted(
     path.name
     for path in (ROOT / "examples").glob("*.py")
-    if path.name not in ("command_line.py", "gpt2_tinystories.py", "minimize.py")
+    if path.name not in ("gpt2_tinystories.py", "minimize.py") and "# %%" in path.read_text(encoding="utf-8")
 )
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no folder of real data at {DATA}; set WYRM_DATA")

@@ -87,7 +87,7 @@ from wyrm.ops.updating import updating
 from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
 
 if TYPE_CHECKING:
-    from wyrm import data, io, linalg, losses, metrics, nn, optim, profile, random, special, testing, train, view
+    from wyrm import data, io, linalg, losses, metrics, nn, optim, profile, random, special, testing, train, view, watch
     from wyrm import jax as jax  # not in `__all__`, because `import *` must not hide the package jax
     from wyrm._names import *  # noqa: F403  # a generated table
     from wyrm.ops.attention import attention
@@ -117,6 +117,7 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
         "testing",
         "train",
         "view",
+        "watch",
     )
     _NAMES = {
         **_names.FUNCTIONS,
@@ -192,6 +193,7 @@ __all__ = [
     "updating",
     "value_and_grad",
     "view",
+    "watch",
     "watch_nan",
     "where",
 ]

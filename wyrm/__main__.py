@@ -1,23 +1,51 @@
-"""`python -m wyrm cache info|clear`: show or delete the compiled programs on disk."""
+"""`python -m wyrm watch RUN`: trainings in a browser. `python -m wyrm cache info|clear`: compiled programs on disk."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from wyrm.backends.llvm import cache
+from wyrm.errors import WyrmError
 
 
 def main() -> None:
     """Run the command that the arguments name."""
-    parser = argparse.ArgumentParser(prog="python -m wyrm", description="Manage the cache of compiled programs.")
+    parser = argparse.ArgumentParser(
+        prog="python -m wyrm", description="Look at trainings, and manage the cache of compiled programs."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     actions = commands.add_parser("cache", help="compiled programs on disk").add_subparsers(
         dest="action", required=True
     )
     actions.add_parser("info", help="print where the cache is, how many programs it holds, and their size")
     actions.add_parser("clear", help="delete all files that wyrm wrote there")
+    watch = commands.add_parser("watch", help="serve a page on this machine that shows trainings, live")
+    watch.add_argument("runs", nargs="+", metavar="RUN", help="the folder of a run, or a folder of such folders")
+    watch.add_argument("--port", type=int, default=None, help="port of 127.0.0.1; 0 is any that is free")
     options = parser.parse_args()
+    if options.command == "watch":
+        _watch(options)
+    else:
+        _manage_cache(options)
+
+
+def _watch(options: argparse.Namespace) -> None:
+    from wyrm.watch.server import PORT, serve
+
+    def ready(address: str) -> None:
+        print(f"{address}  (Ctrl-C ends the server; trainings go on)", flush=True)  # noqa: T201  # the output
+
+    try:
+        serve(options.runs, port=PORT if options.port is None else options.port, ready=ready)
+    except KeyboardInterrupt:
+        pass
+    except (WyrmError, ImportError) as error:
+        sys.exit(str(error))
+
+
+def _manage_cache(options: argparse.Namespace) -> None:
+    from wyrm.backends.llvm import cache
+
     store = cache.store()
     entries, left = store.entries(), {}
     if options.action == "clear":

@@ -6,7 +6,7 @@ import dis
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from types import FrameType
+from types import FrameType, MethodType
 from typing import Any
 
 
@@ -26,6 +26,19 @@ class LateMethod:
     def __get__(self, instance: object, owner: type) -> Any:
         importlib.import_module(self.module)
         return getattr(owner if instance is None else instance, self.name)
+
+
+class LateFunction:
+    """A method that a function of another module implements, which is imported with each use."""
+
+    __slots__ = ("module", "name")
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        function = getattr(importlib.import_module(self.module), self.name)
+        return function if instance is None else MethodType(function, instance)
 
 
 def lazy_imports(package: str, origins: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -105,6 +105,21 @@ def test_embedding_with_positions_equals_pytorch(context: int, dtype: Any) -> No
             np.testing.assert_allclose(ours, theirs.numpy(), rtol=tolerance, atol=tolerance)
 
 
+class Positions(wy.Dim): ...
+
+
+@pytest.mark.parametrize("time", [3, 4])
+def test_time_and_positions_may_be_axes_of_two_names(time: int) -> None:
+    table, given = (wy.Parameter(array) for array in arrays((5, 2), (4, 2)))
+    positions = wy.Parameter(given.value, (Positions(4), 2))
+    tokens = wy.IndexInput(np.array([[4, 0, 1, 1][:time]]), dims=(1, Time(time)))
+    loss = table.embed(tokens, positions).square().sum()
+    expected = ((table.value[tokens.value] + given.value[:time]) ** 2).sum()
+    for value, gradients in both_engines(loss, [table, positions]):
+        np.testing.assert_allclose(value, expected)
+        assert np.abs(gradients[1][:time]).min() > 0.0
+
+
 def test_the_gradient_of_a_table_with_positions_is_row_sparse() -> None:
     table, positions = (wy.Parameter(array) for array in arrays((100, 3), (4, 3)))
     Embed(table, positions, np.array([[2, 5, 2, 2]])).sum().backward()

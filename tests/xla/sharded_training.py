@@ -125,6 +125,15 @@ def trained(model: Model, where: Any) -> dict[str, Any]:
     return result
 
 
+def reductions() -> int:
+    """Return the number of reductions over all devices in a step of data-parallel training."""
+    model, (shape, names, axes) = gpt2(), GPT2["data"]
+    mesh = jax.make_mesh(shape, names)
+    program = wy.compile(model.loss, model.optimizer(), engine="jax", mesh=mesh, sharding=axes)
+    program.epoch(model.data, batch_size=8)
+    return program.stages()["optimized"].count(" all-reduce(")
+
+
 def on_first(arrays: Any) -> int:
     """Return the bytes that the first device holds of arrays."""
     return sum(array.addressable_shards[0].data.nbytes for array in jax.tree.leaves(arrays))
@@ -166,6 +175,7 @@ def main() -> None:
         found[name] = {case: trained(model, where) for case, where in {"one": None, **CASES[name]}.items()}
     found["error"] = refused()
     found["evaluation"] = evaluated()
+    found["reductions"] = reductions()
     sys.stdout.write(json.dumps(found))
 
 

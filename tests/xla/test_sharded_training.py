@@ -43,6 +43,10 @@ def test_a_batch_size_that_the_devices_do_not_divide(found: Any) -> None:
     assert "over mesh axis 'data', but its 8 devices do not divide 6" in found["error"]
 
 
+def test_one_reduction_adds_up_the_gradients_of_data_parallel_training(found: Any) -> None:
+    assert found["reductions"] == 1
+
+
 def test_evaluation_of_nodes_that_lack_an_axis(found: Any) -> None:
     loss, largest = found["evaluation"]
     assert loss == pytest.approx(np.square(8.0 - np.arange(6.0)).mean(), rel=1e-6)

@@ -75,7 +75,7 @@ def test_equal_shardings_are_equal() -> None:
 
 def test_each_mesh_axis_divides_the_first_axis_of_an_activation_that_maps_to_it() -> None:
     sharding = Sharding(MESH, {Batch: "data", Features: "data", Hidden: "model"})
-    of = sharding._activation_spec
+    of = sharding.activation_spec
     assert of((Batch(), Features(8)), (12, 8)) == PartitionSpec(("data",), None)
     assert of((Batch(), Features(8)), (3, 8)) is None  # the last batch of an epoch
     assert of((Batch(), Hidden(2)), (4, 2)) == PartitionSpec(("data",), ("model",))
@@ -88,7 +88,7 @@ def test_each_mesh_axis_divides_the_first_axis_of_an_activation_that_maps_to_it(
 def test_activations_are_divided_along_axes_that_no_parameter_has() -> None:
     sharding = Sharding(MESH, {Features: "data", Batch: "data"})
     sharding.check([parameter(Features(8)), wy.Input(dims=(Batch(), 3))])
-    of = sharding._activation_spec
+    of = sharding.activation_spec
     assert of((Features(8), Batch()), (8, 12)) == PartitionSpec(None, ("data",))
     assert of((Features(8), wy.Times((Batch(), 3))), (8, 12)) == PartitionSpec(None, ("data",))
     assert of((Features(8), 5), (8, 5)) == PartitionSpec(("data",), None)

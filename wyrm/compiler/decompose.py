@@ -19,7 +19,8 @@ def decompose(targets: Targets) -> Targets:
         for table, pairs in targets.rows.items()
     }
     simpler = replace(targets, rows=rows)
-    return replace(simpler.replaced(expand(simpler.nodes).__getitem__), original=targets.nodes)
+    replacements = expand(simpler.nodes)
+    return replace(simpler.replaced(replacements.__getitem__), original=targets.nodes, simpler=replacements)
 
 
 def share_residuals(targets: Targets) -> Targets:

@@ -26,7 +26,7 @@ class Targets:
     `gradients` are the dense gradients of parameters. `rows` holds the (gradient, indices) pairs of the parameters with
     row-sparse gradients. `buffer_updates` holds the new values of buffers. With an optimizer, the first output is the
     loss, and the others are its metrics. `original` lists the nodes as users wrote them, before composite ops were
-    replaced.
+    replaced, and `simpler` has the node that computes each of them.
     """
 
     outputs: Sequence[AnyNode]
@@ -35,6 +35,7 @@ class Targets:
     rows: Mapping[AnyNode, Sequence[tuple[AnyNode, AnyNode]]] = field(default_factory=dict)
     buffer_updates: Mapping[Buffer, AnyNode] = field(default_factory=dict)
     original: Sequence[AnyNode] = ()
+    simpler: Mapping[AnyNode, AnyNode] = field(default_factory=dict)
 
     @property
     def nodes(self) -> list[AnyNode]:
@@ -59,6 +60,7 @@ class Targets:
             },
             {buffer: becomes(node) for buffer, node in self.buffer_updates.items()},
             self.original,
+            self.simpler,
         )
 
 

@@ -76,6 +76,12 @@ class Graph:
         self.parameters = [p for p in (optimizer.parameters if optimizer else []) if p in trained]
 
     @property
+    def differentiated(self) -> Targets:
+        """The nodes as users wrote them, and their gradients."""
+        targets: Targets = self._values["differentiate"]
+        return targets
+
+    @property
     def computed(self) -> set[str]:
         """The nodes that no array stores."""
         return {label(value.node) for value in self.lowering.values.values() if not value.stored}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Hashable, Sequence
@@ -453,7 +454,7 @@ def function(function: Any = None, /, *, engine: Engine = "reference") -> Any:
 
 
 def show(function: Function) -> None:
-    """Print the nodes of the function's last call beside the gradient of each.
+    """Print the nodes of the function's last call beside the gradient of each; notebooks show a table of formulas.
 
     `dt` is the gradient of the result with respect to `t`; read the gradients from the last line to the first. Raises
     `NotSet` before the first call, `ShapeError` if the result is not a single array, and `NotDifferentiable` for an op
@@ -479,4 +480,9 @@ def show(function: Function) -> None:
     outputs = function._known().trace.outputs
     if len(outputs) != 1:
         raise ShapeError(f"show needs a single result array; {name_of(function)} returns {len(outputs)}")
-    print(to_derivation(outputs[0]))  # noqa: T201  # printing is its purpose
+    derivation = to_derivation(outputs[0])
+    ipython = sys.modules.get("IPython")
+    if ipython is not None and ipython.get_ipython() is not None:
+        ipython.display.display(derivation)
+    else:
+        print(derivation)  # noqa: T201  # printing is its purpose

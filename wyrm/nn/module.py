@@ -8,6 +8,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
+from wyrm._lazy_imports import LateFunction
 from wyrm.foreign_names import Answering, answering
 from wyrm.nn.module_calls import recorded
 from wyrm.node.base import BaseNode, format_dims
@@ -210,6 +211,9 @@ class Module(Answering):
         from wyrm.io.checkpoint import load
 
         load(self, path)
+
+    # What notebooks display.
+    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_module")
 
     def __repr__(self) -> str:
         """Return an outline of modules, parameters and buffers; a module with its own `__repr__` is shown by that."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from wyrm.node.module_call import ModuleCall
+from wyrm.foreign_names import Answering
+from wyrm.node.module_call import ModuleCall, Place
 from wyrm.node.source_location import end_call, running, start_call
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -20,64 +21,71 @@ def recorded(function: Call) -> Call:
 
     @wraps(function)
     def call(module: Any, *arguments: Any, **keywords: Any) -> Any:
-        around = running()
-        if around is None:
-            entered = ModuleCall("", type(module).__name__, None, module)
-        elif not isinstance(around, ModuleCall) or around.module is module:  # the latter in `super().__call__(x)`
+        outer = running()
+        if outer is None:
+            entered = ModuleCall("", type(module).__name__, None, None, module)
+        elif isinstance(outer, tuple) or outer.module is module:  # the latter in `super().__call__(x)`
             return function(module, *arguments, **keywords)
         else:
-            entered = ModuleCall(_path(module, around), type(module).__name__, around, module)
+            place = _place(outer, module)
+            if place is None:
+                entered = _called_from_afar(outer, module)
+            else:
+                entered = ModuleCall(place, type(module).__name__, outer, outer, module)
         token = start_call(entered)
         try:
             return function(module, *arguments, **keywords)
         finally:
             end_call(token)
-            entered.finish()
+            entered.module = entered.listed = None
 
     return cast(Call, call)
 
 
-def _path(module: object, around: ModuleCall) -> str:
-    """Return the path of a module that is called within another call: where a running module holds it, else a class."""
-    outer: ModuleCall | None = around
-    while outer is not None:
-        path = _path_within(outer, module)
-        if path is not None:
-            return f"{outer.path}{'.' if outer.path else ''}{path}"
-        outer = outer.outer
-    return f"{around.path}{'.' if around.path else ''}{type(module).__name__}"
-
-
-def _path_within(call: ModuleCall, module: object) -> str | None:
-    """Return the path of a module in that of a running call; None if it is not there."""
-    for name, value in vars(call.module).items():
-        if value is module:
+def _place(call: ModuleCall, module: object) -> Place | None:
+    """Return where a running module holds another one, in an attribute or in a list; else None."""
+    members = vars(call.module)
+    for name, member in members.items():
+        if member is module:
             return name
-    # Modules in containers, and those inside of other modules, are looked up once for each call.
-    if call.paths is None:
-        call.paths = {}
-        for path, inner in _modules_within(call.module):
-            call.paths.setdefault(id(inner), path)
-    return call.paths.get(id(module))
+    if call.listed is None:
+        # Once for each call: a search for each of a thousand layers of a list would be slow.
+        call.listed = {}
+        for name, member in reversed(members.items()):  # a module in two lists has its place in the first
+            if isinstance(member, list | tuple) and member and not isinstance(member[0], int | float | str):
+                call.listed.update([(id(member[i]), (name, i)) for i in reversed(range(len(member)))])
+    return call.listed.get(id(module))
 
 
-def _modules_within(root: object) -> Iterator[tuple[str, object]]:
-    """Yield the path and the module of all modules that another one holds, the nearest first."""
-    from wyrm.nn.module import Module
+def _called_from_afar(outer: ModuleCall, module: object) -> ModuleCall:
+    """Return the call of a module that another one around holds, or that one inside does; else it is named by class."""
+    kind = type(module).__name__
+    holder: ModuleCall | None = outer
+    while holder is not None:
+        place = _place(holder, module) or _deep_place(holder, module)
+        if place is not None:
+            return ModuleCall(place, kind, outer, holder, module)
+        holder = holder.outer
+    return ModuleCall(kind, kind, outer, outer, module)
 
-    level: list[tuple[str, object]] = [("", root)]
-    seen = {id(root)}
+
+def _deep_place(call: ModuleCall, module: object) -> str | None:
+    """Return the path of a module that a running module holds in other containers, or in the modules that it holds."""
+    level: list[tuple[str, object]] = [("", call.module)]
+    seen = {id(call.module)}
     while level:
         inside: list[tuple[str, object]] = []
         for path, value in level:
             form, held = _members(value)
             for name, member in held:
                 # Before the name is written: a module may hold a list of a million numbers.
-                if isinstance(member, Module | dict | list | tuple) and id(member) not in seen:
+                if isinstance(member, Answering | dict | list | tuple) and id(member) not in seen:
                     seen.add(id(member))
                     inside.append((f"{path}{form.format(name)}".removeprefix("."), member))
-        yield from ((path, member) for path, member in inside if isinstance(member, Module))
+                    if member is module:
+                        return inside[-1][0]
         level = inside
+    return None
 
 
 def _members(value: object) -> tuple[str, Iterable[tuple[object, object]]]:

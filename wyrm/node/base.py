@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedT
 import numpy as np
 from typing_extensions import TypeVar
 
-from wyrm._lazy_imports import LateMethod
+from wyrm._lazy_imports import LateFunction, LateMethod
 from wyrm.errors import DTypeError, IndexOutOfRange, RegistrationError, ShapeError
 from wyrm.foreign_names import Foreign, SizeWithHint, nodes
 from wyrm.node.pickling import copied, flatten, restore
@@ -72,6 +72,9 @@ class BaseNode(Stateful, Generic[P_co, S]):
     gives_rows: ClassVar[bool] = False
     # Whether the result has all elements of the only operand in the same row-major order, under other axes.
     same_elements: ClassVar[bool] = False
+    # Whether the value is a sum over an axis that all operands have and it lacks: the values for parts of the operands,
+    # divided along that axis, add up to it.
+    adds_rows: ClassVar[bool] = False
     # Whether the value may be a view into the memory of the first operand.
     is_view: ClassVar[bool] = False
     # Whether the node starts a graph and holds an array, and whether an optimizer may change that array.
@@ -269,6 +272,9 @@ class BaseNode(Stateful, Generic[P_co, S]):
         """The number of elements."""
         return SizeWithHint(np.prod(self.shape, dtype=np.int64))
 
+    # What notebooks display.
+    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_node")
+
     # Nodes hash by identity. `==` returns a mask, and a class that defines `__eq__` has no hash otherwise.
     __hash__ = object.__hash__
 
@@ -361,7 +367,9 @@ _set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
 )
 
 # Attributes of `BaseNode` that users need; the others are for authors of ops.
-_TOLD = frozenset(["dims", "dtype", "name", "ndim", "parameters", "parents", "shape", "location", "module_path", "size"])
+_TOLD = frozenset(
+    ["dims", "dtype", "name", "ndim", "parameters", "parents", "shape", "location", "module_path", "size"]
+)
 for _name in nodes.ANSWERS:
     setattr(BaseNode, _name, Foreign(_name))
 # The NumPy functions that wyrm also has.

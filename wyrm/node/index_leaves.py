@@ -35,7 +35,15 @@ class _IndexLeaf(IndexNode[S_co], Leaf, abstract=True):  # type: ignore[type-var
         _IndexLeaf.__init__(self, array, dims, name)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return restore_leaf, (type(self), self._storage.array, self.dims, self.name, self.dtype, portable(self.origin), None)
+        return restore_leaf, (
+            type(self),
+            self._storage.array,
+            self.dims,
+            self.name,
+            self.dtype,
+            portable(self.origin),
+            None,
+        )
 
 
 class IndexInput(_IndexLeaf[S_co], abstract=True):

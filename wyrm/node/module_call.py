@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
+
+# A name, or the name of a list and a position in it.
+Place: TypeAlias = str | tuple[str, int]
 
 
 class ModuleCall:
-    """A call of a module: the module's path in the outermost module, its class, and the call around it.
+    """A call of a module: the module's class and place in the module that holds it, and the calls around it.
 
-    Each call is an object of its own, so two calls of a shared module are told apart. The nodes that it builds keep
-    it; hence it refers to the module, and to the paths of the modules inside, only while it runs.
+    `outer` is the call around it, and `holder` the call of the module that holds the called one, mostly the same. Each
+    call is an object of its own, so two calls of a shared module are told apart. The nodes that it builds keep it;
+    hence it refers to the module only while the call runs. `listed` then has the places of the members of the module's
+    lists by their identity, once a module in a list is called.
     """
 
-    __slots__ = ("kind", "module", "outer", "path", "paths")
+    __slots__ = ("holder", "kind", "listed", "module", "outer", "place")
+    module: object
+    listed: dict[int, Place] | None
 
-    def __init__(self, path: str, kind: str, outer: ModuleCall | None, module: object = None) -> None:
-        self.path, self.kind, self.outer, self.module = path, kind, outer, module
-        self.paths: dict[int, str] | None = None
+    def __init__(
+        self, place: Place, kind: str, outer: ModuleCall | None, holder: ModuleCall | None, module: object = None
+    ) -> None:
+        self.place, self.kind, self.outer, self.holder, self.module = place, kind, outer, holder, module
+        self.listed = None
 
-    def finish(self) -> None:
-        """Forget the module."""
-        self.module = self.paths = None
+    @property
+    def name(self) -> str:
+        """The place of the module in the one that holds it, such as `blocks[3]`; empty for the outermost module."""
+        return self.place if isinstance(self.place, str) else "{}[{}]".format(*self.place)
+
+    @property
+    def path(self) -> str:
+        """The places from the outermost module on, such as `blocks[3].attention.qkv`."""
+        names, call = list[str](), self
+        while call.holder is not None:
+            names.append(call.name)
+            call = call.holder
+        return ".".join(reversed(names))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ModuleCall, (self.path, self.kind, self.outer)
+        return ModuleCall, (self.place, self.kind, self.outer, self.holder)
 
     def __repr__(self) -> str:
         return f"<call of {self.kind}{f' {self.path}' if self.path else ''}>"

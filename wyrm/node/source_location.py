@@ -65,12 +65,9 @@ _last: tuple[CodeType | None, ModuleCall | None, dict[int, Origin]] = (None, Non
 def user_origin() -> Origin:
     """Return the innermost running line outside wyrm; the direct caller is skipped, because it belongs to wyrm."""
     global _last
-    call: ModuleCall | None = None
-    place = _place.get()
-    if place is not None:
-        if not isinstance(place, ModuleCall):
-            return place
-        call = place
+    call = _place.get()
+    if call is not None and isinstance(call, tuple):
+        return call
     frame: FrameType = sys._getframe(2)
     while True:
         code = frame.f_code

@@ -29,6 +29,7 @@ class Einsum(Product[Left_co, Right_co, Axes]):
     """Einstein summation of two operands: the sum of products over the letters that the result lacks."""
 
     __slots__ = ("subscripts",)
+    adds_rows = True
     subscripts: str
 
     def __init__(self, x: Node, y: Node, subscripts: str) -> None:

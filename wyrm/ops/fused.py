@@ -262,10 +262,13 @@ class Embed(
         return vectors
 
     def _time_positions(self) -> Node:
-        """Return `positions[:time]`."""
+        """Return `positions[:time]`, whose first axis has no name unless it is that of the indices."""
         _, positions, indices = self.parents
-        time, context = axis_size(indices.dims[-1]), axis_size(positions.dims[0])
-        return positions if time == context else positions[:time]
+        time, context = indices.dims[-1], positions.dims[0]
+        if axis_size(time) != axis_size(context):
+            return positions[: axis_size(time)]
+        same = type(time) is type(context) or isinstance(time, int)
+        return positions if same else positions.reshape((axis_size(context), positions.dims[1]))
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
         return None if any(mapped[:2]) else Embed(*operands)

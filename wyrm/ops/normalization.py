@@ -294,6 +294,7 @@ class NormalizationWeightGradient(_Normalization[Axes]):
     """
 
     __slots__ = ("biased", "centred")
+    adds_rows = True
     biased: bool
     centred: bool
 

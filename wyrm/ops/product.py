@@ -61,6 +61,7 @@ class MatMul(Product[Left_co, Right_co, Axes]):
     """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast."""
 
     __slots__ = ()
+    adds_rows = True
     operator = "matmul"
     # As in `Binary`: the left operand's method takes operands of its own type, the right operand's all others. Both
     # have the product with a matrix: mypy infers the leading axes of the right one's from the declared result, and

@@ -185,6 +185,7 @@ class Sum(Reduction[Left_co, Axes]):
     """
 
     __slots__ = ()
+    adds_rows = True
     method = "sum"
     # The sum of a mask is a number of elements.
     declaration = f"""

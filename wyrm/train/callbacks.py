@@ -27,8 +27,10 @@ class Run:
     program: Program[Any, Any]
     data: Any
     epochs: int
-    # The rows of the data, None if unknown.
+    # The rows of the data, None if unknown; those of a step; and the data by input, None for batches.
     rows: int | None = None
+    batch_size: int = 1
+    columns: Mapping[Any, np.ndarray] | None = None
     history: History = field(default_factory=History)
     # Whether a callback has asked to stop, and whether the last epoch has ended without an interrupt or an error.
     stopping: bool = False

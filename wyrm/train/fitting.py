@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -38,6 +39,7 @@ def fit(
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
     accumulate: int = 1,
+    watch: bool | str | os.PathLike[str] = False,
 ) -> History:
     """Train for a number of epochs; return the history of losses, metrics and validation.
 
@@ -45,7 +47,8 @@ def fit(
     `validation` is a data set that `program.evaluate` takes after each epoch, or the program `evaluation`, as for a
     model with dropout: compile it from a graph built after `model.eval()`. `metrics` are running metrics of the
     validation. `callbacks` act between epochs, in order. `progress` shows a bar with the epoch, its values and the
-    rate in rows per second.
+    rate in rows per second. `watch` is the folder of a run, or True for a new one in `runs`: the training writes what
+    it does there, for `python -m wyrm watch FOLDER` to show, see `wy.watch.RunLogger`.
 
     Ctrl-C ends the training between two steps: the result is the history so far, its `stopped` is "interrupted", and
     the parameters are those of the last step. Any other exception, such as `Diverged`, is raised after the callbacks'
@@ -75,7 +78,8 @@ def fit(
     validate = None
     if validation is not None:
         validate = _Validation(evaluation or program, validation, validation_batch_size, metrics or {})
-    run = Run(program, data, epochs, row_count(held))
+    columns = None if is_batches(data) else held
+    run = Run(program, data, epochs, row_count(held), batch_size, columns)
     given: Any = callbacks
     for callback in given if isinstance(given, Iterable) else (given,):
         if not isinstance(callback, Callback):
@@ -86,6 +90,10 @@ def fit(
     if isinstance(given, Callback):
         raise TypeError(f"callbacks must be a list, as in callbacks=[{type(given).__name__}(...)]")
     steps: list[Callback] = [*callbacks, *([ProgressBar()] if progress else [])]
+    if watch is not False:
+        from wyrm.watch.logger import RunLogger
+
+        steps.append(RunLogger(None if watch is True else watch))
     with ExitStack() as ending:
         for callback in reversed(steps):
             ending.callback(callback.on_end, run)

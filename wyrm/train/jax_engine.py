@@ -39,9 +39,7 @@ class JaxEngine:
     def __init__(self, graph: JaxGraph, placement: Placement, narrow: Any = None) -> None:
         self.graph, self.placement = graph, placement
         self.steps = self.epochs = 0
-        sharding = placement.sharding
-        place, shards = (None, 1) if sharding is None else (sharding.place, int(sharding.mesh.size))
-        self.functions = Steps(graph, narrow, place, shards=shards)
+        self.functions = Steps(graph, narrow, placement.sharding)
         self.state = DeviceState(graph, placement, self.functions.stacks)
         self.position = EpochPosition()
         # Whether it is known that all processes began with the same values.

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.backends.xla.loops import Values
-from wyrm.backends.xla.lower import Lowerer, Place, Sizes, dense
+from wyrm.backends.xla.lower import Lowerer, Sizes, dense
 from wyrm.backends.xla.namespace import namespace
+from wyrm.backends.xla.partial_sums import PartialSum, PartialSums
+from wyrm.backends.xla.sharding import Sharding
 from wyrm.node.base import BaseNode
 from wyrm.ops.philox import ROWS_BEFORE, STEP
 from wyrm.ops.philox_jax import words_of
@@ -60,9 +62,10 @@ class _Found(NamedTuple):
         return [dense(self.values[self.schedule.position[node]]) for node in nodes]
 
     def stacked(self, nodes: Sequence[BaseNode]) -> Any:
-        """Return the values of nodes as one array, or that of one node."""
+        """Return the values of nodes as one array, or that of one node, which may be a partial sum."""
         if len(nodes) == 1:
-            return self.of(nodes)[0]
+            value = self.values[self.schedule.position[nodes[0]]]
+            return value if isinstance(value, PartialSum) else dense(value)
         return self.values.stacked([self.schedule.position[node] for node in nodes])
 
 
@@ -70,12 +73,14 @@ class Steps:
     """The functions of a program: `forward`, `backward`, `train` and `loop`, for data of any shapes.
 
     `held` are the values of `JaxGraph.held`, `feed` those of `JaxGraph.inputs`. `step` is the random step as two words.
-    `shards` is the number of devices that `place` shards arrays over.
     """
 
-    def __init__(self, graph: JaxGraph, narrow: Any = None, place: Place | None = None, *, shards: int = 1) -> None:
+    def __init__(self, graph: JaxGraph, narrow: Any = None, sharding: Sharding | None = None) -> None:
         self.graph = graph
-        self._narrow, self._place, self._shards = narrow, place, shards
+        self._narrow = narrow
+        self._place = None if sharding is None else sharding.place
+        self._sums = None if sharding is None else PartialSums(sharding)
+        self._shards = 1 if sharding is None else int(sharding.mesh.size)
         targets = graph.targets
         by_rows = [gradient for pairs in targets.rows.values() for gradient, _ in pairs]
         self._wide = frozenset(
@@ -84,13 +89,15 @@ class Steps:
         rows_as_pytree()
         self._plan = self._lowerer({}).plan(graph.schedule)
         # Which parameters are stacked in the state of training: sharded ones keep arrays with their own axes.
-        self.stacks = stacks_of(graph, self._plan if place is None else ())
+        self.stacks = stacks_of(graph, self._plan if sharding is None else ())
         optimizer = graph.optimizer
         units = [graph.parameters[unit[0]] for unit in self.stacks.units]
         self.updates = None if optimizer is None else Updates(optimizer, units)
 
     def _lowerer(self, sizes: Sizes) -> Lowerer:
-        return Lowerer(sizes, narrow=self._narrow, wide=self._wide, place=self._place, shards=self._shards)
+        return Lowerer(
+            sizes, narrow=self._narrow, wide=self._wide, place=self._place, sums=self._sums, shards=self._shards
+        )
 
     def _sizes(self, known: Mapping[BaseNode, Any]) -> Sizes:
         return self.graph.schedule.bind({leaf: tuple(known[leaf].shape) for leaf in self.graph.inputs})
@@ -133,6 +140,8 @@ class Steps:
             else:
                 pairs = [tuple(found.of(pair)) for pair in targets.rows[parameters[0]]]
                 gradients.append(summed_rows(pairs, tuple(known[parameters[0]].shape)))
+        if self._sums is not None:
+            gradients = self._sums.totals(gradients)
         buffers = found.of([targets.buffer_updates[buffer] for buffer in self.graph.buffers])
         return Backward(found.of(targets.outputs), gradients, buffers, found.outside)
 

@@ -105,7 +105,7 @@ class TensorBoardLogger(Callback):
 
     def __init__(self, directory: FilePath) -> None:
         self.directory = Path(directory)
-        self._writer_class = _writer_class()
+        self._writer_class = writer_class()
         self._writer: Any = None
 
     def on_start(self, run: Run) -> None:
@@ -115,7 +115,7 @@ class TensorBoardLogger(Callback):
     def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
         """Write the values of the epoch."""
         for name, value in values.items():
-            self._writer.add_scalar(_tag(name, values), value, run.epoch)
+            self._writer.add_scalar(tag_of(name, values), value, run.epoch)
         self._writer.flush()
 
     def on_end(self, run: Run) -> None:
@@ -125,10 +125,10 @@ class TensorBoardLogger(Callback):
             self._writer = None
 
 
-def _tag(name: str, values: Mapping[str, float]) -> str:
+def tag_of(name: str, values: Mapping[str, float]) -> str:
     """Return the name in TensorBoard, which shows tags with the same beginning together.
 
-    >>> [_tag(name, {"loss": 1.0, "validation_loss": 2.0}) for name in ("loss", "validation_loss", "seconds")]
+    >>> [tag_of(name, {"loss": 1.0, "validation_loss": 2.0}) for name in ("loss", "validation_loss", "seconds")]
     ['loss/training', 'loss/validation', 'seconds']
     """
     validated = name.removeprefix("validation_")
@@ -137,7 +137,7 @@ def _tag(name: str, values: Mapping[str, float]) -> str:
     return f"{name}/training" if f"validation_{name}" in values else name
 
 
-def _writer_class() -> Any:
+def writer_class() -> Any:
     """Return the class of TensorBoard's writers, else that of the package tensorboardX."""
     for module, name in (("tensorboard.summary", "Writer"), ("tensorboardX", "SummaryWriter")):
         try:

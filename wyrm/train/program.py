@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 import numpy as np
 from typing_extensions import TypeVar, Unpack
 
+from wyrm._lazy_imports import LateFunction
 from wyrm.backends.numpy.reference import checked_weight
 from wyrm.compiler.pipeline import Graph
 from wyrm.compiler.updates import OptimizerInterface
@@ -32,6 +33,7 @@ from wyrm.train.progress import Bar
 from wyrm.train.runner import NativeRunner, ProgramPlan
 from wyrm.train.tables import DataT, FeedT, is_batches
 from wyrm.train.training import Mode, Training
+from wyrm.types.dims import Dim
 from wyrm.types.options import whole
 
 if TYPE_CHECKING:
@@ -157,6 +159,16 @@ class Program(Answering, Generic[R, E]):
     def inputs(self) -> tuple[BaseNode, ...]:
         """The inputs that take data, in order of first use."""
         return tuple(self._graph.inputs)
+
+    @property
+    def graph(self) -> Graph | JaxGraph:
+        """The graph after each stage of compilation; of the JAX engine, before JAX compiles it."""
+        return self._graph
+
+    @property
+    def sizes(self) -> Mapping[type[Dim], int]:
+        """The sizes of the named axes in a run so far; empty before the first one, and for the JAX engine."""
+        return self._runner.sizes if isinstance(self._runner, NativeRunner) else {}
 
     @property
     def outputs(self) -> tuple[BaseNode, ...]:
@@ -447,6 +459,9 @@ class Program(Answering, Generic[R, E]):
             self._lock = threading.RLock()
             self._training.after_fork()
             self._evaluation = self._new_evaluation()
+
+    # What notebooks display.
+    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_program")
 
     def __repr__(self) -> str:
         what = ", ".join(map(label, self._graph.outputs))

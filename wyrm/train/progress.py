@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -45,13 +46,24 @@ def bar(rows: int | None, shown: bool | Bar | LossBar) -> AbstractContextManager
     """Return a bar for `rows` rows, the given bar, or one that shows nothing and costs nothing."""
     if isinstance(shown, bool):
         return shown_bar()(total=rows, unit="row", miniters=1) if shown else nullcontext(NoBar())
-    return nullcontext(shown if isinstance(shown, LossBar) else _RowsOnly(shown))
+    return nullcontext(loss_bar(shown))
+
+
+def loss_bar(given: Bar | LossBar) -> LossBar:
+    """Return a bar that takes losses; one that does not is given the rows alone."""
+    return given if isinstance(given, LossBar) else _RowsOnly(given)
 
 
 @cache
 def shown_bar() -> Any:
-    """Return the class of visible bars, created on first use: importing tqdm takes as long as half of this library."""
-    from tqdm import tqdm
+    """Return the class of visible bars, created on first use: importing tqdm takes as long as half of this library.
+
+    Notebooks show a widget, or text where ipywidgets is not installed.
+    """
+    with warnings.catch_warnings():  # of the choice itself, and of ipywidgets
+        warnings.simplefilter("ignore")
+        # The choice of `tqdm.auto`, without its loops over asynchronous iterators, which import asyncio.
+        from tqdm.autonotebook import tqdm
     from tqdm.std import TqdmDefaultWriteLock  # type: ignore[attr-defined]  # its stubs leave it out
 
     class Shown(tqdm):  # type: ignore[type-arg]  # it goes through no iterable

@@ -27,7 +27,7 @@ from wyrm.kernels.errors import NotCompiled
 from wyrm.kernels.functions import Routine
 from wyrm.node.base import BaseNode, label
 from wyrm.node.storage import bound_array, check_shape, not_set, stored
-from wyrm.types.dims import axis_size
+from wyrm.types.dims import Dim, axis_size
 
 if TYPE_CHECKING:
     from wyrm.backends.llvm.library import CompiledFunction, Listing
@@ -253,6 +253,12 @@ class NativeRunner:
         if found is not None:
             return found
         return self.binding({leaf: tuple(axis_size(axis) or 1 for axis in leaf.dims) for leaf in self.graph.inputs})
+
+    @property
+    def sizes(self) -> Mapping[type[Dim], int]:
+        """The sizes of the named axes in a run so far; empty before the first one."""
+        found = next(self._held(), None)
+        return {} if found is None else found.sizes
 
     def _called(self, binding: Binding) -> Iterator[tuple[CompiledFunction, list[Any]]]:
         """Yield the compiled functions that a Python `run` calls, with their arguments."""

@@ -1,12 +1,15 @@
-"""A graph as text, as a derivation side by side with its gradient, in Graphviz's language; a model as a table.
+"""A graph as text, as a page to look at, beside its gradient, in Graphviz's language; a model as a table.
 
 >>> x = wy.Parameter([1.0, 2.0], name="x")
 >>> print(wy.view.to_text(x.square().sum()))  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
 x = parameter (2,) float32 ...
+
+Notebooks display nodes, programs, modules, summaries, derivations and shardings by themselves.
 """
 
-from wyrm.view.derivation import to_derivation
+from wyrm.view.derivation import Derivation, to_derivation
 from wyrm.view.model_summary import LayerSummary, Summary, summary
+from wyrm.view.pages import open, page
 from wyrm.view.text import to_dot, to_text
 
-__all__ = ["LayerSummary", "Summary", "summary", "to_derivation", "to_dot", "to_text"]
+__all__ = ["Derivation", "LayerSummary", "Summary", "open", "page", "summary", "to_derivation", "to_dot", "to_text"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wyrm.compiler.decompose import expand
+from wyrm.errors import ShapeError
 from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Parameter
 from wyrm.node.traversal import topological_order
@@ -42,6 +43,25 @@ _MULTIPLY_ADDS: dict[type[BaseNode], Callable[[Sequence[Shape], Shape], int]] = 
 }
 # Fused ops with products that have no entry above: the gradients of those.
 _UNCOUNTED = (AttentionGradient, LinearCrossEntropyResiduals, LSTMGradient, GRUGradient)
+_PRODUCTS = tuple(_MULTIPLY_ADDS)
+
+
+def has_products(node: BaseNode) -> bool:
+    """Return whether a node computes products of matrices, or the gradient of such a node."""
+    return isinstance(node, (*_PRODUCTS, *_UNCOUNTED))
+
+
+def multiply_adds(node: BaseNode, sizes: Sizes) -> int | None:
+    """Return the multiply-adds of a node, 0 without products; None if there is no formula, or data decides a size."""
+    if isinstance(node, (*_UNCOUNTED, Scan)):
+        return None
+    rule = next((rule for kind, rule in _MULTIPLY_ADDS.items() if isinstance(node, kind)), None)
+    if rule is None:
+        return 0
+    try:
+        return rule([resolve(parent.dims, sizes) for parent in node.parents], resolve(node.dims, sizes))
+    except ShapeError:
+        return None
 
 
 class Data:
@@ -81,12 +101,10 @@ class Flops:
                 self._add_op(node, times, parents)
 
     def _add_op(self, node: BaseNode, times: int, parents: Sequence[Owner]) -> None:
-        rule = next((rule for kind, rule in _MULTIPLY_ADDS.items() if isinstance(node, kind)), None)
-        if rule is not None:
-            shapes = [resolve(parent.dims, self._sizes) for parent in node.parents]
+        products = multiply_adds(node, self._sizes)
+        if products is not None and isinstance(node, _PRODUCTS):
             owner = next((parent for parent in parents if isinstance(parent, Parameter)), None)
-            flops = 2 * times * rule(shapes, resolve(node.dims, self._sizes))
-            self.by_parameter[owner] = self.by_parameter.get(owner, 0) + flops
+            self.by_parameter[owner] = self.by_parameter.get(owner, 0) + 2 * times * products
 
     def _add_loop(self, node: Scan, times: int, parents: Sequence[Owner]) -> None:
         steps = node.steps

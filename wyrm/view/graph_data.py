@@ -3,27 +3,75 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wyrm.errors import NotDifferentiable, OptionError, WyrmError
-from wyrm.node.base import BaseNode
-from wyrm.node.leaves import Constant
-from wyrm.node.node import Node
+from wyrm.errors import OptionError, WyrmError
+from wyrm.node.base import BaseNode, label
+from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.source_location import location_of
 from wyrm.node.storage import stored
 from wyrm.node.traversal import topological_order
-from wyrm.ops.philox import COUNTERS
 from wyrm.ops.accumulation import accumulated
-from wyrm.node.leaves import as_constant
+from wyrm.ops.philox import COUNTERS
 from wyrm.types.dims import Dim, Dims, axis_size
 from wyrm.view.groups import BACKWARD, FORWARD, Groups, plain_attributes
 
+if TYPE_CHECKING:
+    from wyrm.train.program import Program
+
+# What has a page: a node, several, or a program.
+Shown: TypeAlias = "BaseNode | Sequence[BaseNode] | Program"
 # A browser takes some seconds to draw more.
 LIMIT = 100_000
 INPUT, PARAMETER, CONSTANT, OPERATION = range(4)
 # Larger constants are shown by their axes alone.
 _SHOWN_ELEMENTS = 4
+
+
+def graph_data(shown: Shown) -> dict[str, Any]:
+    """Return the data of a page; see `wyrm.view.page` for what has one, and for the errors."""
+    if isinstance(shown, BaseNode):
+        return GraphData([shown]).data()
+    if isinstance(shown, Sequence) and shown and all(isinstance(node, BaseNode) for node in shown):
+        return GraphData(shown).data()
+    from wyrm.train.program import Program
+
+    if isinstance(shown, Program):
+        return _of_program(shown)
+    what = "an empty sequence" if isinstance(shown, Sequence) and not shown else type(shown).__name__
+    raise TypeError(f"a page shows a node, several, or a program, not {what}; for a module, give it model(x)")
+
+
+def _of_program(program: Program) -> dict[str, Any]:
+    from wyrm.compiler.pipeline import Graph
+    from wyrm.view.program_data import program_data
+
+    graph = program.graph
+    if not isinstance(graph, Graph):  # of another engine, which has no loops of ours
+        return GraphData(program.outputs).data()
+    targets = graph.differentiated
+    pairs = [node for touched in targets.rows.values() for pair in touched for node in pair]
+    gradients = {} if targets.loss is None else _gradients([targets.loss], topological_order([targets.loss]))
+    same = _isomorphic([(gradients[x], own) for x, own in targets.gradients.items() if x in gradients])
+    found = {node: same[gradient] for node, gradient in gradients.items() if gradient in same}
+    shown = GraphData(
+        [*targets.outputs, *targets.buffer_updates.values()], found, [*targets.gradients.values(), *pairs]
+    )
+    overlay = program_data(graph, program.sizes, shown.position, len(shown.forward))
+    return {**shown.data(), "program": overlay}
+
+
+def _isomorphic(pairs: Sequence[tuple[BaseNode, BaseNode]]) -> dict[BaseNode, BaseNode]:
+    """Return, by node, the same node of another graph that was built in the same way, from pairs of equal outputs."""
+    same: dict[BaseNode, BaseNode] = {}
+    stack = list(pairs)
+    while stack:
+        node, other = stack.pop()
+        if node not in same and type(node) is type(other) and len(node.parents) == len(other.parents):
+            same[node] = other
+            stack += zip(node.parents, other.parents, strict=True)
+    return same
 
 
 class _Strings:
@@ -45,14 +93,23 @@ class _Strings:
 
 
 class GraphData:
-    """The columns of a graph, as `data` returns them."""
+    """The columns of a graph, as `data` returns them.
 
-    def __init__(self, outputs: Sequence[BaseNode], title: str, gradients: bool = True) -> None:
-        self.outputs = list(outputs)
+    `gradients` has the gradient of nodes, by default those of the only output; `others` are more nodes of the backward
+    pass. They are left out where both passes together are above the limit.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[BaseNode],
+        gradients: Mapping[BaseNode, BaseNode] | None = None,
+        others: Sequence[BaseNode] = (),
+    ) -> None:
+        self.outputs = list(dict.fromkeys(outputs))
         self.forward = topological_order(self.outputs)
         check_size(len(self.forward))
-        found = _gradients(self.outputs, self.forward) if gradients else {}
-        backward = topological_order(found.values(), known=set(self.forward))
+        found = _gradients(self.outputs, self.forward) if gradients is None else gradients
+        backward = topological_order([*found.values(), *others], known=set(self.forward))
         if len(self.forward) + len(backward) > LIMIT:
             found, backward = {}, []
         self.gradients = found
@@ -61,7 +118,7 @@ class GraphData:
         self._backward = backward
         self._strings = _Strings()
         self._shapes: dict[Any, int] = {}
-        self._title = title
+        self._title = ", ".join(label(node) for node in self.outputs[:3])
 
     def _shape(self, dims: Dims) -> int:
         # By class too: axes of one size and two names are not equal, and `One(1)` is not 1.
@@ -140,7 +197,7 @@ def check_size(count: int) -> None:
         )
 
 
-def _gradients(outputs: Sequence[BaseNode], order: Sequence[BaseNode]) -> dict[BaseNode, Node]:
+def _gradients(outputs: Sequence[BaseNode], order: Sequence[BaseNode]) -> dict[BaseNode, BaseNode]:
     """Return the gradient of a scalar with respect to each node on a path to it from a parameter, else from an input.
 
     Return nothing for outputs that have no gradient.
@@ -156,9 +213,10 @@ def _gradients(outputs: Sequence[BaseNode], order: Sequence[BaseNode]) -> dict[B
             reached.add(node)
     wanted = [node for node in order if node in reached and node.dtype.kind == "f" and node not in residuals]
     try:
-        return accumulated(outputs, [as_constant(1.0, outputs[0].dtype)], wanted, leaves=False, order=order)
-    except (NotDifferentiable, WyrmError):
+        found = accumulated(outputs, [as_constant(1.0, outputs[0].dtype)], wanted, leaves=False, order=order)
+    except WyrmError:
         return {}
+    return {**found} if len(found) > 1 else {}  # an output without parameters has the gradient 1 alone
 
 
 def _kind(node: BaseNode) -> int:

@@ -32,7 +32,9 @@ class Groups:
 
     def add(self, nodes: Sequence[BaseNode], part: int, title: str = "") -> None:
         """Put the nodes, parents first, into the groups of their calls, leaves into those of their users."""
-        if part == BACKWARD and nodes:
+        if not nodes:
+            return
+        if part == BACKWARD:
             self._by_call[None, BACKWARD] = self._append(title, "", "", 0, BACKWARD)
         users: dict[BaseNode, int] = {}
         for node in nodes:
@@ -68,7 +70,7 @@ class Groups:
             call = call.outer
         group = self._by_call[call, part]
         for inner in reversed(missing):
-            group = self._append(_last_name(inner), inner.path, inner.kind, group, part)
+            group = self._append(inner.name or inner.kind, inner.path, inner.kind, group, part)
             self._by_call[inner, part] = group
             twin = self._by_call.get((inner, 1 - part), -1)
             if twin >= 0:
@@ -120,22 +122,9 @@ class Groups:
         ]
 
 
-def _last_name(call: ModuleCall) -> str:
-    """Return the name of a module in the module around it, such as `blocks[3]`; its class without one."""
-    outer = "" if call.outer is None else call.outer.path
-    name = call.path
-    if outer and name.startswith(outer) and len(name) > len(outer):
-        name = name[len(outer) :].removeprefix(".")
-    return name or call.kind
-
-
 def plain_attributes(node: BaseNode, without: frozenset[str] = frozenset()) -> list[tuple[str, object]]:
     """Return the static attributes that are numbers, words, or tuples of them."""
-    return [
-        (key, value)
-        for key in node.attributes
-        if key not in without and _is_plain(value := getattr(node, key))
-    ]
+    return [(key, value) for key in node.attributes if key not in without and _is_plain(value := getattr(node, key))]
 
 
 def _is_plain(value: object) -> bool:

@@ -60,13 +60,14 @@ def html_page(
         '<html lang="en">',
         "<head>",
         '<meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}; base-uri \'none\'; form-action \'none\'">',
+        f"<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}; base-uri 'none'; form-action 'none'\">",
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="referrer" content="no-referrer">',
         f"<title>{escape(title)}</title>",
         f"<style>\n{style}\n</style>",
         "</head>",
         "<body>",
+        '<noscript><p class="failure">This page is drawn by JavaScript, which is switched off here.</p></noscript>',
         body,
         *(
             f'<script type="application/json" id="{escape(name)}">{embedded_json(value)}</script>'

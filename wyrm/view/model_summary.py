@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from wyrm._lazy_imports import LateFunction
 from wyrm.errors import OptionError
 from wyrm.foreign_names import answering
 from wyrm.nn.module import Module, members
@@ -53,20 +54,29 @@ class Summary:
         counts = [row.flops for row in self.rows if row.flops is not None]
         return sum(counts) if counts else None
 
-    def __str__(self) -> str:
-        """Return the table, and how the FLOPs are counted."""
+    # What notebooks display.
+    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_summary")
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the texts of the table: its head, a line for each layer, and the total."""
         total = LayerSummary("total", "", "", self.parameters, self.flops)
         head = ("layer", "class", "axes", "parameters", "FLOPs")
-        lines = [head, *(_cells(row) for row in (*self.rows, total))]
+        return [head, *(_cells(row) for row in (*self.rows, total))]
+
+    def __str__(self) -> str:
+        """Return the table, and how the FLOPs are counted."""
+        lines = self.cells()
+        head = lines[0]
         widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
         table = [
             "  ".join(cell.rjust(width) if i > 2 else cell.ljust(width) for i, (cell, width) in pairs).rstrip()
             for pairs in (list(enumerate(zip(line, widths, strict=True))) for line in lines)
         ]
         rule = "-" * max(map(len, table))
-        return "\n".join([table[0], rule, *table[1:-1], rule, table[-1], *self._notes()])
+        return "\n".join([table[0], rule, *table[1:-1], rule, table[-1], *self.notes()])
 
-    def _notes(self) -> list[str]:
+    def notes(self) -> list[str]:
+        """Return how the FLOPs are counted, and what is not."""
         if self.flops is None:
             return []
         sizes = ", ".join(f"{name} = {size}" for name, size in self.sizes.items())

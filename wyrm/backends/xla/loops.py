@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wyrm.backends.xla.partial_sums import PartialSum, whole
 from wyrm.backends.xla.repeats import Carried, Inner, Invariant, Operand, Repeat, Varying
 from wyrm.errors import RegistrationError
 from wyrm.node.base import BaseNode, describe
@@ -71,14 +72,18 @@ class Values:
         import jax.numpy as jnp
 
         sources = [self._stacked.get(position) for position in positions]
-        if (first := sources[0]) is not None and (second := sources[1]) is not None:
+        if (
+            (first := sources[0]) is not None
+            and not isinstance(first[0], PartialSum)
+            and (second := sources[1]) is not None
+        ):
             step = second[1] - first[1]
             if abs(step) == 1 and all(
                 source is not None and source[0] is first[0] and source[1] == first[1] + step * k
                 for k, source in enumerate(sources)
             ):
                 return _Stacked(first[0], first[1], step)
-        return _Stacked(jnp.stack([self[position] for position in positions]), 0, 1)
+        return _Stacked(jnp.stack([whole(self[position]) for position in positions]), 0, 1)
 
     def stacked(self, positions: Sequence[int]) -> Any:
         """Return the values at these positions as one array."""
@@ -139,10 +144,10 @@ def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: 
         for node, operands in zip(layer, repeat.operands, strict=True):
             found.append(compute(node, [value(operand) for operand in operands], attributes))
         unread.update(attributes.unread)
-        return [found[i] for _, i in repeat.carried], [found[i] for i in repeat.read]
+        return [whole(found[i]) for _, i in repeat.carried], [found[i] for i in repeat.read]
 
     traced_once: Any = jax.jit(body)
-    first = [values[position] for position, _ in repeat.carried]
+    first = [whole(values[position]) for position, _ in repeat.carried]
     elements = (jnp.arange(repeat.count, dtype=jnp.int32), sequences, words)
     of_layer = jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape[1:], array.dtype), elements)
     after, _ = jax.eval_shape(traced_once, first, of_layer)

@@ -9,6 +9,7 @@ from typing import Any
 
 from wyrm.backends.xla.loops import NO_ATTRIBUTES, Attributes, Values, compute_repeat
 from wyrm.backends.xla.namespace import JaxNamespace, namespace, narrowed
+from wyrm.backends.xla.partial_sums import PartialSums, whole
 from wyrm.backends.xla.repeats import Repeat, find_repeats
 from wyrm.node.base import BaseNode
 from wyrm.node.jax_form import JAX, JaxForm
@@ -36,9 +37,10 @@ class Lowerer:
     """Computes nodes from the values of leaves, as JAX traces or runs it.
 
     `narrow` is the dtype of activations where it is not that of the graph. Nodes of `wide` keep the graph's. `place`
-    is applied to the value of each node. Ops that work on a block of rows at a time choose blocks of `block_bytes` of
-    values, by default 4 MB on CPUs and 1 GB elsewhere; `shards` is a multiple of the number of devices that the rows
-    lie on. At least `repeats` equal layers are computed in a loop.
+    is applied to the value of each node; `sums` computes sums over the rows of several devices. Ops that work on a
+    block of rows at a time choose blocks of `block_bytes` of values, by default 4 MB on CPUs and 1 GB elsewhere;
+    `shards` is a multiple of the number of devices that the rows lie on. At least `repeats` equal layers are computed
+    in a loop.
     """
 
     def __init__(
@@ -48,12 +50,13 @@ class Lowerer:
         narrow: Any = None,
         wide: frozenset[BaseNode] = frozenset(),
         place: Place | None = None,
+        sums: PartialSums | None = None,
         shards: int = 1,
         block_bytes: int | None = None,
         repeats: int = FEWEST_REPEATS,
     ) -> None:
         self.sizes = sizes
-        self._narrow, self._wide, self._place = narrow, wide, place
+        self._narrow, self._wide, self._place, self._sums = narrow, wide, place, sums
         self._shards, self._block_bytes, self._repeats = shards, block_bytes, repeats
         self._attributes = NO_ATTRIBUTES
 
@@ -126,10 +129,19 @@ class Lowerer:
 
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""
+        shape = resolve(node.dims, self.sizes)
+        if self._sums is not None:
+            partial = self._sums.of(node, operands, shape, lambda own: self._whole_value(node, own, shape))
+            if partial is not None:
+                return partial
+        value = self._whole_value(node, operands, shape)
+        return value if self._place is None or isinstance(value, LoopParts) else self._place(node, value)
+
+    def _whole_value(self, node: BaseNode, operands: list[Any], shape: tuple[int, ...]) -> Any:
+        """Return the value of a node, neither placed nor as a partial sum."""
         form = JAX.of(node)
         if not (form.takes_rows or node.takes_rows):
             operands = [dense(operand) for operand in operands]
-        shape = resolve(node.dims, self.sizes)
         if self._narrow is not None:
             operands = self._in_precision(node, form, operands)
         if node.formula is not None and type(form) is JaxForm:
@@ -138,7 +150,7 @@ class Lowerer:
             value = form.lower(node, operands, shape, self)
         if self._narrow is not None and getattr(value, "dtype", None) != self.dtype(node) and node.dtype.kind == "f":
             value = value.astype(self.dtype(node))
-        return value if self._place is None or isinstance(value, LoopParts) else self._place(node, value)
+        return value
 
     def _in_loop(self, node: BaseNode, operands: list[Any], attributes: Attributes) -> Any:
         """Return the value of a node of a layer, some of whose attributes are traced."""
@@ -163,7 +175,8 @@ class Lowerer:
 
 
 def dense(value: Any) -> Any:
-    """Return a value as one array: row-sparse ones as a dense array, the parts of a loop joined."""
+    """Return a value as one array: row-sparse ones as a dense array, the parts of a loop joined, partial sums added."""
+    value = whole(value)
     if isinstance(value, LoopParts):
         return value.flat()
     if not isinstance(value, RowSparse):

@@ -109,7 +109,7 @@ class Sharding:
                         f"{mesh_axis!r}; one array can use a mesh axis once, so map one of them to another mesh axis"
                     )
                 used[mesh_axis] = axis
-            devices = self._devices(mesh_axes)
+            devices = self.devices(mesh_axes)
             size = None if any(name not in sizes for name in open_axes((axis,))) else resolve_axis(axis, sizes)
             if size is not None and size % devices:
                 over = " and ".join(map(repr, mesh_axes))
@@ -132,7 +132,7 @@ class Sharding:
         entries: list[MeshAxes] = [()] * stacked
         for axis, size in zip(leaf.dims, shape[stacked:], strict=True):
             mesh_axes = self._mesh_axes(axis)
-            fits = axis_size(axis) in (None, size) and size % self._devices(mesh_axes) == 0
+            fits = axis_size(axis) in (None, size) and size % self.devices(mesh_axes) == 0
             entries.append(mesh_axes if fits else ())
         return self._named(entries)
 
@@ -149,7 +149,7 @@ class Sharding:
         """
         if isinstance(value, RowSparse) or len(getattr(value, "shape", ())) != len(node.dims):
             return value
-        spec = self._activation_spec(node.dims, value.shape)
+        spec = self.activation_spec(node.dims, value.shape)
         if spec is None:
             return value
         import jax
@@ -157,7 +157,7 @@ class Sharding:
 
         return jax.lax.with_sharding_constraint(value, NamedSharding(self.mesh, spec))
 
-    def _activation_spec(self, dims: Dims, shape: Sequence[int]) -> Any:
+    def activation_spec(self, dims: Dims, shape: Sequence[int]) -> Any:
         """Return the `PartitionSpec` of an intermediate value, or None where there is nothing to constrain."""
         from jax.sharding import PartitionSpec
 
@@ -168,13 +168,37 @@ class Sharding:
         for position in sorted(range(len(dims)), key=lambda i: self._deciding(dims[i]) in self._parameter_axes):
             axis, size = dims[position], shape[position]
             mesh_axes = tuple(name for name in self._mesh_axes(axis) if name not in used)
-            devices = self._devices(mesh_axes)
+            devices = self.devices(mesh_axes)
             used.update(mesh_axes)
             if devices > 1 and size and size % devices == 0:
                 # Blocks of a flattened axis are blocks of its outermost part; for another part, XLA decides.
                 aligned = self._deciding(_outermost(axis)) is self._deciding(axis)
                 entries[position] = mesh_axes if aligned else PartitionSpec.UNCONSTRAINED
         return PartitionSpec(*entries) if any(isinstance(entry, tuple) for entry in entries) else None
+
+    def divided_axis(self, dims: Dims, shape: Sequence[int]) -> tuple[int, MeshAxes] | None:
+        """Return the one axis of an intermediate value that is divided, and over which mesh axes.
+
+        Return None where no axis or several are divided, and for a flattened axis that blocks do not divide.
+        """
+        found = [
+            (position, self._mesh_axes(axis))
+            for position, (axis, size) in enumerate(zip(dims, shape, strict=True))
+            if self.devices(self._mesh_axes(axis)) > 1 and size
+        ]
+        if len(found) != 1:
+            return None
+        (position, mesh_axes) = found[0]
+        axis = dims[position]
+        aligned = self._deciding(_outermost(axis)) is self._deciding(axis)
+        fits = aligned and shape[position] % self.devices(mesh_axes) == 0
+        return found[0] if fits and not any(map(self._joins_divided, dims)) else None
+
+    def constrained(self, array: Any, mesh_axes: MeshAxes) -> Any:
+        """Return an array with its first axis divided over mesh axes, or replicated where there are none."""
+        import jax
+
+        return jax.lax.with_sharding_constraint(array, self._named([mesh_axes] if mesh_axes else []))
 
     def _joins_divided(self, axis: Axis) -> bool:
         """Return whether an axis joins parts of which some are divided, so that the whole has no placement."""
@@ -194,7 +218,8 @@ class Sharding:
             return names[0] if len({() if name is None else self.axes[name] for name in names}) == 1 else None
         return type(axis) if isinstance(axis, Dim) and type(axis) in self.axes else None
 
-    def _devices(self, mesh_axes: MeshAxes) -> int:
+    def devices(self, mesh_axes: MeshAxes) -> int:
+        """Return the number of devices along mesh axes."""
         return math.prod(self.mesh.shape[mesh_axis] for mesh_axis in mesh_axes)
 
     def _named(self, entries: Sequence[MeshAxes]) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from wyrm._lazy_imports import LateFunction
+
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -47,8 +49,12 @@ class ShardingTable:
         """The bytes of the optimizer's state on one device."""
         return sum(row.state_bytes_per_device for row in self.rows)
 
-    def __str__(self) -> str:
-        lines = [("parameter", "axes", "placement", "bytes a device", "optimizer state")]
+    # What notebooks display.
+    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_sharding")
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the texts of the table: its head, a line for each parameter, and the total."""
+        lines: list[tuple[str, ...]] = [("parameter", "axes", "placement", "bytes a device", "optimizer state")]
         lines += [
             (row.name, row.axes, row.placement, as_bytes(row.bytes_per_device), as_bytes(row.state_bytes_per_device))
             for row in self.rows
@@ -56,6 +62,10 @@ class ShardingTable:
         mesh = " x ".join(f"{name} {size}" for name, size in self.mesh_shape.items())
         total = as_bytes(self.bytes_per_device), as_bytes(self.state_bytes_per_device)
         lines.append((f"total of {as_bytes(self.bytes_in_all)}", "", f"mesh {mesh}", *total))
+        return lines
+
+    def __str__(self) -> str:
+        lines = self.cells()
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(

@@ -1,0 +1,186 @@
+"""What notebooks display."""
+
+from __future__ import annotations
+
+import copy
+import html
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import wyrm as wy
+from wyrm.backends.xla.sharding_table import ShardingRow, ShardingTable
+from wyrm.view import notebook
+from wyrm.view.expressions import MathNotation, Written
+
+
+class Model(wy.nn.Module):
+    def __init__(self) -> None:
+        self.linear = wy.nn.Linear(3, 2)
+
+    def __call__(self, x: Any) -> Any:
+        return self.linear(x).tanh()
+
+
+def shown(value: Any) -> dict[str, str]:
+    """Return what a notebook gets; the text is the value's own."""
+    bundle: dict[str, str] = value._repr_mimebundle_(include=None, exclude=None)
+    return bundle
+
+
+def page_in(bundle: dict[str, str]) -> str:
+    """Return the page in the frame of a bundle."""
+    found = re.fullmatch(r'<iframe srcdoc="([^"]*)" sandbox="allow-scripts" [^>]*></iframe>', bundle["text/html"])
+    assert found is not None
+    return html.unescape(found[1])
+
+
+def operation_of(node: Any, notation: MathNotation) -> Written:
+    """Return a node that is a leaf, or an operation on leaves."""
+    if node.is_leaf:
+        return notation.name(node.name or str(node.value.item()))
+    return notation.operation(node.op_name(), [operation_of(parent, notation) for parent in node.parents], [])
+
+
+def texts(markup: str) -> list[str]:
+    """Return the texts of markup, which must be well formed."""
+    return [text.strip() for text in ElementTree.fromstring(f"<div>{markup}</div>").itertext() if text.strip()]
+
+
+def test_a_node_is_its_page_in_a_frame_without_access() -> None:
+    loss = Model()(wy.Input(dims=(4, 3), name="x")).sum()
+    bundle = shown(loss)
+    assert bundle["text/plain"] == repr(loss)
+    assert page_in(bundle).startswith("<!doctype html>")
+    assert 'title="The graph of sum"' in bundle["text/html"]
+    assert "allow-same-origin" not in bundle["text/html"]
+
+
+def test_a_program_is_its_page_with_its_loops() -> None:
+    program = wy.compile(Model()(wy.Input(dims=(4, 3), name="x")))
+    bundle = shown(program)
+    assert bundle["text/plain"] == repr(program)
+    assert '"stages":[{' in page_in(bundle)
+
+
+def test_a_leaf_is_a_table() -> None:
+    leaf = wy.Parameter([1.0, 2.0], name="<b>")
+    bundle = shown(leaf)
+    assert bundle["text/plain"] == repr(leaf)
+    assert {"<b>", "parameter", "(2,)", "float32"} <= set(texts(bundle["text/html"]))
+
+
+def test_index_nodes_have_pages_too() -> None:
+    assert "argmax" in page_in(shown(wy.Input(dims=(4, 3)).argmax(axis=1)))
+
+
+def test_a_module_is_a_table_of_its_layers() -> None:
+    model = Model()
+    bundle = shown(model)
+    assert bundle["text/plain"] == repr(model)
+    assert {"linear", "Linear", "weight (3, 2), bias (2,)", "8", "total"} <= set(texts(bundle["text/html"]))
+    assert texts(shown(wy.nn.Dropout(0.5))["text/html"]) == [repr(wy.nn.Dropout(0.5))]
+
+
+def test_a_summary_is_a_table() -> None:
+    summary = wy.summary(Model(), wy.Input(dims=(4, 3)))
+    bundle = shown(summary)
+    assert bundle["text/plain"] == repr(summary)
+    assert {"FLOPs", "48", "total"} <= set(texts(bundle["text/html"]))
+
+
+def test_a_sharding_is_a_table() -> None:
+    sharding = ShardingTable([ShardingRow("<w>", "(Hidden(8),)", "Hidden: data", ("data",), 32, 4, 8)], {"data": 8})
+    bundle = shown(sharding)
+    assert bundle["text/plain"] == str(sharding)
+    assert {"<w>", "4 B", "8 B", "mesh data 8"} <= set(texts(bundle["text/html"]))
+
+
+def test_a_derivation_is_a_table_of_typeset_formulas() -> None:
+    x, y = wy.Input(name="x<1>"), wy.Parameter(2.0, name="y2")
+    derivation = wy.view.to_derivation(((x.square() + y.exp()) / (x - y).sqrt()) ** 2.0)
+    bundle = shown(derivation)
+    assert bundle["text/plain"] == str(derivation)
+    assert isinstance(derivation, str)
+    markup = bundle["text/html"]
+    words = texts(markup)
+    assert "x<1>" in words
+    for element in ("mfrac", "msup", "msqrt", "msub"):
+        assert f"<{element}>" in markup
+    assert pickle.loads(pickle.dumps(derivation)) == copy.deepcopy(derivation) == derivation
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda x, y: x.sin() - (y - x), "(y-x)"),
+        (lambda x, y: (x + y) * 2.0, "(x+y)·2.0"),
+        (lambda x, y: -(x + y), "-(x+y)"),
+        (lambda x, y: (x + y) ** 2.0, "(x+y)2.0"),
+        (lambda x, y: (x + y).sum(keepdims=True), "sum(x+y,axis=(),keepdims=True)"),
+    ],
+)
+def test_parentheses_of_typeset_formulas(make: Any, expected: str) -> None:
+    node = make(wy.Input(name="x"), wy.Input(name="y"))
+    notation = MathNotation()
+    # The last operation with its operands written out.
+    operands = [operation_of(parent, notation) for parent in node.parents]
+    written = notation.operation(node.op_name(), operands, list(node.attribute_values().items()))[0]
+    assert expected in "".join(texts(f"<math>{written}</math>"))
+
+
+def test_a_large_graph_is_text_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebook, "LIMIT", 2)
+    node = wy.Input(name="x").tanh().tanh()
+    assert shown(node) == {
+        "text/plain": f"{node!r}\nThe graph has 3 nodes, too many to show in a notebook; wy.view.open(...) opens its "
+        f"page in a browser of its own."
+    }
+
+
+def test_show_displays_in_ipython_and_prints_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @wy.function
+    def double(x: Any) -> Any:
+        return x * 2.0
+
+    double(1.0)
+    wy.show(double)
+    assert "t1 = x * 2.0" in capsys.readouterr().out
+    ipython = pytest.importorskip("IPython")
+    displayed = list[Any]()
+    monkeypatch.setattr(ipython, "get_ipython", lambda: object())
+    monkeypatch.setattr(ipython.display, "display", displayed.append)
+    wy.show(double)
+    assert [type(each) for each in displayed] == [wy.view.Derivation]
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("widgets", [True, False])
+def test_bars_in_a_notebook_give_no_warning(widgets: bool, tmp_path: Path) -> None:
+    """The modules that make tqdm choose widgets are simulated: a kernel, with and without ipywidgets."""
+    pytest.importorskip("IPython")
+    script = tmp_path / "cell.py"
+    script.write_text(
+        "import sys, types, warnings, IPython\n"
+        "warnings.simplefilter('error')\n"
+        "sys.modules['ipykernel.zmqshell'] = types.ModuleType('zmqshell')\n"
+        f"if not {widgets}: sys.modules['ipywidgets'] = None\n"
+        "import wyrm as wy\n"
+        "from wyrm.train.progress import shown_bar\n"
+        "print(shown_bar().__mro__[1].__name__)\n"
+        "w, x = wy.Parameter(0.0), wy.Input(name='x')\n"
+        "program = wy.compile((w * x - 1.0).square(), wy.optim.SGD([w], 0.1), loop='python')\n"
+        "program.epoch({x: [1.0, 2.0]}, progress=True)\n"
+    )
+    finished = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    assert "Warning" not in finished.stderr
+    assert finished.stdout.splitlines()[0] == ("tqdm_notebook" if widgets else "tqdm")

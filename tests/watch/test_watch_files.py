@@ -1,0 +1,185 @@
+"""The files of runs: lines that survive a kill, a full disk and damage, and what readers make of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wyrm as wy
+from wyrm.errors import DataError, OptionError
+from wyrm.watch.lines import Lines, read
+from wyrm.watch.records import EVENTS, HISTOGRAMS, decoded, encoded, number
+from wyrm.watch.runs import RunFolder, Runs, histograms_of, part_of
+
+PLACE = {"time": 0, "elapsed": 0.5, "epoch": 1.0, "step": 10}
+START = {
+    **PLACE, "kind": "start", "format": 1, "id": "a", "name": "run", "engine": "native", "epochs": 3, "steps": None,
+    "rows": None, "modules": ["layer"], "sizes": [4], "parameters": ["layer.weight"],
+}  # fmt: skip
+
+
+def values(step: int, **named: float) -> dict[str, Any]:
+    return {**PLACE, "kind": "values", "step": step, "values": named}
+
+
+def run_in(path: Path) -> RunFolder:
+    (run,) = Runs([path])().values()
+    return run
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    return list(read(path / EVENTS))
+
+
+def test_numbers_that_json_lacks_survive() -> None:
+    record = decoded(encoded(values(1, a=math.nan, b=math.inf, c=-math.inf, d=1e-30)))
+    assert record is not None
+    numbers = [number(value) for value in record["values"].values()]
+    assert math.isnan(numbers[0]) and numbers[1:] == [math.inf, -math.inf, 1e-30]
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"", b"{", b"[]", b"null", b'"text"', b"\xff\xfe", b"[" * 100_000,
+        b'{"kind":"values"}', b'{"kind":"values","time":0,"elapsed":NaN,"epoch":0,"step":0,"values":{}}',
+        json.dumps(values(1) | {"values": {"loss": {"markup": 1}}}).encode(),
+        json.dumps(values(-1)).encode(), json.dumps(values(1) | {"step": True}).encode(),
+        json.dumps(values(1) | {"kind": ["values"]}).encode(), json.dumps(values(1) | {"elapsed": 1e308 * 10}).encode(),
+    ],
+)  # fmt: skip
+def test_damaged_lines_are_no_records(damaged: bytes) -> None:
+    assert decoded(damaged) is None
+
+
+def test_a_torn_line_is_removed_before_others_are_appended(tmp_path: Path) -> None:
+    path = tmp_path / EVENTS
+    path.write_bytes(encoded(START) + encoded(values(1, loss=2.0)) + b'{"kind":"values","time":17')
+    assert [record["kind"] for record in read(path)] == ["start", "values"]
+    lines = Lines(path)
+    lines.write([values(2, loss=1.0)])
+    lines.close()
+    assert [record["step"] for record in read(path)] == [10, 1, 2]
+    assert len(path.read_bytes().splitlines()) == 3
+
+
+def test_a_file_of_one_torn_line_becomes_empty(tmp_path: Path) -> None:
+    (tmp_path / EVENTS).write_bytes(b"x" * 200_000)
+    Lines(tmp_path / EVENTS).close()
+    assert (tmp_path / EVENTS).read_bytes() == b""
+
+
+def test_a_full_disk_leaves_no_torn_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines, write = Lines(tmp_path / EVENTS), os.write
+    lines.write([START])
+
+    def full(descriptor: int, data: bytes) -> int:
+        if len(data) < 50:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data[:50])
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        lines.write([values(1, loss=1.0), values(2, loss=1.0)])
+    monkeypatch.undo()
+    lines.write([values(3, loss=1.0)])
+    lines.close()
+    assert [record["step"] for record in records(tmp_path)] == [10, 3]
+
+
+def test_two_trainings_cannot_write_one_folder(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    with (
+        wy.watch.RunWriter(tmp_path, tensorboard=False),
+        pytest.raises(DataError, match="another training writes"),
+    ):
+        wy.watch.RunWriter(tmp_path, tensorboard=False)
+    wy.watch.RunWriter(tmp_path, tensorboard=False).close()
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot create the folder"):
+        wy.watch.RunWriter(tmp_path / "file" / "run")
+    (tmp_path / "run" / EVENTS).mkdir(parents=True)
+    with pytest.raises(DataError, match="cannot"):
+        wy.watch.RunWriter(tmp_path / "run")
+
+
+def test_a_folder_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / EVENTS).write_bytes(encoded(START | {"format": 2}))
+    with pytest.raises(OptionError, match="newer version"):
+        wy.watch.RunWriter(tmp_path)
+    assert part_of(run_in(tmp_path), 0, "").format == 2
+
+
+def test_records_are_read_as_they_come(tmp_path: Path) -> None:
+    path = tmp_path / EVENTS
+    path.write_bytes(encoded(START) + b'{"kind":"val')
+    run = run_in(tmp_path)
+    first = part_of(run, 0, "")
+    assert len(first.lines) == 1 and first.damaged == 0 and first.position == len(encoded(START))
+    path.write_bytes(encoded(START) + b"damage\n" + encoded(values(1, loss=1.0)))
+    second = part_of(run, first.position, first.version)
+    assert [json.loads(line)["step"] for line in second.lines] == [1] and second.damaged == 1
+    third = part_of(run, second.position, second.version)
+    assert not third.lines and third.position == second.position == path.stat().st_size
+
+
+def test_a_file_that_was_replaced_is_read_from_its_start(tmp_path: Path) -> None:
+    path = tmp_path / EVENTS
+    path.write_bytes(encoded(START) + encoded(values(1, loss=1.0)))
+    run = run_in(tmp_path)
+    first = part_of(run, 0, "")
+    path.write_bytes(encoded(START | {"id": "b"}) + encoded(values(5, loss=1.0)) * 3)
+    second = part_of(run, first.position, first.version)
+    assert second.version != first.version and len(second.lines) == 4
+    path.write_bytes(encoded(START | {"id": "b"}))
+    assert len(part_of(run, second.position, second.version).lines) == 1
+
+
+def test_a_line_too_long_to_be_a_record_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wyrm.watch.runs._PART", 1000)
+    path = tmp_path / EVENTS
+    path.write_bytes(encoded(START) + b"y" * 2500 + b"\n" + encoded(values(1, loss=1.0)))
+    run, position, version, damaged, steps = run_in(tmp_path), 0, "", 0, []
+    more = True
+    while more:
+        part = part_of(run, position, version)
+        more, position, version, damaged = part.more, part.position, part.version, damaged + part.damaged
+        steps += [json.loads(line)["step"] for line in part.lines]
+    assert steps == [10, 1] and damaged >= 1
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    secret, runs = tmp_path / "secret", tmp_path / "runs"
+    (secret / "run").mkdir(parents=True)
+    (secret / "run" / EVENTS).write_bytes(encoded(START))
+    (runs / "honest").mkdir(parents=True)
+    (runs / "honest" / EVENTS).write_bytes(encoded(START))
+    (runs / "linked").symlink_to(secret / "run")
+    (runs / "inside").mkdir()
+    (runs / "inside" / EVENTS).symlink_to(secret / "run" / EVENTS)
+    (runs / "pipe").mkdir()
+    os.mkfifo(runs / "pipe" / EVENTS)
+    assert [run.name for run in Runs([runs])().values()] == ["honest"]
+    # A file that becomes a link after the list was made.
+    run = run_in(runs)
+    (runs / "honest" / EVENTS).unlink()
+    (runs / "honest" / EVENTS).symlink_to(secret / "run" / EVENTS)
+    with pytest.raises(OSError, match="link"):
+        part_of(run, 0, "")
+    (runs / "honest" / HISTOGRAMS).symlink_to(secret / "run" / EVENTS)
+    with pytest.raises(OSError, match="link"):
+        histograms_of(run, "layer.weight")
+
+
+def test_a_path_that_is_no_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"absent' is no folder: give the folder of a run"):
+        Runs([tmp_path / "absent"])
+    assert Runs([tmp_path])() == {}

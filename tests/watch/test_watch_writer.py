@@ -1,0 +1,253 @@
+"""`RunWriter` and `RunLogger`: what they record, what it costs, and that training does not notice."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from tests.watch.test_watch_files import records, run_in
+from wyrm.errors import DataError
+from wyrm.train import Checkpoint, Run, fit
+from wyrm.watch import RunLogger, RunWriter
+from wyrm.watch.pace import Budget
+from wyrm.watch.probe import Probe
+from wyrm.watch.runs import histograms_of
+
+
+class Batch(wy.Dim): ...
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every measurement be affordable and due."""
+    monkeypatch.setattr(Budget, "affords", lambda *_: True)
+    for pace in ("VALUES", "MODULES", "HISTOGRAMS_PACE"):
+        monkeypatch.setattr(f"wyrm.watch.writer.{pace}", (0.0, 0.0))
+    monkeypatch.setattr("wyrm.watch.logger.EPOCHS", (0.0, 0.0))
+
+
+class Case:
+    """A network of two layers, whose first has a dead unit."""
+
+    def __init__(self, **options: Any) -> None:
+        batch, random = Batch(), np.random.default_rng(0)
+        self.x, self.y = wy.Input(dims=(batch, 3), name="x"), wy.IndexInput(dims=(batch,), name="y")
+        wy.nn.seed(0)
+        self.first, self.second = wy.nn.Linear(3, 4), wy.nn.Linear(4, 2)
+        bias = np.array(self.first.bias.value)
+        bias[1] = -100.0
+        self.first.bias.set(bias)
+        self.model = self.first >> wy.nn.relu >> self.second
+        self.loss = self.model(self.x).cross_entropy(self.y)
+        self.optimizer = wy.optim.Adam(self.loss.parameters(), 0.01)
+        self.program = wy.compile(self.loss, self.optimizer, **options)
+        self.data = {self.x: random.normal(size=(40, 3)).astype(np.float32), self.y: random.integers(0, 2, 40)}
+
+
+def of_kind(folder: Path, kind: str) -> list[dict[str, Any]]:
+    return [record for record in records(folder) if record["kind"] == kind]
+
+
+def test_fit_writes_a_run_and_trains_as_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    case, twin = Case(), Case()
+    options: dict[str, Any] = {"epochs": 3, "batch_size": 8, "shuffle": True}
+    history = fit(case.program, case.data, watch=True, validation=case.data, **options)
+    assert history["loss"] == fit(twin.program, twin.data, **options)["loss"]
+    np.testing.assert_array_equal(case.first.weight.value, twin.first.weight.value)
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert f"python -m wyrm watch runs/{folder.name}" in capsys.readouterr().err
+    start, last = records(folder)[0], of_kind(folder, "values")[-1]
+    assert (start["kind"], start["format"], start["epochs"], start["rows"]) == ("start", 1, 3, 40)
+    assert last["epoch"] == 3 and last["step"] == 15
+    assert last["values"]["loss"] == pytest.approx(history["loss"][-1], rel=1e-6)
+    assert {"validation_loss", "learning_rate", "rows_per_second"} <= last["values"].keys()
+    assert records(folder)[-1]["stopped"] == "completed"
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_measuring_everything_changes_no_bit_of_a_training(tmp_path: Path, engine: str) -> None:
+    if engine == "jax":
+        pytest.importorskip("jax")
+    case, twin = Case(engine=engine), Case(engine=engine)
+    options: dict[str, Any] = {"epochs": 4, "batch_size": 8, "shuffle": True}
+    logger = RunLogger(tmp_path, case.model, sample=lambda: "story", silent=True, tensorboard=False)
+    fit(case.program, case.data, callbacks=[logger], **options)
+    fit(twin.program, twin.data, **options)
+    np.testing.assert_array_equal(case.second.weight.value, twin.second.weight.value)
+    assert case.program.state_dict() == twin.program.state_dict()
+    modules = of_kind(tmp_path, "modules")
+    assert len(modules) >= 2
+    last = modules[-1]
+    assert records(tmp_path)[0]["modules"] == ["layers.0", "layers.2"]
+    assert last["weights"][1] == pytest.approx(
+        np.sqrt(sum(np.square(np.float64(p.value)).sum() for p in case.second.parameters())), rel=1e-5
+    )
+    assert all(0.0 < ratio < 1.0 for ratio in last["updates"]) and last["over"] > 0
+    (dead,) = last["dead"].values()
+    assert dead[0] >= 1 and dead[1] == 4 and last["rows"] == 8
+    histogram = histograms_of(run_in(tmp_path), "layers.0.weight")[-1]
+    assert sum(histogram["weights"][2]) == sum(histogram["gradients"][2]) == 12
+    assert {text["text"] for text in of_kind(tmp_path, "text")} == {"story"}
+
+
+def test_a_probe_has_the_gradients_of_its_batch() -> None:
+    case = Case()
+    probe = Probe(case.loss, case.loss.parameters(), case.program.inputs, 40)
+    probed = probe(case.data)
+    assert probed.rows == 40
+    for leaf, column in case.data.items():
+        leaf.set(column)
+    for parameter, expected in zip(case.loss.parameters(), wy.run(wy.grad(case.loss)), strict=True):
+        np.testing.assert_allclose(probed.gradients[parameter], expected, rtol=1e-5, atol=1e-6)
+    hidden = np.maximum(case.first(case.x).forward(), 0.0)
+    assert list(probed.dead.values()) == [(int((hidden == 0.0).all(axis=0).sum()), 4)]
+    # The probe reads the parameters as they are now.
+    case.second.weight.set(np.zeros((4, 2)))
+    assert np.all(np.asarray(probe(case.data).gradients[case.first.weight]) == 0.0)
+
+
+def test_units_after_a_convolution_are_its_channels() -> None:
+    x = wy.Input(dims=(Batch(), 1, 5, 5), name="x")
+    layer = wy.nn.Conv2d(1, 3, kernel_size=3)
+    layer.bias.set(np.array([0.0, -100.0, 100.0]))
+    loss = layer(x).relu().mean()
+    probed = Probe(loss, loss.parameters(), [x], 4)({x: np.random.default_rng(0).normal(size=(9, 1, 5, 5))})
+    assert list(probed.dead.values()) == [(1, 3)] and probed.rows == 4
+
+
+@pytest.mark.usefixtures("eager")
+def test_batches_of_loaders_are_probed_and_those_of_generators_are_not(tmp_path: Path) -> None:
+    case = Case()
+    columns = {leaf.name: column for leaf, column in case.data.items()}
+    loader = wy.data.DataLoader(wy.data.Dataset(columns), batch_size=8)
+    quiet: dict[str, Any] = {"silent": True, "tensorboard": False}
+    fit(case.program, loader, epochs=2, callbacks=[RunLogger(tmp_path / "loader", **quiet)])
+    assert of_kind(tmp_path / "loader", "modules")[-1]["rows"] == 8 and loader.epoch == 2
+    batches = [{name: column[:8] for name, column in columns.items()}] * 2
+    fit(case.program, batches, epochs=2, callbacks=[RunLogger(tmp_path / "list", **quiet)])
+    (note,) = of_kind(tmp_path / "list", "note")
+    assert "give RunLogger a batch=" in note["text"]
+    assert of_kind(tmp_path / "list", "modules")[-1]["gradients"] is None
+    fit(case.program, batches, epochs=2, callbacks=[RunLogger(tmp_path / "given", batch=columns, **quiet)])
+    assert of_kind(tmp_path / "given", "modules")[-1]["gradients"] is not None
+
+
+def test_a_resumed_training_goes_on_in_its_folder(tmp_path: Path) -> None:
+    for epochs in (2, 4):
+        case = Case()
+        callbacks = [Checkpoint(tmp_path / "checkpoints", resume=True), RunLogger(tmp_path / "run", silent=True)]
+        fit(case.program, case.data, epochs=epochs, batch_size=8, callbacks=callbacks)
+    starts = of_kind(tmp_path / "run", "start")
+    assert [start["step"] for start in starts] == [0, 10] and starts[0]["id"] == starts[1]["id"]
+    assert [record["epoch"] for record in of_kind(tmp_path / "run", "values")][-1] == 4
+    assert starts[1]["elapsed"] >= of_kind(tmp_path / "run", "values")[0]["elapsed"]
+
+
+def test_a_training_that_fails_says_why(tmp_path: Path) -> None:
+    case = Case()
+
+    class Stop(wy.train.Callback):
+        def on_epoch_end(self, run: Run, values: object) -> None:
+            raise KeyError("unknown")
+
+    with pytest.raises(KeyError):
+        fit(case.program, case.data, epochs=3, batch_size=8, callbacks=[Stop()], watch=tmp_path)
+    assert records(tmp_path)[-1]["stopped"] == "KeyError: 'unknown'"
+
+
+def test_a_folder_that_cannot_be_written_is_known_before_training(tmp_path: Path) -> None:
+    case = Case()
+    (tmp_path / "file").write_text("")
+    before = np.array(case.first.weight.value)
+    with pytest.raises(DataError, match="cannot create the folder"):
+        fit(case.program, case.data, epochs=1, batch_size=8, watch=tmp_path / "file" / "run")
+    np.testing.assert_array_equal(case.first.weight.value, before)
+
+
+def test_a_disk_that_fills_ends_the_recording_and_not_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, twin = Case(), Case()
+
+    class Full(wy.train.Callback):
+        def on_start(self, run: Run) -> None:
+            monkeypatch.setattr(os, "write", self.refuse)
+
+        def refuse(self, *_: object) -> int:
+            raise OSError(28, "No space left on device")
+
+    with pytest.warns(RuntimeWarning, match="the training goes on: .*No space left on device") as caught:
+        fit(
+            case.program, case.data, epochs=3, batch_size=8,
+            callbacks=[RunLogger(tmp_path, silent=True, tensorboard=False), Full()],
+        )  # fmt: skip
+    assert len(caught) == 1
+    monkeypatch.undo()
+    fit(twin.program, twin.data, epochs=3, batch_size=8)
+    np.testing.assert_array_equal(case.first.weight.value, twin.first.weight.value)
+
+
+def test_a_loop_by_hand_measures_each_step(tmp_path: Path, eager: None) -> None:
+    weight = wy.Parameter(np.array([3.0, 4.0]), name="weight")
+    loss, optimizer = weight.square().sum() * 0.5, wy.optim.SGD([weight], 0.1)
+    with RunWriter(tmp_path, {"layer.weight": weight}, steps=2, tensorboard=False) as run:
+        for step in (1, 2):
+            run.values(step, {"loss": float(loss.forward())}, rows=1)
+            loss.backward()
+            with run.update():
+                optimizer.step()
+            loss.zero_gradient()
+        run.text("<b>once</b>", prompt="<b>")
+    first, second = of_kind(tmp_path, "modules")
+    assert (first["weights"], first["gradients"], first["updates"], first["over"]) == ([4.5], [5.0], [0.1], 1)
+    assert (second["gradients"], second["updates"]) == ([4.5], [0.1])
+    assert of_kind(tmp_path, "text")[0]["text"] == "<b>once</b>"
+
+
+def test_values_between_two_records_are_averaged(tmp_path: Path) -> None:
+    with RunWriter(tmp_path, tensorboard=False) as run:
+        for step in range(1, 10):
+            run.values(step, {"loss": float(step)})
+    first, rest = of_kind(tmp_path, "values")
+    assert (first["step"], first["values"]["loss"]) == (1, 1.0)
+    assert (rest["step"], rest["values"]["loss"]) == (9, 5.5)
+
+
+def test_measurements_wait_until_they_are_affordable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = wy.Parameter(np.zeros(10))
+    with RunWriter(tmp_path, {"weight": weight}, budget=0.1, tensorboard=False) as run:
+        run.budget.start = time.perf_counter() - 10.0
+        run.budget.spent = 1.1
+        with run.update():
+            assert not run.parameters.holds
+        run.budget.spent = 0.5
+        with run.update():
+            assert run.parameters.holds
+    assert len(of_kind(tmp_path, "modules")) == 1
+
+
+def test_the_same_data_go_to_tensorboard(tmp_path: Path, eager: None) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.util import tensor_util
+
+    case = Case()
+    fit(case.program, case.data, epochs=3, batch_size=8, callbacks=[RunLogger(tmp_path, case.model, silent=True)])
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert {"loss", "weights/layers.0", "gradients/layers.2", "updates/layers.0"} <= {*events.Tags()["tensors"]}
+    last = tensor_util.make_ndarray(events.Tensors("loss")[-1].tensor_proto).item()
+    assert last == pytest.approx(of_kind(tmp_path, "values")[-1]["values"]["loss"])
+    with RunWriter(tmp_path / "without", tensorboard=False):
+        pass
+    assert not (tmp_path / "without" / "tensorboard").exists()

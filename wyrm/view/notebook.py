@@ -1,0 +1,129 @@
+"""What notebooks display: graphs as pages in a frame, models and programs' parts as tables, and formulas typeset.
+
+Notebooks call `_repr_mimebundle_` of a value and show its HTML, or its text where they cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from wyrm.node.base import BaseNode, format_dims
+from wyrm.node.traversal import topological_order
+
+if TYPE_CHECKING:
+    from wyrm.backends.xla.sharding_table import ShardingTable
+    from wyrm.nn.module import Module
+    from wyrm.train.program import Program
+    from wyrm.view.derivation import Row
+    from wyrm.view.graph_data import Shown
+    from wyrm.view.model_summary import Summary
+
+# A notebook holds the pages of all its cells.
+LIMIT = 5_000
+_FRAME = "width:100%;height:560px;border:1px solid rgba(128,128,128,0.4);border-radius:6px"
+_CELL = "padding:3px 12px 3px 4px;white-space:nowrap"
+_LEFT, _RIGHT = f"{_CELL};text-align:left", f"{_CELL};text-align:right;font-variant-numeric:tabular-nums"
+# A line of code that is longer is cut.
+_CODE = f"{_LEFT};max-width:36em;overflow:hidden;text-overflow:ellipsis"
+
+Bundle = dict[str, str]
+
+
+def of_node(node: BaseNode, include: object = None, exclude: object = None) -> Bundle:
+    """Return the page of a node's graph in a frame; of a leaf, a table."""
+    if not node.is_leaf:
+        return _graph(node, [node], repr(node))
+    rows = [
+        ("name", node.name or ""),
+        ("leaf", node.op_name()),
+        ("axes", format_dims(node.dims)),
+        ("dtype", str(node.dtype)),
+        ("line", f"{node.location} {node.location.source}".rstrip()),
+    ]
+    return {"text/plain": repr(node), "text/html": table((), rows)}
+
+
+def of_program(program: Program, include: object = None, exclude: object = None) -> Bundle:
+    """Return the page of a program, with its loops and arrays, in a frame."""
+    return _graph(program, program.outputs, repr(program))
+
+
+def of_module(module: Module, include: object = None, exclude: object = None) -> Bundle:
+    """Return the table of a module's layers."""
+    from wyrm.view.model_summary import summary
+
+    layers = summary(module)
+    html = of_summary(layers)["text/html"] if layers.rows else f"<pre>{escape(repr(module))}</pre>"
+    return {"text/plain": repr(module), "text/html": html}
+
+
+def of_summary(summary: Summary, include: object = None, exclude: object = None) -> Bundle:
+    """Return the table of a summary."""
+    lines, numbers = summary.cells(), 2
+    if summary.flops is None:
+        lines, numbers = [line[:-1] for line in lines], 1
+    head, *rows, total = lines
+    notes = "".join(f"<p>{escape(note)}</p>" for note in summary.notes())
+    return {"text/plain": repr(summary), "text/html": table(head, rows, total, numbers=numbers) + notes}
+
+
+def of_sharding(sharding: ShardingTable, include: object = None, exclude: object = None) -> Bundle:
+    """Return the table of a sharding."""
+    head, *rows, total = sharding.cells()
+    return {"text/plain": repr(sharding), "text/html": table(head, rows, total, numbers=2)}
+
+
+def derivation_table(rows: Iterable[Row]) -> str:
+    """Return the table of a derivation, whose equations are MathML."""
+    body = "".join(
+        f'<tr><td style="{_LEFT}">{_math(left)}</td><td style="{_LEFT}">{escape(dims)}</td>'
+        f'<td style="{_LEFT}">{_math(right)}</td><td style="{_CODE}"><code>{escape(line)}</code></td></tr>'
+        for left, dims, right, line in rows
+    )
+    titles = ("forward, top to bottom", "axes", "backward, bottom to top", "line")
+    return f"<table>{_head(titles, 0)}<tbody>{body}</tbody></table>"
+
+
+def _math(text: str) -> str:
+    return f'<math displaystyle="true"><mrow>{text}</mrow></math>' if text else ""
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], total: Sequence[str] = (), *, numbers: int = 0) -> str:
+    """Return an HTML table of texts; the last `numbers` columns are numbers, which stand on the right.
+
+    >>> from wyrm.view.notebook import table
+    >>> table((), [("<x>",)])
+    '<table><tbody><tr><td style="...">&lt;x&gt;</td></tr></tbody></table>'
+    """
+    body = "".join(_line(row, "td", numbers) for row in rows)
+    foot = f"<tfoot>{_line(total, 'th', numbers)}</tfoot>" if total else ""
+    return f"<table>{_head(head, numbers)}<tbody>{body}</tbody>{foot}</table>"
+
+
+def _head(titles: Sequence[str], numbers: int) -> str:
+    return f"<thead>{_line(titles, 'th', numbers)}</thead>" if titles else ""
+
+
+def _line(cells: Sequence[str], tag: str, numbers: int) -> str:
+    styles = [_LEFT] * (len(cells) - numbers) + [_RIGHT] * numbers
+    written = (f'<{tag} style="{style}">{escape(cell)}</{tag}>' for cell, style in zip(cells, styles, strict=True))
+    return f"<tr>{''.join(written)}</tr>"
+
+
+def _graph(shown: Shown, outputs: Sequence[BaseNode], plain: str) -> Bundle:
+    count = len(topological_order(outputs))
+    if count > LIMIT:
+        how = "wy.view.open(...) opens its page in a browser of its own"
+        return {"text/plain": f"{plain}\nThe graph has {count:,} nodes, too many to show in a notebook; {how}."}
+    from wyrm.view.graph_data import graph_data
+    from wyrm.view.graph_page import graph_html
+
+    data: dict[str, Any] = graph_data(shown)
+    # Sandboxed: the page runs its scripts, and sees neither the notebook nor its server.
+    return {
+        "text/plain": plain,
+        "text/html": f'<iframe srcdoc="{escape(graph_html(data))}" sandbox="allow-scripts" loading="lazy" '
+        f'title="The graph of {escape(data["title"])}" style="{_FRAME}"></iframe>',
+    }

@@ -1,0 +1,308 @@
+"""`RunLogger`, the callback of `fit` that writes the folder of a run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wyrm.foreign_names import answering
+from wyrm.node.base import BaseNode, label
+from wyrm.node.leaves import Parameter
+from wyrm.node.traversal import topological_order
+from wyrm.train.callbacks import Callback, Run
+from wyrm.train.feeding import given_inputs
+from wyrm.train.progress import Bar, LossBar, loss_bar
+from wyrm.train.tables import is_batches
+from wyrm.watch.pace import EPOCHS, Budget, Pace
+from wyrm.watch.probe import Probe, unused
+from wyrm.watch.writer import FilePath, RunWriter, stopped_by
+
+if TYPE_CHECKING:
+    from wyrm.nn.module import Module
+
+# Seconds between looks at the clock within an epoch.
+_TICK = 0.2
+
+
+class RunLogger(Callback):
+    """Writes what a training does to the folder of a run, which `python -m wyrm watch FOLDER` shows live in a browser.
+
+    `fit(watch=True)` adds it, and so does `fit(watch=folder)`. It records the values of each epoch; within long epochs
+    the loss and the rate; the norms of weights, gradients and updates by module; the dead units of each `relu`; and
+    histograms. All of it takes at most the share `budget` of the time, see `RunWriter`. Another process of the same
+    training (`wy.jax.initialize`) than the first writes nothing.
+
+    Gradients and dead units are those of a batch of the training's size, or of the rows that fit into 16 million
+    elements, which the reference engine computes beside the training. `batch` is the data for them, `{input: column}`
+    or a table; by default rows of the training data are drawn. `model` gives the parameters their names. `sample` is a
+    function without arguments that returns generated text; it is called after the last epoch, and after others when the
+    budget affords the time of its last call. Other options are those of `RunWriter`.
+
+    Raise `DataError` before the first epoch if the folder cannot be written.
+
+    >>> import tempfile
+    >>> slope, x = wy.Parameter(0.0), wy.Input(name="x")
+    >>> program = wy.compile((slope * x - 1.0).square(), wy.optim.SGD([slope], 0.1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     history = wy.train.fit(program, {"x": [1.0]}, epochs=2, callbacks=[RunLogger(folder, silent=True)])
+    """
+
+    @answering
+    def __init__(
+        self,
+        folder: FilePath | None = None,
+        model: Module | Mapping[str, Parameter] | None = None,
+        *,
+        name: str | None = None,
+        batch: object = None,
+        sample: Callable[[], str] | None = None,
+        budget: float = 0.015,
+        tensorboard: bool | None = None,
+        silent: bool = False,
+    ) -> None:
+        self.folder, self.name, self.batch, self.sample = folder, name, batch, sample
+        self.silent = silent
+        self._model, self._budget, self._tensorboard = model, budget, tensorboard
+        self._writer: RunWriter | None = None
+
+    def on_start(self, run: Run) -> None:
+        """Create the folder, so that one that cannot be written is known before the first epoch."""
+        if _process(run) > 0:
+            return
+        steps = run.program.state_dict()["steps"]
+        parameters = [leaf for leaf in run.program.trained if isinstance(leaf, Parameter)]
+        named = _named(self._model, parameters, run.program.outputs[0])
+        self._writer = writer = RunWriter(
+            self.folder, named, name=self.name or _script(), step=steps, epoch=run.epoch,
+            epochs=run.epochs, rows=run.rows, engine=run.program.engine, budget=self._budget / 3,
+            tensorboard=self._tensorboard,
+        )  # fmt: skip
+        if not self.silent:
+            command = f"python -m wyrm watch {shlex.quote(os.fspath(writer.folder))}"
+            print(f"wyrm: to see this training, run: {command}", file=sys.stderr)  # noqa: T201  # said once
+        self._live = _Live(run, writer, self._probe(run, parameters), self.batch, self._budget / 3)
+        self._sample_budget, self._sample_seconds, self._sample_failed = Budget(self._budget / 3), 0.0, False
+
+    def _probe(self, run: Run, parameters: Sequence[Parameter]) -> Probe | None:
+        assert self._writer is not None
+        if self.batch is None and is_batches(run.data) and not hasattr(run.data, "dataset"):
+            self._writer.note("Gradients are not recorded: the data are batches; give RunLogger a batch=.")
+            return None
+        try:
+            return Probe(run.program.outputs[0], parameters, run.program.inputs, _batch_size(run))
+        except Exception as error:
+            self._writer.note(f"Gradients are not recorded: {error}")
+            return None
+
+    def on_epoch_start(self, run: Run) -> None:
+        """Follow the epoch, between its chunks of steps."""
+        if self._writer is not None and run.bar is not True:
+            self._live.begin_epoch(run)
+
+    def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
+        """Record the values of the epoch, and what is due."""
+        writer = self._writer
+        if writer is None:
+            return
+        self._live.end_epoch(run, values)
+        if self._sample_budget.affords(self._sample_seconds):
+            self._take_sample(writer)
+        writer.warn_of_failure()
+
+    def _take_sample(self, writer: RunWriter) -> None:
+        """Record generated text; a function that fails is not called again."""
+        if self.sample is None or self._sample_failed:
+            return
+        start = time.perf_counter()
+        with self._sample_budget:
+            try:
+                writer.text(self.sample())
+            except Exception as error:
+                self._sample_failed = True
+                writer.note(f"Samples are not recorded: {type(error).__name__}: {error}")
+        self._sample_seconds = time.perf_counter() - start
+
+    def on_end(self, run: Run) -> None:
+        """Record why the training ended, and close the files."""
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        if isinstance(run.bar, _Live):
+            run.bar = run.bar.inner
+        if run.finished:
+            self._take_sample(writer)
+        self._live.end()
+        reason = run.history.stopped if run.finished or run.history.stopped != "completed" else ""
+        writer.close(reason or stopped_by(sys.exception()))
+
+
+class _Live:
+    """The progress bar of an epoch, which the engines call between chunks of steps: it records while training runs.
+
+    Nothing that goes wrong in recording reaches the training.
+    """
+
+    def __init__(self, run: Run, writer: RunWriter, probe: Probe | None, batch: object, share: float) -> None:
+        # The bar that is shown, as the run has it and as epochs call it.
+        self.inner: bool | Bar = False
+        self._shown: LossBar | None = None
+        self._run, self._writer, self._probe, self._batch = run, writer, probe, batch
+        self._probe_budget = Budget(share)
+        self._batch_size = _batch_size(run)
+        # Native code changes the parameters in place; those on devices can be read after an epoch.
+        self._in_place = run.program.engine == "native"
+        self._first_step = writer.step
+        self._epoch_rows, self._rows, self._losses = 0, 0, 0.0
+        self._next = 0.0
+        self._pace = Pace(*EPOCHS)
+        self._ended: tuple[int, int, int, Mapping[str, float]] | None = None
+        self._compiling, self._measured = True, False
+
+    def begin_epoch(self, run: Run) -> None:
+        """Take the place of the bar that is shown."""
+        if run.bar is not self:
+            self.inner = run.bar
+            self._shown = None if isinstance(run.bar, bool) else loss_bar(run.bar)
+            run.bar = self
+        self._first_step = run.program.state_dict()["steps"]
+        self._epoch_rows, self._rows, self._losses = 0, 0, 0.0
+        self._next = time.perf_counter() + _TICK
+        self._writer.restart_rate()
+
+    def add(self, rows: int, losses: float) -> None:
+        """Advance by `rows`, whose losses have the sum `losses`."""
+        if self._shown is not None:
+            self._shown.add(rows, losses)
+        self._epoch_rows += rows
+        self._rows += rows
+        self._losses += losses
+        if self._compiling:  # until the first steps are done, which the rate leaves out
+            self._compiling = False
+            self._rows, self._losses, self._next = 0, 0.0, time.perf_counter() + _TICK
+            self._writer.restart_rate()
+            return
+        # A change that is being measured ends with the next chunk.
+        if time.perf_counter() < self._next and not (self._in_place and self._writer.parameters.holds):
+            return
+        self._next = time.perf_counter() + _TICK
+        try:
+            writer, run = self._writer, self._run
+            step = self._first_step - (-self._epoch_rows // self._batch_size)
+            epoch = run.epoch + (min(1.0, self._epoch_rows / run.rows) if run.rows else 0.0)
+            writer.values(step, {"running_loss": self._losses / max(self._rows, 1)}, epoch=epoch, rows=self._rows)
+            self._rows, self._losses = 0, 0.0
+            if self._in_place:
+                self._measure()
+        except Exception as error:
+            self._writer.fail(error)
+
+    def end_epoch(self, run: Run, values: Mapping[str, float]) -> None:
+        """Record the values of an epoch that has ended; of several in a twentieth of a second, those of the last."""
+        try:
+            self._ended = run.program.state_dict()["steps"], run.epoch, self._epoch_rows, values
+            if self._pace.due(self._writer.elapsed):
+                self._record_epoch()
+            self._measure()
+        except Exception as error:
+            self._writer.fail(error)
+
+    def end(self) -> None:
+        """Record what is left of the training."""
+        try:
+            self._record_epoch()
+            if self._writer.moved or not self._measured:
+                self._finish()
+        except Exception as error:
+            self._writer.fail(error)
+
+    def _record_epoch(self) -> None:
+        if self._ended is not None:
+            step, epoch, rows, values = self._ended
+            self._ended = None
+            found = {name: value for name, value in values.items() if name != "seconds"}
+            if rows and values.get("seconds"):
+                found["rows_per_second"] = rows / values["seconds"]
+            self._pace.take(self._writer.elapsed)
+            self._writer.values(step, found, epoch=epoch)
+            self._writer.flush()
+
+    def _measure(self) -> None:
+        """End the measurement that an earlier chunk or epoch began, or begin one that is due."""
+        if self._writer.moved:
+            self._finish()
+        elif self._writer.measures_now():
+            self._writer.hold()
+
+    def _finish(self) -> None:
+        """Record the modules, and gradients if their time is affordable."""
+        self._measured = True
+        writer, probe = self._writer, self._probe
+        if probe is None or not self._probe_budget.affords(probe.seconds):
+            writer.modules()
+            return
+        with self._probe_budget:
+            start = time.perf_counter()
+            try:
+                probed = probe(self._columns())
+            except Exception as error:
+                self._probe = None
+                writer.note(f"Gradients are not recorded: {type(error).__name__}: {error}")
+                return
+            probe.seconds = time.perf_counter() - start
+        writer.modules(probed)
+
+    def _columns(self) -> Mapping[BaseNode, np.ndarray]:
+        """Return the data that the batches of probes are drawn from."""
+        run, inputs = self._run, self._run.program.inputs
+        if self._batch is not None:
+            return given_inputs(self._batch, inputs)
+        if run.columns is not None:
+            return run.columns
+        dataset = run.data.dataset
+        rows = np.random.default_rng(self._writer.step).integers(len(dataset), size=min(len(dataset), 1024))
+        return given_inputs(dataset.take(rows), inputs)
+
+
+def _batch_size(run: Run) -> int:
+    """Return the rows of a step."""
+    size = getattr(run.data, "batch_size", None) if is_batches(run.data) else None
+    return size if isinstance(size, int) and size > 0 else run.batch_size
+
+
+def _process(run: Run) -> int:
+    """Return the number of this process among those that train together."""
+    if run.program.engine != "jax":
+        return 0
+    import jax
+
+    return int(jax.process_index())
+
+
+def _named(
+    model: Module | Mapping[str, Parameter] | None, parameters: Sequence[Parameter], loss: BaseNode
+) -> dict[str, Parameter]:
+    """Return the trained parameters by their names in the model; others by the module that uses them and their own."""
+    given: Any = {} if model is None else model
+    pairs = given.items() if isinstance(given, Mapping) else given.named_parameters()
+    names: dict[BaseNode, str] = {parameter: name for name, parameter in pairs}
+    for node in topological_order([loss]):
+        for parent in node.parents:
+            if isinstance(parent, Parameter) and parent not in names:
+                names[parent] = f"{node.module_path}.{label(parent)}" if node.module_path else label(parent)
+    named: dict[str, Parameter] = {}
+    for parameter in parameters:
+        named[unused(names.get(parameter, label(parameter)), named)] = parameter
+    return named
+
+
+def _script() -> str:
+    """Return the name of the program that runs, for the folder of its run."""
+    name = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else ""
+    return "run" if name in ("", "-c", "-m", "ipykernel_launcher") else name

@@ -1,0 +1,243 @@
+// What the page knows of the runs: the records that the server has sent, as columns of points.
+
+const _notFinite = { NaN, Infinity, "-Infinity": -Infinity };
+const asNumber = (value) => (typeof value === "string" ? _notFinite[value] : value);
+
+// The axes that charts can have: a column of every series.
+const AXES = ["step", "epoch", "elapsed"];
+
+// Points of one quantity, in the order of their steps.
+class Series {
+  constructor() {
+    this.step = [];
+    this.epoch = [];
+    this.elapsed = [];
+    this.value = [];
+  }
+
+  add(record, value) {
+    for (const axis of AXES) this[axis].push(record[axis]);
+    this.value.push(asNumber(value));
+  }
+
+  // Forget the points after a step.
+  cut(step) {
+    let count = this.step.length;
+    while (count > 0 && this.step[count - 1] > step) count -= 1;
+    for (const column of [...AXES, "value"]) this[column].length = count;
+  }
+
+  get last() {
+    return this.value[this.value.length - 1];
+  }
+}
+
+const QUANTITIES = ["weights", "gradients", "updates"];
+
+// The records of one run.
+class RunData {
+  constructor(id) {
+    this.id = id;
+    this.forget();
+  }
+
+  forget() {
+    this.version = "";
+    this.position = 0;
+    this.damaged = 0;
+    this.format = null;
+    this.error = null;
+    this.more = false;
+    this.start = null;
+    this.end = null;
+    this.restarts = 0;
+    this.last = null;
+    this.values = new Map();
+    // By quantity and module, and by activation.
+    this.modules = new Map();
+    this.dead = new Map();
+    this.lastModules = null;
+    this.lastDead = null;
+    this.lastGradients = null;
+    this.texts = [];
+    this.notes = [];
+  }
+
+  // Take an answer of the server; return whether anything is new.
+  take(part) {
+    const before = this.error;
+    this.error = part.error ?? null;
+    if (this.error !== null) return before !== this.error;
+    if (part.version !== this.version) {
+      this.forget();
+      this.version = part.version;
+    }
+    this.position = part.position;
+    this.damaged += part.damaged;
+    this.more = part.more;
+    this.format = part.format;
+    for (const record of part.records) this.add(record);
+    return part.records.length > 0 || part.damaged > 0 || before !== null || part.format !== null;
+  }
+
+  add(record) {
+    this.last = record;
+    if (record.kind === "start") this.begin(record);
+    else if (record.kind === "values") {
+      for (const [name, value] of Object.entries(record.values)) seriesIn(this.values, name).add(record, value);
+    } else if (record.kind === "modules") this.addModules(record);
+    else if (record.kind === "text") this.texts.push(record);
+    else if (record.kind === "note") this.notes.push(record);
+    else if (record.kind === "end") this.end = record;
+  }
+
+  // A training that begins again at an earlier step makes the later records void.
+  begin(record) {
+    if (this.start !== null) {
+      this.restarts += 1;
+      for (const series of this.allSeries()) series.cut(record.step);
+      this.texts = this.texts.filter((text) => text.step <= record.step);
+      this.notes = this.notes.filter((note) => note.step <= record.step);
+    }
+    this.start = record;
+    this.end = null;
+  }
+
+  addModules(record) {
+    QUANTITIES.forEach((quantity) => {
+      (record[quantity] ?? []).forEach((value, position) => {
+        const module = this.start?.modules[position];
+        if (module !== undefined) seriesIn(this.modules, `${quantity}/${module}`).add(record, value);
+      });
+    });
+    for (const [name, [dead, units]] of Object.entries(record.dead)) {
+      seriesIn(this.dead, name).add(record, units > 0 ? dead / units : 0);
+    }
+    this.lastModules = record;
+    if (record.gradients !== null) this.lastGradients = record;
+    if (Object.keys(record.dead).length > 0) this.lastDead = record;
+  }
+
+  *allSeries() {
+    yield* this.values.values();
+    yield* this.modules.values();
+    yield* this.dead.values();
+  }
+
+  // What the training does, in words: [state, sentence].
+  state(now, modified) {
+    if (this.error !== null) return ["error", `cannot be read: ${this.error}`];
+    if (this.format !== null) return ["error", `format ${this.format}, of a newer version of wyrm`];
+    if (this.start === null) return ["waiting", "no rows yet"];
+    if (this.end !== null) {
+      const reason = this.end.stopped;
+      if (reason === "completed") return ["done", "completed"];
+      return reason === "early" ? ["done", "stopped early"] : ["stopped", reason];
+    }
+    const silent = now - modified;
+    if (silent > 30) return ["silent", `no record for ${durationText(silent)}`];
+    return this.values.size > 0 ? ["live", "training"] : ["live", "started, no rows yet"];
+  }
+
+  // How far the training is, in words.
+  progress() {
+    if (this.last === null || this.start === null) return "";
+    const { epochs, steps } = this.start;
+    const parts = [];
+    if (epochs !== null) parts.push(`epoch ${+this.last.epoch.toFixed(1)} of ${wholeNumber(epochs)}`);
+    parts.push(`step ${wholeNumber(this.last.step)}${steps === null ? "" : ` of ${wholeNumber(steps)}`}`);
+    parts.push(durationText(this.last.elapsed));
+    return parts.join(" · ");
+  }
+}
+
+function seriesIn(map, name) {
+  let series = map.get(name);
+  if (series === undefined) {
+    series = new Series();
+    map.set(name, series);
+  }
+  return series;
+}
+
+// 75 seconds as "1 min 15 s".
+function durationText(seconds) {
+  const whole = Math.round(seconds);
+  if (seconds < 10) return `${+seconds.toPrecision(2)} s`;
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+}
+
+// A number of a chart or a table.
+function figure(value) {
+  if (value === null || value === undefined) return "–";
+  if (!Number.isFinite(value)) return String(value);
+  const size = Math.abs(value);
+  if (size >= 1e6 || (size < 1e-3 && size > 0)) return value.toExponential(2);
+  if (Number.isInteger(value)) return wholeNumber(value);
+  return size >= 1000 ? wholeNumber(Math.round(value)) : String(+value.toPrecision(4));
+}
+
+// Asks the server for news, over and over; it goes on when the server is away.
+class Poller {
+  // `wanted` returns the ids of the runs whose records are asked for, `changed` takes what an answer changes, and
+  // `connection` whether the server answers.
+  constructor(runs, { wanted, changed, connection }) {
+    this.runs = runs;
+    this.wanted = wanted;
+    this.changed = changed;
+    this.connection = connection;
+    this.timer = null;
+    this.asking = false;
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden) this.soon(0);
+    });
+  }
+
+  soon(milliseconds) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.ask(), milliseconds);
+  }
+
+  async ask() {
+    if (this.asking) return;
+    this.asking = true;
+    let wait = 2000;
+    try {
+      const query = new URLSearchParams();
+      for (const id of this.wanted().slice(0, 64)) {
+        const run = this.runs.get(id);
+        query.append("at", run ? `${id}:${run.position}:${run.version}` : `${id}:0:`);
+      }
+      const response = await fetch(`updates?${query}`, { cache: "no-store", signal: AbortSignal.timeout(15000) });
+      if (!response.ok) {
+        this.connection(response.status === 403 ? "refused" : "away");
+      } else {
+        wait = this.answered(await response.json());
+      }
+    } catch {
+      this.connection("away");
+    }
+    this.asking = false;
+    this.soon(document.hidden ? 10000 : wait);
+  }
+
+  // Take an answer; return the milliseconds to the next question.
+  answered(answer) {
+    this.connection("here");
+    let news = false;
+    let more = false;
+    for (const [id, part] of Object.entries(answer.parts)) {
+      if (!this.runs.has(id)) this.runs.set(id, new RunData(id));
+      const run = this.runs.get(id);
+      news = run.take(part) || news;
+      more = more || run.more;
+    }
+    const asked = new Set(this.wanted());
+    this.changed(answer, news);
+    if (more || this.wanted().some((id) => !asked.has(id))) return 0;
+    const live = answer.runs.some((run) => answer.now - run.modified < 60);
+    return live ? 1000 : 3000;
+  }
+}

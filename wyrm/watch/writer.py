@@ -1,0 +1,358 @@
+"""`RunWriter`, which writes the folder of a run that `python -m wyrm watch` shows."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import secrets
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wyrm.errors import DataError, OptionError
+from wyrm.foreign_names import answering
+from wyrm.node.leaves import Parameter
+from wyrm.types.options import number
+from wyrm.types.rows import RowSparse
+from wyrm.watch.lines import Lines, read
+from wyrm.watch.measures import Parameters, current_gradients
+from wyrm.watch.pace import HISTOGRAMS as HISTOGRAMS_PACE
+from wyrm.watch.pace import MODULES, VALUES, Budget, Pace
+from wyrm.watch.probe import Probed
+from wyrm.watch.records import EVENTS, FORMAT, HISTOGRAMS, Record
+from wyrm.watch.tensorboard import TensorBoard
+
+if TYPE_CHECKING:
+    from wyrm.nn.module import Module
+
+FilePath = str | os.PathLike[str]
+# An estimate of the time to measure the parameters, before it is known.
+_SECONDS_BY_ELEMENT, _SECONDS_BY_PARAMETER = 1e-8, 1e-4
+_LONGEST_TEXT = 20_000
+
+
+class RunWriter:
+    """Writes what a training does to the folder of a run, as lines of JSON that are only ever appended.
+
+    Use it for a loop of your own; `fit(watch=True)` has one. `folder` is created, by default `runs/NAME-DATE`. If it
+    holds a run already, this one continues it from `step` and `epoch`: readers forget what was recorded after them.
+    `parameters` is the model or a mapping from names; their norms are recorded by module. `epochs` and `steps` are the
+    totals, as far as they are known. Where TensorBoard is installed, the same scalars are written to
+    `folder/tensorboard`, unless `tensorboard=False`.
+
+    Measuring and writing take at most the share `budget` of the time: norms and histograms wait until they fit. Values
+    between two records are averaged. Raise `DataError` if the folder cannot be written. A later failure, such as a full
+    disk, gives one `RuntimeWarning`, and ends the recording, not the training.
+
+    >>> import tempfile
+    >>> weight = wy.Parameter([3.0, 4.0])
+    >>> optimizer = wy.optim.SGD([weight], learning_rate=0.1)
+    >>> with tempfile.TemporaryDirectory() as folder, RunWriter(folder, {"weight": weight}, steps=2) as run:
+    ...     for step in (1, 2):
+    ...         loss = weight.square().sum()
+    ...         run.values(step, {"loss": float(loss.forward())}, rows=1)
+    ...         loss.backward()
+    ...         with run.update():
+    ...             optimizer.step()
+    ...         optimizer.zero_gradient()
+    """
+
+    @answering
+    def __init__(
+        self,
+        folder: FilePath | None = None,
+        parameters: Module | Mapping[str, Parameter] | None = None,
+        *,
+        name: str | None = None,
+        step: int = 0,
+        epoch: float = 0.0,
+        steps: int | None = None,
+        epochs: int | None = None,
+        rows: int | None = None,
+        engine: str = "native",
+        budget: float = 0.015,
+        tensorboard: bool | None = None,
+    ) -> None:
+        self.folder = fresh_folder(name or "run") if folder is None else Path(folder)
+        self.step, self.epoch = step, float(epoch)
+        named: Any = {} if parameters is None else parameters
+        self.parameters = Parameters(named if isinstance(named, Mapping) else dict(named.named_parameters()))
+        self.budget = Budget(number("budget", budget, 0.0, 1.0))
+        self._failure: Exception | None = None
+        self._warned = False
+        self._sums: dict[str, list[float]] = {}
+        self._rows = 0
+        self._rows_since = time.perf_counter()
+        self._values_pace, self._modules_pace, self._histograms_pace = (
+            Pace(*VALUES),
+            Pace(*MODULES),
+            Pace(*HISTOGRAMS_PACE),
+        )
+        self._measure_seconds = (
+            self.parameters.elements * _SECONDS_BY_ELEMENT + len(self.parameters.named) * _SECONDS_BY_PARAMETER
+        )
+        self._held_at, self._hold_seconds = step, 0.0
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(
+                f"cannot create the folder {os.fspath(self.folder)!r}: {error.strerror or error}"
+            ) from error
+        self._before, identity = _earlier(self.folder, step, self.epoch)
+        self._events = Lines(self.folder / EVENTS)
+        self._histograms: Lines | None = None
+        self._tensorboard: TensorBoard | None = None
+        try:
+            self._histograms = Lines(self.folder / HISTOGRAMS)
+            start = {
+                "format": FORMAT, "id": identity or secrets.token_hex(8), "name": name or self.folder.name,
+                "engine": engine, "epochs": epochs, "steps": steps, "rows": rows, "modules": self.parameters.modules,
+                "sizes": self.parameters.sizes, "parameters": list(self.parameters.named),
+            }  # fmt: skip
+            try:
+                self._events.write([self._record("start", start)])
+                self._histograms.write([self._record("start", start)])
+            except OSError as error:
+                raise DataError(f"cannot write to {os.fspath(self.folder)!r}: {error.strerror or error}") from error
+            self._tensorboard = self._open_tensorboard(tensorboard)
+        except BaseException:
+            self._close_files()
+            raise
+
+    def _open_tensorboard(self, wanted: bool | None) -> TensorBoard | None:
+        if wanted is False:
+            return None
+        try:
+            return TensorBoard(self.folder / "tensorboard", self.parameters.modules)
+        except ImportError:
+            if wanted:
+                raise
+            return None
+        except OSError as error:
+            raise DataError(f"cannot write for TensorBoard: {error.strerror or error}") from error
+
+    # --- what a loop calls --------------------------------------------------------------------------------------------
+
+    def values(self, step: int, values: Mapping[str, float], *, epoch: float | None = None, rows: int = 0) -> None:
+        """Record values by name, such as the loss, after a step on `rows` rows; the rate is computed from the rows.
+
+        Values of the same name that come within a fifth of a second become one, their mean.
+        """
+        self._take(step, epoch)
+        self._rows += rows
+        for name, value in values.items():
+            total = self._sums.setdefault(name, [0.0, 0.0])
+            total[0] += float(value)
+            total[1] += 1.0
+        if self._values_pace.due(self.elapsed):
+            self.flush()
+
+    @contextmanager
+    def update(self) -> Iterator[None]:
+        """Measure the step of the optimizer inside the `with` block, if one is due and affordable.
+
+        It reads the gradients that the parameters hold before the step, and how far the step moves the parameters.
+        """
+        if not self.measures_now():
+            yield
+            return
+        with self.budget:
+            found = current_gradients(list(self.parameters.named.values()))
+            gradients = self.parameters.gradients(found) if found else None
+            if self._histograms_pace.due(self.elapsed):
+                self._write_histograms(found)
+            self.hold()
+        yield
+        self._write_modules(gradients, over=1)
+
+    def text(self, text: str, *, prompt: str | None = None) -> None:
+        """Record text that the model generated; of more than 20,000 characters, the first ones."""
+        self._write("text", {"text": str(text)[:_LONGEST_TEXT], "prompt": None if prompt is None else str(prompt)})
+
+    def note(self, text: str) -> None:
+        """Record a remark on the run, which the page shows."""
+        self._write("note", {"text": text[:_LONGEST_TEXT]})
+
+    def close(self, stopped: str = "completed") -> None:
+        """Write what is left, and why the training ended; close the files."""
+        if self._failure is None:
+            self.flush()
+            self._write("end", {"stopped": stopped})
+        self._close_files()
+        self.warn_of_failure()
+
+    def __enter__(self) -> RunWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close(stopped_by(error))
+
+    # --- what `RunLogger` uses too ------------------------------------------------------------------------------------
+
+    @property
+    def elapsed(self) -> float:
+        """The seconds of training, without breaks."""
+        return self._before + time.perf_counter() - self.budget.start
+
+    def measures_now(self) -> bool:
+        """Return whether a measurement of the modules is due, and the budget affords it."""
+        return (
+            self._failure is None
+            and bool(self.parameters.named)
+            and self._modules_pace.due(self.elapsed)
+            and self.budget.affords(self._measure_seconds)
+        )
+
+    def hold(self) -> None:
+        """Keep the parameters as they are, so that the next record of the modules has their change."""
+        with self.budget:
+            start = time.perf_counter()
+            self.parameters.hold()
+            self._held_at, self._hold_seconds = self.step, time.perf_counter() - start
+
+    @property
+    def moved(self) -> bool:
+        """Whether there are steps since `hold`, so that `modules` can record their change."""
+        return self.parameters.holds and self.step > self._held_at
+
+    def modules(self, probed: Probed | None = None) -> None:
+        """Record the norms of the modules, their change since `hold`, and histograms if they are due."""
+        with self.budget:
+            found = {} if probed is None else probed.gradients
+            gradients = None if probed is None else self.parameters.gradients(found)
+            if self._histograms_pace.due(self.elapsed):
+                self._write_histograms(found)
+            dead, rows = ({}, None) if probed is None else (probed.dead, probed.rows)
+            self._write_modules(gradients, rows, dead, self.step - self._held_at if self.moved else None)
+
+    def _write_modules(
+        self,
+        gradients: list[float] | None,
+        rows: int | None = None,
+        dead: Mapping[str, tuple[int, int]] = MappingProxyType({}),
+        over: int | None = None,
+    ) -> None:
+        with self.budget:
+            start = time.perf_counter()
+            updates = None if over is None else self.parameters.updates()
+            record = {
+                "weights": self.parameters.weights(), "gradients": gradients, "updates": updates, "rows": rows,
+                "over": over, "dead": dead,
+            }  # fmt: skip
+            self._write("modules", record)
+            self._modules_pace.take(self.elapsed)
+            self._measure_seconds = self._hold_seconds + time.perf_counter() - start
+
+    def _write_histograms(self, gradients: Mapping[Parameter, np.ndarray | RowSparse]) -> None:
+        self._write("histograms", self.parameters.histograms(gradients))
+        self._histograms_pace.take(self.elapsed)
+
+    def restart_rate(self) -> None:
+        """Count the rows of the next record from now on."""
+        self._rows, self._rows_since = 0, time.perf_counter()
+
+    def fail(self, error: Exception) -> None:
+        """End the recording; `warn_of_failure` warns of it when training is between two steps."""
+        if self._failure is None:
+            self._failure = error
+
+    def warn_of_failure(self) -> None:
+        """Warn once if the recording has failed."""
+        if self._failure is not None and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"the recording of this training in {os.fspath(self.folder)!r} ended, and the training goes on: "
+                f"{self._failure}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def _take(self, step: int, epoch: float | None) -> None:
+        self.step = int(step)
+        if epoch is not None:
+            self.epoch = float(epoch)
+
+    def _record(self, kind: str, fields: Mapping[str, Any]) -> Record:
+        return {
+            "kind": kind, "time": int(time.time()), "elapsed": self.elapsed, "epoch": self.epoch, "step": self.step,
+            **fields,
+        }  # fmt: skip
+
+    def flush(self) -> None:
+        """Write the means of the values since the last record, and the rate."""
+        values = {name: total / count if count else math.nan for name, (total, count) in self._sums.items()}
+        now = time.perf_counter()
+        if self._rows:
+            values.setdefault("rows_per_second", self._rows / max(now - self._rows_since, 1e-9))
+        self._rows, self._rows_since = 0, now
+        self._sums.clear()
+        if values:
+            self._values_pace.take(self.elapsed)
+            self._write("values", {"values": values})
+
+    def _write(self, kind: str, fields: Mapping[str, Any]) -> None:
+        if self._failure is not None:
+            return
+        with self.budget:
+            record = self._record(kind, fields)
+            try:
+                file = self._histograms if kind == "histograms" else self._events
+                if file is not None:
+                    file.write([record])
+                if self._tensorboard is not None:
+                    self._tensorboard.write(record)
+            except Exception as error:
+                self.fail(error)
+
+    def _close_files(self) -> None:
+        for file in (self._events, self._histograms, self._tensorboard):
+            if file is not None:
+                file.close()
+
+
+def fresh_folder(name: str) -> Path:
+    """Return the path of a folder in `runs` for a new run: the name, the date and the time."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"
+    stem = f"{plain[:80]}-{time.strftime('%Y%m%d-%H%M%S')}"
+    path, count = Path("runs") / stem, 1
+    while path.exists():
+        count += 1
+        path = Path("runs") / f"{stem}-{count}"
+    return path
+
+
+def stopped_by(error: BaseException | None) -> str:
+    """Return why a training ended, for its last record.
+
+    >>> stopped_by(None), stopped_by(KeyboardInterrupt()), stopped_by(ValueError("no"))
+    ('completed', 'interrupted', 'ValueError: no')
+    """
+    if error is None:
+        return "completed"
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"[:500]
+
+
+def _earlier(folder: Path, step: int, epoch: float) -> tuple[float, str | None]:
+    """Return the seconds that a run took up to a step, and its identity; zero and None for a folder without a run."""
+    elapsed, identity = 0.0, None
+    if (folder / EVENTS).exists():
+        try:
+            for record in read(folder / EVENTS):
+                if record["kind"] == "start":
+                    if record["format"] > FORMAT:
+                        raise OptionError(f"{os.fspath(folder)!r} was written by a newer version: give another folder")
+                    identity = identity or record["id"]
+                if record["step"] <= step and record["epoch"] <= epoch + 1e-9:
+                    elapsed = max(elapsed, record["elapsed"]) if record["kind"] != "start" else elapsed
+        except OSError as error:
+            raise DataError(f"cannot read {os.fspath(folder)!r}: {error.strerror or error}") from error
+    return elapsed, identity
