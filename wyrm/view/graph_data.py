@@ -59,8 +59,14 @@ def _of_program(program: Program) -> dict[str, Any]:
     shown = GraphData(
         [*targets.outputs, *targets.buffer_updates.values()], found, [*targets.gradients.values(), *pairs]
     )
+    data = shown.data()
     overlay = program_data(graph, program.sizes, shown.position, len(shown.forward))
-    return {**shown.data(), "program": overlay}
+    for stage in overlay["stages"]:
+        if stage["kind"] == "update" and stage["nodes"]:
+            # Many parameters are called "weight".
+            path = data["groups"]["path"][data["nodes"]["group"][stage["nodes"][0]]]
+            stage["name"] += f" of {data['strings'][path]}" if path >= 0 else ""
+    return {**data, "program": overlay}
 
 
 def _isomorphic(pairs: Sequence[tuple[BaseNode, BaseNode]]) -> dict[BaseNode, BaseNode]:
