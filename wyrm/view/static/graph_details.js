@@ -120,7 +120,7 @@ class Details {
       {},
       element("span", { class: `dot part-${graph.part(item)}` }),
       isHidden
-        ? graph.title(item)
+        ? element("span", { class: "plain" }, graph.title(item))
         : element("button", { class: "link", click: () => this.page.go(item) }, graph.title(item)),
       element("span", { class: "muted" }, words),
     );
