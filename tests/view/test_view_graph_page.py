@@ -275,6 +275,19 @@ def test_layers_that_others_stand_between_are_boxes_of_their_own(show: Any) -> N
     assert page.locator("g.group").count() == 2 and len(set(tops)) == len(tops) == 4
 
 
+def test_equal_layers_of_different_names_are_boxes_of_their_own(show: Any) -> None:
+    class Split(wy.nn.Module):
+        def __init__(self) -> None:
+            self.mean, self.spread = wy.nn.Linear(Features(8), 2), wy.nn.Linear(Features(8), 2)
+
+        def __call__(self, x: wy.Node) -> wy.Node:
+            return self.mean(x) * (self.spread(x) + 0.3)
+
+    page = show(graph_data(Split()(wy.Input(dims=(4, Features(8)), name="x")).sum()))
+    assert box(page, "mean").is_visible() and box(page, "spread").is_visible()
+    assert box(page, "add 0.3 ").is_visible()
+
+
 def test_markup_in_names_is_text(show: Any) -> None:
     names = ["<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>", "<!-- & \u2028 \\"]
     inputs = [wy.Input(dims=(4,), name=name) for name in names]
