@@ -352,6 +352,8 @@ def test_the_program_shows_its_stages_and_arrays(show: Any) -> None:
     until(page, lambda: box(page, "tanh").count() == 3)  # the groups of its nodes are open
     assert "dim" not in (box(page, "tanh").first.get_attribute("class") or "").split()
     assert "dim" in (box(page, "data").get_attribute("class") or "").split()
+    page.keyboard.press("Escape")
+    assert page.locator("g.box.dim").count() == 0
     page.locator("#drawer .owners").get_by_role("button", name="activated").click()
     assert page.locator("#details h2").inner_text() == "tanh"
     assert page.locator("#details").get_by_role("button", name="2. loop: tanh").is_visible()
