@@ -29,7 +29,7 @@ from wyrm.train.batches import epoch_of_batches
 from wyrm.train.engines import Engine, EngineOptions, checked_engine, jax_training
 from wyrm.train.evaluation import AnyRunningMetrics, Evaluation, RunningMetrics, merged, native_calls
 from wyrm.train.feeding import checked_columns, checked_inputs
-from wyrm.train.progress import Bar
+from wyrm.train.progress import Bar, LossBar
 from wyrm.train.runner import NativeRunner, ProgramPlan
 from wyrm.train.tables import DataT, FeedT, is_batches
 from wyrm.train.training import Mode, Training
@@ -227,7 +227,7 @@ class Program(Answering, Generic[R, E]):
         seed: int = 0,
         threads: int = 1,
         mode: Mode = "hogwild",
-        progress: bool | Bar = False,
+        progress: bool | Bar | LossBar = False,
         accumulate: int = 1,
     ) -> E:
         """Train on a data set once; return the mean loss over its rows, or with metrics all means by name.
