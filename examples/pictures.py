@@ -42,6 +42,14 @@ def in_notebook() -> bool:
     return "ipykernel" in sys.modules
 
 
+def show(value: object) -> None:
+    """Display a value below a notebook's cell, such as a graph, which displays itself; do nothing in a script."""
+    if in_notebook():
+        from IPython.display import display
+
+        display(value)  # type: ignore[no-untyped-call]
+
+
 def add_pictures(parser: argparse.ArgumentParser) -> None:
     """Add the option --pictures."""
     parser.add_argument("--pictures", type=picture_folder, help="folder to write pictures to, as PNG; needs matplotlib")
@@ -91,9 +99,9 @@ class Pictures:
             if not self.quiet:
                 print(f"picture: {path}")
         if in_notebook() and not self.quiet:
-            from IPython.display import Image, display
+            from IPython.display import Image
 
-            display(Image(image.getvalue(), width=int(width * 96)))  # type: ignore[no-untyped-call]
+            show(Image(image.getvalue(), width=int(width * 96)))
 
     def curves(self, title: str, history: Mapping[str, Sequence[float]], units: Mapping[str, str]) -> None:
         """Draw the figures of each epoch; a figure `validation_NAME` shares the axes of NAME, a key of `units`.
