@@ -96,7 +96,7 @@ def draw_attention(pictures: Pictures, model: wy.nn.GPT2, tokenizer: wy.data.Tok
             shrink=0.6,
             aspect=30,
             pad=0.02,
-            label="weight (grey: later tokens, hidden by the causal mask)",
+            label="weight (grey: hidden later tokens)",
         )
 
 

@@ -101,7 +101,7 @@ class Pictures:
         if in_notebook() and not self.quiet:
             from IPython.display import Image
 
-            show(Image(image.getvalue(), width=int(width * 96)))
+            show(Image(image.getvalue(), width=int(width * 96)))  # type: ignore[no-untyped-call]
 
     def curves(self, title: str, history: Mapping[str, Sequence[float]], units: Mapping[str, str]) -> None:
         """Draw the figures of each epoch; a figure `validation_NAME` shares the axes of NAME, a key of `units`.
