@@ -28,7 +28,7 @@ class GraphPage {
 
   _write(data) {
     const { graph } = this;
-    byId("title").textContent = data.title;
+    byId("title").textContent = byId("title").title = data.title;
     const forward = data.nodes.part.filter((part) => part === FORWARD).length;
     const parameters = data.nodes.parameters.reduce((sum, count) => sum + count, 0);
     byId("subtitle").textContent = `${countText(forward, "node")}, ${shortNumber(parameters)} parameters`;
