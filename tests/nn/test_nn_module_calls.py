@@ -221,7 +221,12 @@ def test_an_activation_that_no_module_holds_is_looked_up_once_for_each_call(monk
 
     read = list[object]()
     members = module_calls._members
-    monkeypatch.setattr(module_calls, "_members", lambda value: (read.append(value), members(value))[1])
+
+    def counted(value: object) -> Any:
+        read.append(value)
+        return members(value)
+
+    monkeypatch.setattr(module_calls, "_members", counted)
     layers = [Layer() for _ in range(20)]
     node = wy.nn.Sequential(*layers)(wy.Input(dims=(2,)))
     assert paths(node)[:3] == ["layers[0].gates['first']", "layers[0].Activation", "layers[0].Activation"]
