@@ -48,7 +48,8 @@ def location_of(origin: Origin) -> SourceLocation:
 
 def portable(origin: Origin) -> Origin:
     """Return the origin with its file and line, which can be pickled."""
-    return *location_of(origin), origin[2]
+    location = location_of(origin)
+    return location.filename, location.line, origin[2]
 
 
 # The origin of new nodes, or the running call of a module, to which the user's line is added.

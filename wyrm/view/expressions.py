@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from html import escape
-from typing import Protocol
+from typing import TypeAlias
 
 # An expression and its precedence.
 Written = tuple[str, int]
@@ -17,35 +17,23 @@ _INFIX = {
 _NEGATIVE, _WORD = 3, 5
 
 
-class Notation(Protocol):
-    """A way to write expressions."""
-
-    def name(self, text: str) -> Written:
-        """Return a name or a number."""
-
-    def gradient(self, text: str) -> Written:
-        """Return the name of the gradient with respect to a name."""
-
-    def equation(self, left: str, right: str) -> str:
-        """Return that both are equal."""
-
-    def operation(self, kind: str, operands: Sequence[Written], attributes: Sequence[tuple[str, object]]) -> Written:
-        """Return an operation on its written operands, with its static attributes."""
-
-
 class TextNotation:
     """Expressions as Python writes them."""
 
     def name(self, text: str) -> Written:
+        """Return a name or a number."""
         return text, _WORD
 
     def gradient(self, text: str) -> Written:
+        """Return the name of the gradient with respect to a name."""
         return f"d{text}", _WORD
 
     def equation(self, left: str, right: str) -> str:
+        """Return that both are equal."""
         return f"{left} = {right}"
 
     def operation(self, kind: str, operands: Sequence[Written], attributes: Sequence[tuple[str, object]]) -> Written:
+        """Return an operation on its written operands, with its static attributes."""
         if kind in _INFIX and len(operands) == 2:
             sign, precedence = _INFIX[kind]
             left, right = _sides(kind, precedence)
@@ -57,7 +45,7 @@ class TextNotation:
 
 
 class MathNotation:
-    """Expressions in MathML."""
+    """Expressions in MathML, by the methods of `TextNotation`."""
 
     def name(self, text: str) -> Written:
         return _math_name(text), _WORD
@@ -92,6 +80,9 @@ class MathNotation:
         named = [f"<mi>{escape(key)}</mi><mo>=</mo><mtext>{escape(repr(value))}</mtext>" for key, value in attributes]
         listed = "<mo>,</mo>".join([*(text for text, _ in operands), *named])
         return f"<mi>{escape(kind)}</mi><mrow><mo>(</mo>{listed}<mo>)</mo></mrow>", _WORD
+
+
+Notation: TypeAlias = TextNotation | MathNotation
 
 
 def _sides(kind: str, precedence: int) -> tuple[int, int]:
