@@ -117,7 +117,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
     pages = OpenPage(browser)
     yield pages
     pages.close()
-    assert not pages.problems
+    assert not pages.problems, "\n".join(pages.problems)
 
 
 def brightness(png: bytes) -> float:

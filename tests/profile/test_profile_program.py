@@ -68,6 +68,13 @@ def test_flops_of_products_and_bytes_of_loops_are_exact() -> None:
     assert (stage.bytes_read, stage.bytes_written) == (4 * 40 * 32, 4 * 40 * 32)
 
 
+def test_convolutions_count_by_their_formula() -> None:
+    x, layer = wy.Input(dims=(Batch(), 1, 12, 12), name="x"), wy.nn.Conv2d(1, 4, 3, padding=1)
+    profile = wy.compile(layer(x)).profile({x: np.ones((2, 1, 12, 12))}, steps=2, peaks=PEAKS)
+    (stage,) = (each for each in profile.stages if "convolution" in each.name)
+    assert stage.flops == stage.product_flops == 2 * 2 * 4 * 12 * 12 * 9 and not stage.exact
+
+
 def test_the_program_stays_as_it_was() -> None:
     program, columns, weight = trained()
     same, same_columns, same_weight = trained()

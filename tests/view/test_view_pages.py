@@ -42,7 +42,7 @@ def test_a_page_replaces_the_one_before(loss: Any, tmp_path: Path) -> None:
 def test_a_path_that_cannot_be_written(loss: Any, tmp_path: Path) -> None:
     with pytest.raises(wy.errors.OptionError, match=r"is a folder: give the page a file name, such as .*model\.html"):
         wy.view.page(loss, tmp_path)
-    with pytest.raises(wy.errors.OptionError, match="the folder .*absent does not exist"):
+    with pytest.raises(wy.errors.OptionError, match=r"the folder .*absent does not exist"):
         wy.view.page(loss, tmp_path / "absent" / "model.html")
     with pytest.raises(TypeError, match="not Linear; for a module, give it model"):
         wy.view.page(wy.nn.Linear(3, 2), tmp_path / "model.html")  # type: ignore[arg-type]  # the mistake

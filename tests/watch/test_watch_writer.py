@@ -46,7 +46,10 @@ class Case:
         self.loss = self.model(self.x).cross_entropy(self.y)
         self.optimizer = wy.optim.Adam(self.loss.parameters(), 0.01)
         self.program = wy.compile(self.loss, self.optimizer, **options)
-        self.data: dict[Any, Any] = {self.x: random.normal(size=(40, 3)).astype(np.float32), self.y: random.integers(0, 2, 40)}
+        self.data: dict[Any, Any] = {
+            self.x: random.normal(size=(40, 3)).astype(np.float32),
+            self.y: random.integers(0, 2, 40),
+        }
 
 
 def of_kind(folder: Path, kind: str) -> list[dict[str, Any]]:

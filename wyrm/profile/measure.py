@@ -179,7 +179,7 @@ def _profile(
         readings=readings,
         peaks=peaks,
         events=_events(recorder, positions, stages, start),
-        memory=MemoryOfStep.of(runner.graph, totals.binding) if memory else None,
+        memory=MemoryOfStep.of(runner.graph, totals.binding, graph) if memory else None,
     )
 
 

@@ -13,7 +13,7 @@ from wyrm.node.base import BaseNode
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array
-from wyrm.profile.texts import aligned_table, bytes_text
+from wyrm.profile.texts import aligned_table, bytes_text, of_all_layers
 
 # Rows of the printed table of owners.
 _OWNERS = 12
@@ -53,9 +53,12 @@ class MemoryOfStep:
     optimizer_bytes: int
 
     @staticmethod
-    def of(graph: Graph, binding: Binding) -> MemoryOfStep:
-        """Return the memory of a program for the sizes of a binding."""
-        source, optimizer = graph.source, graph.optimizer
+    def of(graph: Graph, binding: Binding, trained: Graph) -> MemoryOfStep:
+        """Return the memory of a graph for the sizes of a binding.
+
+        `trained` has the optimizer: it is the graph itself, unless that computes the gradients of parts of a batch.
+        """
+        source, optimizer = graph.source, trained.optimizer
         plan, uses = plan_memory(source, binding.sizes), lifetimes(source)
         makers: dict[ArrayBuffer, BaseNode] = {}
         for item in [*graph.lowering.early, graph.lowering.root]:
@@ -63,16 +66,12 @@ class MemoryOfStep:
                 makers.setdefault(buffer.root, node)
         arrays = []
         for buffer, (offset, shape) in plan.places.items():
-            node, (first, last) = makers.get(buffer), uses[buffer]
-            size = binding.array(buffer).nbytes
-            arrays.append(
-                StoredArray(
-                    buffer.name, shape, str(buffer.dtype), size, offset, first, last,
-                    "" if node is None else node.op_name(), "" if node is None else node.module_path,
-                    "" if node is None else str(node.location), "" if node is None else node.location.source,
-                )
-            )  # fmt: skip
-        states = [] if optimizer is None else [optimizer.state_of(each).values() for each in graph.parameters]
+            maker, size = makers.get(buffer), binding.array(buffer).nbytes
+            owner = ("", "", "", "")
+            if maker is not None:
+                owner = maker.op_name(), maker.module_path, str(maker.location), maker.location.source
+            arrays.append(StoredArray(buffer.name, shape, str(buffer.dtype), size, offset, *uses[buffer], *owner))
+        states = [] if optimizer is None else [optimizer.state_of(each).values() for each in trained.parameters]
         leaves = [leaf for leaf in graph.schedule.leaves if isinstance(leaf, Parameter | Buffer)]
         return MemoryOfStep(
             tuple(sorted(arrays, key=lambda each: (each.first, -each.bytes))),
@@ -109,16 +108,12 @@ class MemoryOfStep:
 
     @property
     def owners(self) -> list[tuple[str, str, str, int]]:
-        """The user's lines that own the peak, as (location, source, modules, bytes), largest first."""
-        found: dict[tuple[str, str], tuple[dict[str, None], int]] = {}
+        """Who owns the peak, as (line, source, module, bytes), largest first; equal layers share an entry."""
+        found: dict[tuple[str, str, str], int] = {}
         for each in self.live(self.peak):
-            modules, size = found.get((each.location, each.source), ({}, 0))
-            found[each.location, each.source] = (
-                modules | ({each.module: None} if each.module else {}),
-                size + each.bytes,
-            )
-        ordered = sorted(found.items(), key=lambda entry: -entry[1][1])
-        return [(*line, ", ".join(modules), size) for line, (modules, size) in ordered]
+            owner = each.location, each.source, of_all_layers(each.module)
+            found[owner] = found.get(owner, 0) + each.bytes
+        return sorted(((*owner, size) for owner, size in found.items()), key=lambda entry: -entry[-1])
 
     def __str__(self) -> str:
         """Return the totals, and the owners of the peak as a table."""
@@ -131,10 +126,10 @@ class MemoryOfStep:
         )
         at = f"peak: {bytes_text(max(totals, default=0))} in {len(self.live(peak))} arrays, in {name}, owned by"
         rows = [
-            (bytes_text(size), location or "(compiler)", source or modules)
-            for location, source, modules, size in self.owners[:_OWNERS]
+            (bytes_text(size), location or "(compiler)", module, source)
+            for location, source, module, size in self.owners[:_OWNERS]
         ]
-        return "\n".join([head, at, *aligned_table(("bytes", "line", "code"), rows, {0})])
+        return "\n".join([head, at, *aligned_table(("bytes", "line", "module", "code"), rows, {0})])
 
 
 def _written(item: Item) -> Iterator[tuple[ArrayBuffer, BaseNode]]:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -21,8 +21,8 @@ from wyrm.types.typing import FloatArray
 
 # The bytes of the three arrays of a triad together: within the caches of common processors, and far beyond them.
 _SIZES = (3 * 2**16, 3 * 2**20, 3 * 2**25)
-# The sides of the matrices whose product is timed.
-_SIDE = 512
+# The rows, the inner axis and the columns of the products that are timed: one by BLAS, and one by generated loops.
+_PRODUCTS = ((512, 512, 512), (512, 64, 256))
 # Seconds for each measurement.
 _SECONDS = 0.1
 
@@ -122,14 +122,16 @@ def _fastest(run: Callable[[], object]) -> float:
 
 
 def _product(dtype: np.dtype, threads: int) -> float:
-    """Return the FLOP/s of a matrix product by the BLAS that programs call."""
+    """Return the FLOP/s of a matrix product as programs compute it."""
     from wyrm.backends.llvm.library import CompiledFunction
 
-    a, b, c = (aligned((_SIDE, _SIDE), dtype) for _ in range(3))
-    a[...] = b[...] = 1.0
-    multiply = CompiledFunction(KernelFunction(_multiply, name="peak_of_products", distinct=True))
+    multiply, rates = CompiledFunction(KernelFunction(_multiply, name="peak_of_products", distinct=True)), []
     with limited(threads):
-        return 2.0 * _SIDE**3 / _fastest(lambda: multiply(a, b, c))
+        for rows, inner, columns in _PRODUCTS:
+            shapes = (rows, inner), (inner, columns), (rows, columns)
+            arrays = [aligned(shape, dtype, 1.0) for shape in shapes]
+            rates.append(2.0 * rows * inner * columns / _fastest(partial(multiply, *arrays)))
+    return max(rates)
 
 
 def _triad(size: int, threads: int) -> float:

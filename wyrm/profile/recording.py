@@ -147,7 +147,7 @@ class RecordingRunner(NativeRunner):
         """Do steps as the plain runner does, and record their times."""
         own = self._with_times(own, own[1])
         # The cast of `_with_times` hides this position from the type checker.
-        times = cast(NDArray[np.int64], own[POSITION])  # type: ignore[misc]
+        times = cast(NDArray[np.int64], own[POSITION])
         thread, start = self.recorder.thread(), perf_counter_ns()
         done = super().call(binding, columns, own)
         call = NativeCall(self, thread, start, perf_counter_ns(), times[:done])

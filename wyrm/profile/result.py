@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from wyrm._files import replacing
 from wyrm.profile.memory import MemoryOfStep
 from wyrm.profile.peaks import Peaks
 from wyrm.profile.stages import Part, Stage
-from wyrm.profile.texts import aligned_table, seconds_text
+from wyrm.profile.texts import aligned_table, of_all_layers, seconds_text
 
 # Rows of the printed table, and the width of its last column.
 _ROWS, _WIDTH = 25, 48
@@ -104,6 +103,11 @@ class Profile:
         return {name: sum(each.seconds for each in self.stages if each.part == part) for part, name in _PARTS}
 
     @property
+    def clock_share(self) -> float:
+        """The part of the time that the readings of the clock took."""
+        return self.readings * self.reading_seconds / max(1e-12, self.seconds * self.threads)
+
+    @property
     def groups(self) -> list[Group]:
         """The stages with those of equal layers together, the longest first."""
         found: dict[object, list[Stage]] = {}
@@ -146,7 +150,6 @@ class Profile:
         total = self.thread_seconds or 1.0
         parts = ", ".join(f"{name} {spent / total:.0%}" for name, spent in self.parts.items() if spent)
         threads = "one thread" if self.threads == 1 else f"{self.threads} threads"
-        clock = self.readings * self.reading_seconds / max(1e-12, self.seconds * self.threads)
         lines = [
             f"{self.steps} steps of {self.method} in {threads}: {seconds_text(step)} a step",
             parts,
@@ -155,7 +158,7 @@ class Profile:
             "",
             "bytes count each array of a call once, FLOPs two for each multiply-add; ~ is an estimate",
             str(self.peaks),
-            f"{self.readings:,} readings of the clock took {clock:.1%} of the time, which is subtracted",
+            f"{self.readings:,} readings of the clock took {self.clock_share:.1%} of the time, which is subtracted",
         ]
         return "\n".join([*lines, *([] if self.memory is None else ["", str(self.memory)])])
 
@@ -189,7 +192,7 @@ def _form(stage: Stage) -> object:
     """Return a key that stages of equal layers share."""
     if stage.kind in ("Python", "wait"):
         return stage.kind, stage.name
-    modules = tuple(re.sub(r"\[\d+\]", "[*]", module) for module in stage.modules[:1])
+    modules = tuple(map(of_all_layers, stage.modules[:1]))
     shapes = stage.nodes if stage.kind != "update" else stage.name
     return stage.kind, stage.part, shapes, modules, stage.location, stage.flops, stage.bytes
 
@@ -203,8 +206,7 @@ def _shortened(text: str) -> str:
 
 
 def _line(stage: Stage) -> str:
-    module = re.sub(r"\[\d+\]", "[*]", stage.modules[0]) if stage.modules else ""
-    return "  ".join(filter(None, (stage.location, module)))
+    return "  ".join(filter(None, (stage.location, *map(of_all_layers, stage.modules[:1]))))
 
 
 def _written(path: Path, text: str) -> Path:

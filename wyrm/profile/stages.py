@@ -20,6 +20,7 @@ from wyrm.node.traversal import topological_order
 from wyrm.profile.instrument import Site
 from wyrm.profile.work import Work, work_of
 from wyrm.types.dims import Dim, resolve
+from wyrm.view.flops import multiply_adds
 
 Kind = Literal["load", "loop", "product", "kernel", "scan", "update", "Python", "wait"]
 Part = Literal["data", "forward", "backward", "update", ""]
@@ -158,8 +159,19 @@ def _description(
         return Description(name, "update", "update", updated, work)
     kind: Kind = "loop"
     if isinstance(item, KernelCall):
+        work = _by_formula(work, item, binding)
         kind = "scan" if item.loop is not None else "product" if 2 * work.product_flops > work.flops else "kernel"
     return Description(name, kind, part, nodes, work)
+
+
+def _by_formula(work: Work, call: KernelCall, binding: Binding) -> Work:
+    """Return the work of a convolution by its formula: its tiles are cut by tables that the counting does not read."""
+    count = None if work.exact or work.product_flops else multiply_adds(call.node, binding.sizes)
+    if not count:
+        return work
+    read = sum(binding.array(buffer).nbytes for buffer in call.operands)
+    written, flops = binding.array(call.out).nbytes, 2.0 * count
+    return Work(flops, flops, float(read), float(written), work.bits, exact=False)
 
 
 def _nodes(item: Item) -> Iterator[BaseNode]:

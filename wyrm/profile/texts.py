@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 
 
@@ -28,6 +29,15 @@ def seconds_text(seconds: float) -> str:
         if seconds >= size or unit == "ns":
             break
     return f"{seconds / size:.3g} {unit}" if seconds < 100 * size else f"{seconds / size:.0f} {unit}"
+
+
+def of_all_layers(module: str) -> str:
+    """Return the path of a module without the numbers of layers.
+
+    >>> of_all_layers("blocks[3].attention")
+    'blocks[*].attention'
+    """
+    return re.sub(r"\[\d+\]", "[*]", module)
 
 
 def aligned_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:

@@ -257,9 +257,8 @@ class _Counter:
                 (element,) = {each.type.element for each in arguments if isinstance(each.type, PointerType)}
                 self._product([self._value(each) for each in arguments], element)
             case Invoke(results, name, arguments):
-                values = self.call(self._functions[name], [self._value(each) for each in arguments])
-                for variable, value in zip(results, values, strict=True):
-                    self._variables[variable.name] = value
+                found_values = self.call(self._functions[name], [self._value(each) for each in arguments])
+                self._variables |= dict(zip((each.name for each in results), found_values, strict=True))
             case LibraryCall() | Gemm():
                 self.tally.exact = False  # the number of its operations is not known
 

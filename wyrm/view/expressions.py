@@ -77,12 +77,12 @@ class MathNotation:
                 return f"<msup>{_row(_bracketed(first, _WORD))}{_row(second[0])}</msup>", _WORD - 1
             sign, precedence = _INFIX[kind]
             left, right = _sides(kind, precedence)
-            sign = {"*": "·", "-": "−"}.get(sign, sign)
+            sign = "·" if kind == "multiply" else sign
             return f"{_bracketed(first, left)}<mo>{sign}</mo>{_bracketed(second, right)}", precedence
         if len(operands) == 1 and not attributes:
             text = operands[0][0]
             if kind == "negative":
-                return f"<mo>−</mo>{_bracketed(operands[0], _NEGATIVE)}", _NEGATIVE
+                return f"<mo>-</mo>{_bracketed(operands[0], _NEGATIVE)}", _NEGATIVE
             if kind == "square":
                 return f"<msup>{_row(_bracketed(operands[0], _WORD))}<mn>2</mn></msup>", _WORD - 1
             if kind == "sqrt":
@@ -118,7 +118,7 @@ def _row(text: str) -> str:
 def _math_name(text: str) -> str:
     """Return a name, whose number at the end is a subscript, or a number."""
     if re.fullmatch(r"-?\d[\d.e+-]*", text):
-        return f"<mn>{text.replace('-', '−')}</mn>"
+        return f"<mo>-</mo><mn>{text[1:]}</mn>" if text.startswith("-") else f"<mn>{text}</mn>"
     base, number = re.fullmatch(r"(.*?)(\d*)", text, re.DOTALL).groups()  # type: ignore[union-attr]  # it always matches
     if not base or not number:
         return f"<mi>{escape(text)}</mi>"

@@ -8,7 +8,7 @@ from typing import Any
 from wyrm.view.html import asset, html_page
 
 # In the order of their dependencies; `static/README.md` says why dagre lays out the graph.
-_SCRIPTS = ("model", "layout", "columns", "draw", "view", "search", "details", "program", "main")
+_SCRIPTS = ("model", "layout", "columns", "shapes", "draw", "view", "search", "details", "program", "main")
 
 
 def graph_html(data: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 // The layout of groups with thousands of boxes: rows by the longest path, in the order of a newspaper's columns.
 //
-// Rows are filled from the left in the order that puts boxes below their operands. Columns keep the whole near the shape
-// of a screen; a chain of thousands of rows would otherwise be a hair.
+// In a row, boxes stand near their operands. Columns keep the whole near the shape of a screen; a chain of thousands of
+// rows would otherwise be a hair.
 
 const ROW_GAP = 34;
 const BOX_GAP = 18;
@@ -42,7 +42,8 @@ function _rows(parents, users) {
   const row = new Array(parents.length).fill(0);
   for (const node of order) for (const user of users[node]) row[user] = Math.max(row[user], row[node] + 1);
   for (const node of order) {
-    if (!parents[node].length && users[node].length) row[node] = users[node].reduce((low, user) => Math.min(low, row[user]), Infinity) - 1;
+    if (!parents[node].length && users[node].length)
+      row[node] = users[node].reduce((low, user) => Math.min(low, row[user]), Infinity) - 1;
   }
   const rows = [];
   for (const node of order) {
@@ -51,7 +52,8 @@ function _rows(parents, users) {
   }
   const cut = [];
   for (const members of rows) {
-    for (let start = 0; start < members.length; start += MOST_IN_ROW) cut.push(members.slice(start, start + MOST_IN_ROW));
+    for (let start = 0; start < members.length; start += MOST_IN_ROW)
+      cut.push(members.slice(start, start + MOST_IN_ROW));
   }
   return cut;
 }
@@ -95,7 +97,11 @@ function _placeInRows(rows, boxes, parents, users) {
     }
     for (const node of row) boxes[node].x -= (x - BOX_GAP) / 2;
   });
-  for (const [neighbours, isUp] of [[parents, false], [users, true], [parents, false]]) {
+  for (const [neighbours, isUp] of [
+    [parents, false],
+    [users, true],
+    [parents, false],
+  ]) {
     for (const row of isUp ? rows.slice().reverse() : rows) _pull(row, boxes, neighbours);
   }
 }

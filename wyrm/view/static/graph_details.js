@@ -16,7 +16,11 @@ class Details {
     this.panel.hidden = item < 0;
     if (item < 0) return;
     this.panel.replaceChildren(
-      element("button", { class: "icon close", "aria-label": "Close the details", click: () => this.page.select(-1) }, "×"),
+      element(
+        "button",
+        { class: "icon close", "aria-label": "Close the details", click: () => this.page.select(-1) },
+        "×",
+      ),
       ...(this.graph.isGroup(item) ? this._group(item) : this._node(item)),
     );
     this.panel.scrollTop = 0;
@@ -69,7 +73,11 @@ class Details {
     const { nodes } = this.graph.data;
     const [line, source] = [this.graph.text(nodes.line[node]), this.graph.text(nodes.source[node])];
     if (!line) return null;
-    return _section("Your line", element("p", { class: "mono" }, line), source ? element("pre", { tabindex: "0" }, source) : null);
+    return _section(
+      "Your line",
+      element("p", { class: "mono" }, line),
+      source ? element("pre", { tabindex: "0" }, source) : null,
+    );
   }
 
   _gradient(node) {
@@ -111,7 +119,9 @@ class Details {
       "li",
       {},
       element("span", { class: `dot part-${graph.part(item)}` }),
-      isHidden ? graph.title(item) : element("button", { class: "link", click: () => this.page.go(item) }, graph.title(item)),
+      isHidden
+        ? graph.title(item)
+        : element("button", { class: "link", click: () => this.page.go(item) }, graph.title(item)),
       element("span", { class: "muted" }, words),
     );
   }
@@ -132,11 +142,16 @@ class Details {
     const isOpen = page.layout.open.has(item);
     const rows = [...counts]
       .sort((a, b) => b[1] - a[1])
-      .map(([op, count]) => element("tr", {}, element("td", {}, op), element("td", { class: "number" }, wholeNumber(count))));
+      .map(([op, count]) =>
+        element("tr", {}, element("td", {}, op), element("td", { class: "number" }, wholeNumber(count))),
+      );
     const twin = graph.twin(item);
     return [
       element("h2", {}, graph.title(item)),
-      _chips(graph.isRun(item) ? [`${graph.runMembers(item).length} times the same`] : ["group"], graph.part(item) === BACKWARD),
+      _chips(
+        graph.isRun(item) ? [`${graph.runMembers(item).length} times the same`] : ["group"],
+        graph.part(item) === BACKWARD,
+      ),
       element("p", {}, element("button", { click: () => page.toggle(item) }, isOpen ? "Close" : "Open")),
       _facts([
         ["Class", graph.className(item)],
@@ -145,7 +160,16 @@ class Details {
         ["Parameters", parameters ? wholeNumber(parameters) : ""],
         ["Their size", parameters ? bytesText(open ? -1 : bytes) : ""],
       ]),
-      twin < 0 ? null : _section("Gradient", element("button", { id: "gradient", click: () => page.go(twin) }, graph.part(item) === BACKWARD ? "Show its forward part" : "Show its backward part")),
+      twin < 0
+        ? null
+        : _section(
+            "Gradient",
+            element(
+              "button",
+              { id: "gradient", click: () => page.go(twin) },
+              graph.part(item) === BACKWARD ? "Show its forward part" : "Show its backward part",
+            ),
+          ),
       graph.isRun(item) ? this._links("Groups", graph.runMembers(item)) : null,
       this._place(item),
       _section("Nodes by op", element("table", { class: "counts" }, element("tbody", {}, ...rows))),

@@ -2,6 +2,7 @@
 
 const FAR_SCALE = 0.42; // below it, many boxes are drawn without words
 const MOST_NEAR = 700; // boxes with words at once
+const MOST_EDGES = 5000; // drawn edges stay until there are more
 const LABEL_SCALE = 1.35; // from it on, edges carry their axes
 
 class Picture {
@@ -85,7 +86,7 @@ class Picture {
 
   // What the window shows, in the coordinates of the scene, with some room around it.
   _window() {
-    if (this.printing) return { x: -Infinity, y: -Infinity, w: Infinity, h: Infinity, right: Infinity, bottom: Infinity };
+    if (this.printing) return { x: -Infinity, y: -Infinity, right: Infinity, bottom: Infinity };
     const { x, y, scale } = this.view;
     const room = 200 / scale;
     const [w, h] = [this.svg.clientWidth / scale, this.svg.clientHeight / scale];
@@ -106,11 +107,13 @@ class Picture {
     }
     const isLabelled = this.view.scale >= LABEL_SCALE && !this.printing;
     const key = isLabelled ? "labels" : "plain";
-    if (!this._edges || this._edges.key !== key) {
+    if (this._edges?.key !== key || this._edges.drawn.size > MOST_EDGES) {
       this._layers.edges.replaceChildren();
       this._layers.labels.replaceChildren();
       this._edges = { key, drawn: new Set() };
-      for (const edge of this._lit) if (edge.isCrossing) this._layers.labels.append(_line(edge, "edge crossing lit"));
+      for (const { isCrossing, d } of this._lit) {
+        if (isCrossing) this._layers.labels.append(svgElement("path", { class: "crossing", d }));
+      }
     }
     for (const edge of this.scene.edges) {
       edge.extent ??= _extent(edge);
@@ -126,7 +129,12 @@ class Picture {
     const isWeak = this.graph.data.nodes.kind[source] === PARAMETER || edge.isFar;
     const states = `edge part-${this.graph.part(source)}${isWeak ? " weak" : ""}${isLit ? " lit" : ""}`;
     const d = edge.isFar && !isLit ? _stub(edge) : edgePath(edge);
-    const group = svgElement("g", { class: states }, svgElement("path", { d }), svgElement("path", { class: "reach", d }));
+    const group = svgElement(
+      "g",
+      { class: states },
+      svgElement("path", { d }),
+      svgElement("path", { class: "reach", d }),
+    );
     group.edge = edge;
     this._layers.edges.append(group);
     if (!isLabelled || edge.isFar) return;
@@ -196,7 +204,14 @@ class Picture {
 
   _addFrame(drawn, box, words) {
     const { x: left, y: top, w, h } = box;
-    drawn.frame = svgElement("rect", { class: `${this._classes(box)} frame`, x: left, y: top, width: w, height: h, rx: 11 });
+    drawn.frame = svgElement("rect", {
+      class: `${this._classes(box)} frame`,
+      x: left,
+      y: top,
+      width: w,
+      height: h,
+      rx: 11,
+    });
     // Outer groups are drawn first.
     const inner = [...this._layers.frames.children].find((other) => other.level > box.level);
     drawn.frame.level = box.level;
@@ -230,7 +245,8 @@ class Picture {
     const part = graph.part(item) === BACKWARD ? "backward " : "";
     if (!graph.isGroup(item)) return `${part}${graph.title(item)}, ${graph.axesText(item)}`;
     const times = graph.isRun(item) ? `, ${graph.runMembers(item).length} times` : "";
-    return `${part}group ${graph.title(item)}, ${graph.className(item)}${times}, ${countText(graph.inside.get(item), "node")}`;
+    const count = countText(graph.inside.get(item), "node");
+    return `${part}group ${graph.title(item)}, ${graph.className(item)}${times}, ${count}`;
   }
 
   // The edges of the current box, with those between the forward and the backward part.
@@ -263,7 +279,10 @@ class Picture {
     const paths = new Map();
     const put = (name, text) => paths.set(name, (paths.get(name) ?? "") + text);
     for (const box of this.scene.boxes) {
-      put(this._farClass(box), `M${_short(box.x)} ${_short(box.y)}h${_short(box.w)}v${_short(box.h)}h${_short(-box.w)}z`);
+      put(
+        this._farClass(box),
+        `M${_short(box.x)} ${_short(box.y)}h${_short(box.w)}v${_short(box.h)}h${_short(-box.w)}z`,
+      );
     }
     for (const edge of this.scene.edges) {
       const [x, y] = edge.points[0];
@@ -288,81 +307,4 @@ class Picture {
     if (this.graph.isGroup(item)) return `group-${this.graph.part(item)}`;
     return this.graph.data.nodes.kind[item] <= CONSTANT ? "leaf" : `op-${this.graph.part(item)}`;
   }
-}
-
-const _FAR_ORDER = ["open", "lines"];
-
-function _rank(name) {
-  const rank = _FAR_ORDER.indexOf(name);
-  return rank < 0 ? (name === "current" || name === "found" ? 9 : 5) : rank;
-}
-
-function _short(value) {
-  return Math.round(value * 10) / 10;
-}
-
-function _meets(box, window) {
-  const [right, bottom] = [box.x + box.w, box.y + box.h];
-  return box.x < window.right && right > window.x && box.y < window.bottom && bottom > window.y;
-}
-
-function _extent({ points }) {
-  const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
-  const [x, y] = [Math.min(...xs) - 1, Math.min(...ys) - 1];
-  return { x, y, w: Math.max(...xs) - x + 1, h: Math.max(...ys) - y + 1 };
-}
-
-// A smooth line that leaves and enters boxes vertically, with an arrow at its end.
-function edgePath({ points, isSideways, hasArrow }) {
-  const [first, last] = [points[0], points[points.length - 1]];
-  const down = last[1] >= points[points.length - 2][1] ? 1 : -1;
-  let path = `M ${_short(first[0])} ${_short(first[1])}`;
-  const curve = ([x0, y0], [x1, y1], bend) => ` C ${_short(x0)} ${_short(y0 + bend)} ${_short(x1)} ${_short(y1 - bend)} ${_short(x1)} ${_short(y1)}`;
-  if (isSideways) path += curve(first, last, 60);
-  else for (let index = 1; index < points.length; index++) path += curve(points[index - 1], points[index], (points[index][1] - points[index - 1][1]) / 2);
-  if (!hasArrow) return path;
-  const back = isSideways ? -5 : -5 * down;
-  return `${path} m -3.5 ${back} l 3.5 ${-back} l 3.5 ${back}`;
-}
-
-// The last bit of an edge that comes from far away.
-function _stub({ points }) {
-  const [x, y] = points[points.length - 1];
-  const back = y >= points[points.length - 2][1] ? -1 : 1;
-  return `M ${_short(x)} ${_short(y + 13 * back)} V ${_short(y)} m -3.5 ${5 * back} l 3.5 ${-5 * back} l 3.5 ${5 * back}`;
-}
-
-function _line(edge, classes) {
-  return svgElement("g", { class: classes }, svgElement("path", { d: edge.d }));
-}
-
-// A dashed line from a forward box to a backward box, from side to side.
-function _crossing(a, b) {
-  const [x, y] = [a.x + a.w, a.y + a.h / 2];
-  const [endX, endY] = [b.x, b.y + b.h / 2];
-  const bend = Math.max(40, (endX - x) / 2);
-  const d = `M ${_short(x)} ${_short(y)} C ${_short(x + bend)} ${_short(y)} ${_short(endX - bend)} ${_short(endY)} ${_short(endX)} ${_short(endY)}`;
-  return { isCrossing: true, d: `${d} m -5 -3.5 l 5 3.5 l -5 3.5` };
-}
-
-function _badge(words, y) {
-  const x = 24 + words.titleWidth;
-  return svgElement(
-    "g",
-    { class: "badge" },
-    svgElement("rect", { x, y: y - 14, width: words.badgeWidth - 4, height: 19, rx: 9.5 }),
-    svgElement("text", { x: x + (words.badgeWidth - 4) / 2, y, "text-anchor": "middle" }, words.badge),
-  );
-}
-
-function _markOf({ color, text }, width) {
-  const w = textWidth(text, SMALL_FONT) + 12;
-  const mark = svgElement(
-    "g",
-    { class: "mark", transform: `translate(${width - w + 12} -11)` },
-    svgElement("rect", { width: w, height: 16, rx: 4 }),
-    svgElement("text", { x: w / 2, y: 12, "text-anchor": "middle" }, text),
-  );
-  mark.firstChild.style.fill = color;
-  return mark;
 }

@@ -102,7 +102,15 @@ class Layout {
 
   _place(scope, x, y, level, scene) {
     for (const child of scope.children) {
-      const box = { item: child.item, x: x + child.x, y: y + child.y, w: child.w, h: child.h, level, isOpen: !!child.scope };
+      const box = {
+        item: child.item,
+        x: x + child.x,
+        y: y + child.y,
+        w: child.w,
+        h: child.h,
+        level,
+        isOpen: !!child.scope,
+      };
       scene.boxes.push(box);
       scene.at.set(box.item, box);
       if (child.scope) this._place(child.scope, box.x, box.y, level + 1, scene);
@@ -193,7 +201,8 @@ class Layout {
         path[0] = _start(edge.a, a, from, edge.leaves + left);
         path[path.length - 1] = _end(edge.b, b, to, edge.arrives + left, height);
         const hasArrow = typeof edge.b !== "string" && !b.scope;
-        drawn.push({ a: edge.a, b: edge.b, links, points: path, hasArrow, isFar: edge.isFar, isSideways: edge.isSideways });
+        const { isFar, isSideways } = edge;
+        drawn.push({ a: edge.a, b: edge.b, links, points: path, hasArrow, isFar, isSideways, isUpwards });
       }
     }
     if (isUpwards) {
@@ -297,7 +306,12 @@ function arrangeByDagre(boxes, edges) {
     edge.points = points.flatMap(({ x, y }, index) => {
       if (index === 0 || index === last) return [[x, y]];
       const half = rows.get(Math.round(y));
-      return half ? [[x, y - half], [x, y + half]] : [];
+      return half
+        ? [
+            [x, y - half],
+            [x, y + half],
+          ]
+        : [];
     });
     for (const [x, y] of edge.points) within(x, Math.max(y, top), x, Math.min(y, bottom));
   }

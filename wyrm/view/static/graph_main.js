@@ -43,8 +43,11 @@ class GraphPage {
       this.withBackward ? ["op backward", "backward"] : null,
       ["leaf", "parameter"],
       ["leaf input", "input"],
+      this.picture.overlay ? ["number", "stage of the program", "1"] : null,
     ];
-    const items = entries.filter(Boolean).map(([kind, text]) => element("li", {}, element("span", { class: `sample ${kind}` }), text));
+    const items = entries.filter(Boolean).map(([kind, text, inside = ""]) => {
+      return element("li", {}, element("span", { class: `sample ${kind}` }, inside), text);
+    });
     byId("legend").replaceChildren(...items);
   }
 
@@ -87,6 +90,7 @@ class GraphPage {
   _makeRoom(item, covered) {
     const box = this.picture.scene.at.get(item);
     if (!box || covered <= 0) return;
+    this.viewport.pan(0, 0); // the picture stays as it is, instead of fitting the smaller window
     const { x, scale } = this.picture.view;
     const beyond = x + Math.min((box.x + box.w) * scale, box.x * scale + 300) + 16 - this.picture.svg.clientWidth;
     if (beyond > 0) this.viewport.pan(-Math.min(beyond, covered), 0);
@@ -128,7 +132,8 @@ class GraphPage {
     this._arrange();
     if (place) this.viewport.pin(item, ...place);
     this.select(item);
-    announce(`${this.graph.title(item)} ${open ? `opened, ${countText(this.graph.children.get(item).length, "box", "boxes")}` : "closed"}`);
+    const count = countText(this.graph.children.get(item).length, "box", "boxes");
+    announce(`${this.graph.title(item)} ${open ? `opened, ${count}` : "closed"}`);
   }
 
   _toggleOnly(item, open) {
@@ -154,6 +159,7 @@ class GraphPage {
     byId("drawer").hidden = !on;
     this.program.choose([]);
     this.picture.refresh();
+    this._legend();
     announce(on ? "The program is shown" : "The program is hidden");
   }
 
@@ -171,11 +177,13 @@ class GraphPage {
       }
       boxes += children.length;
       this.layout.toggle(group, true);
-      waiting.push(...children.filter((child) => this.graph.isGroup(child)));
+      for (const child of children) if (this.graph.isGroup(child)) waiting.push(child);
     }
     this._arrange();
     this.viewport.begin();
-    const words = isWhole ? "All groups are open" : `Open up to ${countText(most, "box", "boxes")}: open further groups one by one`;
+    const words = isWhole
+      ? "All groups are open"
+      : `Open up to ${countText(most, "box", "boxes")}: open further groups one by one`;
     announce(words);
     this._notice(isWhole ? "" : words);
   }
@@ -251,6 +259,7 @@ class GraphPage {
       if (this.viewport.moved > 4) return;
       const box = event.target.closest(".box");
       if (box?.dataset.item) this._use(Number(box.dataset.item));
+      else if (svg.classList.contains("far")) this.viewport.enlarge(event);
       else if (this.picture.current >= 0) this.select(-1);
     });
     svg.addEventListener("focusin", (event) => {
@@ -273,9 +282,15 @@ class GraphPage {
     const sources = [...new Set(links.map((link) => link[0]))];
     const lines = sources.slice(0, 6).map((source) => {
       const dtype = this.graph.text(this.graph.data.nodes.dtype[source]);
-      return element("div", {}, element("b", {}, this.graph.title(source)), ` ${this.graph.axesText(source)} · ${dtype}`);
+      return element(
+        "div",
+        {},
+        element("b", {}, this.graph.title(source)),
+        ` ${this.graph.axesText(source)} · ${dtype}`,
+      );
     });
-    if (sources.length > 6) lines.push(element("div", { class: "muted" }, `and ${wholeNumber(sources.length - 6)} more values`));
+    if (sources.length > 6)
+      lines.push(element("div", { class: "muted" }, `and ${wholeNumber(sources.length - 6)} more values`));
     return lines;
   }
 

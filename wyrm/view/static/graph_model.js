@@ -137,7 +137,10 @@ class Graph {
     }
     for (const item of order.reverse()) {
       if (!this.children.has(item)) continue;
-      this.inside.set(item, this.children.get(item).reduce((sum, child) => sum + (this.inside.get(child) ?? 1), 0));
+      this.inside.set(
+        item,
+        this.children.get(item).reduce((sum, child) => sum + (this.inside.get(child) ?? 1), 0),
+      );
     }
   }
 
@@ -224,7 +227,9 @@ class Graph {
   axesText(node) {
     const axes = this.axes(node);
     if (!axes.length) return "scalar";
-    return axes.map(([name, size]) => [name, size].filter((word) => word !== "" && word !== null).join(" ")).join(" · ");
+    return axes
+      .map(([name, size]) => [name, size].filter((word) => word !== "" && word !== null).join(" "))
+      .join(" · ");
   }
 
   // The values of the numbers among the operands.
@@ -259,7 +264,7 @@ class Graph {
     while (stack.length) {
       const top = stack.pop();
       if (!this.isGroup(top)) yield top;
-      else stack.push(...(this.children.get(top) ?? []));
+      else for (const child of this.children.get(top) ?? []) stack.push(child);
     }
   }
 
@@ -272,7 +277,8 @@ class Graph {
   // The groups around an item, outermost first, without the root.
   ancestors(item) {
     const path = [];
-    for (let above = this.parent[item]; above >= 0 && this.parent[above] >= 0; above = this.parent[above]) path.push(above);
+    for (let above = this.parent[item]; above >= 0 && this.parent[above] >= 0; above = this.parent[above])
+      path.push(above);
     return path.reverse();
   }
 

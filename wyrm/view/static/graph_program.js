@@ -33,14 +33,17 @@ class Program {
     }
     const stages = this.stagesOf.get(item);
     if (!stages) return null;
-    const largest = stages.reduce((best, index) => (this.stages[index].nodes.length > this.stages[best].nodes.length ? index : best));
+    const largest = stages.reduce((best, index) =>
+      this.stages[index].nodes.length > this.stages[best].nodes.length ? index : best,
+    );
     return { color: this.color(largest), text: stages.map((index) => index + 1).join(", ") };
   }
 
   _stagesInside(item) {
     if (!this._counts.has(item)) {
       const stages = new Set();
-      for (const node of this.graph.nodesInside(item)) for (const stage of this.stagesOf.get(node) ?? []) stages.add(stage);
+      for (const node of this.graph.nodesInside(item))
+        for (const stage of this.stagesOf.get(node) ?? []) stages.add(stage);
       this._counts.set(item, stages);
     }
     return this._counts.get(item);
@@ -112,14 +115,20 @@ class Program {
   _build() {
     this.list = element("ol", { class: "stages" });
     this.stages.forEach((stage, index) => {
-      const facts = [countText(stage.nodes.length, "node"), stage.bytes > 0 ? bytesText(stage.bytes) : "", stage.flops > 0 ? `${shortNumber(stage.flops)} FLOPs` : ""];
+      const facts = [
+        countText(stage.nodes.length, "node"),
+        stage.bytes > 0 ? bytesText(stage.bytes) : "",
+        stage.flops > 0 ? `${shortNumber(stage.flops)} FLOPs` : "",
+      ];
       const words = [
         this._swatch(index),
         element("span", { class: "number muted" }, String(index + 1)),
         element("span", { class: "stage-name" }, stage.name),
         element("span", { class: "muted" }, facts.filter(Boolean).join(" · ")),
       ];
-      this.list.append(element("li", {}, element("button", { "aria-pressed": "false", click: () => this.show(index) }, ...words)));
+      this.list.append(
+        element("li", {}, element("button", { "aria-pressed": "false", click: () => this.show(index) }, ...words)),
+      );
     });
     const loops = this.stages.filter((stage) => stage.nodes.length > 1).length;
     const { outside } = this.graph.data.program;
@@ -138,7 +147,8 @@ class Program {
   // --- memory ----------------------------------------------------------------------------------------------------
 
   _memory() {
-    if (!this.buffers.length) return [element("h3", {}, "Memory"), element("p", { class: "muted" }, "The program has no arrays of its own.")];
+    if (!this.buffers.length)
+      return [element("h3", {}, "Memory"), element("p", { class: "muted" }, "The program has no arrays of its own.")];
     const known = this.buffers.filter((buffer) => buffer.bytes >= 0);
     const isKnown = known.length === this.buffers.length;
     const sizes = this.buffers.map((buffer) => (isKnown ? Math.max(buffer.bytes, 1) : 1));
@@ -166,25 +176,33 @@ class Program {
     this.cursor = svgElement("line", { class: "cursor", y1: 0, y2: 100, "vector-effect": "non-scaling-stroke" });
     chart.append(this.cursor);
     const total = isKnown ? bytesText(peak.size) : countText(peak.owners.length, "array");
-    const owners = peak.owners.slice(0, _PEAK_ROWS).map((buffer) =>
-      element(
-        "li",
-        {},
-        element("span", { class: `dot part-${this._partOf(buffer)}` }),
-        element("button", { class: "link", click: () => this._chooseBuffer(buffer) }, buffer.name),
-        element("span", { class: "muted" }, bytesText(buffer.bytes)),
-      ),
-    );
+    const owners = peak.owners
+      .slice(0, _PEAK_ROWS)
+      .map((buffer) =>
+        element(
+          "li",
+          {},
+          element("span", { class: `dot part-${this._partOf(buffer)}` }),
+          element("button", { class: "link", click: () => this._chooseBuffer(buffer) }, buffer.name),
+          element("span", { class: "muted" }, bytesText(buffer.bytes)),
+        ),
+      );
     return [
       element("h3", {}, `Memory over the stages; at most ${total}, in stage ${peak.stage + 1}`),
       chart,
-      element("p", { class: "muted memory-axis" }, element("span", {}, "stage 1"), element("span", {}, isKnown ? "" : "sizes depend on the data: every array is drawn alike"), element("span", {}, `stage ${this.stages.length}`)),
+      element(
+        "p",
+        { class: "muted memory-axis" },
+        element("span", {}, "stage 1"),
+        element("span", {}, isKnown ? "" : "sizes depend on the data: every array is drawn alike"),
+        element("span", {}, `stage ${this.stages.length}`),
+      ),
       element("ul", { class: "links owners", "aria-label": "The largest arrays at the peak" }, ...owners),
     ];
   }
 
   _partOf(buffer) {
-    return buffer.nodes.length ? this.graph.part(buffer.nodes[0]) : this.stages[buffer.first]?.part ?? FORWARD;
+    return buffer.nodes.length ? this.graph.part(buffer.nodes[0]) : (this.stages[buffer.first]?.part ?? FORWARD);
   }
 
   _bufferText({ name, bytes, first, last }) {
@@ -226,7 +244,9 @@ class Program {
 
 // Stack intervals without overlap, each at the lowest free place; return the places and the height of the whole.
 function stacked(intervals, sizes) {
-  const order = intervals.map((_, index) => index).sort((a, b) => intervals[a].first - intervals[b].first || sizes[b] - sizes[a]);
+  const order = intervals
+    .map((_, index) => index)
+    .sort((a, b) => intervals[a].first - intervals[b].first || sizes[b] - sizes[a]);
   const places = new Array(intervals.length).fill(0);
   let height = 1;
   let alive = []; // of indices, from the lowest place

@@ -30,7 +30,11 @@ class Search {
     }
     for (let node = 0; node < graph.nodeCount; node++) {
       if (!graph.shown[node]) continue;
-      const axis = graph.axes(node).map(([name]) => name).filter(Boolean).join(" ");
+      const axis = graph
+        .axes(node)
+        .map(([name]) => name)
+        .filter(Boolean)
+        .join(" ");
       const path = graph.text(graph.data.groups.path[graph.data.nodes.group[node]]);
       entries.push(_entry(node, { name: graph.name(node), op: graph.op(node), axis, path, part: backward(node) }));
     }

@@ -43,6 +43,12 @@ class Viewport {
     this._set(left - ((left - x) * next) / scale, top - ((top - y) * next) / scale, next);
   }
 
+  // Zoom to a legible size at a click.
+  enlarge({ clientX, clientY }) {
+    const { left, top } = this.svg.getBoundingClientRect();
+    this.zoom(READABLE_SCALE / this.picture.view.scale, clientX - left, clientY - top);
+  }
+
   pan(dx, dy) {
     const { x, y, scale } = this.picture.view;
     this._set(x + dx, y + dy, scale);
@@ -57,12 +63,15 @@ class Viewport {
   fit() {
     const { width, height } = this.picture.scene;
     const scale = this._fitScale();
-    const [room, roomBelow] = [this.svg.clientWidth - width * scale, this.svg.clientHeight - BELOW + 24 - height * scale];
+    const [room, roomBelow] = [
+      this.svg.clientWidth - width * scale,
+      this.svg.clientHeight - BELOW + 24 - height * scale,
+    ];
     this._set(room / 2, roomBelow / 2, scale);
   }
 
-  // Show the whole picture if it is legible then, else its start; again with another size of the window, such as that of
-  // a frame which a notebook shows later.
+  // Show the whole picture if it is legible then, else its start; again when the size of the window changes, such as
+  // that of a frame which a notebook shows later.
   begin() {
     if (this._fitScale() >= READABLE_SCALE) {
       this.fit();
@@ -110,7 +119,7 @@ class Viewport {
 
   _wheel(event) {
     // In a notebook, the wheel scrolls the notebook until a click into the picture.
-    if (self !== top && !event.ctrlKey && !document.hasFocus()) return;
+    if (window.self !== window.top && !event.ctrlKey && !document.hasFocus()) return;
     event.preventDefault();
     if (event.shiftKey || event.altKey) {
       this.pan(event.shiftKey ? -(event.deltaX || event.deltaY) : 0, event.shiftKey ? 0 : -event.deltaY);
@@ -177,6 +186,9 @@ function neighbour(key, item, picture) {
 }
 
 function _first(scene, graph, item) {
-  const boxes = graph.children.get(item).map((child) => scene.at.get(child)).filter(Boolean);
+  const boxes = graph.children
+    .get(item)
+    .map((child) => scene.at.get(child))
+    .filter(Boolean);
   return boxes.reduce((top, box) => (box.y < top.y || (box.y === top.y && box.x < top.x) ? box : top)).item;
 }

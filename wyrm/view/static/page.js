@@ -4,8 +4,8 @@ const readData = (id) => JSON.parse(document.getElementById(id).textContent);
 
 const byId = (id) => document.getElementById(id);
 
-// Return a new element; `attributes` are set as attributes, functions as listeners of the event that they are named for,
-// and children are elements or texts.
+// Return a new element. A function among the attributes listens to the event of that name; children are elements or
+// texts, and a text is never markup.
 function element(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
@@ -17,7 +17,8 @@ function svgElement(tag, attributes = {}, ...children) {
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") node.addEventListener(name, value);
-    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+    else if (value !== null && value !== undefined && value !== false)
+      node.setAttribute(name, value === true ? "" : value);
   }
   node.append(...children.filter((child) => child !== null && child !== undefined));
   return node;

@@ -1,0 +1,118 @@
+"""The page of a profile in a browser: its charts, table and keys, and names that hold markup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from tests.browser import OpenPage, brightness
+from wyrm.profile import Profile
+
+NAME = "</script><img src=x onerror=alert(1)>"
+
+
+class Batch(wy.Dim): ...
+
+
+class Layers(wy.nn.Module):
+    def __init__(self) -> None:
+        self.first = wy.nn.Linear(16, 16)
+        self.layers = [wy.nn.Linear(16, 16) for _ in range(3)]
+
+    def __call__(self, x: Any) -> Any:
+        x = self.first(x).tanh()
+        for layer in self.layers:
+            x = layer(x).tanh()
+        return x
+
+
+@pytest.fixture(scope="module")
+def profile() -> Profile:
+    x = wy.Input(dims=(Batch(), 16), name=NAME)
+    loss = Layers()(x).square().mean()
+    program = wy.compile(loss, wy.optim.Adam(loss.parameters(), 0.01))
+    columns = {x: np.random.default_rng(0).normal(size=(64, 16)).astype(np.float32)}
+    peaks = wy.profile.Peaks((1e11, 2e11), (5e10, 1e11), (1e10, 2e10), ((2e5, 1e11, 2e11),), threads=2)
+    return program.profile(columns, batch_size=16, steps=4, threads=2, mode="synchronized", memory=True, peaks=peaks)
+
+
+def test_a_stage_is_found_by_the_keyboard_alone(open_page: OpenPage, profile: Profile, tmp_path: Path) -> None:
+    page = open_page(profile.page(tmp_path / "profile.html", title="A <model>"))
+    assert page.title() == "A <model>" and page.locator("h1").text_content() == "A <model>"
+    details = page.locator("#details")
+    page.locator("#search").focus()
+    page.keyboard.type("layers[*]")
+    rows = page.locator("#rows tr")
+    assert 0 < rows.count() < len(profile.groups)
+    rows.first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert "layers[" in (details.text_content() or "") and rows.nth(1).get_attribute("aria-selected") == "true"
+    assert page.locator("#live").text_content() != ""
+    # Into the flame chart and back.
+    page.locator("#search").fill("")
+    page.locator("#flame button").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.locator("#flame button:focus").count() == 1
+    backward = page.locator('#flame button[aria-label^="backward:"]')
+    inside = backward.count()
+    page.keyboard.press("Escape")
+    assert (inside, backward.count()) == (0, 1)
+
+
+def test_every_view_shows_the_chosen_stage(open_page: OpenPage, profile: Profile, tmp_path: Path) -> None:
+    page = open_page(profile.page(tmp_path / "profile.html"))
+    page.get_by_role("button", name="Equal layers together").click()
+    assert page.locator("#rows tr").count() == len(profile.stages)
+    page.locator("#rows tr", has_text="matmul").first.click()
+    for view in ("#roofline circle.chosen", "#timeline rect.chosen", "#flame button.chosen"):
+        assert page.locator(view).count() >= 1, view
+    page.locator("#columns button", has_text="GFLOP/s").click()
+    page.locator("#columns button", has_text="GFLOP/s").click()
+    assert page.locator("#columns th[aria-sort=ascending]").count() == 1
+    page.get_by_role("button", name="Show less time").click()
+    assert page.locator("#timeline-zoom").text_content() == "2\u00d7"
+    page.locator("#memory rect").first.click()
+    assert "MiB" in (text := page.locator("#memory-chosen").text_content() or "") or " B" in text
+    assert page.locator("#owners tr").count() >= 1
+
+
+def test_names_are_text_and_not_markup(open_page: OpenPage, profile: Profile, tmp_path: Path) -> None:
+    path = profile.page(tmp_path / "profile.html")
+    assert NAME not in path.read_text()
+    page = open_page(path)
+    assert page.locator("img").count() == 0
+    assert page.locator("#rows tr", has_text=f"load {NAME}").count() == 1
+
+
+def test_the_page_is_light_and_dark_and_fits_a_telephone(open_page: OpenPage, profile: Profile, tmp_path: Path) -> None:
+    path = profile.page(tmp_path / "profile.html")
+    light, dark = open_page(path).screenshot(), open_page(path, color_scheme="dark").screenshot()
+    assert brightness(light) > 0.7 > 0.3 > brightness(dark)
+    narrow = open_page(path, width=390)
+    assert narrow.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_notebook_shows_the_page_in_a_frame(open_page: OpenPage, profile: Profile, tmp_path: Path) -> None:
+    shown = profile._repr_mimebundle_()
+    assert shown["text/plain"] == str(profile)
+    (tmp_path / "notebook.html").write_text(shown["text/html"])
+    page = open_page(tmp_path / "notebook.html")
+    frame = page.frame_locator("iframe")
+    frame.locator("#rows tr").first.wait_for()
+    assert frame.locator("#rows tr").count() == len(profile.groups)
+
+
+def test_a_profile_without_flops_or_memory_has_a_page(open_page: OpenPage, tmp_path: Path) -> None:
+    x = wy.IndexInput(dims=(4,), name="x")
+    table = wy.Parameter(np.ones((5, 2), np.float32), name="table")
+    peaks = wy.profile.Peaks((1e11, 1e11), (1e11, 1e11), (1e10, 1e10))
+    profile = wy.compile(table.index(x)).profile({x: np.arange(4)}, steps=2, peaks=peaks)
+    page = open_page(profile.page(tmp_path / "profile.html"))
+    assert page.get_by_text("No stage with floating-point operations.").count() == 1
+    assert not page.locator("#memory-panel").is_visible()

@@ -1,0 +1,107 @@
+// The roofline: how many operations a second each stage does, beside the most that the machine can do.
+
+function showRoofline() {
+  const width = 860, height = 430, left = 62, right = 20, top = 14, bottom = 46;
+  const points = stages
+    .map((stage, index) => ({ stage, index }))
+    .filter(({ stage }) => stage.flops > 0 && stage.bytes_read + stage.bytes_written > 0 && stage.flops_per_second > 0)
+    .sort((one, other) => other.stage.seconds - one.stage.seconds);
+  const svg = byId("roofline");
+  if (!points.length) {
+    svg.replaceWith(element("p", { class: "muted" }, "No stage with floating-point operations."));
+    return;
+  }
+  const intensity = (stage) => stage.flops / (stage.bytes_read + stage.bytes_written);
+  const tens = (value, round) => 10 ** round(Math.log10(value));
+  const { peaks } = profile;
+  const xs = points.map(({ stage }) => intensity(stage));
+  const ys = points.map(({ stage }) => stage.flops_per_second);
+  const xLow = tens(Math.min(0.1, ...xs), Math.floor), xHigh = tens(Math.max(100, ...xs), Math.ceil);
+  const yLow = tens(Math.max(1e6, Math.min(1e9, ...ys)), Math.floor), yHigh = tens(Math.max(peaks.float32[1], ...ys), Math.ceil);
+  const scale = (low, high, start, stop) => (value) =>
+    start + ((stop - start) * (Math.log10(value) - Math.log10(low))) / (Math.log10(high) - Math.log10(low));
+  const x = scale(xLow, xHigh, left, width - right);
+  const y = scale(yLow, yHigh, height - bottom, top);
+
+  for (let value = xLow; value <= xHigh * 1.001; value *= 10) {
+    svg.append(
+      svgElement("line", { class: "axis", x1: x(value), x2: x(value), y1: top, y2: height - bottom }),
+      svgElement("text", { class: "muted", x: x(value), y: height - bottom + 17, "text-anchor": "middle" }, String(+value.toPrecision(1))),
+    );
+  }
+  for (let value = yLow; value <= yHigh * 1.001; value *= 10) {
+    svg.append(
+      svgElement("line", { class: "axis", x1: left, x2: width - right, y1: y(value), y2: y(value) }),
+      svgElement("text", { class: "muted", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, String(+(value / 1e9).toPrecision(1))),
+    );
+  }
+  svg.append(
+    svgElement("text", { class: "muted", x: (left + width) / 2, y: height - 8, "text-anchor": "middle" }, "FLOPs for each byte"),
+    svgElement("text", { class: "muted", x: 14, y: height / 2, transform: `rotate(-90 14 ${height / 2})`, "text-anchor": "middle" }, "GFLOP/s"),
+  );
+
+  // Each roof rises with the bytes a second, and is flat at the operations a second.
+  const roof = (rate, peak, name, all) => {
+    const knee = peak / rate;
+    const from = Math.max(xLow, yLow / rate);
+    if (from >= xHigh) return;
+    const path = knee > from ? `M${x(from)} ${y(from * rate)}L${x(Math.min(knee, xHigh))} ${y(Math.min(knee, xHigh) * rate)}` : "";
+    const flat = knee < xHigh ? `${path ? "L" : "M"}${x(Math.max(knee, from))} ${y(peak)}L${x(xHigh)} ${y(peak)}` : "";
+    svg.append(svgElement("path", { class: all ? "roof all" : "roof", d: path + flat }));
+    const at = Math.max(from * 1.3, xLow * 1.3);
+    if (name && knee > at) {
+      const slope = (-180 / Math.PI) * Math.atan2(y(at) - y(at * 10), x(at * 10) - x(at));
+      svg.append(svgElement("text", {
+        class: "muted over", x: x(at), y: y(at * rate) - 6, transform: `rotate(${slope} ${x(at)} ${y(at * rate) - 6})`,
+      }, `${name}, ${(rate / 1e9).toPrecision(3)} GB/s`));
+    }
+  };
+  roof(peaks.bandwidth[0], peaks.float32[0], "memory", false);
+  for (const [size, rate] of peaks.cached) roof(rate, peaks.float32[0], `within ${bytesText(size)}`, false);
+  if (peaks.threads > 1) roof(peaks.bandwidth[1], peaks.float32[1], "", true);
+  const top32 = (value, name, below) => svg.append(svgElement("text", {
+    class: "muted", x: width - right - 4, y: y(value) + (below ? 15 : -6), "text-anchor": "end",
+  }, `${name}: ${(value / 1e9).toPrecision(3)} GFLOP/s in float32`));
+  const apart = peaks.threads > 1 && y(peaks.float32[0]) - y(peaks.float32[1]) > 12;
+  if (apart) top32(peaks.float32[1], countText(peaks.threads, "thread"), false);
+  top32(peaks.float32[0], "one thread", apart);
+
+  const marks = new Map();
+  for (const { stage, index } of points) {
+    const share = stage.seconds / (profile.thread_seconds || 1);
+    const text = `${stageTitle(stage)}: ${gigaText(stage.flops_per_second, stage.exact)} GFLOP/s, ${percentText(stage.roofline ?? 0)} of the roofline, ${percentText(share)} of the time`;
+    const mark = svgElement("circle", {
+      class: `mark part-${partOf(stage)}`, cx: x(intensity(stage)), cy: y(Math.max(stage.flops_per_second, yLow)),
+      r: 3.5 + 26 * Math.sqrt(share), tabindex: "-1", role: "button", "aria-label": text, click: () => choose(index),
+      keydown: (event) => stepAmong(event, points.map((point) => point.index), index, marks),
+    }, svgElement("title", {}, text));
+    marks.set(index, mark);
+    svg.append(mark);
+  }
+  marks.get(points[0].index).setAttribute("tabindex", "0");
+  // The stages that take longest are named, each name once.
+  const named = new Map(points.filter(({ stage }) => stage.seconds > 0.03 * profile.thread_seconds).reverse().map((point) => [stageTitle(point.stage), point]));
+  for (const [name, { stage }] of [...named].slice(-5)) {
+    const radius = 3.5 + 26 * Math.sqrt(stage.seconds / (profile.thread_seconds || 1));
+    const at = x(intensity(stage)), fits = at < width - 220;
+    svg.append(svgElement("text", {
+      x: at + (fits ? radius + 4 : -radius - 4), y: y(Math.max(stage.flops_per_second, yLow)) + 4, class: "over",
+      "text-anchor": fits ? "start" : "end", "pointer-events": "none",
+    }, name.length > 30 ? `${name.slice(0, 29)}…` : name));
+  }
+  whenChosen((index) => marks.forEach((mark, own) => mark.classList.toggle("chosen", own === index)));
+}
+
+// Move with the arrow keys from one element of a picture to the next, and choose with Enter or space.
+function stepAmong(event, order, index, marks, take = choose) {
+  const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key] ?? 0;
+  if (event.key === "Enter" || event.key === " ") take(index);
+  else if (step) {
+    const next = order[order.indexOf(index) + step];
+    if (next === undefined) return;
+    marks.get(index).setAttribute("tabindex", "-1");
+    marks.get(next).setAttribute("tabindex", "0");
+    marks.get(next).focus();
+  } else return;
+  event.preventDefault();
+}
