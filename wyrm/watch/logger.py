@@ -74,10 +74,13 @@ class RunLogger(Callback):
 
     def on_start(self, run: Run) -> None:
         """Create the folder, so that one that cannot be written is known before the first epoch."""
-        if _process(run) > 0:
+        process, processes = _processes(run)
+        if process > 0:
             return
         steps = run.program.state_dict()["steps"]
-        parameters = [leaf for leaf in run.program.trained if isinstance(leaf, Parameter)]
+        # What lies on several processes can be read by none of them alone.
+        trained = run.program.trained if processes == 1 else ()
+        parameters = [leaf for leaf in trained if isinstance(leaf, Parameter)]
         named = _named(self._model, parameters, run.program.outputs[0])
         self._writer = writer = RunWriter(
             self.folder, named, name=self.name or _script(), step=steps, epoch=run.epoch,
@@ -92,6 +95,9 @@ class RunLogger(Callback):
 
     def _probe(self, run: Run, parameters: Sequence[Parameter]) -> Probe | None:
         assert self._writer is not None
+        if not parameters:
+            self._writer.note("Norms are not recorded: the parameters lie on several processes.")
+            return None
         if self.batch is None and is_batches(run.data) and not hasattr(run.data, "dataset"):
             self._writer.note("Gradients are not recorded: the data are batches; give RunLogger a batch=.")
             return None
@@ -276,13 +282,13 @@ def _batch_size(run: Run) -> int:
     return size if isinstance(size, int) and size > 0 else run.batch_size
 
 
-def _process(run: Run) -> int:
-    """Return the number of this process among those that train together."""
+def _processes(run: Run) -> tuple[int, int]:
+    """Return the number of this process among those that train together, and how many they are."""
     if run.program.engine != "jax":
-        return 0
+        return 0, 1
     import jax
 
-    return int(jax.process_index())
+    return int(jax.process_index()), int(jax.process_count())
 
 
 def _named(

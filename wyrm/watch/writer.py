@@ -42,7 +42,8 @@ class RunWriter:
     """Writes what a training does to the folder of a run, as lines of JSON that are only ever appended.
 
     Use it for a loop of your own; `fit(watch=True)` has one. `folder` is created, by default `runs/NAME-DATE`. If it
-    holds a run already, this one continues it from `step` and `epoch`: readers forget what was recorded after them.
+    holds a run already, this one continues it from `step` and `epoch`: readers forget what was recorded after them. The
+    folder of another process's training, and one that holds the folders of runs, raise `DataError`.
     `parameters` is the model or a mapping from names; their norms are recorded by module. `epochs` and `steps` are the
     totals, as far as they are known. Where TensorBoard is installed, the same scalars are written to
     `folder/tensorboard`, unless `tensorboard=False`.
@@ -90,21 +91,13 @@ class RunWriter:
         self._sums: dict[str, list[float]] = {}
         self._rows = 0
         self._rows_since = time.perf_counter()
-        self._values_pace, self._modules_pace, self._histograms_pace = (
-            Pace(*VALUES),
-            Pace(*MODULES),
-            Pace(*HISTOGRAMS_PACE),
-        )
+        self._values_pace, self._modules_pace = Pace(*VALUES), Pace(*MODULES)
+        self._histograms_pace = Pace(*HISTOGRAMS_PACE)
         self._measure_seconds = (
             self.parameters.elements * _SECONDS_BY_ELEMENT + len(self.parameters.named) * _SECONDS_BY_PARAMETER
         )
         self._held_at, self._hold_seconds = step, 0.0
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DataError(
-                f"cannot create the folder {os.fspath(self.folder)!r}: {error.strerror or error}"
-            ) from error
+        _prepare(self.folder)
         self._before, identity = _earlier(self.folder, step, self.epoch)
         self._events = Lines(self.folder / EVENTS)
         self._histograms: Lines | None = None
@@ -331,6 +324,20 @@ def fresh_folder(name: str) -> Path:
         count += 1
         path = Path("runs") / f"{stem}-{count}"
     return path
+
+
+def _prepare(folder: Path) -> None:
+    """Create the folder of a run; raise `DataError` if that fails, or if it is the folder of several runs."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        inside = next(iter(sorted(folder.glob(f"*/{EVENTS}"))), None)
+    except OSError as error:
+        raise DataError(f"cannot create the folder {os.fspath(folder)!r}: {error.strerror or error}") from error
+    if inside is not None:
+        raise DataError(
+            f"{os.fspath(folder)!r} holds runs, such as {inside.parent.name!r}: give the path of a run's own folder, "
+            f"as in {os.fspath(folder / 'name')!r}"
+        )
 
 
 def stopped_by(error: BaseException | None) -> str:
