@@ -197,6 +197,6 @@ def test_many_points_are_drawn_at_once(served: Served, open_page: OpenPage) -> N
         write(served.runs / name, START, *(values(step, loss=1.0 / step) for step in range(1, 5_001)))
     page = open_page(served.address)
     page.get_by_role("group", name="Loss").wait_for()
-    page.wait_for_function("document.querySelectorAll('#runs .progress')[1]?.textContent.includes('step 5,000')")
-    assert page.locator(".legend tr").all_inner_texts() == ["first\t2.00e-4", "second\t2.00e-4"]
+    page.wait_for_function("() => document.querySelectorAll('#runs .progress')[1]?.textContent.includes('step 5,000')")
+    assert page.locator(".legend tr").all_inner_texts() == ["first\t2e-4", "second\t2e-4"]
     assert os.fspath(served.runs / "first") in (page.locator("#runs li").last.get_attribute("title") or "")

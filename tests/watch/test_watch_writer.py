@@ -254,4 +254,10 @@ def test_the_same_data_go_to_tensorboard(tmp_path: Path, eager: None) -> None:
     assert last == pytest.approx(of_kind(tmp_path, "values")[-1]["values"]["loss"])
     with RunWriter(tmp_path / "without", tensorboard=False):
         pass
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "tensorboard").write_text("no folder")
+    RunWriter(tmp_path / "taken").close()
+    assert "TensorBoard gets no data" in of_kind(tmp_path / "taken", "note")[0]["text"]
+    with pytest.raises(DataError, match="cannot write for TensorBoard"):
+        RunWriter(tmp_path / "taken", tensorboard=True)
     assert not (tmp_path / "without" / "tensorboard").exists()

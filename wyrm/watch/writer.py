@@ -127,9 +127,11 @@ class RunWriter:
         except ImportError:
             if wanted:
                 raise
-            return None
-        except OSError as error:
-            raise DataError(f"cannot write for TensorBoard: {error.strerror or error}") from error
+        except Exception as error:  # such as an old TensorBoard, which does not fit the other packages
+            if wanted:
+                raise DataError(f"cannot write for TensorBoard: {error}") from error
+            self.note(f"TensorBoard gets no data: {type(error).__name__}: {error}")
+        return None
 
     # --- what a loop calls --------------------------------------------------------------------------------------------
 
