@@ -202,7 +202,7 @@ class _Live:
             writer, run = self._writer, self._run
             step = self._first_step - (-self._epoch_rows // self._batch_size)
             epoch = run.epoch + (min(1.0, self._epoch_rows / run.rows) if run.rows else 0.0)
-            writer.values(step, {"running_loss": self._losses / max(self._rows, 1)}, epoch=epoch, rows=self._rows)
+            writer.collect(step, {"running_loss": self._losses / max(self._rows, 1)}, epoch, self._rows)
             self._rows, self._losses = 0, 0.0
             if self._in_place:
                 self._measure()
@@ -236,7 +236,7 @@ class _Live:
             if rows and values.get("seconds"):
                 found["rows_per_second"] = rows / values["seconds"]
             self._pace.take(self._writer.elapsed)
-            self._writer.values(step, found, epoch=epoch)
+            self._writer.collect(step, found, epoch)
             self._writer.flush()
 
     def _measure(self) -> None:

@@ -140,7 +140,14 @@ class RunWriter:
 
         Values of the same name that come within a fifth of a second become one, their mean.
         """
-        self._take(step, epoch)
+        self.collect(step, values, epoch, rows)
+        self.warn_of_failure()
+
+    def collect(self, step: int, values: Mapping[str, float], epoch: float | None = None, rows: int = 0) -> None:
+        """Record values as `values` does, without a warning."""
+        self.step = int(step)
+        if epoch is not None:
+            self.epoch = float(epoch)
         self._rows += rows
         for name, value in values.items():
             total = self._sums.setdefault(name, [0.0, 0.0])
@@ -158,14 +165,17 @@ class RunWriter:
         if not self.measures_now():
             yield
             return
-        with self.budget:
+        gradients = None
+        with self._measuring():
             found = current_gradients(list(self.parameters.named.values()))
             gradients = self.parameters.gradients(found) if found else None
             if self._histograms_pace.due(self.elapsed):
                 self._write_histograms(found)
             self.hold()
         yield
-        self._write_modules(gradients, over=1)
+        with self._measuring():
+            self._write_modules(gradients, over=1)
+        self.warn_of_failure()
 
     def text(self, text: str, *, prompt: str | None = None) -> None:
         """Record text that the model generated; of more than 20,000 characters, the first ones."""
@@ -210,7 +220,7 @@ class RunWriter:
 
     def hold(self) -> None:
         """Keep the parameters as they are, so that the next record of the modules has their change."""
-        with self.budget:
+        with self._measuring():
             start = time.perf_counter()
             self.parameters.hold()
             self._held_at, self._hold_seconds = self.step, time.perf_counter() - start
@@ -222,7 +232,9 @@ class RunWriter:
 
     def modules(self, probed: Probed | None = None) -> None:
         """Record the norms of the modules, their change since `hold`, and histograms if they are due."""
-        with self.budget:
+        if not self.parameters.named:
+            return
+        with self._measuring():
             found = {} if probed is None else probed.gradients
             gradients = None if probed is None else self.parameters.gradients(found)
             if self._histograms_pace.due(self.elapsed):
@@ -237,16 +249,24 @@ class RunWriter:
         dead: Mapping[str, tuple[int, int]] = MappingProxyType({}),
         over: int | None = None,
     ) -> None:
-        with self.budget:
-            start = time.perf_counter()
-            updates = None if over is None else self.parameters.updates()
-            record = {
-                "weights": self.parameters.weights(), "gradients": gradients, "updates": updates, "rows": rows,
-                "over": over, "dead": dead,
-            }  # fmt: skip
-            self._write("modules", record)
-            self._modules_pace.take(self.elapsed)
-            self._measure_seconds = self._hold_seconds + time.perf_counter() - start
+        start = time.perf_counter()
+        updates = None if over is None else self.parameters.updates()
+        record = {
+            "weights": self.parameters.weights(), "gradients": gradients, "updates": updates, "rows": rows,
+            "over": over, "dead": dead,
+        }  # fmt: skip
+        self._write("modules", record)
+        self._modules_pace.take(self.elapsed)
+        self._measure_seconds = self._hold_seconds + time.perf_counter() - start
+
+    @contextmanager
+    def _measuring(self) -> Iterator[None]:
+        """Return a context of measurements: they count for the budget, and what goes wrong ends the recording only."""
+        try:
+            with self.budget, np.errstate(all="ignore"):
+                yield
+        except Exception as error:
+            self.fail(error)
 
     def _write_histograms(self, gradients: Mapping[Parameter, np.ndarray | RowSparse]) -> None:
         self._write("histograms", self.parameters.histograms(gradients))
@@ -273,11 +293,6 @@ class RunWriter:
             )
 
     # --- files --------------------------------------------------------------------------------------------------------
-
-    def _take(self, step: int, epoch: float | None) -> None:
-        self.step = int(step)
-        if epoch is not None:
-            self.epoch = float(epoch)
 
     def _record(self, kind: str, fields: Mapping[str, Any]) -> Record:
         return {
