@@ -190,7 +190,8 @@ function drawCurves(shown) {
     const { node } = charts.get(base);
     const curves = byId("curves");
     if (curves.children[i] !== node) curves.insertBefore(node, curves.children[i] ?? null);
-    const own = lines.get(base).sort((a, b) => a.name.localeCompare(b.name) || kinds.indexOf(a.kind) - kinds.indexOf(b.kind));
+    // Lines with fewer points are drawn last, on top of the others.
+    const own = lines.get(base).sort((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind) || a.name.localeCompare(b.name));
     charts.get(base).show(own, settings);
   });
   byId("no-rows").hidden = lines.size > 0 || listed.length === 0;
