@@ -49,12 +49,18 @@ def _place(call: ModuleCall, module: object) -> Place | None:
         if member is module:
             return name
     if call.listed is None:
-        # Once for each call: a search for each of a thousand layers of a list would be slow.
-        call.listed = {}
-        for name, member in reversed(members.items()):  # a module in two lists has its place in the first
-            if isinstance(member, list | tuple) and member and not isinstance(member[0], int | float | str):
-                call.listed.update([(id(member[i]), (name, i)) for i in reversed(range(len(member)))])
-    return call.listed.get(id(module))
+        # Once for each call: a search for each of a thousand layers of a list would be slow. The first of two places
+        # of one module stays.
+        call.listed = [
+            (name, dict(zip(map(id, reversed(member)), range(len(member) - 1, -1, -1), strict=True)))
+            for name, member in members.items()
+            if isinstance(member, list | tuple) and member and not isinstance(member[0], int | float | str)
+        ]
+    key = id(module)
+    for name, positions in call.listed:
+        if key in positions:
+            return name, positions[key]
+    return None
 
 
 def _called_from_afar(outer: ModuleCall, module: object) -> ModuleCall:

@@ -13,13 +13,13 @@ class ModuleCall:
 
     `outer` is the call around it, and `holder` the call of the module that holds the called one, mostly the same. Each
     call is an object of its own, so two calls of a shared module are told apart. The nodes that it builds keep it;
-    hence it refers to the module only while the call runs. `listed` then has the places of the members of the module's
-    lists by their identity, once a module in a list is called.
+    hence it refers to the module only while the call runs. `listed` then has the names of the module's lists, and the
+    positions of their members by identity, once a module in a list is called.
     """
 
     __slots__ = ("holder", "kind", "listed", "module", "outer", "place")
     module: object
-    listed: dict[int, Place] | None
+    listed: list[tuple[str, dict[int, int]]] | None
 
     def __init__(
         self, place: Place, kind: str, outer: ModuleCall | None, holder: ModuleCall | None, module: object = None
