@@ -18,7 +18,7 @@ from wyrm.profile.clock import ClockReading
 
 READ_CLOCK = ClockReading()
 # The array of times has a row for each step, and this position among the arguments of `run`.
-_TIMES, POSITION = "times_of_profile", 7
+_TIMES, _POSITION = "times_of_profile", 7
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ def instrumented(source: Source) -> Instrumented:
     assert next(invocations, None) is None and next(inputs, None) is None, "every call of a step is timed"
     guards = (_refuse_less(0, loop.count), _refuse_less(1, arrays.Literal(len(sites) + 1)))
     parameters = [*code.parameters]
-    parameters.insert(POSITION, _TIMES)
+    parameters.insert(_POSITION, _TIMES)
     new = ArrayFunction(
         "run_with_times", tuple(parameters), (*guards, CountedLoop(loop.index, loop.count, tuple(body)), end)
     )

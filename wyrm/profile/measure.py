@@ -16,7 +16,7 @@ from wyrm.profile.memory import MemoryOfStep
 from wyrm.profile.peaks import Peaks, measured_peaks, processors
 from wyrm.profile.recording import Recorder, RecordingRunner, RecordingTraining
 from wyrm.profile.result import Event, Profile
-from wyrm.profile.stages import Description, Stage, described, text_of
+from wyrm.profile.stages import Description, Kind, Stage, described, text_of
 from wyrm.train.feeding import checked_columns, checked_inputs
 from wyrm.train.tables import is_batches
 from wyrm.types.options import whole
@@ -160,7 +160,8 @@ def _profile(
             times = totals.steps, seconds, max(0.0, float(typical) - cost) / 1e9
             stages.append(_stage(description, totals.binding, times, peaks, blas_threads))
     spans = [span for span in recorder.spans if span.stop > start and span.start < stop]
-    for name, kind in dict.fromkeys((span.name, span.kind) for span in spans):
+    kinds: dict[str, Kind] = {span.name: span.kind for span in spans}
+    for name, kind in kinds.items():
         lengths = [(min(span.stop, stop) - max(span.start, start)) / 1e9 for span in spans if span.name == name]
         stages.append(Stage(name, kind, "", len(lengths), sum(lengths), float(np.median(lengths))))
     inside, threads, wall = sum(stage.seconds for stage in stages), len(recorder.bounds), (stop - start) / 1e9

@@ -18,7 +18,7 @@ from wyrm.compiler.pipeline import Graph
 from wyrm.ir.arrays import Callee
 from wyrm.node.base import BaseNode
 from wyrm.profile.clock import provide_clock
-from wyrm.profile.instrument import POSITION, READ_CLOCK, Instrumented, instrumented
+from wyrm.profile.instrument import READ_CLOCK, Instrumented, instrumented
 from wyrm.train.data_parallel import DataParallelStep, Gradient
 from wyrm.train.epoch_state import EpochState, ThreadWork
 from wyrm.train.partition import Partition
@@ -140,14 +140,13 @@ class RecordingRunner(NativeRunner):
         super().__init__(graph, loop, training=training)
         self.recorder, self.instrumented = recorder, instrumented(graph.source)
         self._routine = self.instrumented.routine
-        self._own = self._with_times(self._own, 0)
+        self._own = _with_times(self._own, self._times(0))
         provide_clock()
 
     def call(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], own: Own) -> int:
         """Do steps as the plain runner does, and record their times."""
-        own = self._with_times(own, own[1])
-        # The cast of `_with_times` hides this position from the type checker.
-        times = cast(NDArray[np.int64], own[POSITION])
+        times = self._times(own[1])
+        own = _with_times(own, times)
         thread, start = self.recorder.thread(), perf_counter_ns()
         done = super().call(binding, columns, own)
         call = NativeCall(self, thread, start, perf_counter_ns(), times[:done])
@@ -158,9 +157,8 @@ class RecordingRunner(NativeRunner):
         """Leave every call to `call`."""
         return None
 
-    def _with_times(self, own: Own, steps: int) -> Own:
-        times = np.empty((steps, len(self.instrumented.sites) + 1), np.int64)
-        return cast(Own, (*own, times))
+    def _times(self, steps: int) -> NDArray[np.int64]:
+        return np.empty((steps, len(self.instrumented.sites) + 1), np.int64)
 
     def _called_by_python(self, function: Callee, arguments: list[Any], variables: dict[str, Any]) -> Any:
         if function is READ_CLOCK:
@@ -168,6 +166,11 @@ class RecordingRunner(NativeRunner):
             times[row, column] = perf_counter_ns()
             return None
         return super()._called_by_python(function, arguments, variables)
+
+
+def _with_times(own: Own, times: NDArray[np.int64]) -> Own:
+    """Return the arguments of an instrumented `run`, which takes the times after those of the plain one."""
+    return cast(Own, (*own, times))
 
 
 class RecordingTraining(Training):
