@@ -157,7 +157,9 @@ def _profile(
         readings += totals.steps * (len(found) + 1)
         for description, spent, typical in zip(found, totals.nanoseconds, totals.typical, strict=True):
             seconds = max(0.0, float(spent) - cost * totals.steps) / 1e9
-            times = totals.steps, seconds, max(0.0, float(typical) - cost) / 1e9
+            # A shorter stage than a reading has no rates.
+            own = float(typical) - cost
+            times = totals.steps, seconds, own / 1e9 if own > cost / 2 else 0.0
             stages.append(_stage(description, totals.binding, times, peaks, blas_threads))
     spans = [span for span in recorder.spans if span.stop > start and span.start < stop]
     kinds: dict[str, Kind] = {span.name: span.kind for span in spans}
@@ -167,7 +169,7 @@ def _profile(
     inside, threads, wall = sum(stage.seconds for stage in stages), len(recorder.bounds), (stop - start) / 1e9
     # The readings themselves are no part of the program.
     total = max(inside, wall * threads - readings * cost / 1e9)
-    gaps = max(1, sum(len(totals.medians) for totals in recorder.totals.values()) - threads)
+    gaps = max(1, sum(len(totals.typical_times) for totals in recorder.totals.values()) - threads)
     stages.append(Stage("between native calls", "Python", "", gaps, total - inside, (total - inside) / gaps))
     return Profile(
         stages=tuple(stages),

@@ -54,7 +54,7 @@ class NativeCall(NamedTuple):
 class Totals:
     """The nanoseconds of each call of a step, summed over steps and threads.
 
-    `medians` has the number of steps of each native call, and the medians of their times. The arrays are those of the
+    `typical_times` has the number of steps of each native call, and the typical time of each part. The arrays are those of the
     first native call, from which work is counted.
     """
 
@@ -62,15 +62,15 @@ class Totals:
     columns: Mapping[BaseNode, np.ndarray]
     nanoseconds: NDArray[np.int64]
     steps: int = 0
-    medians: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)
+    typical_times: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)
 
     @property
     def typical(self) -> NDArray[np.float64]:
-        """The median time of each call, about: that of the medians, each as often as it has steps."""
-        if not self.medians:
+        """The typical time of each call: the median of those of native calls, each as often as it has steps."""
+        if not self.typical_times:
             return np.zeros(len(self.nanoseconds))
-        counts = np.array([count for count, _ in self.medians])
-        times = np.array([median for _, median in self.medians])
+        counts = np.array([count for count, _ in self.typical_times])
+        times = np.array([typical for _, typical in self.typical_times])
         order = np.argsort(times, axis=0)
         middle = (np.cumsum(counts[order], axis=0) >= counts.sum() / 2).argmax(axis=0)
         found: NDArray[np.float64] = np.take_along_axis(times, order, 0)[middle, np.arange(times.shape[1])]
@@ -114,7 +114,9 @@ class Recorder:
             return
         # A clock that goes back between two cores would make a time negative.
         spent = np.maximum(np.diff(call.times, axis=1), 0)
-        total, typical = spent.sum(axis=0), np.median(spent, axis=0) if len(spent) else None
+        total = spent.sum(axis=0)
+        # The mean without interruptions by the system: the clock is too coarse for the median of short stages.
+        typical = np.minimum(spent, 4 * np.median(spent, axis=0) + 1).mean(axis=0) if len(spent) else None
         with self._lock:
             totals = self.totals.get(call.runner)
             if totals is None:
@@ -122,7 +124,7 @@ class Recorder:
             totals.nanoseconds += total
             totals.steps += len(spent)
             if typical is not None:
-                totals.medians.append((len(spent), typical))
+                totals.typical_times.append((len(spent), typical))
             first, _, inside = self.bounds.get(call.thread, (call.start, 0, 0))
             self.bounds[call.thread] = first, call.stop, inside + call.stop - call.start
             self.recent.append(call)

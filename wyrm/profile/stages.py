@@ -32,12 +32,12 @@ _LIMITED = 0.1
 class Stage:
     """A part of a step: a call of a loop, a product or another kernel, work in Python, or a wait.
 
-    `calls` and `seconds` are those of all recorded steps and threads. `typical_seconds` is the median of a call, from
-    which rates are computed, so one call that the system interrupts does not change them. `flops`, `bytes_read` and
-    `bytes_written` are the work of one call. `exact` is false where it is an estimate, because it depends on data or a
-    loop is too long to run through. `flops` is None if it is not known. `least_seconds` is the time of a call at the
-    machine's peaks. `nodes` are the operations with their axes, and `modules` the paths of the modules that built them;
-    `location` and `source` are the user's line of the first.
+    `calls` and `seconds` are those of all recorded steps and threads. `typical_seconds` is the time of a call that the
+    system does not interrupt, from which rates are computed; 0 if it is too short to be measured. `flops`, `bytes_read`
+    and `bytes_written` are the work of one call. `exact` is false where it is an estimate, because it depends on data
+    or a loop is too long to run through. `flops` is None if it is not known. `least_seconds` is the time of a call at
+    the machine's peaks. `nodes` are the operations with their axes, and `modules` the paths of the modules that built
+    them; `location` and `source` are the user's line of the first.
     """
 
     name: str
