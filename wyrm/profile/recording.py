@@ -18,7 +18,7 @@ from wyrm.compiler.pipeline import Graph
 from wyrm.ir.arrays import Callee
 from wyrm.node.base import BaseNode
 from wyrm.profile.clock import provide_clock
-from wyrm.profile.instrument import READ_CLOCK, Instrumented, instrumented
+from wyrm.profile.instrument import READ_CLOCK, SUM_ROWS, Instrumented, instrumented
 from wyrm.train.data_parallel import DataParallelStep, Gradient
 from wyrm.train.epoch_state import EpochState, ThreadWork
 from wyrm.train.partition import Partition
@@ -41,26 +41,29 @@ class Span(NamedTuple):
 
 
 class NativeCall(NamedTuple):
-    """A call of native code: its thread, when it started and stopped, and the times of its steps."""
+    """A call of native code: its thread, when it started and stopped, the times of its steps, and sums in loops."""
 
     runner: RecordingRunner
     thread: int
     start: int
     stop: int
     times: NDArray[np.int64]
+    sums: NDArray[np.int64]
 
 
 @dataclass
 class Totals:
     """The nanoseconds of each call of a step, summed over steps and threads.
 
-    `typical_times` has the number of steps of each native call, and the typical time of each part. The arrays are those of the
-    first native call, from which work is counted.
+    `typical_times` has the number of steps of each native call, and the typical time of each part. `sums` has the
+    nanoseconds of each call inside loops, and the number of its calls. The arrays are those of the first native call,
+    from which work is counted.
     """
 
     binding: Binding
     columns: Mapping[BaseNode, np.ndarray]
     nanoseconds: NDArray[np.int64]
+    sums: NDArray[np.int64]
     steps: int = 0
     typical_times: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)
 
@@ -120,8 +123,11 @@ class Recorder:
         with self._lock:
             totals = self.totals.get(call.runner)
             if totals is None:
-                totals = self.totals[call.runner] = Totals(binding, columns, np.zeros_like(total))
+                totals = self.totals[call.runner] = Totals(
+                    binding, columns, np.zeros_like(total), np.zeros_like(call.sums)
+                )
             totals.nanoseconds += total
+            totals.sums += call.sums
             totals.steps += len(spent)
             if typical is not None:
                 totals.typical_times.append((len(spent), typical))
@@ -142,16 +148,16 @@ class RecordingRunner(NativeRunner):
         super().__init__(graph, loop, training=training)
         self.recorder, self.instrumented = recorder, instrumented(graph.source)
         self._routine = self.instrumented.routine
-        self._own = _with_times(self._own, self._times(0))
+        self._own = _with(self._own, *self._arrays(0))
         provide_clock()
 
     def call(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], own: Own) -> int:
         """Do steps as the plain runner does, and record their times."""
-        times = self._times(own[1])
-        own = _with_times(own, times)
+        times, sums = self._arrays(own[1])
+        own = _with(own, times, sums)
         thread, start = self.recorder.thread(), perf_counter_ns()
         done = super().call(binding, columns, own)
-        call = NativeCall(self, thread, start, perf_counter_ns(), times[:done])
+        call = NativeCall(self, thread, start, perf_counter_ns(), times[:done], sums[: SUM_ROWS - 1])
         self.recorder.native(call, binding, columns)
         return done
 
@@ -159,8 +165,10 @@ class RecordingRunner(NativeRunner):
         """Leave every call to `call`."""
         return None
 
-    def _times(self, steps: int) -> NDArray[np.int64]:
-        return np.empty((steps, len(self.instrumented.sites) + 1), np.int64)
+    def _arrays(self, steps: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return new arrays for the times of steps, and for the sums in loops."""
+        times = np.empty((steps, len(self.instrumented.sites) + 1), np.int64)
+        return times, np.zeros((SUM_ROWS, len(self.instrumented.inner) + 1), np.int64)
 
     def _called_by_python(self, function: Callee, arguments: list[Any], variables: dict[str, Any]) -> Any:
         if function is READ_CLOCK:
@@ -170,9 +178,9 @@ class RecordingRunner(NativeRunner):
         return super()._called_by_python(function, arguments, variables)
 
 
-def _with_times(own: Own, times: NDArray[np.int64]) -> Own:
-    """Return the arguments of an instrumented `run`, which takes the times after those of the plain one."""
-    return cast(Own, (*own, times))
+def _with(own: Own, times: NDArray[np.int64], sums: NDArray[np.int64]) -> Own:
+    """Return the arguments of an instrumented `run`, which takes these arrays after those of the plain one."""
+    return cast(Own, (*own, times, sums))
 
 
 class RecordingTraining(Training):
