@@ -336,3 +336,63 @@ def test_loops_of_a_graph_are_one_stage() -> None:
     last, _ = wy.scan(lambda state, row: (state + row, state), wy.Constant(np.zeros(3, np.float32)), x)
     page = Page(wy.compile(last))
     assert ("scan", ["scan"]) in [(kind, sorted(set(ops))) for kind, ops in stages(page)]
+
+
+class Cell(wy.nn.Module):
+    def __init__(self) -> None:
+        self.linear = wy.nn.Linear(3, 3)
+
+    def __call__(self, state: Any, row: Any) -> tuple[Any, Any]:
+        state = self.linear(state * 0.5 + row).tanh()
+        return state, state
+
+
+class Loop(wy.nn.Module):
+    def __init__(self) -> None:
+        self.cell = Cell()
+
+    def __call__(self, rows: Any) -> Any:
+        last, _ = wy.scan(self.cell, wy.Constant(np.zeros(3, np.float32)), rows)
+        return last.sum()
+
+
+def test_the_body_of_a_loop_is_a_group_of_its_own() -> None:
+    page = Page(Loop()(wy.Input(dims=(6, 3), name="rows")))
+    check(page)
+    groups = list(zip(*(page.texts(column, "groups") for column in ("name", "path", "class")), strict=True))
+    assert groups[:5] == [
+        ("sum", None, None), ("Loop", None, "Loop"), ("scan", None, "6 steps"), ("cell", "cell", "Cell"),
+        ("linear", "cell.linear", "Linear"),
+    ]  # fmt: skip
+    assert page.groups["parent"][:5] == [-1, 0, 1, 2, 3]
+    assert ("scan", None, "6 steps, last first") in groups  # that of the gradient
+    ops, parents = page.texts("op"), page.nodes["parents"]
+    row = page.find("row")
+    assert [ops[parent] for parent in parents[row]] == ["input"]
+    assert page.nodes["kind"][row] == module.OPERATION
+    scan = page.find("scan")
+    assert {ops[parent] for parent in parents[scan]} == {"tanh"}
+    # The same weight is used by every step.
+    assert [page.texts("name")[parent] for parent in parents[page.find("matmul")]] == [None, "weight"]
+    assert page.path(parents[page.find("matmul")][1]) == "cell.linear"
+
+
+def test_loops_in_loops_and_loops_that_end() -> None:
+    def inner(state: Any, row: Any) -> tuple[Any, Any]:
+        return wy.scan(lambda total, x: (total + x, total), state, wy.stack([row, row]))[0], row
+
+    last, _ = wy.scan(inner, wy.Constant(np.zeros(3, np.float32)), wy.Input(dims=(6, 3)))
+    page = Page(last.sum())
+    check(page)
+    assert page.texts("class", "groups")[1:3] == ["6 steps", "2 steps"]
+    assert page.groups["parent"][:3] == [-1, 0, 1]
+    ended = wy.while_loop(lambda x: x < 9.0, lambda x: x * 2.0, wy.Parameter(1.0))
+    page = Page(ended)
+    check(page)
+    assert page.texts("class", "groups")[1] == "steps while a condition holds"
+    check(Page(wy.compile(ended)))
+
+
+def test_a_loop_that_a_gradient_computes_again() -> None:
+    loop, x = Loop(), wy.Parameter(np.ones((6, 3), np.float32))
+    check(Page(wy.checkpoint(loop, x)))

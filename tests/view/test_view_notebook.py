@@ -16,7 +16,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.backends.xla.sharding_table import ShardingRow, ShardingTable
-from wyrm.view import notebook
+from wyrm.view import graph_data, notebook
 from wyrm.view.expressions import MathNotation, Written
 
 
@@ -138,10 +138,10 @@ def test_parentheses_of_typeset_formulas(make: Any, expected: str) -> None:
 def test_a_large_graph_is_text_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notebook, "LIMIT", 2)
     node = wy.Input(name="x").tanh().tanh()
-    assert shown(node) == {
-        "text/plain": f"{node!r}\nThe graph has 3 nodes, too many to show in a notebook; wy.view.open(...) opens its "
-        f"page in a browser of its own."
-    }
+    count = f"{node!r}\nThe graph has 3 nodes, too many to show in a notebook"
+    assert shown(node) == {"text/plain": f"{count}; wy.view.open(...) opens its page in a browser of its own."}
+    monkeypatch.setattr(graph_data, "LIMIT", 2)
+    assert shown(node) == {"text/plain": f"{count}; wy.view.to_text(...) lists them."}
 
 
 def test_show_displays_in_ipython_and_prints_elsewhere(

@@ -40,14 +40,16 @@ class Case:
         self.x, self.y = wy.Input(dims=(batch, 3), name="x"), wy.IndexInput(dims=(batch,), name="y")
         wy.nn.seed(0)
         self.first, self.second = wy.nn.Linear(3, 4), wy.nn.Linear(4, 2)
-        bias = np.array(self.first.bias.value)
-        bias[1] = -100.0
-        self.first.bias.set(bias)
+        assert self.first.bias is not None
+        self.first.bias.set(np.array([0.0, -100.0, 0.0, 0.0]))
         self.model = self.first >> wy.nn.relu >> self.second
         self.loss = self.model(self.x).cross_entropy(self.y)
         self.optimizer = wy.optim.Adam(self.loss.parameters(), 0.01)
         self.program = wy.compile(self.loss, self.optimizer, **options)
-        self.data = {self.x: random.normal(size=(40, 3)).astype(np.float32), self.y: random.integers(0, 2, 40)}
+        self.data: dict[Any, Any] = {
+            self.x: random.normal(size=(40, 3)).astype(np.float32),
+            self.y: random.integers(0, 2, 40),
+        }
 
 
 def of_kind(folder: Path, kind: str) -> list[dict[str, Any]]:
@@ -119,6 +121,7 @@ def test_a_probe_has_the_gradients_of_its_batch() -> None:
 def test_units_after_a_convolution_are_its_channels() -> None:
     x = wy.Input(dims=(Batch(), 1, 5, 5), name="x")
     layer = wy.nn.Conv2d(1, 3, kernel_size=3)
+    assert layer.bias is not None
     layer.bias.set(np.array([0.0, -100.0, 100.0]))
     loss = layer(x).relu().mean()
     probed = Probe(loss, loss.parameters(), [x], 4)({x: np.random.default_rng(0).normal(size=(9, 1, 5, 5))})
@@ -128,12 +131,12 @@ def test_units_after_a_convolution_are_its_channels() -> None:
 @pytest.mark.usefixtures("eager")
 def test_batches_of_loaders_are_probed_and_those_of_generators_are_not(tmp_path: Path) -> None:
     case = Case()
-    columns = {leaf.name: column for leaf, column in case.data.items()}
+    columns: dict[str, Any] = {leaf.name: column for leaf, column in case.data.items()}
     loader = wy.data.DataLoader(wy.data.Dataset(columns), batch_size=8)
     quiet: dict[str, Any] = {"silent": True, "tensorboard": False}
     fit(case.program, loader, epochs=2, callbacks=[RunLogger(tmp_path / "loader", **quiet)])
     assert of_kind(tmp_path / "loader", "modules")[-1]["rows"] == 8 and loader.epoch == 2
-    batches = [{name: column[:8] for name, column in columns.items()}] * 2
+    batches: Any = [{name: column[:8] for name, column in columns.items()}] * 2
     fit(case.program, batches, epochs=2, callbacks=[RunLogger(tmp_path / "list", **quiet)])
     (note,) = of_kind(tmp_path / "list", "note")
     assert "give RunLogger a batch=" in note["text"]
@@ -223,16 +226,17 @@ def test_values_between_two_records_are_averaged(tmp_path: Path) -> None:
     assert (rest["step"], rest["values"]["loss"]) == (9, 5.5)
 
 
-def test_measurements_wait_until_they_are_affordable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    weight = wy.Parameter(np.zeros(10))
+def test_measurements_wait_until_they_are_affordable(tmp_path: Path) -> None:
+    weight, measured = wy.Parameter(np.zeros(10)), []
     with RunWriter(tmp_path, {"weight": weight}, budget=0.1, tensorboard=False) as run:
         run.budget.start = time.perf_counter() - 10.0
         run.budget.spent = 1.1
         with run.update():
-            assert not run.parameters.holds
+            measured.append(run.parameters.holds)
         run.budget.spent = 0.5
         with run.update():
-            assert run.parameters.holds
+            measured.append(run.parameters.holds)
+    assert measured == [False, True]
     assert len(of_kind(tmp_path, "modules")) == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from types import FunctionType
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -107,7 +108,7 @@ class Module(Answering):
         super().__init_subclass__(**keywords)
         if "forward" in vars(cls) and not any("__call__" in vars(base) for base in cls.__mro__):
             setattr(cls, "__call__", _without_call)  # noqa: B010  # an assignment would declare it to type checkers
-        elif "__call__" in vars(cls):
+        elif isinstance(vars(cls).get("__call__"), FunctionType):
             setattr(cls, "__call__", recorded(vars(cls)["__call__"]))  # noqa: B010
 
     def __setattr__(self, name: str, value: object) -> None:

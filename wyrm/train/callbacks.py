@@ -16,7 +16,7 @@ from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 from wyrm.train.history import History, known
 from wyrm.train.program import Program
-from wyrm.train.progress import Bar, shown_bar
+from wyrm.train.progress import Bar, LossBar, shown_bar
 from wyrm.types.options import number, whole
 
 
@@ -36,7 +36,7 @@ class Run:
     stopping: bool = False
     finished: bool = False
     # The progress bar of epochs.
-    bar: bool | Bar = False
+    bar: bool | Bar | LossBar = False
 
     @property
     def epoch(self) -> int:

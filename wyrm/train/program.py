@@ -30,7 +30,7 @@ from wyrm.train.engines import Engine, EngineOptions, checked_engine, jax_traini
 from wyrm.train.evaluation import AnyRunningMetrics, Evaluation, RunningMetrics, merged, native_calls
 from wyrm.train.feeding import checked_columns, checked_inputs
 from wyrm.train.profiled import Profiled
-from wyrm.train.progress import Bar
+from wyrm.train.progress import Bar, LossBar
 from wyrm.train.runner import NativeRunner, ProgramPlan
 from wyrm.train.tables import DataT, FeedT, is_batches
 from wyrm.train.training import Mode, Training
@@ -226,7 +226,7 @@ class Program(Answering, Profiled, Generic[R, E]):
         seed: int = 0,
         threads: int = 1,
         mode: Mode = "hogwild",
-        progress: bool | Bar = False,
+        progress: bool | Bar | LossBar = False,
         accumulate: int = 1,
     ) -> E:
         """Train on a data set once; return the mean loss over its rows, or with metrics all means by name.

@@ -16,6 +16,7 @@ from wyrm.ops.accumulation import accumulated
 from wyrm.ops.philox import COUNTERS
 from wyrm.types.dims import Dim, Dims, axis_size
 from wyrm.view.groups import BACKWARD, FORWARD, Groups, plain_attributes
+from wyrm.view.loop_bodies import Unfolded
 
 if TYPE_CHECKING:
     from wyrm.train.program import Program
@@ -106,10 +107,13 @@ class GraphData:
         others: Sequence[BaseNode] = (),
     ) -> None:
         self.outputs = list(dict.fromkeys(outputs))
-        self.forward = topological_order(self.outputs)
+        forward = topological_order(self.outputs)
+        check_size(len(forward))
+        self._unfolded = Unfolded()
+        self.forward = self._unfolded.add(forward)
         check_size(len(self.forward))
-        found = _gradients(self.outputs, self.forward) if gradients is None else gradients
-        backward = topological_order([*found.values(), *others], known=set(self.forward))
+        found = _gradients(self.outputs, forward) if gradients is None else gradients
+        backward = self._unfolded.add(topological_order([*found.values(), *others], known=set(forward)))
         if len(self.forward) + len(backward) > LIMIT:
             found, backward = {}, []
         self.gradients = found
@@ -128,7 +132,7 @@ class GraphData:
     def data(self) -> dict[str, Any]:
         """Return the graph as a value that JSON can hold."""
         strings = self._strings
-        groups = Groups(self._title)
+        groups = Groups(self._title, self._unfolded)
         groups.add(self.forward, FORWARD)
         groups.add(self._backward, BACKWARD, "gradient")
         shapes = {node: self._shape(node.dims) for node in self.nodes}
@@ -144,7 +148,8 @@ class GraphData:
         lines: dict[Any, tuple[int, int]] = {}
         operations: dict[Any, int] = {}
         for number, node in enumerate(self.nodes):
-            kind = _kind(node)
+            role = self._unfolded.roles.get(node)
+            kind = _kind(node) if role is None else OPERATION
             elements = _elements(node.dims)
             place = node.origin[:2]
             if place not in lines:
@@ -152,10 +157,10 @@ class GraphData:
                 lines[place] = strings(str(location)), strings(location.source)
             if type(node) not in operations:
                 operations[type(node)] = strings(node.op_name())
-            columns["op"].append(operations[type(node)])
-            columns["name"].append(strings(_name(node)))
+            columns["op"].append(operations[type(node)] if role is None else strings(role))
+            columns["name"].append(strings(_name(node) if role is None or node.name != role else None))
             columns["group"].append(groups.of[node])
-            columns["formula"].append(strings(_formula(node)) if kind == OPERATION else -1)
+            columns["formula"].append(-1 if node.is_leaf else strings(_formula(node)))
             columns["shape"].append(shapes[node])
             columns["dtype"].append(strings(str(node.dtype)))
             columns["kind"].append(kind)
@@ -164,7 +169,7 @@ class GraphData:
             columns["line"].append(lines[place][0])
             columns["source"].append(lines[place][1])
             columns["part"].append(FORWARD if number < len(self.forward) else BACKWARD)
-            columns["parents"].append([self.position[parent] for parent in node.parents])
+            columns["parents"].append([self.position[parent] for parent in self._unfolded.parents(node)])
             gradient = self.gradients.get(node)
             columns["gradient"].append(-1 if gradient is None else self.position[gradient])
         return {

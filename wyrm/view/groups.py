@@ -1,4 +1,4 @@
-"""The nodes of a graph in groups: one for each call of a module, nested as the calls are."""
+"""The nodes of a graph in groups: one for each call of a module and for each loop, nested as they are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Input
 from wyrm.node.module_call import ModuleCall
+from wyrm.view.loop_bodies import Unfolded, describe_steps
 
 FORWARD, BACKWARD = 0, 1
 # Attributes that differ between equal layers: each layer draws other random numbers.
@@ -22,31 +23,35 @@ class Groups:
     siblings, the first group has its length in `repeats`, and the others have the first in `like`.
     """
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, unfolded: Unfolded) -> None:
+        self._unfolded = unfolded
         self.names, self.paths, self.kinds = [title], [""], [""]
         self.parents, self.parts, self.mirrors = [-1], [FORWARD], [-1]
         self.like, self.repeats = [-1], [1]
         self.of: dict[BaseNode, int] = {}
         self._depths = [0]
-        self._by_call: dict[tuple[ModuleCall | None, int], int] = {(None, FORWARD): 0}
+        # By call, part, and the loop whose body the call is in.
+        self._by_call: dict[tuple[ModuleCall | None, int, BaseNode | None], int] = {(None, FORWARD, None): 0}
 
     def add(self, nodes: Sequence[BaseNode], part: int, title: str = "") -> None:
         """Put the nodes, parents first, into the groups of their calls, leaves into those of their users."""
         if not nodes:
             return
         if part == BACKWARD:
-            self._by_call[None, BACKWARD] = self._append(title, "", "", 0, BACKWARD)
+            self._by_call[None, BACKWARD, None] = self._append(title, "", "", 0, BACKWARD)
         users: dict[BaseNode, int] = {}
+        # Placeholders are leaves, and lie in the groups of their loops.
+        leaves = {node for node in nodes if node.is_leaf and node not in self._unfolded.roles}
         for node in nodes:
-            if node.is_leaf:
+            if node in leaves:
                 continue
-            group = self.of[node] = self._group(node.origin[2], part)
-            for parent in node.parents:
-                if parent.is_leaf:
+            group = self.of[node] = self._group_of(node, part)
+            for parent in self._unfolded.parents(node):
+                if parent in leaves:
                     users[parent] = self._common(users[parent], group) if parent in users else group
-        root = self._by_call[None, part]
+        root = self._by_call[None, part, None]
         for node in nodes:
-            if node.is_leaf:
+            if node in leaves:
                 self.of[node] = root if isinstance(node, Input | IndexInput) else users.get(node, root)
 
     def _append(self, name: str, path: str, kind: str, parent: int, part: int) -> int:
@@ -61,18 +66,24 @@ class Groups:
         self._depths.append(self._depths[parent] + 1)
         return len(self.names) - 1
 
-    def _group(self, call: ModuleCall | None, part: int) -> int:
-        """Return the group of a call; create it, and those of the calls around it, if they have none yet."""
+    def _group_of(self, node: BaseNode, part: int) -> int:
+        """Return the group of a node; create it, and those around it, if they do not exist yet."""
+        loop = self._unfolded.loops.get(node)
+        call: ModuleCall | None = node.origin[2]
+        if loop is not None and (None, part, loop) not in self._by_call:
+            around = self._group_of(loop, part)
+            group = self._append(loop.op_name(), self.paths[around], describe_steps(loop), around, part)
+            self._by_call[None, part, loop] = self._by_call[loop.origin[2], part, loop] = group
         missing = []
-        while (call, part) not in self._by_call:
-            assert call is not None  # the group of the whole graph exists
+        while (call, part, loop) not in self._by_call:
+            assert call is not None  # the group of the whole graph, or of the loop, exists
             missing.append(call)
             call = call.outer
-        group = self._by_call[call, part]
+        group = self._by_call[call, part, loop]
         for inner in reversed(missing):
             group = self._append(inner.name or inner.kind, inner.path, inner.kind, group, part)
-            self._by_call[inner, part] = group
-            twin = self._by_call.get((inner, 1 - part), -1)
+            self._by_call[inner, part, loop] = group
+            twin = self._by_call.get((inner, 1 - part, loop), -1)
             if twin >= 0:
                 self.mirrors[group], self.mirrors[twin] = twin, group
         return group
@@ -115,7 +126,10 @@ class Groups:
                 type(node),
                 description(node),
                 self.paths[self.of[node]][base:],
-                [positions[x] if x in positions else -1 - outside.setdefault(x, len(outside)) for x in node.parents],
+                [
+                    positions[x] if x in positions else -1 - outside.setdefault(x, len(outside))
+                    for x in self._unfolded.parents(node)
+                ],
                 plain_attributes(node, _DRAWS),
             )
             for node in members

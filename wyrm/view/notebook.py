@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.node.traversal import topological_order
@@ -113,14 +113,15 @@ def _line(cells: Sequence[str], tag: str, numbers: int) -> str:
 
 
 def _graph(shown: Shown, outputs: Sequence[BaseNode], plain: str) -> Bundle:
-    count = len(topological_order(outputs))
-    if count > LIMIT:
-        how = "wy.view.open(...) opens its page in a browser of its own"
-        return {"text/plain": f"{plain}\nThe graph has {count:,} nodes, too many to show in a notebook; {how}."}
-    from wyrm.view.graph_data import graph_data
+    from wyrm.view import graph_data
     from wyrm.view.graph_page import graph_html
 
-    data: dict[str, Any] = graph_data(shown)
+    count = len(topological_order(outputs))
+    if count > LIMIT:
+        opens = "wy.view.open(...) opens its page in a browser of its own"
+        how = opens if count <= graph_data.LIMIT else "wy.view.to_text(...) lists them"
+        return {"text/plain": f"{plain}\nThe graph has {count:,} nodes, too many to show in a notebook; {how}."}
+    data = graph_data.graph_data(shown)
     # Sandboxed: the page runs its scripts, and sees neither the notebook nor its server.
     return {
         "text/plain": plain,

@@ -10,11 +10,6 @@ from typing import Any
 from wyrm.errors import DataError
 from wyrm.watch.records import LONGEST_LINE, Record, decoded, encoded
 
-try:
-    import fcntl
-except ImportError:  # Windows has no such locks
-    fcntl = None  # type: ignore[assignment]  # the module or nothing
-
 
 class Lines:
     """An append-only file of records that this process writes.
@@ -37,7 +32,9 @@ class Lines:
             raise
 
     def _lock(self) -> None:
-        if fcntl is None:
+        try:
+            import fcntl
+        except ImportError:  # Windows has no such locks
             return
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -151,7 +151,7 @@ class _Live:
 
     def __init__(self, run: Run, writer: RunWriter, probe: Probe | None, batch: object, share: float) -> None:
         # The bar that is shown, as the run has it and as epochs call it.
-        self.inner: bool | Bar = False
+        self.inner: bool | Bar | LossBar = False
         self._shown: LossBar | None = None
         self._run, self._writer, self._probe, self._batch = run, writer, probe, batch
         self._probe_budget = Budget(share)

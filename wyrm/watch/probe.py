@@ -25,7 +25,7 @@ from wyrm.types.rows import RowSparse
 
 # Elements of all nodes of a probe: about a quarter of a second, and a few hundred megabytes.
 _ELEMENTS = 1 << 24
-_MOST_ELEMENTS = 1 << 28
+_MOST_ELEMENTS = 1 << 27
 # Estimates for the first probe, before its time is known.
 _SECONDS_BY_NODE, _SECONDS_BY_ELEMENT = 1e-4, 1e-8
 

@@ -46,15 +46,21 @@ def serve(
     the packages starlette and uvicorn.
     """
     runs = Runs(paths)
-    uvicorn = _uvicorn()
+    _uvicorn()
     own = own_token() if token is None else token
-    with _listening(whole("port", port, 0)) as listener:
-        config = uvicorn.Config(
-            application(runs, own), log_config=None, access_log=False, server_header=False, date_header=False,
-            lifespan="off", ws="none", loop="asyncio", http="h11", timeout_graceful_shutdown=1,
-        )  # fmt: skip
+    with listening(whole("port", port, 0)) as listener:
         ready(f"http://127.0.0.1:{listener.getsockname()[1]}/{own}/")
-        uvicorn.Server(config).run(sockets=[listener])
+        server_of(runs, own).run(sockets=[listener])
+
+
+def server_of(runs: Runs, token: str) -> Any:
+    """Return the server of a page of runs, of uvicorn; it keeps no log, which would hold the token."""
+    uvicorn = _uvicorn()
+    config = uvicorn.Config(
+        application(runs, token), log_config=None, access_log=False, server_header=False, date_header=False,
+        lifespan="off", ws="none", loop="asyncio", http="h11", timeout_graceful_shutdown=1,
+    )  # fmt: skip
+    return uvicorn.Server(config)
 
 
 def application(runs: Runs, token: str) -> Application:
@@ -149,7 +155,7 @@ def _kept_token(path: Path) -> str | None:
     return token if len(token) == 32 and token.replace("-", "").replace("_", "").isalnum() else None
 
 
-def _listening(port: int) -> socket.socket:
+def listening(port: int) -> socket.socket:
     """Return a socket that listens on a port of 127.0.0.1."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:

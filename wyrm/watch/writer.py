@@ -86,7 +86,7 @@ class RunWriter:
         self.parameters = Parameters(named if isinstance(named, Mapping) else dict(named.named_parameters()))
         self.budget = Budget(number("budget", budget, 0.0, 1.0))
         self._failure: Exception | None = None
-        self._warned = False
+        self._warned = self._closed = False
         self._sums: dict[str, list[float]] = {}
         self._rows = 0
         self._rows_since = time.perf_counter()
@@ -181,7 +181,10 @@ class RunWriter:
         self._write("note", {"text": text[:_LONGEST_TEXT]})
 
     def close(self, stopped: str = "completed") -> None:
-        """Write what is left, and why the training ended; close the files."""
+        """Write what is left, and why the training ended; close the files. A second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
         if self._failure is None:
             self.flush()
             self._write("end", {"stopped": stopped})

@@ -166,6 +166,8 @@ function drawCurves(shown) {
   for (const data of shown) {
     for (const [name, series] of data.values) {
       const base = baseOf(name);
+      // Values within epochs tell something where epochs are long.
+      if (kindOf(name) === "running" && series.value.length <= (data.values.get(base)?.value.length ?? 0)) continue;
       if (!lines.has(base)) lines.set(base, []);
       lines.get(base).push({ key: `${data.id} ${name}`, name: data.name, kind: kindOf(name), color: data.color, series });
     }

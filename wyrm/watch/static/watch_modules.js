@@ -53,7 +53,7 @@ class ModulePanel {
     const last = run.lastModules;
     const texts = [`${run.name}, step ${wholeNumber(last.step)}.`];
     if (last.over !== null) texts.push(`Updates are over ${countText(last.over, "step")}.`);
-    if (run.lastGradients === null) texts.push("Gradients come when their time is affordable.");
+    if (run.lastGradients === null) texts.push("Gradients are measured when there is time for them within the budget.");
     else texts.push(`Gradients are those ${rows === null ? "of a step" : `of ${countText(rows, "row")}`}, at step ${wholeNumber(run.lastGradients.step)}.`);
     this.caption.textContent = texts.join(" ");
     const words = this.filter.value.toLowerCase();

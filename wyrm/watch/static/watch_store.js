@@ -174,7 +174,8 @@ function figure(value) {
   if (value === null || value === undefined) return "–";
   if (!Number.isFinite(value)) return String(value);
   const size = Math.abs(value);
-  if (size >= 1e6 || (size < 1e-3 && size > 0)) return value.toExponential(2);
+  if (size >= 1e15 || (size < 1e-3 && size > 0)) return value.toExponential(2);
+  if (size >= 1e6) return shortNumber(value);
   if (Number.isInteger(value)) return wholeNumber(value);
   return size >= 1000 ? wholeNumber(Math.round(value)) : String(+value.toPrecision(4));
 }
