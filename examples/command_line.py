@@ -186,10 +186,10 @@ def train(
     return history
 
 
-def _record(history: History, mean_loss: float, measure: Callable[[], Figures] | None) -> None:
-    """Append the figures of an epoch to their lists."""
+def _record(history: History, mean_loss: float, measure: Callable[[], Figures] | None, before: int = 0) -> None:
+    """Append the figures of an epoch to their lists, which begin with NaN for the epochs before the training."""
     for name, value in {"loss": mean_loss, **(measure() if measure is not None else {})}.items():
-        history.setdefault(name, []).append(float(value))
+        history.setdefault(name, [float("nan")] * before).append(float(value))
 
 
 def _train_with_jax(
@@ -209,7 +209,8 @@ def _train_with_jax(
     program: Any = wy.compile(loss, optimizer, **engine_options("jax", getattr(options, "mesh", None), axes))
     if checkpoints is not None and wy.jax.latest_step(checkpoints) is not None:
         wy.jax.restore(program, checkpoints)
-    progress = Progress(options.epochs, program.state_dict()["epochs"], hidden=jax.process_index() > 0)
+    restored = program.state_dict()["epochs"]
+    progress = Progress(options.epochs, restored, hidden=jax.process_index() > 0)
     for _ in progress:
         mean_loss = program.epoch(columns, batch_size=batch_size, shuffle=True, seed=options.seed)
         if checkpoints is not None:
@@ -217,7 +218,7 @@ def _train_with_jax(
         progress.show(loss=mean_loss)
         if measure is not None:
             wy.jax.gather(program)
-        _record(history, mean_loss, measure)
+        _record(history, mean_loss, measure, restored)
     wy.jax.gather(program)
 
 

@@ -13,7 +13,7 @@ import math
 import numpy as np
 from command_line import arguments, parser, train
 from images import bars, draw_mistakes, read
-from pictures import Pictures, show_images
+from pictures import Pictures, show, show_images
 
 import wyrm as wy
 
@@ -39,7 +39,8 @@ shape = (-1, 1, side, side)
 
 # %% [markdown]
 # ## The model
-# Two convolutions find edges and shapes. After each of them, pooling halves height and width.
+# Two convolutions find edges and shapes. After each of them, pooling halves height and width. In a notebook, the graph
+# displays itself: a click opens a layer.
 
 
 # %%
@@ -88,6 +89,7 @@ labels = wy.IndexInput(dims=(batch,), name="labels")
 model = Network(colours, height, width, classes)
 scores = model(images)
 loss = scores.cross_entropy(labels)
+show(loss)
 
 # %% [markdown]
 # ## Training

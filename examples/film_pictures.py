@@ -45,9 +45,9 @@ def read_titles(path: Path) -> dict[int, str]:
 
 
 def title_list(path: Path | None, ids: Numbers) -> list[str]:
-    """Return the title of each film, in the order of their ids; without a file of titles, "film ID"."""
+    """Return the title of each film, in the order of their ids, for matplotlib; where none is known, "film ID"."""
     titles = {} if path is None else read_titles(path)
-    return [titles.get(film, f"film {film}") for film in ids.tolist()]
+    return [titles.get(film, f"film {film}").replace("$", r"\$") for film in ids.tolist()]  # no formulas
 
 
 def shortened(title: str, length: int) -> str:
@@ -60,7 +60,7 @@ def neighbours(vectors: Vectors, films: Numbers, among: Numbers, count: int) -> 
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     cosines = unit[films] @ unit[among].T
     cosines[films[:, None] == among] = -np.inf
-    order = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+    order = np.argsort(-cosines, axis=1, kind="stable")[:, : min(count, len(among) - 1)]
     return among[order], np.take_along_axis(cosines, order, axis=1)
 
 
@@ -82,7 +82,12 @@ def draw_neighbours(pictures: Pictures, vectors: Vectors, ratings: Numbers, titl
 
 
 def draw_map(pictures: Pictures, vectors: Vectors, ratings: Numbers, titles: list[str], films: int = 300) -> None:
-    """Draw a map of the films with the most ratings, along the two directions in which their vectors differ most."""
+    """Draw a map of the films with the most ratings, along the two directions in which their vectors differ most.
+
+    Vectors of one number have no second direction, and no map.
+    """
+    if vectors.shape[1] < 2:
+        return
     shown = np.argsort(-ratings, kind="stable")[:films]
     unit = vectors[shown] / np.maximum(np.linalg.norm(vectors[shown], axis=1, keepdims=True), 1e-12)
     centred = unit - unit.mean(axis=0)
@@ -132,7 +137,7 @@ def draw_hits(
         axes = figure.subplots()
         for (name, scores), colour in zip(rankings.items(), (BLUE, GREY, ORANGE), strict=True):
             left = np.where(exclude, -np.inf, scores)
-            ranks = 1 + np.sum(left > left[users, last][:, None], axis=1)
+            ranks = np.sum(left >= left[users, last][:, None], axis=1)  # ties count against the ranking
             counts = np.arange(1, left.shape[1] + 1)
             axes.plot(counts, 100.0 * np.mean(ranks[:, None] <= counts, axis=0), color=colour, label=name)
         axes.set_xscale("log")

@@ -55,12 +55,12 @@ def draw_attention(pictures: Pictures, model: wy.nn.GPT2, tokenizer: wy.data.Tok
     ids = tokenizer.encode(text)[: min(LONGEST, model.config.n_positions)].tolist()
     if not ids:
         return
-    names = [tokenizer.decode([token]).strip().replace("\n", "\\n") or "␣" for token in ids]
+    names = [tokenizer.decode([token]).strip().replace("$", r"\$") or "␣" for token in ids]  # no formulas
     model.eval()  # without dropout
     weights = attention_weights(model, ids)
     layers, heads = weights.shape[:2]
     hidden = np.triu(np.ones((len(ids), len(ids)), np.bool_), 1)
-    with pictures.draw("attention", width=1.2 + 0.8 * heads, height=1.1 + 0.85 * layers) as figure:
+    with pictures.draw("attention", width=max(6.0, 1.2 + 0.8 * heads), height=1.1 + 0.85 * layers) as figure:
         figure.suptitle("Attention of each head (columns) of each layer (rows)", x=0.01, ha="left", weight="bold")
         for layer, row in enumerate(figure.subplots(layers, heads, squeeze=False)):
             for head, axes in enumerate(row):
@@ -73,7 +73,9 @@ def draw_attention(pictures: Pictures, model: wy.nn.GPT2, tokenizer: wy.data.Tok
     columns = min(4, heads)
     rows = -(-heads // columns)
     side = 0.8 + 0.14 * len(ids)
-    with pictures.draw("attention_last_layer", width=columns * side + 2.0, height=rows * side + 1.5) as figure:
+    with pictures.draw(
+        "attention_last_layer", width=max(10.0, columns * side + 2.0), height=rows * side + 1.5
+    ) as figure:
         figure.suptitle(
             "Attention of the last layer: a row shows how much its token reads of itself and of each earlier token",
             x=0.01, ha="left", weight="bold",
@@ -94,7 +96,7 @@ def draw_attention(pictures: Pictures, model: wy.nn.GPT2, tokenizer: wy.data.Tok
             shrink=0.6,
             aspect=30,
             pad=0.02,
-            label="weight (grey: later tokens, hidden by the causal mask)",
+            label="weight (grey: hidden later tokens)",
         )
 
 

@@ -60,7 +60,7 @@ def draw_confusion(pictures: Pictures, labels: Labels, predicted: Any, classes: 
     counts = np.zeros((classes, classes), np.int64)
     np.add.at(counts, (labels, predicted), 1)
     mistakes = counts * (1 - np.eye(classes, dtype=np.int64))
-    with pictures.draw("confusion", width=6.6, height=6.0) as figure:
+    with pictures.draw("confusion", width=1.6 + 0.5 * classes, height=1.0 + 0.5 * classes) as figure:
         axes = figure.subplots()
         axes.imshow(mistakes, cmap="Oranges", vmax=max(1, int(mistakes.max())) * 1.4)
         for true, guess in zip(*np.nonzero(counts), strict=True):

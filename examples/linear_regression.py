@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 from command_line import arguments, parser, train
-from pictures import BLUE, GREY, ORANGE, Pictures
+from pictures import BLUE, GREY, ORANGE, Pictures, show
 
 import wyrm as wy
 
@@ -34,12 +34,14 @@ ys = SLOPE * xs + INTERCEPT + random.normal(0.0, NOISE, xs.shape)
 
 # %% [markdown]
 # ## The model
-# Operators on parameters and inputs build a graph, without computing anything. The loss is that of one sample.
+# Operators on parameters and inputs build a graph, without computing anything. The loss is that of one sample. In a
+# notebook, a graph displays itself.
 
 # %%
 slope, intercept = wy.Parameter(1.0, name="slope"), wy.Parameter(0.0, name="intercept")
 x, y = wy.Input(name="x"), wy.Input(name="y")
 loss = (y - (slope * x + intercept)).square()
+show(loss)
 
 # %% [markdown]
 # ## Training

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +40,14 @@ STYLE: dict[str, Any] = {
 def in_notebook() -> bool:
     """Return whether the code runs in the kernel of a notebook."""
     return "ipykernel" in sys.modules
+
+
+def show(value: object) -> None:
+    """Display a value below a notebook's cell, such as a graph, which displays itself; do nothing in a script."""
+    if in_notebook():
+        from IPython.display import display
+
+        display(value)  # type: ignore[no-untyped-call]
 
 
 def add_pictures(parser: argparse.ArgumentParser) -> None:
@@ -90,28 +99,31 @@ class Pictures:
             if not self.quiet:
                 print(f"picture: {path}")
         if in_notebook() and not self.quiet:
-            from IPython.display import Image, display
+            from IPython.display import Image
 
-            display(Image(image.getvalue(), width=int(width * 96)))  # type: ignore[no-untyped-call]
+            show(Image(image.getvalue(), width=int(width * 96)))  # type: ignore[no-untyped-call]
 
     def curves(self, title: str, history: Mapping[str, Sequence[float]], units: Mapping[str, str]) -> None:
         """Draw the figures of each epoch; a figure `validation_NAME` shares the axes of NAME, a key of `units`.
 
         A unit that ends in (%) is that of shares. Positive figures that fall to less than a tenth have a log scale.
+        Figures of no epoch, as after a training that was complete already, are not drawn.
         """
+        if not history:
+            return
         from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
         with self.draw("losses", width=max(7.0, 5.0 * len(units))) as figure:
             figure.suptitle(title, x=0.01, ha="left", weight="bold")
             for axes, (name, unit) in zip(np.ravel(figure.subplots(1, len(units))), units.items(), strict=True):
-                drawn: list[float] = []
+                drawn = np.empty(0)
                 for key, label, colour in ((name, "training", GREY), (f"validation_{name}", "held out", BLUE)):
                     values = np.array(history.get(key, ())) * (100.0 if unit.endswith("(%)") else 1.0)
                     if len(values):
                         marker = "o" if len(values) <= 20 else ""
                         axes.plot(range(1, len(values) + 1), values, marker=marker, color=colour, ms=5, label=label)
-                        drawn.extend(values)
-                if drawn and 0.0 < 10.0 * min(drawn) < max(drawn):
+                        drawn = np.append(drawn, values)
+                if 0.0 < 10.0 * np.nanmin(drawn) < np.nanmax(drawn):
                     axes.set_yscale("log")
                     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
                     axes.yaxis.set_major_formatter("{x:g}")
@@ -127,6 +139,14 @@ def without_axes(axes: Axes) -> None:
     axes.grid(visible=False)
 
 
+def square(image: NDArray[Any]) -> NDArray[Any]:
+    """Return an image of two axes from its pixels in one or two; end the program unless it is a square."""
+    side = math.isqrt(image.size)
+    if side * side != image.size:
+        sys.exit(f"pictures of images are drawn for squares; {image.size} pixels are none")
+    return image.reshape(side, side)
+
+
 def show_images(
     axes: Axes,
     images: NDArray[Any],
@@ -136,13 +156,13 @@ def show_images(
     limits: tuple[float, float] = (0.0, 1.0),
 ) -> None:
     """Draw square images, (count, pixels), in rows of `columns`, with titles above them; by default 1 is black."""
-    side = round(images[0].size ** 0.5)
+    side = square(images[0]).shape[0]
     gap = side // 3 + 1 if titles else side // 8 + 1
     cell = side + gap
     wall = np.full((-(-len(images) // columns) * cell, columns * cell), np.nan)
     for index, image in enumerate(images):
         top, left = index // columns * cell + gap, index % columns * cell
-        wall[top : top + side, left : left + side] = image.reshape(side, side)
+        wall[top : top + side, left : left + side] = square(image)
         if titles:
             axes.text(left + side / 2, top - 0.8, titles[index], ha="center", va="bottom", fontsize=10)
     axes.imshow(wall, cmap=colours, vmin=limits[0], vmax=limits[1], interpolation="nearest")

@@ -166,6 +166,15 @@ class NextFilm(wy.nn.Module):
         return self.vectors(films).vector_dot(states) + self.biases.index(films)
 
 
+# %% [markdown]
+# ## The loss of a step
+# Each loss compares the score of the film that came next with that of another one, which is drawn at random. For warp,
+# the first of several draws counts that scores too high.
+
+# %%
+TRIES = 10
+
+
 def losses(
     name: str, wanted: wy.Tensor[Batch, Steps], other: Callable[[], wy.Tensor[Batch, Steps]]
 ) -> wy.Tensor[Batch, Steps]:
@@ -190,8 +199,6 @@ def losses(
 # The random films are nodes, drawn anew at each step: popular films more often, and never one that the user has rated.
 
 # %%
-TRIES = 10
-
 batch, steps = Batch(), Steps(length)
 seen = wy.IndexInput(dims=(batch, steps), name="seen")
 following = wy.IndexInput(dims=(batch, steps), name="following")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from command_line import Column, arguments, parser, train
-from pictures import Pictures, show_images
+from pictures import Pictures, show_images, square
 from threadpoolctl import threadpool_limits
 
 import wyrm as wy
@@ -166,8 +166,13 @@ if pictures:
         edge = float(np.ptp(places)) / 26.0
         for row in apart(places, edge):
             (x, y), half = places[row], edge / 2.0
-            picture = held_out["images"][row].reshape(round(int(pixels) ** 0.5), -1)
-            axes.imshow(picture, cmap="gray_r", extent=(x - half, x + half, y - half, y + half), vmin=0.0, vmax=1.0)
+            axes.imshow(
+                square(held_out["images"][row]),
+                cmap="gray_r",
+                extent=(x - half, x + half, y - half, y + half),
+                vmin=0.0,
+                vmax=1.0,
+            )
         axes.autoscale()
         axes.set(xlabel="first principal component of the codes", ylabel="second principal component of the codes")
         axes.set_title("Held-out images at the places of their codes")

@@ -75,6 +75,14 @@ def test_titles_come_from_a_file_of_movielens(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("examples")
+def test_images_that_are_no_squares_end_the_pictures_in_a_line() -> None:
+    pictures: Any = import_module("pictures")
+    assert pictures.square(np.arange(9.0)).tolist() == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    with pytest.raises(SystemExit, match="6 pixels are none"):
+        pictures.square(np.zeros((2, 3)))
+
+
+@pytest.mark.usefixtures("examples")
 def test_the_drawn_weights_are_those_of_the_model() -> None:
     module: Any = import_module("gpt2_pictures")
     model = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=11, n_positions=6, n_embd=8, n_layer=1, n_head=2), dtype=np.float64)

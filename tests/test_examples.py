@@ -38,7 +38,7 @@ def figure(text: str, pattern: str) -> float:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_help(name: str) -> None:
     text = run(name, "--help")
-    for option in ("--data", "--epochs", "--seed"):
+    for option in ("--data", "--epochs", "--seed", "--pictures"):
         assert option in text
 
 

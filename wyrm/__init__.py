@@ -33,6 +33,8 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
 - *column*: the data of one input for a whole epoch, one row a sample. *mode*: `"hogwild"` threads update shared
   parameters without locks; `"synchronized"` threads add up the gradients of parts of one batch.
 
+- *profile* (`Program.profile`): where the time of a program's steps goes. *Roofline*: the most operations a second that
+  the machine can do for the bytes that they move.
 - *engine*: what runs a program: "native", machine code for this processor, or "jax", XLA for JAX's devices. *mesh*: the
   devices as an array with named axes. *sharding*: which axes of arrays, by their classes, are divided over which of
   the mesh. *FSDP* divides parameters over the axis that the batch is divided over.
