@@ -164,6 +164,7 @@ def test_two_runs_side_by_side(served: Served, open_page: OpenPage) -> None:
 def test_the_inside_of_a_model_light_and_dark(served: Served, open_page: OpenPage, tmp_path: Path) -> None:
     weight = wy.Parameter(np.linspace(-1.0, 1.0, 100), name="weight")
     with wy.watch.RunWriter(served.runs / "run", {"hidden.weight": weight}, tensorboard=False) as run:
+        run.budget.start -= 100.0  # a long training, which affords everything
         for step in range(1, 4):
             run.values(step, {"loss": 1.0 / step})
             run.flush()

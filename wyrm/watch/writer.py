@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wyrm.nn.module import Module
 
 FilePath = str | os.PathLike[str]
-# An estimate of the time to measure the parameters, before it is known.
+# Estimates of the times to measure the parameters, before they are known.
 _SECONDS_BY_ELEMENT, _SECONDS_BY_PARAMETER = 1e-8, 1e-4
 _LONGEST_TEXT = 20_000
 
@@ -96,6 +96,7 @@ class RunWriter:
         self._measure_seconds = (
             self.parameters.elements * _SECONDS_BY_ELEMENT + len(self.parameters.named) * _SECONDS_BY_PARAMETER
         )
+        self._histogram_seconds = self._measure_seconds
         self._held_at, self._hold_seconds = step, 0.0
         _prepare(self.folder)
         self._before, identity = _earlier(self.folder, step, self.epoch)
@@ -169,8 +170,7 @@ class RunWriter:
         with self._measuring():
             found = current_gradients(list(self.parameters.named.values()))
             gradients = self.parameters.gradients(found) if found else None
-            if self._histograms_pace.due(self.elapsed):
-                self._write_histograms(found)
+            self._write_histograms_if_due(found)
             self.hold()
         yield
         with self._measuring():
@@ -237,8 +237,7 @@ class RunWriter:
         with self._measuring():
             found = {} if probed is None else probed.gradients
             gradients = None if probed is None else self.parameters.gradients(found)
-            if self._histograms_pace.due(self.elapsed):
-                self._write_histograms(found)
+            self._write_histograms_if_due(found)
             dead, rows = ({}, None) if probed is None else (probed.dead, probed.rows)
             self._write_modules(gradients, rows, dead, self.step - self._held_at if self.moved else None)
 
@@ -268,9 +267,13 @@ class RunWriter:
         except Exception as error:
             self.fail(error)
 
-    def _write_histograms(self, gradients: Mapping[Parameter, np.ndarray | RowSparse]) -> None:
+    def _write_histograms_if_due(self, gradients: Mapping[Parameter, np.ndarray | RowSparse]) -> None:
+        if not (self._histograms_pace.due(self.elapsed) and self.budget.affords(self._histogram_seconds)):
+            return
+        start = time.perf_counter()
         self._write("histograms", self.parameters.histograms(gradients))
         self._histograms_pace.take(self.elapsed)
+        self._histogram_seconds = time.perf_counter() - start
 
     def restart_rate(self) -> None:
         """Count the rows of the next record from now on."""
