@@ -26,12 +26,15 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
 - *row-sparse*: a gradient that stores only the rows of a table that were selected.
 - *program*: the result of `compile` (`Program`): native code for outputs, or for a whole training loop.
 - *callback* (`train.Callback`): what `train.fit` calls after each epoch, such as `train.EarlyStopping`. *metric*: a
-  scalar that a program returns beside the loss, averaged over the rows of an epoch.
+  scalar that a program returns beside the loss, averaged over the rows of an epoch. *run*: a training that is recorded
+  in a folder, for `python -m wyrm watch` to show.
 - *group*: parameters with options of their own in one optimizer. *average* (`optim.EMA`): a second copy of the
   parameters, which follows them step by step.
 - *column*: the data of one input for a whole epoch, one row a sample. *mode*: `"hogwild"` threads update shared
   parameters without locks; `"synchronized"` threads add up the gradients of parts of one batch.
 
+- *profile* (`Program.profile`): where the time of a program's steps goes. *Roofline*: the most operations a second that
+  the machine can do for the bytes that they move.
 - *engine*: what runs a program: "native", machine code for this processor, or "jax", XLA for JAX's devices. *mesh*: the
   devices as an array with named axes. *sharding*: which axes of arrays, by their classes, are divided over which of
   the mesh. *FSDP* divides parameters over the axis that the batch is divided over.

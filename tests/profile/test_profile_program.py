@@ -143,6 +143,29 @@ def test_calls_and_backward() -> None:
     assert forward.profile(columns, steps=2, peaks=PEAKS).method == "call"
 
 
+def test_the_calls_inside_of_loops_are_timed() -> None:
+    x, weight = wy.Input(dims=(16, 4), name="x"), wy.Parameter(np.eye(4, dtype=np.float32), name="weight")
+
+    def inner(state: Any, _: Any) -> Any:
+        return (state @ weight).tanh(), None
+
+    def outer(state: Any, _: Any) -> Any:
+        return wy.scan(inner, state * 0.5, None, length=3)[0], None
+
+    carry, _ = wy.scan(outer, x, None, length=5)
+    loss = carry.square().mean()
+    program = wy.compile(loss, wy.optim.SGD([weight], 0.1))
+    profile = program.profile({x: np.ones((32, 4))}, batch_size=16, steps=2, peaks=PEAKS)
+    counts = {(stage.kind, stage.part): 0 for stage in profile.stages}
+    for stage in profile.stages:
+        counts[stage.kind, stage.part] += stage.calls
+    assert counts["product", "forward"] == 2 * 5 * 3 and counts["scan", "forward"] == 2 * (1 + 5)
+    forward = next(each for each in profile.stages if each.kind == "product" and each.part == "forward")
+    assert forward.flops == 2 * 16 * 4 * 4 and forward.exact and "test_profile_program.py" in forward.location
+    assert sum(stage.seconds for stage in profile.stages) == pytest.approx(profile.thread_seconds)
+    assert profile.thread_seconds <= profile.seconds and all(stage.seconds >= 0 for stage in profile.stages)
+
+
 def test_steps_default_to_a_part_of_a_second() -> None:
     program, columns, _ = trained()
     assert 3 <= program.profile(columns, batch_size=16, peaks=PEAKS).steps <= 200_000

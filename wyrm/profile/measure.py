@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,11 +13,12 @@ from wyrm.compiler.arguments import Binding
 from wyrm.compiler.pipeline import Graph
 from wyrm.errors import OptionError, ShapeError
 from wyrm.profile.clock import cost_of_reading
+from wyrm.profile.instrument import Site
 from wyrm.profile.memory import MemoryOfStep
 from wyrm.profile.peaks import Peaks, measured_peaks, processors
-from wyrm.profile.recording import Recorder, RecordingRunner, RecordingTraining
+from wyrm.profile.recording import Recorder, RecordingRunner, RecordingTraining, Totals
 from wyrm.profile.result import Event, Profile
-from wyrm.profile.stages import Description, Stage, described, text_of
+from wyrm.profile.stages import Description, Frame, Kind, Stage, described, frame_inside, frame_of, text_of
 from wyrm.train.feeding import checked_columns, checked_inputs
 from wyrm.train.tables import is_batches
 from wyrm.types.options import whole
@@ -149,25 +151,32 @@ def _profile(
     start = min(first for first, _, _ in recorder.bounds.values())
     stop = max(last for _, last, _ in recorder.bounds.values())
     readings, stages = 0, list[Stage]()
-    positions: dict[RecordingRunner, range] = {}
+    positions: dict[RecordingRunner, list[int]] = {}
     for runner, totals in recorder.totals.items():
-        sites = runner.instrumented.sites
-        found = described(runner.graph, set(graph.outputs), sites, totals.binding, totals.columns)
-        positions[runner] = range(len(stages), len(stages) + len(found))
-        readings += totals.steps * (len(found) + 1)
-        for description, spent, typical in zip(found, totals.nanoseconds, totals.typical, strict=True):
-            seconds = max(0.0, float(spent) - cost * totals.steps) / 1e9
-            times = totals.steps, seconds, max(0.0, float(typical) - cost) / 1e9
+        frame = frame_of(runner.graph, set(graph.outputs), totals.binding, totals.columns)
+        positions[runner] = []
+        readings += totals.steps * (len(runner.instrumented.sites) + 1) + 2 * int(totals.sums[1].sum())
+        for site, spent, typical in zip(runner.instrumented.sites, totals.nanoseconds, totals.typical, strict=True):
+            positions[runner].append(len(stages))
+            description = described(site, frame)
+            # A shorter stage than a reading has no rates.
+            own = float(typical) - cost
+            times = totals.steps, _positive(float(spent) - cost * totals.steps), own / 1e9 if own > cost / 2 else 0.0
             stages.append(_stage(description, totals.binding, times, peaks, blas_threads))
+            if description.kind == "scan":
+                inside = _inside(site, frame, description, runner, totals, (cost, peaks, blas_threads))
+                stages[-1] = _without(stages[-1], inside, cost)
+                stages += inside
     spans = [span for span in recorder.spans if span.stop > start and span.start < stop]
-    for name, kind in dict.fromkeys((span.name, span.kind) for span in spans):
+    kinds: dict[str, Kind] = {span.name: span.kind for span in spans}
+    for name, kind in kinds.items():
         lengths = [(min(span.stop, stop) - max(span.start, start)) / 1e9 for span in spans if span.name == name]
         stages.append(Stage(name, kind, "", len(lengths), sum(lengths), float(np.median(lengths))))
-    inside, threads, wall = sum(stage.seconds for stage in stages), len(recorder.bounds), (stop - start) / 1e9
+    known, threads, wall = sum(stage.seconds for stage in stages), len(recorder.bounds), (stop - start) / 1e9
     # The readings themselves are no part of the program.
-    total = max(inside, wall * threads - readings * cost / 1e9)
-    gaps = max(1, sum(len(totals.medians) for totals in recorder.totals.values()) - threads)
-    stages.append(Stage("between native calls", "Python", "", gaps, total - inside, (total - inside) / gaps))
+    total = max(known, wall * threads - readings * cost / 1e9)
+    gaps = max(1, sum(len(totals.typical_times) for totals in recorder.totals.values()) - threads)
+    stages.append(Stage("between native calls", "Python", "", gaps, total - known, (total - known) / gaps))
     return Profile(
         stages=tuple(stages),
         method=method,
@@ -181,6 +190,38 @@ def _profile(
         events=_events(recorder, positions, stages, start),
         memory=MemoryOfStep.of(runner.graph, totals.binding, graph) if memory else None,
     )
+
+
+def _inside(
+    scan: Site, frame: Frame, around: Description, runner: RecordingRunner, totals: Totals,
+    measuring: tuple[float, Peaks, int],
+) -> list[Stage]:  # fmt: skip
+    """Return the stages of the calls that a loop inside the graph makes, those of loops in it too."""
+    (cost, peaks, blas_threads), stages = measuring, list[Stage]()
+    arrays = frame_inside(scan, frame, around.part)
+    for position, site in enumerate(runner.instrumented.inner):
+        if site.around is not scan:
+            continue
+        description, calls = described(site, arrays), int(totals.sums[1, position])
+        seconds = _positive(float(totals.sums[0, position]) - cost * calls)
+        typical = seconds / calls if calls and seconds / calls * 1e9 > cost / 2 else 0.0
+        stages.append(_stage(description, totals.binding, (calls, seconds, typical), peaks, blas_threads))
+        if description.kind == "scan":
+            inner = _inside(site, arrays, description, runner, totals, measuring)
+            stages[-1] = _without(stages[-1], inner, cost)
+            stages += inner
+    return stages
+
+
+def _without(scan: Stage, inside: Sequence[Stage], cost: float) -> Stage:
+    """Return the stage of a loop inside the graph without its calls: the copies between them."""
+    spent = sum(2e-9 * cost * stage.calls + stage.seconds for stage in inside)
+    return replace(scan, seconds=max(0.0, scan.seconds - spent), typical_seconds=0.0)
+
+
+def _positive(nanoseconds: float) -> float:
+    """Return a time in seconds that is not negative."""
+    return max(0.0, nanoseconds) / 1e9
 
 
 def _stage(
@@ -205,7 +246,7 @@ def _stage(
 
 
 def _events(
-    recorder: Recorder, positions: Mapping[RecordingRunner, range], stages: list[Stage], start: int
+    recorder: Recorder, positions: Mapping[RecordingRunner, Sequence[int]], stages: list[Stage], start: int
 ) -> tuple[Event, ...]:
     """Return what each thread did in the last recorded steps, in microseconds after the start."""
     events = []

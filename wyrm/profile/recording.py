@@ -18,7 +18,7 @@ from wyrm.compiler.pipeline import Graph
 from wyrm.ir.arrays import Callee
 from wyrm.node.base import BaseNode
 from wyrm.profile.clock import provide_clock
-from wyrm.profile.instrument import POSITION, READ_CLOCK, Instrumented, instrumented
+from wyrm.profile.instrument import READ_CLOCK, SUM_ROWS, Instrumented, instrumented
 from wyrm.train.data_parallel import DataParallelStep, Gradient
 from wyrm.train.epoch_state import EpochState, ThreadWork
 from wyrm.train.partition import Partition
@@ -41,36 +41,39 @@ class Span(NamedTuple):
 
 
 class NativeCall(NamedTuple):
-    """A call of native code: its thread, when it started and stopped, and the times of its steps."""
+    """A call of native code: its thread, when it started and stopped, the times of its steps, and sums in loops."""
 
     runner: RecordingRunner
     thread: int
     start: int
     stop: int
     times: NDArray[np.int64]
+    sums: NDArray[np.int64]
 
 
 @dataclass
 class Totals:
     """The nanoseconds of each call of a step, summed over steps and threads.
 
-    `medians` has the number of steps of each native call, and the medians of their times. The arrays are those of the
-    first native call, from which work is counted.
+    `typical_times` has the number of steps of each native call, and the typical time of each part. `sums` has the
+    nanoseconds of each call inside loops, and the number of its calls. The arrays are those of the first native call,
+    from which work is counted.
     """
 
     binding: Binding
     columns: Mapping[BaseNode, np.ndarray]
     nanoseconds: NDArray[np.int64]
+    sums: NDArray[np.int64]
     steps: int = 0
-    medians: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)
+    typical_times: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)
 
     @property
     def typical(self) -> NDArray[np.float64]:
-        """The median time of each call, about: that of the medians, each as often as it has steps."""
-        if not self.medians:
+        """The typical time of each call: the median of those of native calls, each as often as it has steps."""
+        if not self.typical_times:
             return np.zeros(len(self.nanoseconds))
-        counts = np.array([count for count, _ in self.medians])
-        times = np.array([median for _, median in self.medians])
+        counts = np.array([count for count, _ in self.typical_times])
+        times = np.array([typical for _, typical in self.typical_times])
         order = np.argsort(times, axis=0)
         middle = (np.cumsum(counts[order], axis=0) >= counts.sum() / 2).argmax(axis=0)
         found: NDArray[np.float64] = np.take_along_axis(times, order, 0)[middle, np.arange(times.shape[1])]
@@ -114,15 +117,20 @@ class Recorder:
             return
         # A clock that goes back between two cores would make a time negative.
         spent = np.maximum(np.diff(call.times, axis=1), 0)
-        total, typical = spent.sum(axis=0), np.median(spent, axis=0) if len(spent) else None
+        total = spent.sum(axis=0)
+        # The mean without interruptions by the system: the clock is too coarse for the median of short stages.
+        typical = np.minimum(spent, 4 * np.median(spent, axis=0) + 1).mean(axis=0) if len(spent) else None
         with self._lock:
             totals = self.totals.get(call.runner)
             if totals is None:
-                totals = self.totals[call.runner] = Totals(binding, columns, np.zeros_like(total))
+                totals = self.totals[call.runner] = Totals(
+                    binding, columns, np.zeros_like(total), np.zeros_like(call.sums)
+                )
             totals.nanoseconds += total
+            totals.sums += call.sums
             totals.steps += len(spent)
             if typical is not None:
-                totals.medians.append((len(spent), typical))
+                totals.typical_times.append((len(spent), typical))
             first, _, inside = self.bounds.get(call.thread, (call.start, 0, 0))
             self.bounds[call.thread] = first, call.stop, inside + call.stop - call.start
             self.recent.append(call)
@@ -140,17 +148,16 @@ class RecordingRunner(NativeRunner):
         super().__init__(graph, loop, training=training)
         self.recorder, self.instrumented = recorder, instrumented(graph.source)
         self._routine = self.instrumented.routine
-        self._own = self._with_times(self._own, 0)
+        self._own = _with(self._own, *self._arrays(0))
         provide_clock()
 
     def call(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], own: Own) -> int:
         """Do steps as the plain runner does, and record their times."""
-        own = self._with_times(own, own[1])
-        # The cast of `_with_times` hides this position from the type checker.
-        times = cast(NDArray[np.int64], own[POSITION])
+        times, sums = self._arrays(own[1])
+        own = _with(own, times, sums)
         thread, start = self.recorder.thread(), perf_counter_ns()
         done = super().call(binding, columns, own)
-        call = NativeCall(self, thread, start, perf_counter_ns(), times[:done])
+        call = NativeCall(self, thread, start, perf_counter_ns(), times[:done], sums[: SUM_ROWS - 1])
         self.recorder.native(call, binding, columns)
         return done
 
@@ -158,9 +165,10 @@ class RecordingRunner(NativeRunner):
         """Leave every call to `call`."""
         return None
 
-    def _with_times(self, own: Own, steps: int) -> Own:
+    def _arrays(self, steps: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return new arrays for the times of steps, and for the sums in loops."""
         times = np.empty((steps, len(self.instrumented.sites) + 1), np.int64)
-        return cast(Own, (*own, times))
+        return times, np.zeros((SUM_ROWS, len(self.instrumented.inner) + 1), np.int64)
 
     def _called_by_python(self, function: Callee, arguments: list[Any], variables: dict[str, Any]) -> Any:
         if function is READ_CLOCK:
@@ -168,6 +176,11 @@ class RecordingRunner(NativeRunner):
             times[row, column] = perf_counter_ns()
             return None
         return super()._called_by_python(function, arguments, variables)
+
+
+def _with(own: Own, times: NDArray[np.int64], sums: NDArray[np.int64]) -> Own:
+    """Return the arguments of an instrumented `run`, which takes these arrays after those of the plain one."""
+    return cast(Own, (*own, times, sums))
 
 
 class RecordingTraining(Training):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -32,12 +33,12 @@ _LIMITED = 0.1
 class Stage:
     """A part of a step: a call of a loop, a product or another kernel, work in Python, or a wait.
 
-    `calls` and `seconds` are those of all recorded steps and threads. `typical_seconds` is the median of a call, from
-    which rates are computed, so one call that the system interrupts does not change them. `flops`, `bytes_read` and
-    `bytes_written` are the work of one call. `exact` is false where it is an estimate, because it depends on data or a
-    loop is too long to run through. `flops` is None if it is not known. `least_seconds` is the time of a call at the
-    machine's peaks. `nodes` are the operations with their axes, and `modules` the paths of the modules that built them;
-    `location` and `source` are the user's line of the first.
+    `calls` and `seconds` are those of all recorded steps and threads. `typical_seconds` is the time of a call that the
+    system does not interrupt, from which rates are computed; 0 if it is too short to be measured. `flops`, `bytes_read`
+    and `bytes_written` are the work of one call. `exact` is false where it is an estimate, because it depends on data
+    or a loop is too long to run through. `flops` is None if it is not known. `least_seconds` is the time of a call at
+    the machine's peaks. `nodes` are the operations with their axes, and `modules` the paths of the modules that built
+    them; `location` and `source` are the user's line of the first.
     """
 
     name: str
@@ -114,35 +115,36 @@ class Description:
         return next((node for node in self.nodes if node.module_path), self.nodes[0] if self.nodes else None)
 
 
-def described(
-    graph: Graph,
-    outputs: Container[BaseNode],
-    sites: tuple[Site, ...],
-    binding: Binding,
-    columns: Mapping[BaseNode, np.ndarray],
-) -> list[Description]:
-    """Return the description of each timed call of a step, with its work on these arrays.
+@dataclass(frozen=True)
+class Frame:
+    """The arrays that the calls of a program or of a loop inside it work on, by argument; and what was counted."""
 
-    `outputs` are the nodes of the forward pass that the graph computes.
-    """
+    binding: Binding
+    values: Mapping[str, Any]
+    forward: Container[BaseNode]
+    counted: dict[object, Work]
+
+
+def frame_of(
+    graph: Graph, outputs: Container[BaseNode], binding: Binding, columns: Mapping[BaseNode, np.ndarray]
+) -> Frame:
+    """Return the arrays of a step; `outputs` are the nodes of the forward pass that the graph computes."""
     computed = zip(graph.outputs, graph.targets.outputs, strict=True)
     results = [target for output, target in computed if output in outputs]
     forward = {graph.schedule.representative[node] for node in topological_order(results)}
     values = dict(zip(graph.source.arguments, binding.values, strict=True))
     names = list(graph.source.arguments)
     values |= {names[position]: columns[leaf] for leaf, position in binding.columns.items()}
-    counted: dict[object, Work] = {}
-    return [_description(graph, site, binding, values, forward, counted) for site in sites]
+    return Frame(binding, values, forward, {})
 
 
-def _description(
-    graph: Graph, site: Site, binding: Binding, values: Mapping[str, Any], forward: set[BaseNode],
-    counted: dict[object, Work],
-) -> Description:  # fmt: skip
+def described(site: Site, frame: Frame) -> Description:
+    """Return the description of a timed call, with its work."""
+    binding, values = frame.binding, frame.values
     invocation = site.invocation
     if invocation is None:
         assert site.column is not None
-        batch, (column, *_) = binding.array(graph.lowering.leaf(site.column)), site.call.arguments
+        batch, (column, *_) = binding.array(binding.source.lowering.leaf(site.column)), site.call.arguments
         # A column without rows means that the input keeps its data. The order of the rows is read too.
         rows = (batch.shape[0] if batch.ndim else 1) if values[str(column)].shape[0] else 0
         moved = float(batch.nbytes if rows else 0)
@@ -150,18 +152,32 @@ def _description(
         return Description(f"load {label(site.column)}", "load", "data", (site.column,), work)
     item, name = invocation.item, invocation.function.__name__
     nodes = () if item is None else tuple(dict.fromkeys(_nodes(item)))
-    part: Part = "forward" if any(node in forward for node in nodes) else "backward"
+    part: Part = "forward" if any(node in frame.forward for node in nodes) else "backward"
     if isinstance(invocation.function, Evaluation):
         return Description(name, "Python", part, nodes, None)
-    work = _work(invocation.function, [values[each.name] for each in invocation.arguments], counted)
+    if isinstance(item, KernelCall) and item.loop is not None:
+        return Description(name, "scan", part, nodes, None)
+    work = _work(invocation.function, [values[each.name] for each in invocation.arguments], frame.counted)
     if item is None:
         updated = () if invocation.updated is None else (invocation.updated,)
         return Description(name, "update", "update", updated, work)
     kind: Kind = "loop"
     if isinstance(item, KernelCall):
         work = _by_formula(work, item, binding)
-        kind = "scan" if item.loop is not None else "product" if 2 * work.product_flops > work.flops else "kernel"
+        kind = "product" if 2 * work.product_flops > work.flops else "kernel"
     return Description(name, kind, part, nodes, work)
+
+
+def frame_inside(site: Site, frame: Frame, part: Part) -> Frame:
+    """Return the arrays of the calls of a loop inside the graph, which are all of one part."""
+    assert site.invocation is not None and isinstance(site.invocation.item, KernelCall)
+    loop = site.invocation.item.loop
+    assert loop is not None
+    arguments = [frame.values[each.name] for each in site.invocation.arguments]
+    # The function of a loop takes its own arguments last.
+    values = dict(zip(loop.arguments, arguments[-len(loop.arguments) :], strict=True))
+    nodes = {node for invocation in loop.invocations if invocation.item for node in _nodes(invocation.item)}
+    return Frame(frame.binding, values, nodes if part == "forward" else (), frame.counted)
 
 
 def _by_formula(work: Work, call: KernelCall, binding: Binding) -> Work:
@@ -169,9 +185,11 @@ def _by_formula(work: Work, call: KernelCall, binding: Binding) -> Work:
     count = None if work.exact or work.product_flops else multiply_adds(call.node, binding.sizes)
     if not count:
         return work
-    read = sum(binding.array(buffer).nbytes for buffer in call.operands)
-    written, flops = binding.array(call.out).nbytes, 2.0 * count
-    return Work(flops, flops, float(read), float(written), work.bits, exact=False)
+    read, (written,) = (
+        [math.prod(resolve(buffer.dims, binding.sizes)) * buffer.dtype.itemsize for buffer in buffers]
+        for buffers in (call.operands, [call.out])
+    )
+    return Work(2.0 * count, 2.0 * count, float(sum(read)), float(written), work.bits, exact=False)
 
 
 def _nodes(item: Item) -> Iterator[BaseNode]:

@@ -29,6 +29,7 @@ from wyrm.train.batches import epoch_of_batches
 from wyrm.train.engines import Engine, EngineOptions, checked_engine, jax_training
 from wyrm.train.evaluation import AnyRunningMetrics, Evaluation, RunningMetrics, merged, native_calls
 from wyrm.train.feeding import checked_columns, checked_inputs
+from wyrm.train.profiled import Profiled
 from wyrm.train.progress import Bar, LossBar
 from wyrm.train.runner import NativeRunner, ProgramPlan
 from wyrm.train.tables import DataT, FeedT, is_batches
@@ -37,8 +38,6 @@ from wyrm.types.dims import Dim
 from wyrm.types.options import whole
 
 if TYPE_CHECKING:
-    from wyrm.profile.peaks import Peaks
-    from wyrm.profile.result import Profile
     from wyrm.train.jax_epoch import JaxTraining
     from wyrm.train.jax_graph import JaxGraph
 
@@ -53,7 +52,7 @@ class _Choices(EngineOptions, total=False):
     loop: Loop
 
 
-class Program(Answering, Generic[R, E]):
+class Program(Answering, Profiled, Generic[R, E]):
     """Compiled code that computes outputs or, with an optimizer, trains a loss; `wyrm.compile` creates it.
 
     A call with `{input: array}` computes the outputs, and does one step if the program has an optimizer. `epoch`
@@ -347,54 +346,6 @@ class Program(Answering, Generic[R, E]):
             checked_weight(weight, self._graph.outputs[0].dtype)
             given, rows, singly = checked_columns(columns, self._graph.inputs, self._graph.ranges.limits)
             return self._training.backward(given, rows, singly, threads, weight, blas_threads)
-
-    def profile(
-        self,
-        columns: FeedT | None = None,
-        *,
-        method: Literal["epoch", "call", "backward"] | None = None,
-        steps: int | None = None,
-        batch_size: int = 1,
-        threads: int = 1,
-        mode: Mode = "hogwild",
-        accumulate: int = 1,
-        memory: bool = False,
-        peaks: Peaks | None = None,
-    ) -> Profile:
-        """Measure where the time of a step goes: each loop, product and other kernel, and each thread's waits.
-
-        A copy of the program runs some steps of `epoch`, or calls of the program ("call", the default without an
-        optimizer) or of `backward`, with a clock between the calls of its native code. This program, its parameters
-        and its optimizer stay as they are. `columns`, `batch_size`, `threads`, `mode` and `accumulate` are those of the
-        method. By default the steps take about a second; where the data has too few rows, they repeat.
-
-        The result prints as a table, with the bytes and FLOPs of each part beside what the machine can do. These
-        `peaks` are measured once in a process, or given as a `wy.profile.Peaks`. `memory` adds the arrays of a step.
-        See `wy.profile` for the page and the trace.
-
-        Raise what `epoch` raises for the data, and `OptionError` for options that do not fit the program, or for the
-        engine "jax".
-
-        >>> class Batch(wy.Dim): ...
-        >>> x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)
-        >>> program = wy.compile((slope * x).square().mean(), wy.optim.SGD([slope], 0.1))
-        >>> profile = program.profile({x: np.ones(64)}, batch_size=32, steps=4)
-        >>> profile.steps, [stage.kind for stage in profile.stages][:2], float(slope)
-        (4, ['load', 'loop'], 1.0)
-        """
-        if self.engine != "native":
-            raise OptionError(
-                "profile measures native programs: with engine='jax', run an epoch within jax.profiler.trace(folder), "
-                "and open the folder with TensorBoard or Perfetto"
-            )
-        from wyrm.profile.measure import measured
-
-        with self._lock:
-            program = copy.copy(self) if self._graph.optimizer is None else copy.deepcopy(self)
-        return measured(
-            program, columns, method=method, steps=steps, batch_size=batch_size, threads=threads, mode=mode,
-            accumulate=accumulate, memory=memory, peaks=peaks,
-        )  # fmt: skip
 
     def state_dict(self) -> dict[str, int]:
         """Return the program's counters: `steps`, which seeds random nodes, and `epochs`, which seeds the shuffle.

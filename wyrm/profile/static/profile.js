@@ -82,7 +82,7 @@ function showDetails(index) {
     ["function", stage.name],
     ["share", percentText(stage.seconds / (profile.thread_seconds || 1))],
     ["time a step", timeText(perStep(stage.seconds))],
-    ["a call", `${timeText(stage.typical_seconds)} (median of ${wholeNumber(stage.calls)})`],
+    ["a call", stage.typical_seconds ? `${timeText(stage.typical_seconds)} (of ${wholeNumber(stage.calls)})` : ""],
     ["FLOPs a call", stage.flops === null ? "" : shortNumber(stage.flops)],
     ["read", stage.bytes_read ? bytesText(Math.round(stage.bytes_read)) : ""],
     ["written", stage.bytes_written ? bytesText(Math.round(stage.bytes_written)) : ""],
