@@ -72,6 +72,7 @@ def check(page: Page) -> None:
     nodes, groups = page.nodes, page.groups
     assert len({len(column) for column in nodes.values()}) == 1
     assert len({len(column) for column in groups.values()}) == 1
+    assert set(page.data["outputs"]) <= set(range(len(nodes["op"])))
     for number, parents in enumerate(nodes["parents"]):
         assert all(parent < number for parent in parents)
     assert nodes["part"] == sorted(nodes["part"])
@@ -401,6 +402,15 @@ def test_loops_in_loops_and_loops_that_end() -> None:
     check(page)
     assert page.texts("class", "groups")[1] == "steps while a condition holds"
     check(Page(wy.compile(ended)))
+
+
+def test_a_constant_in_a_loop_and_around_it_is_one_node() -> None:
+    half, rows = wy.Constant(0.5, name="half"), wy.Input(dims=(6, 3))
+    last, _ = wy.scan(lambda state, row: (state * half + row, state), wy.Constant(np.zeros(3, np.float32)), rows)
+    page = Page((last * half).sum())
+    check(page)
+    assert page.texts("name").count("half") == 1
+    assert page.nodes["group"][page.texts("name").index("half")] == 0
 
 
 def test_a_loop_that_a_gradient_computes_again() -> None:

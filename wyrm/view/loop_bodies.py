@@ -38,6 +38,8 @@ class Unfolded:
         """Return nodes, parents first, with the bodies of their loops."""
         nodes: list[BaseNode] = []
         for node in order:
+            if node in self._seen:
+                continue  # a constant that a body and the graph around it use
             if isinstance(node, Scan):
                 nodes += self._body(node)
             if loop is not None:
