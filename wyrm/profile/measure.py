@@ -137,7 +137,7 @@ def _rows(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 def _blas_threads(training: RecordingTraining, method: Method, threads: int) -> int:
     """Return how many threads BLAS has in each native call."""
-    free = training.runner.large and (method == "call" or (method == "epoch" and threads == 1))
+    free = method == "call" or (method == "epoch" and threads == 1 and training.runner.large)
     return processors() if free else 1
 
 

@@ -26,8 +26,8 @@ from wyrm.train.pool import Barrier, Pool
 from wyrm.train.runner import NativeRunner, Own
 from wyrm.train.training import Training
 
-# Times kept for the timeline: of the last steps, up to this many readings.
-_KEPT_READINGS = 200_000
+# Readings kept for the timeline: those of the last steps.
+_KEPT_READINGS = 40_000
 
 
 class Span(NamedTuple):
@@ -133,8 +133,10 @@ class Recorder:
                 totals.typical_times.append((len(spent), typical))
             first, _, inside = self.bounds.get(call.thread, (call.start, 0, 0))
             self.bounds[call.thread] = first, call.stop, inside + call.stop - call.start
-            self.recent.append(call)
-            self._readings += call.times.size
+            # A copy, because a call of many steps has far more times.
+            last = call.times[-max(1, _KEPT_READINGS // (4 * call.times.shape[1])) :].copy()
+            self.recent.append(call._replace(times=last))
+            self._readings += last.size
             while self._readings > _KEPT_READINGS and len(self.recent) > len(self._threads):
                 self._readings -= self.recent.popleft().times.size
 
