@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +14,10 @@ import pytest
 import wyrm as wy
 from wyrm.backends.llvm.library import CompilationCount
 from wyrm.errors import DataError, Diverged, DTypeError, OptionError, ShapeError
-from wyrm.profile.instrument import instrumented
+from wyrm.profile.instrument import SUM_ROWS, instrumented
 from wyrm.profile.peaks import processors
+from wyrm.profile.recording import Recorder, RecordingRunner
+from wyrm.train.runner import NativeRunner
 
 PEAKS = wy.profile.Peaks((1e11, 2e11), (5e10, 1e11), (1e10, 1.5e10), ((2e5, 1e11, 2e11),), threads=2)
 
@@ -302,3 +305,32 @@ def test_the_engine_jax_names_its_own_profiler() -> None:
     x = wy.Input(dims=(3,), name="x")
     with pytest.raises(OptionError, match=r"jax\.profiler"):
         wy.compile(x * 2.0, engine="jax").profile({x: np.ones(3)})
+
+
+# --- the instrumented code --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", [(1, 0, 0), (0, 1, 0), (0, 0, 1)])
+def test_arrays_that_are_too_small_are_not_written(missing: tuple[int, int, int]) -> None:
+    program, columns, _ = trained()
+    graph = copy.deepcopy(program)._graph
+    runner = RecordingRunner(graph, "compiled", Recorder())
+    binding = runner.binding({leaf: (16, columns[leaf].shape[1]) for leaf in graph.inputs})
+    steps, places = 3 - missing[0], len(runner.instrumented.sites) + 1 - missing[1]
+    memory = np.full((8, 64), -7, np.int64)
+    times = memory[:1, : steps * places].reshape(steps, places)
+    sums = memory[4 : 4 + SUM_ROWS - missing[2], :1].copy()
+    assert np.shares_memory(times, memory)
+    own = (0, 3, 16, 0, np.arange(48), np.zeros(2), np.zeros((3, len(graph.source.hyperparameters))), times, sums)
+    done = NativeRunner.call(runner, binding, columns, own)  # type: ignore[arg-type]  # with the arrays of times
+    assert done == 0 and (memory == -7).all() and (sums == -7).all()
+
+
+def test_residuals_have_the_line_of_the_loss() -> None:
+    labels = wy.IndexInput(dims=(12,), name="labels")
+    x, table = wy.Input(dims=(12, 4), name="x"), wy.Parameter(np.ones((9, 4), np.float32), name="table")
+    loss = wy.linear_cross_entropy(x, table, labels)
+    program = wy.compile(loss, wy.optim.SGD([table], 0.1))
+    profile = program.profile({x: np.ones((12, 4)), labels: np.arange(12) % 9}, batch_size=12, steps=2, peaks=PEAKS)
+    (stage,) = (each for each in profile.stages if "residuals" in " ".join(each.nodes))
+    assert stage.source.startswith("loss = wy.linear_cross_entropy")
