@@ -173,8 +173,8 @@ def _profile(
         lengths = [(min(span.stop, stop) - max(span.start, start)) / 1e9 for span in spans if span.name == name]
         stages.append(Stage(name, kind, "", len(lengths), sum(lengths), float(np.median(lengths))))
     known, threads, wall = sum(stage.seconds for stage in stages), len(recorder.bounds), (stop - start) / 1e9
-    # The readings themselves are no part of the program.
-    total = max(known, wall * threads - readings * cost / 1e9)
+    # The readings themselves, and the work of recording, are no part of the program.
+    total = max(known, wall * threads - (readings * cost + recorder.own) / 1e9)
     gaps = max(1, sum(len(totals.typical_times) for totals in recorder.totals.values()) - threads)
     stages.append(Stage("between native calls", "Python", "", gaps, total - known, (total - known) / gaps))
     return Profile(

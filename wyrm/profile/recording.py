@@ -90,15 +90,18 @@ class Recorder:
     # By thread: when its first native call started and its last one stopped, and the nanoseconds inside them.
     bounds: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     recent: deque[NativeCall] = field(default_factory=deque)
+    # The nanoseconds that recording itself took between native calls.
+    own: int = 0
     _readings: int = 0
+    _unfinished: dict[int, int] = field(default_factory=dict)
     _threads: dict[int, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def restart(self) -> None:
         """Forget all that is recorded but the numbers of the threads."""
-        for recorded in (self.spans, self.totals, self.bounds, self.recent):
+        for recorded in (self.spans, self.totals, self.bounds, self.recent, self._unfinished):
             recorded.clear()
-        self._readings = 0
+        self._readings = self.own = 0
 
     def thread(self) -> int:
         """Return the number of the running thread, in order of appearance."""
@@ -121,6 +124,8 @@ class Recorder:
         # The mean without interruptions by the system: the clock is too coarse for the median of short stages.
         typical = np.minimum(spent, 4 * np.median(spent, axis=0) + 1).mean(axis=0) if len(spent) else None
         with self._lock:
+            # The work after a thread's last call is outside of what is measured.
+            self.own += self._unfinished.pop(call.thread, 0)
             totals = self.totals.get(call.runner)
             if totals is None:
                 totals = self.totals[call.runner] = Totals(
@@ -139,6 +144,7 @@ class Recorder:
             self._readings += last.size
             while self._readings > _KEPT_READINGS and len(self.recent) > len(self._threads):
                 self._readings -= self.recent.popleft().times.size
+            self._unfinished[call.thread] = perf_counter_ns() - call.stop
 
 
 class RecordingRunner(NativeRunner):
