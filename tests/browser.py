@@ -125,9 +125,9 @@ def brightness(png: bytes) -> float:
     return float(_thumbnail(png).mean())
 
 
-def difference(left: bytes, right: bytes) -> float:
-    """Return the mean difference of two screenshots, from 0 to 1, after both are scaled to 64 by 40 grey pixels."""
-    return float(np.abs(_thumbnail(left) - _thumbnail(right)).mean())
+def likeness(left: bytes, right: bytes) -> float:
+    """Return the correlation of two screenshots, scaled to 64 by 40 grey pixels: 1 for the same picture."""
+    return float(np.corrcoef(_thumbnail(left).ravel(), _thumbnail(right).ravel())[0, 1])
 
 
 def _thumbnail(png: bytes) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.browser import OpenPage, brightness, difference
+from tests.browser import OpenPage, brightness, likeness
 
 
 def test_pages_follow_the_color_scheme(open_page: OpenPage, tmp_path: Path) -> None:
@@ -12,7 +12,7 @@ def test_pages_follow_the_color_scheme(open_page: OpenPage, tmp_path: Path) -> N
     path.write_text("<style>:root { color-scheme: light dark }</style><h1>Wyrm</h1>")
     light, dark = open_page(path).screenshot(), open_page(path, color_scheme="dark").screenshot()
     assert brightness(light) > 0.9 > 0.3 > brightness(dark)
-    assert difference(light, light) == 0 and difference(light, dark) > 0.5
+    assert likeness(light, light) > 0.999 and likeness(light, dark) < -0.9
 
 
 def test_problems_of_a_page_are_collected(open_page: OpenPage, tmp_path: Path) -> None:

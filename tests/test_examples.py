@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -53,8 +54,11 @@ def test_linear_regression_finds_the_line() -> None:
     assert abs(figure(text, r"x \+ (\S+),") - 5.0) < 0.05
 
 
-def test_bpr_learns_generated_preferences() -> None:
-    assert figure(run("bpr_movielens.py", "--epochs", 10), r"AUC (\S+)") > 0.85
+def test_bpr_learns_generated_preferences_and_can_be_watched(tmp_path: Path) -> None:
+    assert figure(run("bpr_movielens.py", "--epochs", 10, "--watch", tmp_path), r"AUC (\S+)") > 0.85
+    for name in ("films", "users"):
+        last = (tmp_path / name / "events.jsonl").read_text().splitlines()[-1]
+        assert json.loads(last)["stopped"] == "completed"
 
 
 @needs_data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def equal(found: dict[str, Any], wanted: dict[str, Any]) -> None:
 
 def test_a_run_learns_resumes_bit_for_bit_and_tells(story: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    status, text = call("train", "--data", story, "--run", run, "--steps", 10, *TINY)
+    status, text = call("train", "--data", story, "--run", run, "--steps", 10, "--watch", *TINY)
     assert status == 0, text
     assert figure(text, r"step 10: validation loss (\S+)") < figure(text, r"step 5: validation loss (\S+)")
     assert (run / "losses.png").stat().st_size > 10_000
@@ -56,6 +57,9 @@ def test_a_run_learns_resumes_bit_for_bit_and_tells(story: Path, tmp_path: Path)
     status, text = call("resume", "--run", run)
     assert status == 0, text
     equal(wy.io.load_arrays(last).arrays, whole)
+    recorded = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in recorded if record["kind"] == "start"] == [0, 5]
+    assert [record["step"] for record in recorded if record["kind"] == "text"] == [5, 10, 10]
     tell = ["generate", "--run", run, "--prompt", "Tom had", "--max-new-tokens", 20]
     status, text = call(*tell)
     assert status == 0 and text.startswith("Tom had")

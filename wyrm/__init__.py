@@ -26,7 +26,8 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
 - *row-sparse*: a gradient that stores only the rows of a table that were selected.
 - *program*: the result of `compile` (`Program`): native code for outputs, or for a whole training loop.
 - *callback* (`train.Callback`): what `train.fit` calls after each epoch, such as `train.EarlyStopping`. *metric*: a
-  scalar that a program returns beside the loss, averaged over the rows of an epoch.
+  scalar that a program returns beside the loss, averaged over the rows of an epoch. *run*: a training that is recorded
+  in a folder, for `python -m wyrm watch` to show.
 - *group*: parameters with options of their own in one optimizer. *average* (`optim.EMA`): a second copy of the
   parameters, which follows them step by step.
 - *column*: the data of one input for a whole epoch, one row a sample. *mode*: `"hogwild"` threads update shared

@@ -207,3 +207,23 @@ def test_a_long_sequence_is_named_by_position() -> None:
     layers: Sequence[Any] = [Gate() for _ in range(300)]
     node = wy.nn.Sequential(*layers)(wy.Input(dims=(2,)))
     assert paths(node) == [f"layers[{position}]" for position in range(300)]
+
+
+def test_an_activation_that_no_module_holds_is_looked_up_once_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    from wyrm.nn import module_calls
+
+    class Layer(wy.nn.Module):
+        def __init__(self) -> None:
+            self.gates = {"first": Gate()}
+
+        def __call__(self, x: Any) -> Any:
+            return wy.nn.tanh(wy.nn.relu(self.gates["first"](x)))
+
+    read = list[object]()
+    members = module_calls._members
+    monkeypatch.setattr(module_calls, "_members", lambda value: (read.append(value), members(value))[1])
+    layers = [Layer() for _ in range(20)]
+    node = wy.nn.Sequential(*layers)(wy.Input(dims=(2,)))
+    assert paths(node)[:3] == ["layers[0].gates['first']", "layers[0].Activation", "layers[0].Activation"]
+    # Of the whole: itself, its list, and the layers with their dicts and gates. Of each layer, these once more.
+    assert len(read) == 2 + 20 * 3 + 20 * 3

@@ -282,6 +282,7 @@ def test_a_program_has_its_loops_with_the_nodes_that_they_compute(loss: Any) -> 
     weights = [n for n, name in enumerate(page.texts("name")) if name == "weight"]
     updated = [node for stage in page.data["program"]["stages"] if stage["kind"] == "update" for node in stage["nodes"]]
     assert set(weights) <= set(updated)
+    assert "update weight of hidden" in [stage["name"] for stage in page.data["program"]["stages"]]
     assert all(page.nodes["gradient"][weight] >= 0 for weight in weights)
     assert page.nodes["gradient"][page.find("relu")] >= 0
     computed = {node for stage in page.data["program"]["stages"] for node in stage["nodes"]}
@@ -308,6 +309,15 @@ def test_the_arrays_of_a_program_and_their_lifetimes(loss: Any) -> None:
         assert by_name[first]["first"] < by_name[second]["first"]
     products = [stage for stage in page.data["program"]["stages"] if stage["kind"] == "product"]
     assert products[0]["flops"] == 2 * 5 * 6 * 4
+
+
+def test_a_program_of_another_engine_is_its_graph(loss: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = wy.compile(loss)
+    monkeypatch.setattr(wy.Program, "graph", property(lambda program: None))
+    page = Page(program)
+    check(page)
+    assert page.data["program"] is None
+    assert page.nodes["gradient"][page.find("relu")] >= 0
 
 
 def test_composite_nodes_and_equal_nodes_share_their_stages() -> None:

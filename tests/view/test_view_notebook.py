@@ -113,6 +113,8 @@ def test_a_derivation_is_a_table_of_typeset_formulas() -> None:
     assert "x<1>" in words
     for element in ("mfrac", "msup", "msqrt", "msub"):
         assert f"<{element}>" in markup
+    pretty = pytest.importorskip("IPython.lib.pretty")
+    assert pretty.pretty(derivation) == str(derivation)
     assert pickle.loads(pickle.dumps(derivation)) == copy.deepcopy(derivation) == derivation
 
 

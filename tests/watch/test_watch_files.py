@@ -111,6 +111,12 @@ def test_a_folder_that_cannot_be_written_is_an_error_at_once(tmp_path: Path) -> 
         wy.watch.RunWriter(tmp_path / "run")
 
 
+def test_the_folder_of_several_runs_is_not_that_of_one(tmp_path: Path) -> None:
+    wy.watch.RunWriter(tmp_path / "first", tensorboard=False).close()
+    with pytest.raises(DataError, match="holds runs, such as 'first': give the path of a run's own folder"):
+        wy.watch.RunWriter(tmp_path)
+
+
 def test_a_folder_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / EVENTS).write_bytes(encoded(START | {"format": 2}))
     with pytest.raises(OptionError, match="newer version"):

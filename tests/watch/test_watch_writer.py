@@ -13,6 +13,7 @@ import pytest
 import wyrm as wy
 from tests.watch.test_watch_files import records, run_in
 from wyrm.errors import DataError
+from wyrm.node.storage import bound_array
 from wyrm.train import Checkpoint, Run, fit
 from wyrm.watch import RunLogger, RunWriter
 from wyrm.watch.pace import Budget
@@ -217,6 +218,30 @@ def test_a_loop_by_hand_measures_each_step(tmp_path: Path, eager: None) -> None:
     assert of_kind(tmp_path, "text")[0]["text"] == "<b>once</b>"
 
 
+def test_numbers_that_are_not_finite_are_recorded(tmp_path: Path, eager: None) -> None:
+    weight = wy.Parameter(np.array([1.0, 2.0]))
+    with RunWriter(tmp_path, {"weight": weight}, tensorboard=False) as run, run.update():
+        bound_array(weight)[:] = np.nan, np.inf
+    (record,) = of_kind(tmp_path, "modules")
+    assert record["weights"] == record["updates"] == ["NaN"]
+
+
+def test_a_measurement_that_fails_ends_the_recording_alone(
+    tmp_path: Path, eager: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepped = []
+    with (
+        pytest.warns(RuntimeWarning, match="the training goes on: no memory") as caught,
+        RunWriter(tmp_path, {"weight": wy.Parameter(np.zeros(2))}, tensorboard=False) as run,
+    ):
+        monkeypatch.setattr(run.parameters, "hold", lambda: (_ for _ in ()).throw(MemoryError("no memory")))
+        for step in (1, 2):
+            run.values(step, {"loss": 1.0})
+            with run.update():
+                stepped.append(step)
+    assert stepped == [1, 2] and len(caught) == 1
+
+
 def test_values_between_two_records_are_averaged(tmp_path: Path) -> None:
     with RunWriter(tmp_path, tensorboard=False) as run:
         for step in range(1, 10):
@@ -254,4 +279,10 @@ def test_the_same_data_go_to_tensorboard(tmp_path: Path, eager: None) -> None:
     assert last == pytest.approx(of_kind(tmp_path, "values")[-1]["values"]["loss"])
     with RunWriter(tmp_path / "without", tensorboard=False):
         pass
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "tensorboard").write_text("no folder")
+    RunWriter(tmp_path / "taken").close()
+    assert "TensorBoard gets no data" in of_kind(tmp_path / "taken", "note")[0]["text"]
+    with pytest.raises(DataError, match="cannot write for TensorBoard"):
+        RunWriter(tmp_path / "taken", tensorboard=True)
     assert not (tmp_path / "without" / "tensorboard").exists()

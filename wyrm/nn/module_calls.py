@@ -37,24 +37,30 @@ def recorded(function: Call) -> Call:
             return function(module, *arguments, **keywords)
         finally:
             end_call(token)
-            entered.module = entered.listed = None
+            entered.finish()
 
     return cast(Call, call)
 
 
 def _place(call: ModuleCall, module: object) -> Place | None:
     """Return where a running module holds another one, in an attribute or in a list; else None."""
-    members = vars(call.module)
-    for name, member in members.items():
+    members = tuple(vars(call.module).items())  # another thread may set attributes meanwhile
+    for name, member in members:
         if member is module:
             return name
     if call.listed is None:
-        # Once for each call: a search for each of a thousand layers of a list would be slow.
-        call.listed = {}
-        for name, member in reversed(members.items()):  # a module in two lists has its place in the first
-            if isinstance(member, list | tuple) and member and not isinstance(member[0], int | float | str):
-                call.listed.update([(id(member[i]), (name, i)) for i in reversed(range(len(member)))])
-    return call.listed.get(id(module))
+        # Once for each call: a search for each of a thousand layers of a list would be slow. The first of two places
+        # of one module stays.
+        call.listed = [
+            (name, dict(zip(map(id, reversed(member)), range(len(member) - 1, -1, -1), strict=False)))
+            for name, member in members
+            if isinstance(member, list | tuple) and member and not isinstance(member[0], int | float | str)
+        ]
+    key = id(module)
+    for name, positions in call.listed:
+        if key in positions:
+            return name, positions[key]
+    return None
 
 
 def _called_from_afar(outer: ModuleCall, module: object) -> ModuleCall:
@@ -71,21 +77,21 @@ def _called_from_afar(outer: ModuleCall, module: object) -> ModuleCall:
 
 def _deep_place(call: ModuleCall, module: object) -> str | None:
     """Return the path of a module that a running module holds in other containers, or in the modules that it holds."""
-    level: list[tuple[str, object]] = [("", call.module)]
-    seen = {id(call.module)}
-    while level:
-        inside: list[tuple[str, object]] = []
-        for path, value in level:
-            form, held = _members(value)
-            for name, member in held:
-                # Before the name is written: a module may hold a list of a million numbers.
-                if isinstance(member, Answering | dict | list | tuple) and id(member) not in seen:
-                    seen.add(id(member))
-                    inside.append((f"{path}{form.format(name)}".removeprefix("."), member))
-                    if member is module:
-                        return inside[-1][0]
-        level = inside
-    return None
+    if call.inner is None:
+        # Once for each call, as above: an activation that no module holds may be called in each of many layers.
+        call.inner = {}
+        level: list[tuple[str, object]] = [("", call.module)]
+        while level:
+            inside: list[tuple[str, object]] = []
+            for path, value in level:
+                form, held = _members(value)
+                for name, member in tuple(held):
+                    # Before the name is written: a module may hold a list of a million numbers.
+                    if isinstance(member, Answering | dict | list | tuple) and id(member) not in call.inner:
+                        call.inner[id(member)] = inner = f"{path}{form.format(name)}".removeprefix(".")
+                        inside.append((inner, member))
+            level = inside
+    return call.inner.get(id(module))
 
 
 def _members(value: object) -> tuple[str, Iterable[tuple[object, object]]]:

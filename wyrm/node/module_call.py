@@ -13,19 +13,24 @@ class ModuleCall:
 
     `outer` is the call around it, and `holder` the call of the module that holds the called one, mostly the same. Each
     call is an object of its own, so two calls of a shared module are told apart. The nodes that it builds keep it;
-    hence it refers to the module only while the call runs. `listed` then has the places of the members of the module's
-    lists by their identity, once a module in a list is called.
+    hence it refers to the module only while the call runs. Lookups by identity are then cached: `listed` has the names
+    of the module's lists with the positions of their members, and `inner` the paths of all modules inside.
     """
 
-    __slots__ = ("holder", "kind", "listed", "module", "outer", "place")
+    __slots__ = ("holder", "inner", "kind", "listed", "module", "outer", "place")
     module: object
-    listed: dict[int, Place] | None
+    listed: list[tuple[str, dict[int, int]]] | None
+    inner: dict[int, str] | None
 
     def __init__(
         self, place: Place, kind: str, outer: ModuleCall | None, holder: ModuleCall | None, module: object = None
     ) -> None:
         self.place, self.kind, self.outer, self.holder, self.module = place, kind, outer, holder, module
-        self.listed = None
+        self.listed = self.inner = None
+
+    def finish(self) -> None:
+        """Forget the module, once the call has ended."""
+        self.module = self.listed = self.inner = None
 
     @property
     def name(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.node.leaves import Constant, Input
@@ -23,6 +25,10 @@ class Derivation(str):
     """The text of `to_derivation`, which notebooks display as a table of typeset formulas."""
 
     output: Node
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Print the lines; IPython would show the text in quotes."""
+        printer.text(str(self))
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return the table for notebooks."""

@@ -59,8 +59,14 @@ def _of_program(program: Program) -> dict[str, Any]:
     shown = GraphData(
         [*targets.outputs, *targets.buffer_updates.values()], found, [*targets.gradients.values(), *pairs]
     )
+    data = shown.data()
     overlay = program_data(graph, program.sizes, shown.position, len(shown.forward))
-    return {**shown.data(), "program": overlay}
+    for stage in overlay["stages"]:
+        if stage["kind"] == "update" and stage["nodes"]:
+            # Many parameters are called "weight".
+            path = data["groups"]["path"][data["nodes"]["group"][stage["nodes"][0]]]
+            stage["name"] += f" of {data['strings'][path]}" if path >= 0 else ""
+    return {**data, "program": overlay}
 
 
 def _isomorphic(pairs: Sequence[tuple[BaseNode, BaseNode]]) -> dict[BaseNode, BaseNode]:
@@ -69,7 +75,8 @@ def _isomorphic(pairs: Sequence[tuple[BaseNode, BaseNode]]) -> dict[BaseNode, Ba
     stack = list(pairs)
     while stack:
         node, other = stack.pop()
-        if node not in same and type(node) is type(other) and len(node.parents) == len(other.parents):
+        alike = type(node) is type(other) and node.dims == other.dims and len(node.parents) == len(other.parents)
+        if alike and node not in same:
             same[node] = other
             stack += zip(node.parents, other.parents, strict=True)
     return same

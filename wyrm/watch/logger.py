@@ -74,10 +74,13 @@ class RunLogger(Callback):
 
     def on_start(self, run: Run) -> None:
         """Create the folder, so that one that cannot be written is known before the first epoch."""
-        if _process(run) > 0:
+        process, processes = _processes(run)
+        if process > 0:
             return
         steps = run.program.state_dict()["steps"]
-        parameters = [leaf for leaf in run.program.trained if isinstance(leaf, Parameter)]
+        # What lies on several processes can be read by none of them alone.
+        trained = run.program.trained if processes == 1 else ()
+        parameters = [leaf for leaf in trained if isinstance(leaf, Parameter)]
         named = _named(self._model, parameters, run.program.outputs[0])
         self._writer = writer = RunWriter(
             self.folder, named, name=self.name or _script(), step=steps, epoch=run.epoch,
@@ -92,6 +95,9 @@ class RunLogger(Callback):
 
     def _probe(self, run: Run, parameters: Sequence[Parameter]) -> Probe | None:
         assert self._writer is not None
+        if not parameters:
+            self._writer.note("Norms are not recorded: the parameters lie on several processes.")
+            return None
         if self.batch is None and is_batches(run.data) and not hasattr(run.data, "dataset"):
             self._writer.note("Gradients are not recorded: the data are batches; give RunLogger a batch=.")
             return None
@@ -196,7 +202,7 @@ class _Live:
             writer, run = self._writer, self._run
             step = self._first_step - (-self._epoch_rows // self._batch_size)
             epoch = run.epoch + (min(1.0, self._epoch_rows / run.rows) if run.rows else 0.0)
-            writer.values(step, {"running_loss": self._losses / max(self._rows, 1)}, epoch=epoch, rows=self._rows)
+            writer.collect(step, {"running_loss": self._losses / max(self._rows, 1)}, epoch, self._rows)
             self._rows, self._losses = 0, 0.0
             if self._in_place:
                 self._measure()
@@ -230,7 +236,7 @@ class _Live:
             if rows and values.get("seconds"):
                 found["rows_per_second"] = rows / values["seconds"]
             self._pace.take(self._writer.elapsed)
-            self._writer.values(step, found, epoch=epoch)
+            self._writer.collect(step, found, epoch)
             self._writer.flush()
 
     def _measure(self) -> None:
@@ -276,13 +282,13 @@ def _batch_size(run: Run) -> int:
     return size if isinstance(size, int) and size > 0 else run.batch_size
 
 
-def _process(run: Run) -> int:
-    """Return the number of this process among those that train together."""
+def _processes(run: Run) -> tuple[int, int]:
+    """Return the number of this process among those that train together, and how many they are."""
     if run.program.engine != "jax":
-        return 0
+        return 0, 1
     import jax
 
-    return int(jax.process_index())
+    return int(jax.process_index()), int(jax.process_count())
 
 
 def _named(

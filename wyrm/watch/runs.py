@@ -17,6 +17,8 @@ from wyrm.watch.records import EVENTS, FORMAT, HISTOGRAMS, LONGEST_LINE, Record,
 # Bytes of a file that one answer covers.
 _PART = LONGEST_LINE
 _MOST_RUNS = 1000
+# Bytes of histograms that are read for one answer; a training writes a hundredth of them.
+_MOST_BYTES = 1 << 29
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def histograms_of(run: RunFolder, name: str) -> list[Record]:
     found: list[Record] = []
     try:
         with _opened(run.path, HISTOGRAMS) as file:
-            while line := file.readline(LONGEST_LINE):
+            while (line := file.readline(LONGEST_LINE)) and file.tell() < _MOST_BYTES:
                 record = decoded(line) if line.endswith(b"\n") else None
                 if record is None:
                     continue

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wyrm.nn.module import Module
 
 FilePath = str | os.PathLike[str]
-# An estimate of the time to measure the parameters, before it is known.
+# Estimates of the times to measure the parameters, before they are known.
 _SECONDS_BY_ELEMENT, _SECONDS_BY_PARAMETER = 1e-8, 1e-4
 _LONGEST_TEXT = 20_000
 
@@ -42,7 +42,8 @@ class RunWriter:
     """Writes what a training does to the folder of a run, as lines of JSON that are only ever appended.
 
     Use it for a loop of your own; `fit(watch=True)` has one. `folder` is created, by default `runs/NAME-DATE`. If it
-    holds a run already, this one continues it from `step` and `epoch`: readers forget what was recorded after them.
+    holds a run already, this one continues it from `step` and `epoch`: readers forget what was recorded after them. The
+    folder of another process's training, and one that holds the folders of runs, raise `DataError`.
     `parameters` is the model or a mapping from names; their norms are recorded by module. `epochs` and `steps` are the
     totals, as far as they are known. Where TensorBoard is installed, the same scalars are written to
     `folder/tensorboard`, unless `tensorboard=False`.
@@ -90,21 +91,14 @@ class RunWriter:
         self._sums: dict[str, list[float]] = {}
         self._rows = 0
         self._rows_since = time.perf_counter()
-        self._values_pace, self._modules_pace, self._histograms_pace = (
-            Pace(*VALUES),
-            Pace(*MODULES),
-            Pace(*HISTOGRAMS_PACE),
-        )
+        self._values_pace, self._modules_pace = Pace(*VALUES), Pace(*MODULES)
+        self._histograms_pace = Pace(*HISTOGRAMS_PACE)
         self._measure_seconds = (
             self.parameters.elements * _SECONDS_BY_ELEMENT + len(self.parameters.named) * _SECONDS_BY_PARAMETER
         )
+        self._histogram_seconds = self._measure_seconds
         self._held_at, self._hold_seconds = step, 0.0
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DataError(
-                f"cannot create the folder {os.fspath(self.folder)!r}: {error.strerror or error}"
-            ) from error
+        _prepare(self.folder)
         self._before, identity = _earlier(self.folder, step, self.epoch)
         self._events = Lines(self.folder / EVENTS)
         self._histograms: Lines | None = None
@@ -134,9 +128,11 @@ class RunWriter:
         except ImportError:
             if wanted:
                 raise
-            return None
-        except OSError as error:
-            raise DataError(f"cannot write for TensorBoard: {error.strerror or error}") from error
+        except Exception as error:  # such as an old TensorBoard, which does not fit the other packages
+            if wanted:
+                raise DataError(f"cannot write for TensorBoard: {error}") from error
+            self.note(f"TensorBoard gets no data: {type(error).__name__}: {error}")
+        return None
 
     # --- what a loop calls --------------------------------------------------------------------------------------------
 
@@ -145,7 +141,14 @@ class RunWriter:
 
         Values of the same name that come within a fifth of a second become one, their mean.
         """
-        self._take(step, epoch)
+        self.collect(step, values, epoch, rows)
+        self.warn_of_failure()
+
+    def collect(self, step: int, values: Mapping[str, float], epoch: float | None = None, rows: int = 0) -> None:
+        """Record values as `values` does, without a warning."""
+        self.step = int(step)
+        if epoch is not None:
+            self.epoch = float(epoch)
         self._rows += rows
         for name, value in values.items():
             total = self._sums.setdefault(name, [0.0, 0.0])
@@ -163,14 +166,16 @@ class RunWriter:
         if not self.measures_now():
             yield
             return
-        with self.budget:
+        gradients = None
+        with self._measuring():
             found = current_gradients(list(self.parameters.named.values()))
             gradients = self.parameters.gradients(found) if found else None
-            if self._histograms_pace.due(self.elapsed):
-                self._write_histograms(found)
+            self._write_histograms_if_due(found)
             self.hold()
         yield
-        self._write_modules(gradients, over=1)
+        with self._measuring():
+            self._write_modules(gradients, over=1)
+        self.warn_of_failure()
 
     def text(self, text: str, *, prompt: str | None = None) -> None:
         """Record text that the model generated; of more than 20,000 characters, the first ones."""
@@ -215,7 +220,7 @@ class RunWriter:
 
     def hold(self) -> None:
         """Keep the parameters as they are, so that the next record of the modules has their change."""
-        with self.budget:
+        with self._measuring():
             start = time.perf_counter()
             self.parameters.hold()
             self._held_at, self._hold_seconds = self.step, time.perf_counter() - start
@@ -227,11 +232,12 @@ class RunWriter:
 
     def modules(self, probed: Probed | None = None) -> None:
         """Record the norms of the modules, their change since `hold`, and histograms if they are due."""
-        with self.budget:
+        if not self.parameters.named:
+            return
+        with self._measuring():
             found = {} if probed is None else probed.gradients
             gradients = None if probed is None else self.parameters.gradients(found)
-            if self._histograms_pace.due(self.elapsed):
-                self._write_histograms(found)
+            self._write_histograms_if_due(found)
             dead, rows = ({}, None) if probed is None else (probed.dead, probed.rows)
             self._write_modules(gradients, rows, dead, self.step - self._held_at if self.moved else None)
 
@@ -242,20 +248,32 @@ class RunWriter:
         dead: Mapping[str, tuple[int, int]] = MappingProxyType({}),
         over: int | None = None,
     ) -> None:
-        with self.budget:
-            start = time.perf_counter()
-            updates = None if over is None else self.parameters.updates()
-            record = {
-                "weights": self.parameters.weights(), "gradients": gradients, "updates": updates, "rows": rows,
-                "over": over, "dead": dead,
-            }  # fmt: skip
-            self._write("modules", record)
-            self._modules_pace.take(self.elapsed)
-            self._measure_seconds = self._hold_seconds + time.perf_counter() - start
+        start = time.perf_counter()
+        updates = None if over is None else self.parameters.updates()
+        record = {
+            "weights": self.parameters.weights(), "gradients": gradients, "updates": updates, "rows": rows,
+            "over": over, "dead": dead,
+        }  # fmt: skip
+        self._write("modules", record)
+        self._modules_pace.take(self.elapsed)
+        self._measure_seconds = self._hold_seconds + time.perf_counter() - start
 
-    def _write_histograms(self, gradients: Mapping[Parameter, np.ndarray | RowSparse]) -> None:
+    @contextmanager
+    def _measuring(self) -> Iterator[None]:
+        """Return a context of measurements: they count for the budget, and what goes wrong ends the recording only."""
+        try:
+            with self.budget, np.errstate(all="ignore"):
+                yield
+        except Exception as error:
+            self.fail(error)
+
+    def _write_histograms_if_due(self, gradients: Mapping[Parameter, np.ndarray | RowSparse]) -> None:
+        if not (self._histograms_pace.due(self.elapsed) and self.budget.affords(self._histogram_seconds)):
+            return
+        start = time.perf_counter()
         self._write("histograms", self.parameters.histograms(gradients))
         self._histograms_pace.take(self.elapsed)
+        self._histogram_seconds = time.perf_counter() - start
 
     def restart_rate(self) -> None:
         """Count the rows of the next record from now on."""
@@ -278,11 +296,6 @@ class RunWriter:
             )
 
     # --- files --------------------------------------------------------------------------------------------------------
-
-    def _take(self, step: int, epoch: float | None) -> None:
-        self.step = int(step)
-        if epoch is not None:
-            self.epoch = float(epoch)
 
     def _record(self, kind: str, fields: Mapping[str, Any]) -> Record:
         return {
@@ -331,6 +344,20 @@ def fresh_folder(name: str) -> Path:
         count += 1
         path = Path("runs") / f"{stem}-{count}"
     return path
+
+
+def _prepare(folder: Path) -> None:
+    """Create the folder of a run; raise `DataError` if that fails, or if it is the folder of several runs."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        inside = next(iter(sorted(folder.glob(f"*/{EVENTS}"))), None)
+    except OSError as error:
+        raise DataError(f"cannot create the folder {os.fspath(folder)!r}: {error.strerror or error}") from error
+    if inside is not None:
+        raise DataError(
+            f"{os.fspath(folder)!r} holds runs, such as {inside.parent.name!r}: give the path of a run's own folder, "
+            f"as in {os.fspath(folder / 'name')!r}"
+        )
 
 
 def stopped_by(error: BaseException | None) -> str:

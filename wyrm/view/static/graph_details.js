@@ -80,12 +80,14 @@ class Details {
     );
   }
 
-  _gradient(node) {
-    const gradient = this.gradient(node);
-    if (gradient < 0) return null;
-    const isBack = this.graph.part(node) === BACKWARD;
-    const words = isBack ? "Go to what it is the gradient of" : "Show its gradient";
-    return _section("Gradient", element("button", { id: "gradient", click: () => this.page.go(gradient) }, words));
+  _gradient(item) {
+    const other = this.gradient(item);
+    if (other < 0) return null;
+    const words = this.graph.isGroup(item)
+      ? ["Show its backward part", "Show its forward part"]
+      : ["Show its gradient", "Go to what it is the gradient of"];
+    const go = () => this.page.go(other, true);
+    return _section("Gradient", element("button", { id: "gradient", click: go }, words[this.graph.part(item)]));
   }
 
   // The gradient of a forward node or group, what a backward one is the gradient of, or -1.
@@ -120,8 +122,8 @@ class Details {
       {},
       element("span", { class: `dot part-${graph.part(item)}` }),
       isHidden
-        ? graph.title(item)
-        : element("button", { class: "link", click: () => this.page.go(item) }, graph.title(item)),
+        ? element("span", { class: "plain" }, graph.title(item))
+        : element("button", { class: "link", click: () => this.page.go(item, true) }, graph.title(item)),
       element("span", { class: "muted" }, words),
     );
   }
@@ -145,14 +147,13 @@ class Details {
       .map(([op, count]) =>
         element("tr", {}, element("td", {}, op), element("td", { class: "number" }, wholeNumber(count))),
       );
-    const twin = graph.twin(item);
     return [
       element("h2", {}, graph.title(item)),
       _chips(
         graph.isRun(item) ? [`${graph.runMembers(item).length} times the same`] : ["group"],
         graph.part(item) === BACKWARD,
       ),
-      element("p", {}, element("button", { click: () => page.toggle(item) }, isOpen ? "Close" : "Open")),
+      element("p", {}, element("button", { click: () => page.use(item) }, isOpen ? "Close" : "Open")),
       _facts([
         ["Class", graph.className(item)],
         ["Path", graph.path(item)],
@@ -160,16 +161,7 @@ class Details {
         ["Parameters", parameters ? wholeNumber(parameters) : ""],
         ["Their size", parameters ? bytesText(open ? -1 : bytes) : ""],
       ]),
-      twin < 0
-        ? null
-        : _section(
-            "Gradient",
-            element(
-              "button",
-              { id: "gradient", click: () => page.go(twin) },
-              graph.part(item) === BACKWARD ? "Show its forward part" : "Show its backward part",
-            ),
-          ),
+      this._gradient(item),
       graph.isRun(item) ? this._links("Groups", graph.runMembers(item)) : null,
       this._place(item),
       _section("Nodes by op", element("table", { class: "counts" }, element("tbody", {}, ...rows))),

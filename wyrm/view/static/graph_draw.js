@@ -240,13 +240,19 @@ class Picture {
     return classes.join(" ");
   }
 
+  // What a screen reader says: the words in the box first, so that a voice can name them.
   _label({ item }) {
     const { graph } = this;
-    const part = graph.part(item) === BACKWARD ? "backward " : "";
-    if (!graph.isGroup(item)) return `${part}${graph.title(item)}, ${graph.axesText(item)}`;
-    const times = graph.isRun(item) ? `, ${graph.runMembers(item).length} times` : "";
-    const count = countText(graph.inside.get(item), "node");
-    return `${part}group ${graph.title(item)}, ${graph.className(item)}${times}, ${count}`;
+    const { badge, small } = this.layout.words(item);
+    const words = [graph.title(item), badge, small].filter(Boolean).join(" ");
+    const axes = graph.isGroup(item) ? [] : graph.axes(item).map(([name]) => name);
+    const facts = [
+      words,
+      graph.isGroup(item) ? `group of ${countText(graph.inside.get(item), "node")}` : "",
+      axes.some(Boolean) ? `axes ${axes.map((name) => name || "unnamed").join(", ")}` : "",
+      graph.part(item) === BACKWARD ? "backward" : "",
+    ];
+    return facts.filter(Boolean).join(", ");
   }
 
   // The edges of the current box, with those between the forward and the backward part.

@@ -28,7 +28,7 @@ class GraphPage {
 
   _write(data) {
     const { graph } = this;
-    byId("title").textContent = data.title;
+    byId("title").textContent = byId("title").title = data.title;
     const forward = data.nodes.part.filter((part) => part === FORWARD).length;
     const parameters = data.nodes.parameters.reduce((sum, count) => sum + count, 0);
     byId("subtitle").textContent = `${countText(forward, "node")}, ${shortNumber(parameters)} parameters`;
@@ -79,6 +79,7 @@ class GraphPage {
   select(item, focus = false) {
     const hadFocus = this.picture.svg.contains(document.activeElement);
     const width = this.picture.svg.clientWidth;
+    if (item < 0) this.program?.choose([]);
     this.picture.select(item);
     this.details.show(item);
     this._makeRoom(item, width - this.picture.svg.clientWidth);
@@ -90,7 +91,7 @@ class GraphPage {
   _makeRoom(item, covered) {
     const box = this.picture.scene.at.get(item);
     if (!box || covered <= 0) return;
-    this.viewport.pan(0, 0); // the picture stays as it is, instead of fitting the smaller window
+    this.viewport.hold();
     const { x, scale } = this.picture.view;
     const beyond = x + Math.min((box.x + box.w) * scale, box.x * scale + 300) + 16 - this.picture.svg.clientWidth;
     if (beyond > 0) this.viewport.pan(-Math.min(beyond, covered), 0);
@@ -244,9 +245,9 @@ class GraphPage {
 
   _toggleProgram() {
     if (!this.program) return;
-    const isWhole = this.picture.current < 0;
     this.showProgram(!this.picture.overlay);
-    if (isWhole) this.viewport.begin();
+    if (this.picture.current < 0) this.viewport.begin();
+    else this.viewport.reveal(this.picture.current);
   }
 
   _pointer() {
@@ -258,7 +259,7 @@ class GraphPage {
     svg.addEventListener("click", (event) => {
       if (this.viewport.moved > 4) return;
       const box = event.target.closest(".box");
-      if (box?.dataset.item) this._use(Number(box.dataset.item));
+      if (box?.dataset.item) this.use(Number(box.dataset.item));
       else if (svg.classList.contains("far")) this.viewport.enlarge(event);
       else if (this.picture.current >= 0) this.select(-1);
     });
@@ -294,7 +295,8 @@ class GraphPage {
     return lines;
   }
 
-  _use(item) {
+  // Open or close a group, or select a node, and move the focus to its box.
+  use(item) {
     if (this.graph.isGroup(item)) this.toggle(item);
     else this.select(item);
     this._focus(item);
@@ -349,13 +351,9 @@ class GraphPage {
 
   // Open or close a group; of a node, go to its details.
   _enter(item) {
-    if (this.graph.isGroup(item)) {
-      this.toggle(item);
-      this._focus(item);
-    } else byId("details").focus();
+    if (this.graph.isGroup(item)) this.use(item);
+    else byId("details").focus();
   }
 }
 
-const page = new GraphPage(readData("graph"));
-byId("picture").tabIndex = 0;
-document.documentElement.dataset.ready = String(Math.round(performance.now()));
+new GraphPage(readData("graph"));

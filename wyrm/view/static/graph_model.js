@@ -87,7 +87,8 @@ class Graph {
         else members.set(first, [item]);
       }
       for (const run of members.values()) {
-        if (run.length < 2 || this._returns(above, new Set(run))) continue;
+        if (run.length < 2 || !_runTitle(run.map((member) => this.title(member)))) continue;
+        if (this._returns(above, new Set(run))) continue;
         const item = this.parent.length;
         this.parent.push(above);
         this.runs.push(run);
@@ -235,7 +236,7 @@ class Graph {
   // The values of the numbers among the operands.
   numbers(node) {
     const isNumber = (p) => !this.shown[p] && this.op(p) === "constant";
-    return this.data.nodes.parents[node].filter(isNumber).map((p) => this.name(p));
+    return this.data.nodes.parents[node].filter(isNumber).map((p) => _shortDigits(this.name(p)));
   }
 
   title(item) {
@@ -304,10 +305,17 @@ function at(map, key) {
   return value;
 }
 
-// "blocks[0…11]" of "blocks[0]" to "blocks[11]", whatever their order.
+// "blocks[0…11]" of "blocks[0]" to "blocks[11]", whatever their order; "" for names that differ in more than a number.
 function _runTitle(titles) {
-  const matches = titles.map((title) => /^(.*)\[(\d+)\]$/.exec(title));
-  if (matches.some((match) => !match || match[1] !== matches[0][1])) return titles[0];
-  const indices = matches.map((match) => Number(match[2]));
-  return `${matches[0][1]}[${Math.min(...indices)}…${Math.max(...indices)}]`;
+  const matches = titles.map((title) => /^(.*?)(\[?)(\d+)(\]?)$/.exec(title));
+  if (titles.every((title) => title === titles[0])) return titles[0];
+  if (matches.some((match) => !match || match[1] !== matches[0][1])) return "";
+  const [, base, open, , close] = matches[0];
+  const indices = matches.map((match) => Number(match[3]));
+  return `${base}${open}${Math.min(...indices)}…${Math.max(...indices)}${close}`;
+}
+
+// 0.3 of the float32 number 0.30000001192092896.
+function _shortDigits(text) {
+  return /^-?\d+\.\d{7,}$/.test(text) ? String(Number(Number(text).toPrecision(7))) : text;
 }

@@ -136,7 +136,7 @@ class Program {
       element(
         "div",
         { class: "drawer-part" },
-        element("h3", {}, `${countText(this.stages.length, "stage")}, ${wholeNumber(loops)} of them of several nodes`),
+        element("h2", {}, `${countText(this.stages.length, "stage")}, ${wholeNumber(loops)} of them of several nodes`),
         this.list,
         outside?.length ? element("p", { class: "muted" }, `Done elsewhere: ${outside.join(", ")}`) : "",
       ),
@@ -148,7 +148,7 @@ class Program {
 
   _memory() {
     if (!this.buffers.length)
-      return [element("h3", {}, "Memory"), element("p", { class: "muted" }, "The program has no arrays of its own.")];
+      return [element("h2", {}, "Memory"), element("p", { class: "muted" }, "The program has no arrays of its own.")];
     const known = this.buffers.filter((buffer) => buffer.bytes >= 0);
     const isKnown = known.length === this.buffers.length;
     const sizes = this.buffers.map((buffer) => (isKnown ? Math.max(buffer.bytes, 1) : 1));
@@ -188,7 +188,7 @@ class Program {
         ),
       );
     return [
-      element("h3", {}, `Memory over the stages; at most ${total}, in stage ${peak.stage + 1}`),
+      element("h2", {}, `Memory over the stages; at most ${total}, in stage ${peak.stage + 1}`),
       chart,
       element(
         "p",

@@ -68,7 +68,7 @@ function _markOf({ color, text }, width) {
   const w = textWidth(text, SMALL_FONT) + 12;
   const mark = svgElement(
     "g",
-    { class: "mark", transform: `translate(${width - w + 12} -11)` },
+    { class: "mark", "aria-hidden": "true", transform: `translate(${width - w + 12} -11)` },
     svgElement("rect", { width: w, height: 16, rx: 4 }),
     svgElement("text", { x: w / 2, y: 12, "text-anchor": "middle" }, text),
   );

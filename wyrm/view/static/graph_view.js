@@ -54,6 +54,11 @@ class Viewport {
     this._set(x + dx, y + dy, scale);
   }
 
+  // Keep the picture as it is when the size of the window changes.
+  hold() {
+    this._untouched = false;
+  }
+
   _fitScale() {
     const { width, height } = this.picture.scene;
     return Math.min((this.svg.clientWidth - 48) / width, (this.svg.clientHeight - 24 - BELOW) / height, LARGEST_FIT);

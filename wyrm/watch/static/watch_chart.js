@@ -109,7 +109,6 @@ class Chart {
     const line = { stroke: () => color("--line"), width: 1 };
     const common = { stroke: () => color("--muted"), font: "11px system-ui, sans-serif", grid: line, ticks: { ...line, size: 4 } };
     const time = (values) => values.map((value) => (value === null ? "" : durationText(value)));
-    const plain = (values) => values.map((value) => (value === null ? "" : figure(value)));
     return {
       width: Math.max(this.canvas.clientWidth, 120),
       height: this.height,
@@ -118,7 +117,7 @@ class Chart {
       scales: { x: { time: false }, y: { distr: log ? 3 : 1 } },
       axes: [
         { ...common, space: 70, size: 30, values: (_, values) => (axis === "elapsed" ? time(values) : values.map(shortFigure)) },
-        { ...common, size: 62, values: (_, values) => plain(values) },
+        { ...common, size: 62, values: (_, values) => axisFigures(values, log) },
       ],
       series,
       hooks: {
@@ -158,7 +157,8 @@ class Chart {
       words.push(`${line.name} ${line.kind === "main" ? "" : line.kind} ${figure(value)}`);
     });
     const place = x.length === 0 ? "" : placeText(this.settings.axis, x[end]);
-    this.at.textContent = index === null ? "" : place;
+    const smooth = this.settings.smoothing > 0 ? "smoothed" : "";
+    this.at.textContent = [index === null ? "" : place, smooth].filter(Boolean).join(", ");
     this.canvas.setAttribute(
       "aria-label", `${this.title}. ${place}: ${words.join(", ")}. Arrow keys move the cursor, Escape ends a zoom.`,
     );
@@ -201,7 +201,21 @@ function showPoints(plot, index) {
 }
 
 function shortFigure(value) {
-  return value === null ? "" : shortNumber(value);
+  return value === null ? "" : shortNumber(value).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");
+}
+
+// The numbers of a vertical axis, with as many digits as tell them apart.
+function axisFigures(values, log) {
+  const shown = values.filter((value) => value !== null);
+  const most = Math.max(...shown.map(Math.abs));
+  const step = log || shown.length < 2 ? most : Math.abs(shown[1] - shown[0]);
+  const digits = Math.max(0, Math.min(6, Math.ceil(Math.log10(most / step) - 1e-9)));
+  return values.map((value) => {
+    if (value === null) return "";
+    if (value === 0 || most >= 1e6) return shortFigure(value);
+    if (most < 1e-3) return value.toExponential(digits);
+    return digits > 3 ? value.toPrecision(digits + 1) : figure(value);
+  });
 }
 
 function placeText(axis, value) {

@@ -1,6 +1,7 @@
 // The page of the runs: the list of them, the controls, and what is drawn when.
 
 const _colorNames = Array.from({ length: 8 }, (_, i) => `--series-${i + 1}`);
+const _colored = new Map();
 const _firstShown = 4;
 const _lastCharts = ["learning_rate", "rows_per_second"];
 const _titles = { loss: "Loss", learning_rate: "Learning rate", rows_per_second: "Rows per second" };
@@ -98,7 +99,7 @@ function rowOf(id) {
     });
     const parts = { box, swatch: element("span", { class: "swatch main" }), name: element("span", { class: "name" }) };
     parts.state = element("span", { class: "state" });
-    parts.progress = element("span", { class: "muted number" });
+    parts.progress = element("span", { class: "progress muted number" });
     parts.remarks = element("span", { class: "remarks" });
     parts.node = element(
       "li", {}, element("label", {}, box, parts.swatch, parts.name), parts.state, parts.progress, parts.remarks,
@@ -112,11 +113,11 @@ function drawRuns() {
   const list = byId("runs");
   const wanted = listed.map(({ id }) => rowOf(id).node).reverse();
   if (wanted.length !== list.children.length || wanted.some((node, i) => node !== list.children[i])) list.replaceChildren(...wanted);
-  listed.forEach((run, position) => {
+  listed.forEach((run) => {
     const row = rowOf(run.id);
     const shown = settings.shown.has(run.id);
     row.box.checked = shown;
-    row.swatch.style.setProperty("--swatch", shown ? `var(${colorOf(position)})` : "transparent");
+    row.swatch.style.setProperty("--swatch", shown ? `var(${colorOf(run.id)})` : "transparent");
     row.name.textContent = run.name;
     row.node.title = run.folder;
     const data = runs.get(run.id);
@@ -136,7 +137,11 @@ function remarks(data) {
   return texts.join(" ");
 }
 
-const colorOf = (position) => _colorNames[position % _colorNames.length];
+// A run keeps its colour when others come.
+function colorOf(id) {
+  if (!_colored.has(id)) _colored.set(id, _colorNames[_colored.size % _colorNames.length]);
+  return _colored.get(id);
+}
 
 // --- the charts ----------------------------------------------------------------------------------------------------
 
@@ -151,7 +156,7 @@ function kindOf(name) {
 
 function shownRuns() {
   return listed
-    .map((run, position) => ({ run, data: runs.get(run.id), color: colorOf(position) }))
+    .map((run) => ({ run, data: runs.get(run.id), color: colorOf(run.id) }))
     .filter(({ run, data }) => data && settings.shown.has(run.id))
     .map(({ run, data, color: name }) => Object.assign(data, { name: run.name, color: name }));
 }
@@ -185,7 +190,8 @@ function drawCurves(shown) {
     const { node } = charts.get(base);
     const curves = byId("curves");
     if (curves.children[i] !== node) curves.insertBefore(node, curves.children[i] ?? null);
-    const own = lines.get(base).sort((a, b) => a.name.localeCompare(b.name) || kinds.indexOf(a.kind) - kinds.indexOf(b.kind));
+    // Lines with fewer points are drawn last, on top of the others.
+    const own = lines.get(base).sort((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind) || a.name.localeCompare(b.name));
     charts.get(base).show(own, settings);
   });
   byId("no-rows").hidden = lines.size > 0 || listed.length === 0;

@@ -160,13 +160,14 @@ function seriesIn(map, name) {
   return series;
 }
 
-// 75 seconds as "1 min 15 s".
+// 75 seconds as "1 min 15 s", in one line.
 function durationText(seconds) {
   const whole = Math.round(seconds);
-  if (seconds < 10) return `${+seconds.toPrecision(2)} s`;
-  if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
-  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+  const parts = seconds < 10 ? [+seconds.toPrecision(2), "s"]
+    : whole < 60 ? [whole, "s"]
+    : whole < 3600 ? [Math.floor(whole / 60), "min", whole % 60, "s"]
+    : [Math.floor(whole / 3600), "h", Math.floor((whole % 3600) / 60), "min"];
+  return parts.join("\u00a0");
 }
 
 // A number of a chart or a table.
@@ -174,7 +175,7 @@ function figure(value) {
   if (value === null || value === undefined) return "–";
   if (!Number.isFinite(value)) return String(value);
   const size = Math.abs(value);
-  if (size >= 1e15 || (size < 1e-3 && size > 0)) return value.toExponential(2);
+  if (size >= 1e15 || (size < 1e-3 && size > 0)) return value.toExponential(2).replace(/\.?0+e/, "e");
   if (size >= 1e6) return shortNumber(value);
   if (Number.isInteger(value)) return wholeNumber(value);
   return size >= 1000 ? wholeNumber(Math.round(value)) : String(+value.toPrecision(4));
