@@ -207,7 +207,15 @@ def test_the_table_names_what_takes_time() -> None:
     program, columns, _ = trained()
     profile = program.profile(columns, batch_size=16, steps=3, peaks=PEAKS)
     text = str(profile)
-    for word in ("3 steps of epoch in one thread", "matmul", "roofline", "load x", "GFLOP/s", "(Batch=16, 4)"):
+    for word in (
+        "3 steps of epoch: ",
+        " a step, in one thread",
+        "matmul",
+        "roofline",
+        "load x",
+        "GFLOP/s",
+        "(Batch=16, 4)",
+    ):
         assert word in text
     assert len(profile.table(2).splitlines()) == 2 + 2 + 1
     assert sum(group.calls for group in profile.groups) == sum(stage.calls for stage in profile.stages)
