@@ -16,7 +16,7 @@ from wyrm.backends.llvm.library import CompilationCount
 from wyrm.errors import DataError, Diverged, DTypeError, OptionError, ShapeError
 from wyrm.profile.instrument import SUM_ROWS, instrumented
 from wyrm.profile.peaks import processors
-from wyrm.profile.recording import Recorder, RecordingRunner
+from wyrm.profile.recording import Recorder, RecordingRunner, RecordingTraining
 from wyrm.train.runner import NativeRunner
 
 PEAKS = wy.profile.Peaks((1e11, 2e11), (5e10, 1e11), (1e10, 1.5e10), ((2e5, 1e11, 2e11),), threads=2)
@@ -342,3 +342,14 @@ def test_residuals_have_the_line_of_the_loss() -> None:
     profile = program.profile({x: np.ones((12, 4)), labels: np.arange(12) % 9}, batch_size=12, steps=2, peaks=PEAKS)
     (stage,) = (each for each in profile.stages if "residuals" in " ".join(each.nodes))
     assert stage.source.startswith("loss = wy.linear_cross_entropy")
+
+
+def test_the_clocks_change_no_number() -> None:
+    program, columns, weight = trained()
+    copied = copy.deepcopy(program)
+    runner = RecordingRunner(copied._graph, "auto", Recorder())
+    means = RecordingTraining(copied._graph, runner).epoch(
+        columns, 96, False, batch_size=16, shuffle=True, seed=3, threads=1, mode="hogwild", progress=False
+    )
+    assert means == [program.epoch(columns, batch_size=16, shuffle=True, seed=3)]
+    np.testing.assert_array_equal(copied.optimizer.parameters[0].value, weight.value)
