@@ -204,7 +204,9 @@ def _inside(
             continue
         description, calls = described(site, arrays), int(totals.sums[1, position])
         seconds = _positive(float(totals.sums[0, position]) - cost * calls)
-        typical = seconds / calls if calls and seconds / calls * 1e9 > cost / 2 else 0.0
+        # As for the calls of a step: the mean, without most of what interruptions add.
+        own = min(1e9 * seconds / max(1, calls), 4 * (float(totals.least[position]) - cost))
+        typical = own / 1e9 if own > cost / 2 else 0.0
         stages.append(_stage(description, totals.binding, (calls, seconds, typical), peaks, blas_threads))
         if description.kind == "scan":
             inner = _inside(site, arrays, description, runner, totals, measuring)

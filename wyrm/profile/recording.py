@@ -56,14 +56,15 @@ class Totals:
     """The nanoseconds of each call of a step, summed over steps and threads.
 
     `typical_times` has the number of steps of each native call, and the typical time of each part. `sums` has the
-    nanoseconds of each call inside loops, and the number of its calls. The arrays are those of the first native call,
-    from which work is counted.
+    nanoseconds of each call inside loops and the number of its calls, and `least` the least time. The arrays are those
+    of the first native call, from which work is counted.
     """
 
     binding: Binding
     columns: Mapping[BaseNode, np.ndarray]
     nanoseconds: NDArray[np.int64]
     sums: NDArray[np.int64]
+    least: NDArray[np.int64]
     steps: int = 0
     typical_times: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)
 
@@ -129,10 +130,11 @@ class Recorder:
             totals = self.totals.get(call.runner)
             if totals is None:
                 totals = self.totals[call.runner] = Totals(
-                    binding, columns, np.zeros_like(total), np.zeros_like(call.sums)
+                    binding, columns, np.zeros_like(total), np.zeros_like(call.sums[:2]), call.sums[2].copy()
                 )
             totals.nanoseconds += total
-            totals.sums += call.sums
+            totals.sums += call.sums[:2]
+            np.minimum(totals.least, call.sums[2], out=totals.least)
             totals.steps += len(spent)
             if typical is not None:
                 totals.typical_times.append((len(spent), typical))
@@ -165,7 +167,7 @@ class RecordingRunner(NativeRunner):
         own = _with(own, times, sums)
         thread, start = self.recorder.thread(), perf_counter_ns()
         done = super().call(binding, columns, own)
-        call = NativeCall(self, thread, start, perf_counter_ns(), times[:done], sums[: SUM_ROWS - 1])
+        call = NativeCall(self, thread, start, perf_counter_ns(), times[:done], sums)
         self.recorder.native(call, binding, columns)
         return done
 
@@ -176,7 +178,9 @@ class RecordingRunner(NativeRunner):
     def _arrays(self, steps: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return new arrays for the times of steps, and for the sums in loops."""
         times = np.empty((steps, len(self.instrumented.sites) + 1), np.int64)
-        return times, np.zeros((SUM_ROWS, len(self.instrumented.inner) + 1), np.int64)
+        sums = np.zeros((SUM_ROWS, len(self.instrumented.inner) + 1), np.int64)
+        sums[2] = np.iinfo(np.int64).max
+        return times, sums
 
     def _called_by_python(self, function: Callee, arguments: list[Any], variables: dict[str, Any]) -> Any:
         if function is READ_CLOCK:
