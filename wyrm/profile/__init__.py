@@ -10,6 +10,8 @@
 `print(profile)` shows a table, `Profile.page` writes a page for a browser, and `Profile.chrome_trace` a trace that
 Perfetto opens. `Peaks` is what the machine can do, the *roofline*: a stage can take no less time than its FLOPs at the
 peak FLOP/s, or its bytes at the peak bytes/s.
+
+`wyrm.time_ops` measures the nodes of the reference engine instead.
 """
 
 from wyrm.profile.memory import MemoryOfStep, StoredArray

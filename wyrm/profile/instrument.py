@@ -33,9 +33,10 @@ from wyrm.profile.clock import ClockReading
 
 READ_CLOCK = ClockReading()
 # The times have a row for each step. Inside of loops, times are summed: the rows are the nanoseconds of each call, the
-# number of its calls, and the last readings. Both arrays come at this position among the arguments of `run`.
+# number of its calls, the least time, and the last readings. Both arrays come at this position among the arguments of
+# `run`.
 _TIMES, _SUMS, _POSITION = "times_of_profile", "sums_of_profile", 7
-SUM_ROWS = 3
+SUM_ROWS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,7 @@ def instrumented(source: Source) -> Instrumented:
     """Return the `run` of a program with a reading of the clock at the start of a step and after each of its calls.
 
     It takes two arrays after its first seven arguments: times of shape (steps, calls + 1) and sums of shape
-    (3, calls in loops + 1). It does no step if one of them is smaller.
+    (4, calls in loops + 1). It does no step if one of them is smaller.
     """
     code = source.run.code
     loop, end = code.body
@@ -136,7 +137,7 @@ def _timed(
             position = len(inner)
             inner.append(Site(each, next(invocations), source=source, around=around))
             body += [
-                _reading(_SUMS, Literal(2), position),
+                _reading(_SUMS, Literal(3), position),
                 _with_sums(each, inner[-1], inner),
                 *_add_since(position, len(inner)),
             ]
@@ -147,11 +148,13 @@ def _timed(
 
 def _add_since(position: int, free: int) -> list[arrays.Statement]:
     """Return statements that add the time since the reading at a position to its sum; `free` is an unused column."""
-    after, before = (Element(_SUMS, (Literal(2), Literal(column))) for column in (free, position))
+    after, before = (Element(_SUMS, (Literal(3), Literal(column))) for column in (free, position))
+    spent, least = Apply("subtract", (after, before)), (Literal(2), Literal(position))
     return [
-        _reading(_SUMS, Literal(2), free),
-        Store(_SUMS, (Literal(0), Literal(position)), Apply("subtract", (after, before)), adds=True),
+        _reading(_SUMS, Literal(3), free),
+        Store(_SUMS, (Literal(0), Literal(position)), spent, adds=True),
         Store(_SUMS, (Literal(1), Literal(position)), Literal(1), adds=True),
+        Store(_SUMS, least, Apply("min", (Element(_SUMS, least), spent))),
     ]
 
 

@@ -137,7 +137,7 @@ def _rows(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 def _blas_threads(training: RecordingTraining, method: Method, threads: int) -> int:
     """Return how many threads BLAS has in each native call."""
-    free = training.runner.large and (method == "call" or (method == "epoch" and threads == 1))
+    free = method == "call" or (method == "epoch" and threads == 1 and training.runner.large)
     return processors() if free else 1
 
 
@@ -173,8 +173,8 @@ def _profile(
         lengths = [(min(span.stop, stop) - max(span.start, start)) / 1e9 for span in spans if span.name == name]
         stages.append(Stage(name, kind, "", len(lengths), sum(lengths), float(np.median(lengths))))
     known, threads, wall = sum(stage.seconds for stage in stages), len(recorder.bounds), (stop - start) / 1e9
-    # The readings themselves are no part of the program.
-    total = max(known, wall * threads - readings * cost / 1e9)
+    # The readings themselves, and the work of recording, are no part of the program.
+    total = max(known, wall * threads - (readings * cost + recorder.own) / 1e9)
     gaps = max(1, sum(len(totals.typical_times) for totals in recorder.totals.values()) - threads)
     stages.append(Stage("between native calls", "Python", "", gaps, total - known, (total - known) / gaps))
     return Profile(
@@ -204,7 +204,9 @@ def _inside(
             continue
         description, calls = described(site, arrays), int(totals.sums[1, position])
         seconds = _positive(float(totals.sums[0, position]) - cost * calls)
-        typical = seconds / calls if calls and seconds / calls * 1e9 > cost / 2 else 0.0
+        # As for the calls of a step: the mean, without most of what interruptions add.
+        own = min(1e9 * seconds / max(1, calls), 4 * (float(totals.least[position]) - cost))
+        typical = own / 1e9 if own > cost / 2 else 0.0
         stages.append(_stage(description, totals.binding, (calls, seconds, typical), peaks, blas_threads))
         if description.kind == "scan":
             inner = _inside(site, arrays, description, runner, totals, measuring)

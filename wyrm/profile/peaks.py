@@ -60,10 +60,6 @@ class Peaks:
                 return _of_threads(rates, count, self.threads)
         return _of_threads(self.bandwidth, count, self.threads)
 
-    def seconds(self, work: Work, threads: int = 1) -> float:
-        """Return the least time of a call: that of its operations or of its bytes, whichever is longer."""
-        return max(work.flops / self.flops(work, threads), work.bytes / self.bytes(work, threads))
-
     def __str__(self) -> str:
         caches = "".join(f", {rate / 1e9:.0f} within {size / 2**20:.1f} MiB" for size, rate, _ in self.cached)
         return (

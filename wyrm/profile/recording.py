@@ -26,8 +26,8 @@ from wyrm.train.pool import Barrier, Pool
 from wyrm.train.runner import NativeRunner, Own
 from wyrm.train.training import Training
 
-# Times kept for the timeline: of the last steps, up to this many readings.
-_KEPT_READINGS = 200_000
+# Readings kept for the timeline: those of the last steps.
+_KEPT_READINGS = 40_000
 
 
 class Span(NamedTuple):
@@ -56,14 +56,15 @@ class Totals:
     """The nanoseconds of each call of a step, summed over steps and threads.
 
     `typical_times` has the number of steps of each native call, and the typical time of each part. `sums` has the
-    nanoseconds of each call inside loops, and the number of its calls. The arrays are those of the first native call,
-    from which work is counted.
+    nanoseconds of each call inside loops and the number of its calls, and `least` the least time. The arrays are those
+    of the first native call, from which work is counted.
     """
 
     binding: Binding
     columns: Mapping[BaseNode, np.ndarray]
     nanoseconds: NDArray[np.int64]
     sums: NDArray[np.int64]
+    least: NDArray[np.int64]
     steps: int = 0
     typical_times: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)
 
@@ -90,15 +91,18 @@ class Recorder:
     # By thread: when its first native call started and its last one stopped, and the nanoseconds inside them.
     bounds: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     recent: deque[NativeCall] = field(default_factory=deque)
+    # The nanoseconds that recording itself took between native calls.
+    own: int = 0
     _readings: int = 0
+    _unfinished: dict[int, int] = field(default_factory=dict)
     _threads: dict[int, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def restart(self) -> None:
         """Forget all that is recorded but the numbers of the threads."""
-        for recorded in (self.spans, self.totals, self.bounds, self.recent):
+        for recorded in (self.spans, self.totals, self.bounds, self.recent, self._unfinished):
             recorded.clear()
-        self._readings = 0
+        self._readings = self.own = 0
 
     def thread(self) -> int:
         """Return the number of the running thread, in order of appearance."""
@@ -121,22 +125,28 @@ class Recorder:
         # The mean without interruptions by the system: the clock is too coarse for the median of short stages.
         typical = np.minimum(spent, 4 * np.median(spent, axis=0) + 1).mean(axis=0) if len(spent) else None
         with self._lock:
+            # The work after a thread's last call is outside of what is measured.
+            self.own += self._unfinished.pop(call.thread, 0)
             totals = self.totals.get(call.runner)
             if totals is None:
                 totals = self.totals[call.runner] = Totals(
-                    binding, columns, np.zeros_like(total), np.zeros_like(call.sums)
+                    binding, columns, np.zeros_like(total), np.zeros_like(call.sums[:2]), call.sums[2].copy()
                 )
             totals.nanoseconds += total
-            totals.sums += call.sums
+            totals.sums += call.sums[:2]
+            np.minimum(totals.least, call.sums[2], out=totals.least)
             totals.steps += len(spent)
             if typical is not None:
                 totals.typical_times.append((len(spent), typical))
             first, _, inside = self.bounds.get(call.thread, (call.start, 0, 0))
             self.bounds[call.thread] = first, call.stop, inside + call.stop - call.start
-            self.recent.append(call)
-            self._readings += call.times.size
+            # A copy, because a call of many steps has far more times.
+            last = call.times[-max(1, _KEPT_READINGS // (4 * call.times.shape[1])) :].copy()
+            self.recent.append(call._replace(times=last))
+            self._readings += last.size
             while self._readings > _KEPT_READINGS and len(self.recent) > len(self._threads):
                 self._readings -= self.recent.popleft().times.size
+            self._unfinished[call.thread] = perf_counter_ns() - call.stop
 
 
 class RecordingRunner(NativeRunner):
@@ -157,7 +167,7 @@ class RecordingRunner(NativeRunner):
         own = _with(own, times, sums)
         thread, start = self.recorder.thread(), perf_counter_ns()
         done = super().call(binding, columns, own)
-        call = NativeCall(self, thread, start, perf_counter_ns(), times[:done], sums[: SUM_ROWS - 1])
+        call = NativeCall(self, thread, start, perf_counter_ns(), times[:done], sums)
         self.recorder.native(call, binding, columns)
         return done
 
@@ -168,7 +178,9 @@ class RecordingRunner(NativeRunner):
     def _arrays(self, steps: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return new arrays for the times of steps, and for the sums in loops."""
         times = np.empty((steps, len(self.instrumented.sites) + 1), np.int64)
-        return times, np.zeros((SUM_ROWS, len(self.instrumented.inner) + 1), np.int64)
+        sums = np.zeros((SUM_ROWS, len(self.instrumented.inner) + 1), np.int64)
+        sums[2] = np.iinfo(np.int64).max
+        return times, sums
 
     def _called_by_python(self, function: Callee, arguments: list[Any], variables: dict[str, Any]) -> Any:
         if function is READ_CLOCK:

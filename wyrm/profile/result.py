@@ -149,9 +149,9 @@ class Profile:
         step = self.thread_seconds / max(1, self.threads * self.steps)
         total = self.thread_seconds or 1.0
         parts = ", ".join(f"{name} {spent / total:.0%}" for name, spent in self.parts.items() if spent)
-        threads = "one thread" if self.threads == 1 else f"{self.threads} threads"
+        threads = "one thread" if self.threads == 1 else f"{self.threads} threads, whose times the table adds up"
         lines = [
-            f"{self.steps} steps of {self.method} in {threads}: {seconds_text(step)} a step",
+            f"{self.steps} steps of {self.method}: {seconds_text(step)} a step, in {threads}",
             parts,
             "",
             self.table(_ROWS),

@@ -37,8 +37,9 @@ class Stage:
     system does not interrupt, from which rates are computed; 0 if it is too short to be measured. `flops`, `bytes_read`
     and `bytes_written` are the work of one call. `exact` is false where it is an estimate, because it depends on data
     or a loop is too long to run through. `flops` is None if it is not known. `least_seconds` is the time of a call at
-    the machine's peaks. `nodes` are the operations with their axes, and `modules` the paths of the modules that built
-    them; `location` and `source` are the user's line of the first.
+    the machine's peaks: that of its bytes if it is `memory_bound`, else that of its FLOPs. `nodes` are the operations
+    with their axes, and `modules` the paths of the modules that built them; `location` and `source` are the user's line
+    of the first.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Stage:
     bytes_written: float = 0.0
     exact: bool = True
     least_seconds: float | None = None
+    memory_bound: bool = True
 
     @property
     def bytes(self) -> float:
@@ -90,9 +92,6 @@ class Stage:
         if reached < _LIMITED:
             return "overhead"
         return "memory" if self.memory_bound else "compute"
-
-    # Whether moving the bytes takes longer than the operations, at the machine's peaks.
-    memory_bound: bool = True
 
 
 def _rate(amount: float, seconds: float) -> float | None:

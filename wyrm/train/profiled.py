@@ -35,7 +35,7 @@ class Profiled:
         A copy of the program runs some steps of `epoch`, or calls of the program ("call", the default without an
         optimizer) or of `backward`, with a clock between the calls of its native code. This program, its parameters
         and its optimizer stay as they are. `columns`, `batch_size`, `threads`, `mode` and `accumulate` are those of the
-        method. By default the steps take about a second; where the data has too few rows, they repeat.
+        method. By default the `steps` (batches, or calls) take about a second; too few rows are used again.
 
         The result prints as a table, with the bytes and FLOPs of each part beside what the machine can do. These
         `peaks` are measured once in a process, or given as a `wy.profile.Peaks`. `memory` adds the arrays of a step.

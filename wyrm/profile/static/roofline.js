@@ -40,6 +40,7 @@ function showRoofline() {
     svgElement("text", { class: "muted", x: 14, y: height / 2, transform: `rotate(-90 14 ${height / 2})`, "text-anchor": "middle" }, "GFLOP/s"),
   );
 
+  const labels = [];
   // Each roof rises with the bytes a second, and is flat at the operations a second.
   const roof = (rate, peak, name, all) => {
     const knee = peak / rate;
@@ -51,8 +52,8 @@ function showRoofline() {
     const at = Math.max(from * 1.3, xLow * 1.3);
     if (name && knee > at) {
       const slope = (-180 / Math.PI) * Math.atan2(y(at) - y(at * 10), x(at * 10) - x(at));
-      svg.append(svgElement("text", {
-        class: "muted over", x: x(at), y: y(at * rate) - 6, transform: `rotate(${slope} ${x(at)} ${y(at * rate) - 6})`,
+      labels.push(svgElement("text", {
+        class: "muted over", "pointer-events": "none", x: x(at), y: y(at * rate) - 6, transform: `rotate(${slope} ${x(at)} ${y(at * rate) - 6})`,
       }, `${name}, ${(rate / 1e9).toPrecision(3)} GB/s`));
     }
   };
@@ -79,6 +80,7 @@ function showRoofline() {
     svg.append(mark);
   }
   marks.get(points[0].index).setAttribute("tabindex", "0");
+  svg.append(...labels);
   // The stages that take longest are named, each name once.
   const named = new Map(points.filter(({ stage }) => stage.seconds > 0.03 * profile.thread_seconds).reverse().map((point) => [stageTitle(point.stage), point]));
   for (const [name, { stage }] of [...named].slice(-5)) {
