@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 import wyrm as wy
+from tests.once import computed_once
 
 pytest.importorskip("pdoc", reason="the reference is built by pdoc, of the extra `docs`")
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
@@ -28,7 +29,11 @@ def public_modules() -> list[ModuleType]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    folder = tmp_path_factory.mktemp("reference")
+    return computed_once(tmp_path_factory, "reference", lambda: reference(tmp_path_factory.mktemp("reference")))
+
+
+def reference(folder: Path) -> dict[str, str]:
+    """Return the pages that pdoc writes, by the names of modules."""
     (options,) = re.findall(r"-m pdoc (.*?) -o", README)
     command = [sys.executable, "-W", "error", "-m", "pdoc", *options.split(), "-o", str(folder)]
     finished = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1])

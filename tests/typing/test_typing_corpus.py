@@ -7,6 +7,7 @@ import statistics
 
 import pytest
 
+from tests.once import computed_once
 from tests.typing.check_corpus import CHECKERS, HAS_PYRIGHT, Report, check, programs, readme
 from tests.typing.generate import programs as long_programs
 from wyrm import declare
@@ -21,9 +22,9 @@ def checker(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def report(checker: str) -> Report:
+def report(checker: str, tmp_path_factory: pytest.TempPathFactory) -> Report:
     corpus = [*programs(), readme()]
-    return check(corpus, checker, CHECKERS[checker](corpus))
+    return computed_once(tmp_path_factory, checker, lambda: check(corpus, checker, CHECKERS[checker](corpus)))
 
 
 def test_the_corpus_is_large_enough() -> None:

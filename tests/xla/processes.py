@@ -37,7 +37,7 @@ def free_port() -> int:
 def run_processes(folder: Path, processes: int, /, timeout: float = 180.0, **options: Any) -> list[Finished]:
     """Train in a number of processes with these options; return how each of them ended."""
     coordinator = f"127.0.0.1:{free_port()}"
-    environment = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""}
+    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
     outputs = [folder / f"found-{process}.json" for process in range(processes)]
     running = []
     for process, output in enumerate(outputs):

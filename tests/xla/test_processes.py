@@ -40,9 +40,9 @@ def test_two_processes_compute_what_one_does(tmp_path: Path, own_rows: bool) -> 
 
 def test_a_killed_process_ends_the_other_and_a_restart_goes_on_exactly(tmp_path: Path) -> None:
     checkpoints = str(tmp_path / "checkpoints")
-    options: dict[str, Any] = {"sharding": "fsdp", "rows": 420, "epochs": 3}
+    options: dict[str, Any] = {"sharding": "fsdp", "rows": 140, "epochs": 3}
     whole = found(tmp_path, 2, **options)
-    killed = run_processes(tmp_path, 2, **options, folder=checkpoints, failure="kill", fail_after=80)
+    killed = run_processes(tmp_path, 2, **options, folder=checkpoints, failure="kill", fail_after=25)
     assert killed[1].code == -9 and killed[0].code == 1
     assert "ProcessLost" in killed[0].text and "start all of them again from the last checkpoint" in killed[0].text
     resumed = found(tmp_path, 2, **options, folder=checkpoints)

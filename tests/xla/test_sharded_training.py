@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.once import computed_once
 from tests.subprocesses import on_simulated_devices
 from tests.xla import sharded_training
 
@@ -14,8 +15,8 @@ CASES = [(model, case) for model, cases in sharded_training.CASES.items() for ca
 
 
 @pytest.fixture(scope="module")
-def found() -> Any:
-    return on_simulated_devices("tests.xla.sharded_training")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return computed_once(tmp_path_factory, "sharded", lambda: on_simulated_devices("tests.xla.sharded_training"))
 
 
 @pytest.mark.parametrize(("model", "case"), CASES)

@@ -90,6 +90,8 @@ def fit(
     if isinstance(given, Callback):
         raise TypeError(f"callbacks must be a list, as in callbacks=[{type(given).__name__}(...)]")
     steps: list[Callback] = [*callbacks, *([ProgressBar()] if progress else [])]
+    if not isinstance(watch, bool | str | os.PathLike):
+        raise TypeError(f"watch must be True for a new run, or the folder of a run, not {watch!r}")
     if watch is not False:
         from wyrm.watch.logger import RunLogger
 
