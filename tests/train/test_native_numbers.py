@@ -193,7 +193,7 @@ def test_shares_of_large_logits(size: float) -> None:
     weights = np.array([[1.0, 2.0, 3.0], [0.5, 0.0, -1.0]], np.float32)
 
     def by_jax(f: Any) -> Any:
-        return jax.value_and_grad(f)(jnp.asarray(logits.reshape(2, 3)))
+        return jax.jit(jax.value_and_grad(f))(jnp.asarray(logits.reshape(2, 3)))
 
     identity = wy.Constant(np.eye(3, dtype=np.float32))
     losses: list[tuple[Any, Any]] = [
