@@ -169,6 +169,8 @@ def test_show_displays_in_ipython_and_prints_elsewhere(
 def test_bars_in_a_notebook_give_no_warning(widgets: bool, tmp_path: Path) -> None:
     """The modules that make tqdm choose widgets are simulated: a kernel, with and without ipywidgets."""
     pytest.importorskip("IPython")
+    if widgets:
+        pytest.importorskip("ipywidgets")
     script = tmp_path / "cell.py"
     script.write_text(
         "import sys, types, warnings, IPython\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -196,6 +196,15 @@ class RowSums:
     sums: ArrayBuffer
     # The index nodes that select rows; their total size bounds the number of rows.
     indices: list[BaseNode]
+
+
+def nodes_of(item: Item) -> Iterator[BaseNode]:
+    """Yield the nodes that an item computes."""
+    if isinstance(item, Block):
+        for inner in item.items:
+            yield from nodes_of(inner)
+    elif isinstance(item, Statement | KernelCall) and item.node is not None:
+        yield item.node
 
 
 def loop_axes(dims: Dims) -> tuple[int, ...]:

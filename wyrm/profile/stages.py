@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from wyrm.compiler.arguments import Binding
 from wyrm.compiler.invocations import Evaluation
-from wyrm.compiler.loops import Block, Item, KernelCall, Statement
+from wyrm.compiler.loops import KernelCall, nodes_of
 from wyrm.compiler.pipeline import Graph
 from wyrm.ir.types import PointerType
 from wyrm.kernels.functions import Routine
@@ -150,7 +150,7 @@ def described(site: Site, frame: Frame) -> Description:
         work = Work(bytes_read=moved + 8.0 * rows, bytes_written=moved)
         return Description(f"load {label(site.column)}", "load", "data", (site.column,), work)
     item, name = invocation.item, invocation.function.__name__
-    nodes = () if item is None else tuple(dict.fromkeys(_nodes(item)))
+    nodes = () if item is None else tuple(dict.fromkeys(nodes_of(item)))
     part: Part = "forward" if any(node in frame.forward for node in nodes) else "backward"
     if isinstance(invocation.function, Evaluation):
         return Description(name, "Python", part, nodes, None)
@@ -175,7 +175,7 @@ def frame_inside(site: Site, frame: Frame, part: Part) -> Frame:
     arguments = [frame.values[each.name] for each in site.invocation.arguments]
     # The function of a loop takes its own arguments last.
     values = dict(zip(loop.arguments, arguments[-len(loop.arguments) :], strict=True))
-    nodes = {node for invocation in loop.invocations if invocation.item for node in _nodes(invocation.item)}
+    nodes = {node for invocation in loop.invocations if invocation.item for node in nodes_of(invocation.item)}
     return Frame(frame.binding, values, nodes if part == "forward" else (), frame.counted)
 
 
@@ -189,15 +189,6 @@ def _by_formula(work: Work, call: KernelCall, binding: Binding) -> Work:
         for buffers in (call.operands, [call.out])
     )
     return Work(2.0 * count, 2.0 * count, float(sum(read)), float(written), work.bits, exact=False)
-
-
-def _nodes(item: Item) -> Iterator[BaseNode]:
-    """Yield the nodes that an item computes."""
-    if isinstance(item, Block):
-        for inner in item.items:
-            yield from _nodes(inner)
-    elif isinstance(item, Statement | KernelCall) and item.node is not None:
-        yield item.node
 
 
 def _work(function: Routine, arguments: list[Any], counted: dict[object, Work]) -> Work:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from wyrm.errors import OptionError, WyrmError
 from wyrm.node.base import BaseNode, label
@@ -14,15 +14,13 @@ from wyrm.node.storage import stored
 from wyrm.node.traversal import topological_order
 from wyrm.ops.accumulation import accumulated
 from wyrm.ops.philox import COUNTERS
+from wyrm.train.program import Program
 from wyrm.types.dims import Dim, Dims, axis_size
 from wyrm.view.groups import BACKWARD, FORWARD, Groups, plain_attributes
 from wyrm.view.loop_bodies import Unfolded
 
-if TYPE_CHECKING:
-    from wyrm.train.program import Program
-
 # What has a page: a node, several, or a program.
-Shown: TypeAlias = "BaseNode | Sequence[BaseNode] | Program"
+Shown: TypeAlias = BaseNode | Sequence[BaseNode] | Program
 # A browser takes some seconds to draw more.
 LIMIT = 100_000
 INPUT, PARAMETER, CONSTANT, OPERATION = range(4)
@@ -36,8 +34,6 @@ def graph_data(shown: Shown) -> dict[str, Any]:
         return GraphData([shown]).data()
     if isinstance(shown, Sequence) and shown and all(isinstance(node, BaseNode) for node in shown):
         return GraphData(shown).data()
-    from wyrm.train.program import Program
-
     if isinstance(shown, Program):
         return _of_program(shown)
     what = "an empty sequence" if isinstance(shown, Sequence) and not shown else type(shown).__name__

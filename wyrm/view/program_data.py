@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wyrm.compiler.invocations import Evaluation, Invocation
-from wyrm.compiler.loops import ArrayBuffer, Block, Item, KernelCall, Loop, Statement
+from wyrm.compiler.loops import ArrayBuffer, Item, KernelCall, Loop, nodes_of
 from wyrm.compiler.memory import lifetimes
 from wyrm.compiler.pipeline import Graph
 from wyrm.errors import ShapeError
@@ -73,7 +73,7 @@ def _owners(graph: Graph, position: Mapping[BaseNode, int]) -> dict[BaseNode, li
 def _stage(
     call: Invocation, sizes: Mapping[type[Dim], int], owners: Mapping[BaseNode, list[int]], backward: int
 ) -> dict[str, Any]:
-    nodes = [] if call.item is None else list(_nodes(call.item))
+    nodes = [] if call.item is None else list(nodes_of(call.item))
     kind = _kind(call)
     computed = nodes if call.updated is None else [call.updated]
     shown = sorted({number for node in computed for number in owners.get(node, ())})
@@ -109,15 +109,6 @@ def _name(call: Invocation, kind: str, nodes: Sequence[BaseNode]) -> str:
     if isinstance(call.item, Loop):
         return f"loop over {', '.join(_axes(call.item))}: {listed}"
     return {"check": f"check the indices of {listed}", "scalars": f"scalars: {listed}"}.get(kind, listed)
-
-
-def _nodes(item: Item) -> Iterator[BaseNode]:
-    """Yield the nodes that an item computes."""
-    if isinstance(item, Block):
-        for inner in item.items:
-            yield from _nodes(inner)
-    elif isinstance(item, Statement | KernelCall) and item.node is not None:
-        yield item.node
 
 
 def _axes(loop: Loop) -> Iterator[str]:

@@ -163,6 +163,6 @@ print(layers, layers.flops, [row.name for row in layers.rows])
 #@ profiles
 loss = (x @ w).square().mean()
 train = wy.compile(loss, wy.optim.SGD([w], learning_rate=0.1))
-profile = train.profile({x: numbers(10, 7)}, steps=3, threads=2, mode="synchronized", memory=True)
+profile = train.profile({x: numbers(8, 7)}, batch_size=4, steps=2, threads=2, mode="synchronized", memory=True)
 slowest: wy.profile.Stage = max(profile.stages, key=lambda stage: stage.seconds)
 print(profile, slowest.seconds + 1.0, slowest.location, profile.groups[0].calls, profile.page("profile.html").name)
