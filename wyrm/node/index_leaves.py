@@ -10,9 +10,8 @@ from typing_extensions import Unpack
 
 from wyrm.foreign_names import answering
 from wyrm.node.base import _BASES, _set
-from wyrm.node.leaves import S_co, restore_leaf
+from wyrm.node.leaves import S_co, pickled_leaf
 from wyrm.node.node import IndexNode
-from wyrm.node.source_location import portable
 from wyrm.node.storage import DeclaredDims, Leaf, Storage, check_limits, check_shape, declared_dims, index_array, store
 from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Size, Sizes
 
@@ -35,15 +34,7 @@ class _IndexLeaf(IndexNode[S_co], Leaf, abstract=True):  # type: ignore[type-var
         _IndexLeaf.__init__(self, array, dims, name)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return restore_leaf, (
-            type(self),
-            self._storage.array,
-            self.dims,
-            self.name,
-            self.dtype,
-            portable(self.origin),
-            None,
-        )
+        return pickled_leaf(self, None)
 
 
 class IndexInput(_IndexLeaf[S_co], abstract=True):

@@ -78,15 +78,7 @@ class _FloatLeaf(Node[tuple[()], S_co], Leaf, abstract=True):  # type: ignore[ty
         _FloatLeaf.__init__(self, array, dims, name, dtype)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return restore_leaf, (
-            type(self),
-            self._storage.array,
-            self.dims,
-            self.name,
-            self.dtype,
-            portable(self.origin),
-            _extra(self),
-        )
+        return pickled_leaf(self, _extra(self))
 
 
 class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
@@ -400,6 +392,12 @@ class Constant(_FloatLeaf[S_co], abstract=True):
 
 def _extra(leaf: _FloatLeaf) -> bool | None:
     return leaf._finite if isinstance(leaf, Input) else None
+
+
+def pickled_leaf(leaf: Any, finite: bool | None) -> tuple[object, ...]:
+    """Return what `__reduce__` of a leaf returns."""
+    array, origin = leaf._storage.array, portable(leaf.origin)
+    return restore_leaf, (type(leaf), array, leaf.dims, leaf.name, leaf.dtype, origin, finite)
 
 
 def restore_leaf(

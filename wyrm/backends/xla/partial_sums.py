@@ -63,27 +63,29 @@ class PartialSums:
     def of(
         self, node: BaseNode, operands: Sequence[Any], shape: Sequence[int], compute: Callable[[list[Any]], Any]
     ) -> PartialSum | None:
-        """Return the value of a node as a partial sum; None where it is none, or where it is sharded itself.
+        """Return the value of a node as a partial sum.
 
-        `shape` is the shape of the value. `compute` returns the value for other operands.
+        Return None if the op does not add up rows, if not all operands are divided over the same devices, and if the
+        value itself is sharded. `shape` is the shape of the value. `compute` returns the value for other operands.
         """
         import jax
 
-        if self._sharding.activation_spec(node.dims, shape) is not None:
+        views_parts = node.is_view and isinstance(operands[0], PartialSum)
+        if not (views_parts or node.adds_rows) or self._sharding.activation_spec(node.dims, shape) is not None:
             return None
-        if node.is_view and isinstance(operands[0], PartialSum):
+        if views_parts:
             return self._mapped(compute, [operands[0].parts], operands[0].mesh_axes)
-        if not node.adds_rows or not all(isinstance(operand, jax.Array) for operand in operands):
+        if not all(isinstance(operand, jax.Array) for operand in operands):
             return None
-        divided = []
-        used: set[MeshAxes] = set()
-        for parent, operand in zip(node.parents, operands, strict=True):
-            placement = self._sharding.divided_axis(parent.dims, operand.shape)
-            if placement is None:
-                return None
-            divided.append(self._divided(operand, *placement))
-            used.add(placement[1])
-        return self._mapped(compute, divided, used.pop()) if len(used) == 1 else None
+        placements = [
+            self._sharding.divided_axis(parent.dims, operand.shape)
+            for parent, operand in zip(node.parents, operands, strict=True)
+        ]
+        divided = [placement for placement in placements if placement is not None]
+        if len(divided) < len(operands) or len({mesh_axes for _, mesh_axes in divided}) != 1:
+            return None
+        parts = [self._divided(operand, *placement) for operand, placement in zip(operands, divided, strict=True)]
+        return self._mapped(compute, parts, divided[0][1])
 
     def totals(self, values: Sequence[Any]) -> list[Any]:
         """Return values, with partial sums replaced by their totals, which are added in one reduction of each dtype."""
