@@ -60,6 +60,7 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
 
 import builtins
 import itertools
+import sys
 from typing import TYPE_CHECKING
 
 from wyrm import _bind as _bind  # attaches methods that other packages implement to nodes
@@ -204,3 +205,10 @@ __all__ = [
 if not TYPE_CHECKING:
     # The builtins keep their names after `from wyrm import *`.
     __all__ = sorted({*__all__, *itertools.chain(*_names.FUNCTIONS.values())} - set(dir(builtins)) | {"compile"})
+
+    # In a notebook.
+    _ipython = sys.modules.get("IPython")
+    if _ipython is not None and (_shell := _ipython.get_ipython()) is not None:
+        from wyrm.view.notebook import display_dims
+
+        display_dims(_shell)

@@ -134,6 +134,15 @@ def test_gradients_lie_in_groups_that_mirror_those_of_their_nodes(loss: Any) -> 
     assert page.texts("name", "groups").count("gradient") == 1
 
 
+def test_beside_other_outputs_the_only_scalar_has_its_gradient() -> None:
+    x = wy.Parameter([1.0, 2.0], name="x")
+    hidden = x.tanh()
+    page = Page([hidden, hidden.square().sum(), hidden.argmax()])
+    check(page)
+    assert page.nodes["gradient"][page.find("tanh")] >= 0
+    assert set(Page([hidden.sum(), hidden.square().sum()]).nodes["gradient"]) == {-1}
+
+
 @pytest.mark.parametrize("make", [lambda x: x, lambda x: x.argmax(), lambda x: x.sum().round(), lambda x: x > 0.0])
 def test_a_graph_without_a_gradient_is_the_forward_pass_alone(make: Any) -> None:
     page = Page(make(wy.Parameter([1.0, 2.0])))
@@ -250,7 +259,7 @@ def test_a_chain_of_any_depth_and_the_limit(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(module, "LIMIT", 4000)
     assert set(Page(node).nodes["part"]) == {0}  # without the gradient, the graph is not too large
     monkeypatch.setattr(module, "LIMIT", 3000)
-    with pytest.raises(wy.errors.OptionError, match=r"3,001 nodes, and a page shows at most 3,000: show a part"):
+    with pytest.raises(wy.errors.OptionError, match=r"more than 3,000 nodes, the most that a page shows: show a part"):
         graph_data(node)
 
 

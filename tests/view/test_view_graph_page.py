@@ -137,6 +137,12 @@ def test_a_search_opens_the_groups_of_its_hit(show: Any) -> None:
     assert page.locator("#details h2").inner_text() == "matmul"
     page.keyboard.press("/")
     page.keyboard.press("Control+A")
+    page.keyboard.type("blocks[1].linear.weight")
+    assert hits.count() == 1
+    page.keyboard.press("Enter")
+    assert page.locator("#details dd").all_inner_texts()[:3] == ["parameter", "weight", "blocks[1].linear.weight"]
+    page.keyboard.press("/")
+    page.keyboard.press("Control+A")
     page.keyboard.type("nothing like this")
     assert page.locator("#hits").inner_text() == "0 hits"
     page.keyboard.press("Escape")

@@ -80,6 +80,25 @@ def test_index_nodes_have_pages_too() -> None:
     assert "argmax" in page_in(shown(wy.Input(dims=(4, 3)).argmax(axis=1)))
 
 
+def test_a_tuple_of_axes_is_a_table_in_ipython() -> None:
+    pytest.importorskip("IPython")
+    script = (
+        "from IPython.testing.globalipapp import start_ipython\n"
+        "shell = start_ipython()\n"
+        "import wyrm as wy\n"
+        "class Batch(wy.Dim): ...\n"
+        "class Pixels(wy.Dim): ...\n"
+        "show = lambda value: print(shell.display_formatter.format(value)[0].get('text/html'))\n"
+        "shell.display_formatter.active_types = ['text/plain', 'text/html']\n"
+        "show(wy.Input(dims=(Batch(), Pixels(1784), 3)).dims)\n"
+        "for plain in ((), (1, 2), ('a', Batch()), (True, 2)): show(plain)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    markup, *others = ran.stdout.splitlines()
+    assert texts(markup) == ["axis", "size", "0", "Batch", "from the data", "1", "Pixels", "1,784", "2", "unnamed", "3"]
+    assert others == ["None"] * 4
+
+
 def test_a_module_is_a_table_of_its_layers() -> None:
     model = Model()
     bundle = shown(model)
@@ -140,7 +159,7 @@ def test_parentheses_of_typeset_formulas(make: Any, expected: str) -> None:
 def test_a_large_graph_is_text_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notebook, "LIMIT", 2)
     node = wy.Input(name="x").tanh().tanh()
-    count = f"{node!r}\nThe graph has 3 nodes, too many to show in a notebook"
+    count = f"{node!r}\nThe graph has more than 2 nodes, the most in a notebook"
     assert shown(node) == {"text/plain": f"{count}; wy.view.open(...) opens its page in a browser of its own."}
     monkeypatch.setattr(graph_data, "LIMIT", 2)
     assert shown(node) == {"text/plain": f"{count}; wy.view.to_text(...) lists them."}

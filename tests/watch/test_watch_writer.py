@@ -271,12 +271,19 @@ def test_the_same_data_go_to_tensorboard(tmp_path: Path, eager: None) -> None:
     from tensorboard.util import tensor_util
 
     case = Case()
-    fit(case.program, case.data, epochs=3, batch_size=8, callbacks=[RunLogger(tmp_path, case.model, silent=True)])
+    logger = RunLogger(tmp_path, case.model, sample=lambda: "Once\n  upon", silent=True)
+    fit(case.program, case.data, epochs=3, batch_size=8, callbacks=[logger])
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     assert {"loss", "weights/layers.0", "gradients/layers.2", "updates/layers.0"} <= {*events.Tags()["tensors"]}
     last = tensor_util.make_ndarray(events.Tensors("loss")[-1].tensor_proto).item()
     assert last == pytest.approx(of_kind(tmp_path, "values")[-1]["values"]["loss"])
+    bins = tensor_util.make_ndarray(events.Tensors("weights/layers.0.weight")[-1].tensor_proto)
+    low, high, counts, _ = histograms_of(run_in(tmp_path), "layers.0.weight")[-1]["weights"]
+    assert [bins[0, 0], bins[-1, 1]] == pytest.approx([low, high])
+    assert bins[:, 2].tolist() == counts
+    (text,) = tensor_util.make_ndarray(events.Tensors("text")[-1].tensor_proto)
+    assert text == b"    Once\n      upon"
     with RunWriter(tmp_path / "without", tensorboard=False):
         pass
     (tmp_path / "taken").mkdir()

@@ -43,6 +43,17 @@ def topological_order(outputs: Iterable[BaseNode], known: Collection[BaseNode] =
     return order
 
 
+def has_more_nodes(outputs: Iterable[BaseNode], limit: int) -> bool:
+    """Return whether `outputs` depend on more than `limit` nodes, themselves included, without visiting many more."""
+    seen: set[BaseNode] = set(outputs)
+    unvisited = list(seen)
+    while unvisited and len(seen) <= limit:
+        new = [parent for parent in unvisited.pop().parents if parent not in seen]
+        seen.update(new)
+        unvisited += new
+    return len(seen) > limit
+
+
 def replaced(outputs: Iterable[BaseNode], others: Mapping[BaseNode, BaseNode]) -> list[BaseNode]:
     """Return the outputs rebuilt with some nodes replaced."""
     nodes = list(outputs)

@@ -195,6 +195,13 @@ def axis_size(axis: Axis) -> int | None:
     return axis.size if isinstance(axis, Dim) else axis
 
 
+def axis_name(axis: Axis) -> str:
+    """Return the name of an axis; of a derived one, what it is made of; empty for a plain size."""
+    if not isinstance(axis, Dim):
+        return ""
+    return repr(axis) if type(axis).derived else type(axis).__name__
+
+
 def open_axes(dims: Iterable[Axis]) -> Iterator[type[Dim]]:
     """Yield the names of the axes that get their size from data, those inside derived axes too."""
     for axis in dims:

@@ -11,11 +11,11 @@ from wyrm.node.base import BaseNode, label
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.source_location import location_of
 from wyrm.node.storage import stored
-from wyrm.node.traversal import topological_order
+from wyrm.node.traversal import has_more_nodes, topological_order
 from wyrm.ops.accumulation import accumulated
 from wyrm.ops.philox import COUNTERS
 from wyrm.train.program import Program
-from wyrm.types.dims import Dim, Dims, axis_size
+from wyrm.types.dims import Dims, axis_name, axis_size
 from wyrm.view.groups import BACKWARD, FORWARD, Groups, plain_attributes
 from wyrm.view.loop_bodies import Unfolded
 
@@ -49,7 +49,7 @@ def _of_program(program: Program) -> dict[str, Any]:
         return GraphData(program.outputs).data()
     targets = graph.differentiated
     pairs = [node for touched in targets.rows.values() for pair in touched for node in pair]
-    gradients = {} if targets.loss is None else _gradients([targets.loss], topological_order([targets.loss]))
+    gradients = {} if targets.loss is None else _gradients([targets.loss])
     same = _isomorphic([(gradients[x], own) for x, own in targets.gradients.items() if x in gradients])
     found = {node: same[gradient] for node, gradient in gradients.items() if gradient in same}
     shown = GraphData(
@@ -99,7 +99,7 @@ class _Strings:
 class GraphData:
     """The columns of a graph, as `data` returns them.
 
-    `gradients` has the gradient of nodes, by default those of the only output; `others` are more nodes of the backward
+    `gradients` has the gradient of nodes, by default those of the only scalar; `others` are more nodes of the backward
     pass. They are left out where both passes together are above the limit.
     """
 
@@ -110,12 +110,14 @@ class GraphData:
         others: Sequence[BaseNode] = (),
     ) -> None:
         self.outputs = list(dict.fromkeys(outputs))
+        if has_more_nodes(self.outputs, LIMIT):
+            raise _too_large()
         forward = topological_order(self.outputs)
-        check_size(len(forward))
         self._unfolded = Unfolded()
         self.forward = self._unfolded.add(forward)
-        check_size(len(self.forward))
-        found = _gradients(self.outputs, forward) if gradients is None else gradients
+        if len(self.forward) > LIMIT:
+            raise _too_large()
+        found = _gradients(self.outputs) if gradients is None else gradients
         backward = self._unfolded.add(topological_order([*found.values(), *others], known=set(forward)))
         if len(self.forward) + len(backward) > LIMIT:
             found, backward = {}, []
@@ -196,22 +198,22 @@ class GraphData:
         }
 
 
-def check_size(count: int) -> None:
-    """Raise `OptionError` for a graph of too many nodes."""
-    if count > LIMIT:
-        raise OptionError(
-            f"the graph has {count:,} nodes, and a page shows at most {LIMIT:,}: show a part of it, such as the output "
-            f"of one module, or write wy.view.to_text(node) to a file"
-        )
+def _too_large() -> OptionError:
+    return OptionError(
+        f"the graph has more than {LIMIT:,} nodes, the most that a page shows: show a part of it, such as the output "
+        f"of one module, or write wy.view.to_text(node) to a file"
+    )
 
 
-def _gradients(outputs: Sequence[BaseNode], order: Sequence[BaseNode]) -> dict[BaseNode, BaseNode]:
-    """Return the gradient of a scalar with respect to each node on a path to it from a parameter, else from an input.
+def _gradients(outputs: Sequence[BaseNode]) -> dict[BaseNode, BaseNode]:
+    """Return the gradient of the only scalar with respect to each node on a path from a parameter, else from an input.
 
     Return nothing for outputs that have no gradient.
     """
-    if len(outputs) != 1 or outputs[0].dtype.kind != "f" or outputs[0].dims != ():
+    scalars = [node for node in outputs if node.dtype.kind == "f" and node.dims == ()]
+    if len(scalars) != 1:
         return {}
+    order = topological_order(scalars)
     parameters = [node for node in order if node.is_parameter]
     reached = set(parameters or [node for node in order if node.is_leaf and not isinstance(node, Constant)])
     # A residual parent has no gradient of its own, see `BaseNode.residual_parents`.
@@ -221,7 +223,7 @@ def _gradients(outputs: Sequence[BaseNode], order: Sequence[BaseNode]) -> dict[B
             reached.add(node)
     wanted = [node for node in order if node in reached and node.dtype.kind == "f" and node not in residuals]
     try:
-        found = accumulated(outputs, [as_constant(1.0, outputs[0].dtype)], wanted, leaves=False, order=order)
+        found = accumulated(scalars, [as_constant(1.0, scalars[0].dtype)], wanted, leaves=False, order=order)
     except WyrmError:
         return {}
     return {**found} if len(found) > 1 else {}  # an output without parameters has the gradient 1 alone
@@ -259,6 +261,4 @@ def _elements(dims: Dims) -> int:
 
 def _axis(axis: Any) -> list[Any]:
     """Return an axis' name and its size, None if data decides it."""
-    if not isinstance(axis, Dim):
-        return ["", axis]
-    return [repr(axis) if type(axis).derived else type(axis).__name__, axis.size]
+    return [axis_name(axis), axis_size(axis)]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from wyrm.node.base import BaseNode, format_dims
-from wyrm.node.traversal import topological_order
+from wyrm.node.traversal import has_more_nodes
+from wyrm.types.dims import Dim, Dims, axis_name, axis_size
 
 if TYPE_CHECKING:
     from wyrm.backends.xla.sharding_table import ShardingTable
@@ -75,6 +76,24 @@ def of_sharding(sharding: ShardingTable, include: object = None, exclude: object
     return {"text/plain": repr(sharding), "text/html": table(head, rows, total, numbers=2)}
 
 
+def of_dims(dims: tuple[object, ...]) -> str | None:
+    """Return the table of a tuple of axes; None for any other tuple."""
+    if not any(isinstance(axis, Dim) for axis in dims) or not all(isinstance(axis, Dim | int) for axis in dims):
+        return None
+    rows = []
+    for number, axis in enumerate(cast(Dims, dims)):
+        size = axis_size(axis)
+        rows.append((str(number), axis_name(axis) or "unnamed", "from the data" if size is None else f"{size:,}"))
+    return table(("", "axis", "size"), rows, numbers=1)
+
+
+def display_dims(shell: Any) -> None:
+    """Let a notebook's shell show tuples of axes as tables: a tuple has no `_repr_mimebundle_`."""
+    formatter = shell.display_formatter.formatters["text/html"]
+    if tuple not in formatter:  # else the user has one
+        formatter.for_type(tuple, of_dims)
+
+
 def derivation_table(rows: Iterable[Row]) -> str:
     """Return the table of a derivation, whose equations are MathML."""
     body = "".join(
@@ -116,11 +135,10 @@ def _graph(shown: Shown, outputs: Sequence[BaseNode], plain: str) -> Bundle:
     from wyrm.view import graph_data
     from wyrm.view.graph_page import graph_html
 
-    count = len(topological_order(outputs))
-    if count > LIMIT:
+    if has_more_nodes(outputs, LIMIT):
         opens = "wy.view.open(...) opens its page in a browser of its own"
-        how = opens if count <= graph_data.LIMIT else "wy.view.to_text(...) lists them"
-        return {"text/plain": f"{plain}\nThe graph has {count:,} nodes, too many to show in a notebook; {how}."}
+        how = "wy.view.to_text(...) lists them" if has_more_nodes(outputs, graph_data.LIMIT) else opens
+        return {"text/plain": f"{plain}\nThe graph has more than {LIMIT:,} nodes, the most in a notebook; {how}."}
     data = graph_data.graph_data(shown)
     # Sandboxed: the page runs its scripts, and sees neither the notebook nor its server.
     return {

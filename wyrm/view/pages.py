@@ -15,7 +15,7 @@ def page(shown: Shown, path: str | os.PathLike[str]) -> Path:
 
     `shown` is a node, a sequence of nodes, or a program of `wy.compile`. Nodes are grouped by the modules whose calls
     built them, and equal layers in a row are one box at first. A node shows its formula, axes, bytes and the line of
-    code that made it, and the nodes of its gradient, if the graph computes a scalar that has one. The page of a program
+    code that made it, and the nodes of its gradient, if one output is a scalar that has one. The page of a program
     shows also which nodes its loops and kernels compute, and when its arrays are in memory.
 
     Raises:

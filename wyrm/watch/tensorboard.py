@@ -1,40 +1,69 @@
-"""The records of a run as scalars of TensorBoard."""
+"""The records of a run in a file of TensorBoard: scalars, histograms and text."""
 
 from __future__ import annotations
 
+import importlib
 import os
+import textwrap
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from wyrm.train.loggers import tag_of, writer_class
+import numpy as np
+
+from wyrm.train.loggers import tag_of
 from wyrm.watch.pace import TENSORBOARD, Pace
 from wyrm.watch.records import Record, number
 
 
 class TensorBoard:
-    """Writes records as scalars with TensorBoard's own writer, which takes 50 microseconds or more for each.
+    """Writes records to a file of TensorBoard, which takes 50 microseconds or more for each value.
 
     Hence it leaves out scalars that come within two seconds after one of their tag, but never the last. Raise
-    `ImportError` if neither tensorboard nor tensorboardX is installed.
+    `ImportError` if the package tensorboard is not installed.
     """
 
     def __init__(self, folder: Path, modules: Sequence[str]) -> None:
         self._modules = modules
-        self._writer: Any = writer_class()(os.fspath(folder))
+        package = importlib.import_module
+        self._protocol: Any = package("tensorboard.compat.proto.event_pb2")
+        self._summaries: Any = package("tensorboard.compat.proto.summary_pb2")
+        self._tensor: Any = package("tensorboard.util.tensor_util").make_tensor_proto
+        # By kind of value, what tells TensorBoard which of its plugins shows the value.
+        self._metadata: dict[str, Any] = {
+            kind: package(f"tensorboard.plugins.{kind}.metadata").create_summary_metadata(None, None)
+            for kind in ("scalar", "histogram", "text")
+        }
+        writer = package("tensorboard.summary.writer.event_file_writer").EventFileWriter
+        self._file: Any = writer(os.fspath(folder))
         self._paces: dict[str, Pace] = {}
         self._left_out: dict[str, tuple[float, int]] = {}
 
     def write(self, record: Record) -> None:
-        """Write the scalars of a record that are due."""
+        """Write the scalars of a record that are due, its histograms and its text."""
         for tag, value in self._scalars(record):
             pace = self._paces.setdefault(tag, Pace(*TENSORBOARD))
             if pace.due(record["elapsed"]):
                 pace.take(record["elapsed"])
                 self._left_out.pop(tag, None)
-                self._writer.add_scalar(tag, number(value), record["step"])
+                self._write("scalar", tag, np.float32(number(value)), record["step"])
             else:
                 self._left_out[tag] = value, record["step"]
+        if record["kind"] == "histograms":
+            for quantity in ("weights", "gradients"):
+                for name, bins in record[quantity].items():
+                    self._write("histogram", f"{quantity}/{name}", _edges_and_counts(*bins[:3]), record["step"])
+        elif record["kind"] in ("text", "note"):
+            parts = [record.get("prompt"), record["text"]]
+            # Indented lines keep their breaks in Markdown, which TensorBoard reads.
+            text = "\n\n".join(textwrap.indent(part, "    ", lambda line: True) for part in parts if part)
+            self._write("text", record["kind"], np.array([text.encode()], dtype=object), record["step"])
+
+    def _write(self, kind: str, tag: str, value: np.ndarray | np.generic, step: int) -> None:
+        summary = self._summaries.Summary.Value(tag=tag, metadata=self._metadata[kind], tensor=self._tensor(value))
+        event = self._protocol.Event(wall_time=time.time(), step=step, summary=self._summaries.Summary(value=[summary]))
+        self._file.add_event(event)
 
     def _scalars(self, record: Record) -> Iterator[tuple[str, Any]]:
         if record["kind"] == "values":
@@ -48,5 +77,17 @@ class TensorBoard:
     def close(self) -> None:
         """Write the last scalars, and close the file."""
         for tag, (value, step) in self._left_out.items():
-            self._writer.add_scalar(tag, number(value), step)
-        self._writer.close()
+            self._write("scalar", tag, np.float32(number(value)), step)
+        self._left_out.clear()
+        self._file.close()
+
+
+def _edges_and_counts(low: float, high: float, counts: Sequence[int]) -> np.ndarray:
+    """Return the left edge, the right edge and the count of each bin.
+
+    >>> _edges_and_counts(0.0, 1.0, [3, 1])
+    array([[0. , 0.5, 3. ],
+           [0.5, 1. , 1. ]])
+    """
+    edges = np.linspace(low, high, len(counts) + 1)
+    return np.stack([edges[:-1], edges[1:], np.asarray(counts, np.float64)], axis=1)

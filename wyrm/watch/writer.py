@@ -45,7 +45,7 @@ class RunWriter:
     holds a run already, this one continues it from `step` and `epoch`: readers forget what was recorded after them. The
     folder of another process's training, and one that holds the folders of runs, raise `DataError`.
     `parameters` is the model or a mapping from names; their norms are recorded by module. `epochs` and `steps` are the
-    totals, as far as they are known. Where TensorBoard is installed, the same scalars are written to
+    totals, as far as they are known. Where TensorBoard is installed, the same data are written to
     `folder/tensorboard`, unless `tensorboard=False`.
 
     Measuring and writing take at most the share `budget` of the time: norms and histograms wait until they fit. Values

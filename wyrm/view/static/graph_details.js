@@ -34,6 +34,7 @@ class Details {
     const facts = [
       ["Op", graph.op(node)],
       ["Name", graph.name(node)],
+      ["Path", graph.path(node)],
       ["Dtype", graph.text(nodes.dtype[node])],
       ["Size", bytesText(nodes.bytes[node])],
       ["Parameters", nodes.parameters[node] ? wholeNumber(nodes.parameters[node]) : ""],

@@ -254,9 +254,13 @@ class Graph {
     return this.text(this.data.groups.class[group]);
   }
 
+  // The path of a group's module, of a node's module, or of a named parameter in its module.
   path(item) {
+    const { groups, nodes } = this.data;
     if (this.isRun(item)) return this.title(item);
-    return this.text(this.data.groups.path[item - this.nodeCount]);
+    if (this.isGroup(item)) return this.text(groups.path[item - this.nodeCount]);
+    const own = nodes.kind[item] === PARAMETER ? this.name(item) : "";
+    return [this.text(groups.path[nodes.group[item]]), own].filter(Boolean).join(".");
   }
 
   // Yield the nodes inside a group, at any depth.

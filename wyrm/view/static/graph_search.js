@@ -35,7 +35,7 @@ class Search {
         .map(([name]) => name)
         .filter(Boolean)
         .join(" ");
-      const path = graph.text(graph.data.groups.path[graph.data.nodes.group[node]]);
+      const path = graph.path(node);
       entries.push(_entry(node, { name: graph.name(node), op: graph.op(node), axis, path, part: backward(node) }));
     }
     this.entries = entries;
@@ -92,8 +92,7 @@ class Search {
   _place(item) {
     const { graph } = this;
     if (graph.isGroup(item)) return [graph.className(item), graph.path(item)].filter(Boolean).join(" · ");
-    const path = graph.text(graph.data.groups.path[graph.data.nodes.group[item]]);
-    return [graph.axesText(item), path].filter(Boolean).join(" · ");
+    return [graph.axesText(item), graph.path(item)].filter(Boolean).join(" · ");
   }
 
   _point() {
