@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -13,11 +14,15 @@ from filelock import FileLock
 T = TypeVar("T")
 
 
+def shared_folder(folders: pytest.TempPathFactory) -> Path:
+    """Return the temporary folder of this run of the tests, which pytest's workers share."""
+    folder = folders.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
 def computed_once(folders: pytest.TempPathFactory, name: str, compute: Callable[[], T]) -> T:
     """Return the result of `compute()`, which can be pickled; `name` is the result's own in this run of the tests."""
-    folder = folders.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
+    folder = shared_folder(folders)
     path = folder / f"{name}.pickle"
     with FileLock(folder / f"{name}.lock"):
         if not path.exists():

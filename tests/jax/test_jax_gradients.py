@@ -6,30 +6,34 @@ from typing import Any
 
 import jax
 import numpy as np
-import pytest
 
 import wyrm as wy
-from tests.ops.test_ops_every import differentiable, every, run
+from tests.grouped import grouped
+from tests.ops.test_ops_every import run
 from tests.sampling import Sample
 from wyrm.backends.xla.differentiable import _is_piecewise
 
 
-@every(differentiable)
-def test_gradients_by_jax(sample: Sample) -> None:
-    node = run(sample, sample.operands)
-    total = (node * wy.Constant(np.cos(np.arange(node.size).reshape(node.shape)))).sum()
-    wanted = node.parameters()
-    if not wanted:
-        pytest.skip("no parameter")
-    expected = []
-    for gradient in wy.grad(total, wanted):
-        wy.random.set_step(0)
-        expected.append(gradient.forward())
+@grouped(16, lambda sample: sample.differentiable)
+def test_gradients_by_jax(samples: list[Sample]) -> None:
+    totals: list[Any] = []
+    expected: dict[Any, tuple[str, np.ndarray]] = {}
+    for sample in samples:
+        node = run(sample, sample.operands)
+        wanted = node.parameters()
+        if not wanted:
+            continue
+        total = (node * wy.Constant(np.cos(np.arange(node.size).reshape(node.shape)))).sum()
+        totals.append(total)
+        for parameter, gradient in zip(wanted, wy.grad(total, wanted), strict=True):
+            wy.random.set_step(0)
+            expected[parameter] = str(sample), gradient.forward()
     with jax.enable_x64(True):
-        function, parameters = wy.jax.lower(total)
+        function, parameters = wy.jax.lower(sum(totals[1:], totals[0]))
         gradients: Any = jax.jit(jax.grad(function))(parameters)
-    for parameter, reference in zip(wanted, expected, strict=True):
-        np.testing.assert_allclose(gradients[function.names[parameter]], reference, rtol=1e-8, atol=1e-10)
+    for parameter, (name, reference) in expected.items():
+        found = gradients[function.names[parameter]]
+        np.testing.assert_allclose(found, reference, rtol=1e-8, atol=1e-10, err_msg=name)
 
 
 def own(sample: Sample) -> bool:
@@ -39,23 +43,28 @@ def own(sample: Sample) -> bool:
     return sample.differentiable and (piecewise or op.__name__ in ("Attention", "CTC", "LinearCrossEntropy", "Scan"))
 
 
-@every(own)
-def test_second_derivatives_of_ops_with_a_derivative_of_their_own(sample: Sample) -> None:
-    node = run(sample, sample.operands)
-    weights = wy.Constant(np.cos(np.arange(node.size).reshape(node.shape)))
-    total = (node * weights).sum()
-    wanted = node.parameters()
-    sums = [(gradient * gradient).sum() for gradient in wy.grad(total, wanted)]
-    wy.random.set_step(0)
-    expected = wy.grad(sum(sums[1:], sums[0]), wanted, allow_unused=True)
+@grouped(8, own)
+def test_second_derivatives_of_ops_with_a_derivative_of_their_own(samples: list[Sample]) -> None:
+    totals: list[Any] = []
+    expected: dict[Any, tuple[str, np.ndarray]] = {}
+    for sample in samples:
+        node = run(sample, sample.operands)
+        total = (node * wy.Constant(np.cos(np.arange(node.size).reshape(node.shape)))).sum()
+        totals.append(total)
+        wanted = node.parameters()
+        sums = [(gradient * gradient).sum() for gradient in wy.grad(total, wanted)]
+        second = wy.grad(sum(sums[1:], sums[0]), wanted, allow_unused=True)
+        for parameter, gradient in zip(wanted, second, strict=True):
+            wy.random.set_step(0)
+            expected[parameter] = str(sample), gradient.forward()
     with jax.enable_x64(True):
-        function, parameters = wy.jax.lower(total)
+        function, parameters = wy.jax.lower(sum(totals[1:], totals[0]))
 
         def squares(values: Any) -> Any:
             gradients = jax.grad(function)(values)
             return sum((gradient**2).sum() for gradient in gradients.values())
 
-        found: Any = jax.jit(jax.grad(squares))(parameters)
-    for parameter, reference in zip(wanted, expected, strict=True):
-        wy.random.set_step(0)
-        np.testing.assert_allclose(found[function.names[parameter]], reference.forward(), rtol=1e-7, atol=1e-9)
+        gradients: Any = jax.jit(jax.grad(squares))(parameters)
+    for parameter, (name, reference) in expected.items():
+        found = gradients[function.names[parameter]]
+        np.testing.assert_allclose(found, reference, rtol=1e-7, atol=1e-9, err_msg=name)

@@ -9,18 +9,16 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.grouped import grouped
 from tests.samples import SAMPLES
 from tests.sampling import Sample
 
 GROUP = 32
 
 
-def groups(keep: Callable[[Sample], bool]) -> pytest.MarkDecorator:
-    """Group the samples that share a program, because compiling takes most of the time."""
-    kept = [sample for sample in SAMPLES if keep(sample)]
-    assert kept
-    parts = [kept[start : start + GROUP] for start in range(0, len(kept), GROUP)]
-    return pytest.mark.parametrize("samples", parts, ids=[f"from_{part[0]}" for part in parts])
+@pytest.fixture(autouse=True, scope="module")
+def level_of_programs(without_optimizations: None) -> None:
+    """Compile fast: here an operation is compiled many times."""
 
 
 def leaf(operand: Any) -> Any:
@@ -70,7 +68,7 @@ def is_recurrent(sample: Sample) -> bool:
     return sample.op.__module__.startswith("wyrm.ops.recurrent")
 
 
-@groups(lambda sample: not is_recurrent(sample))
+@grouped(GROUP, lambda sample: not is_recurrent(sample))
 def test_operands_that_are_views(samples: list[Sample]) -> None:
     outputs = {}
     for sample in samples:
@@ -83,7 +81,7 @@ def test_operands_that_are_views(samples: list[Sample]) -> None:
     check(outputs, rtol=1e-12, atol=1e-13)
 
 
-@groups(lambda sample: sample.empty)
+@grouped(GROUP, lambda sample: sample.empty)
 def test_operands_without_elements(samples: list[Sample]) -> None:
     outputs = {}
     for sample in samples:
@@ -96,7 +94,7 @@ def test_operands_without_elements(samples: list[Sample]) -> None:
     check(outputs, rtol=0.0, atol=0.0)
 
 
-@groups(lambda sample: sample.scalar and str(sample) == sample.op.__name__ + ("-same" if sample.name else ""))
+@grouped(GROUP, lambda sample: sample.scalar and str(sample) == sample.op.__name__ + ("-same" if sample.name else ""))
 def test_operands_without_axes(samples: list[Sample]) -> None:
     outputs = {}
     for sample in samples:
@@ -119,7 +117,7 @@ def _first_of_each_op() -> list[str]:
     return list(named.values())
 
 
-@groups(lambda sample: str(sample) in _first_of_each_op() and sample.differentiable)
+@grouped(GROUP, lambda sample: str(sample) in _first_of_each_op() and sample.differentiable)
 def test_gradients_of_gradients(samples: list[Sample]) -> None:
     outputs = {}
     for sample in samples:

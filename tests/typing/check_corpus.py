@@ -27,11 +27,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).with_name("programs")
-# Generated modules and mypy's caches: only what changed is checked again.
+# Generated modules and mypy's cache: only what changed is checked again.
 WORK = ROOT / ".mypy_cache" / "typing_corpus"
 # What every program may use besides the names of the preamble: a star import of strict mypy leaves it out, and pyright
 # does not know a module that is imported before one.
@@ -50,8 +50,22 @@ _README_HEADER = "# mypy: allow-redefinition" + "\n" * HEADER.count("\n")
 _SECTION = re.compile(r"^#@ (\w+)(?:  # pyright cannot: (.+))?$")
 _EXPECTED = re.compile(r"# error: \[([\w-]+)\] (.+)$")
 _REVEALED = re.compile(r"# reveals: (.+)$")
-_MESSAGE = re.compile(r"^([\w.]+)\.py:(\d+): (error|note): (.*?)(?:  \[([\w-]+)\])?$")
+_MESSAGE = re.compile(r"^(plain/)?(\w+)\.py:(\d+): (error|note): (.*?)(?:  \[([\w-]+)\])?$")
 _MODULE = re.compile(r"\b(?:[a-z_]\w*\.)+(?=\w)")
+
+
+# Strict mypy's options for modules, with the values that they have without it.
+_NOT_STRICT = {
+    **dict.fromkeys(
+        (
+            "disallow_any_generics", "disallow_subclassing_any", "disallow_untyped_calls", "disallow_untyped_defs",
+            "disallow_incomplete_defs", "check_untyped_defs", "disallow_untyped_decorators", "warn_unused_ignores",
+            "warn_return_any", "strict_equality", "extra_checks",
+        ),
+        "false",
+    ),
+    "implicit_reexport": "true",
+}  # fmt: skip
 
 
 class Program(NamedTuple):
@@ -84,6 +98,10 @@ class Message(NamedTuple):
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.text}" + (f"  [{self.code}]" if self.code else "")
+
+
+# By module.
+Messages: TypeAlias = dict[str, list[Message]]
 
 
 def programs() -> list[Program]:
@@ -119,23 +137,27 @@ def _write(path: Path, text: str) -> None:
 
 
 def _sources(corpus: list[Program]) -> Path:
-    """The folder in which the programs are modules."""
+    """The folder in which the programs are modules, and modules of the package `plain`."""
     source = WORK / "source"
     _write(source / "preamble.py", (PROGRAMS / "preamble.py").read_text(encoding="utf-8"))
+    _write(source / "plain" / "__init__.py", "")
     for program in corpus:
-        _write(source / f"{program.module}.py", program.header + program.source)
+        for folder in (source, source / "plain"):
+            _write(folder / f"{program.module}.py", program.header + program.source)
     return source
 
 
-def run_mypy(corpus: list[Program], strict: bool = True) -> dict[str, list[Message]]:
-    """mypy's messages by module, all programs checked in one process."""
+def run_mypy(corpus: list[Program]) -> dict[str, Messages]:
+    """The messages of strict mypy and, for the modules of `plain`, of mypy without its options, from one process."""
     source = _sources(corpus)
-    cache = WORK / ("cache" if strict else "cache_not_strict")
+    options = "\n".join(f"{option} = {value}" for option, value in _NOT_STRICT.items())
+    _write(source / "mypy.ini", f"[mypy]\nstrict = true\n[mypy-plain.*]\n{options}\n")
+    modules = [program.module for program in corpus]
     finished = subprocess.run(
         [
-            *(sys.executable, "-m", "mypy", "--config-file=", "--cache-dir", str(cache), *["--strict"] * strict),
-            *("--no-error-summary", "--no-color-output", "--hide-error-context"),
-            *("preamble.py", *(f"{program.module}.py" for program in corpus)),
+            *(sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(WORK / "cache")),
+            *("--no-error-summary", "--no-color-output", "--hide-error-context", "preamble.py"),
+            *(f"{name}.py" for name in (*modules, *(f"plain/{module}" for module in modules))),
         ],
         cwd=source,
         env={**os.environ, "MYPYPATH": str(ROOT)},
@@ -145,18 +167,20 @@ def run_mypy(corpus: list[Program], strict: bool = True) -> dict[str, list[Messa
     )
     if finished.returncode not in (0, 1):
         raise RuntimeError(finished.stdout + finished.stderr)
-    messages: dict[str, list[Message]] = {program.module: [] for program in corpus}
+    strict: Messages = {module: [] for module in modules}
+    plain: Messages = {module: [] for module in modules}
     offset = HEADER.count("\n")
     for line in finished.stdout.splitlines():
         match = _MESSAGE.match(line)
-        if match is None or match[1] not in messages:  # about wyrm itself, which has its own check
+        if match is None or match[2] not in strict:  # about wyrm itself, which has its own check
             continue
-        messages[match[1]].append(Message(int(match[2]) - offset, match[3], match[4], match[5]))
-    return messages
+        found = plain if match[1] else strict
+        found[match[2]].append(Message(int(match[3]) - offset, match[4], match[5], match[6]))
+    return {"mypy --strict": strict, "mypy": plain}
 
 
-def run_pyright(corpus: list[Program]) -> dict[str, list[Message]]:
-    """pyright's errors by module, all programs checked in one process."""
+def run_pyright(corpus: list[Program]) -> dict[str, Messages]:
+    """pyright's errors, all programs checked in one process."""
     source = _sources(corpus)
     modules = [f"{name}.py" for name in ("preamble", *(program.module for program in corpus))]
     options = {"include": modules, "extraPaths": [str(ROOT)], "pythonVersion": "3.11", "typeCheckingMode": "basic"}
@@ -170,19 +194,19 @@ def run_pyright(corpus: list[Program]) -> dict[str, list[Message]]:
     )
     if finished.returncode not in (0, 1):
         raise RuntimeError(finished.stdout + finished.stderr)
-    messages: dict[str, list[Message]] = {program.module: [] for program in corpus}
+    messages: Messages = {program.module: [] for program in corpus}
     offset = HEADER.count("\n")
     for found in json.loads(finished.stdout)["generalDiagnostics"]:
         module, line = Path(found["file"]).stem, found["range"]["start"]["line"] + 1 - offset
         if module in messages and found["severity"] == "error":
             messages[module].append(Message(line, "error", found["message"], found.get("rule")))
-    return messages
+    return {"pyright": messages}
 
 
-# The checkers by name. pyright is an extra of the project's developers.
-CHECKERS: dict[str, Callable[[list[Program]], dict[str, list[Message]]]] = {
+# What gives the messages of each checker. pyright is an extra of the project's developers.
+CHECKERS: dict[str, Callable[[list[Program]], dict[str, Messages]]] = {
     "mypy --strict": run_mypy,
-    "mypy": lambda corpus: run_mypy(corpus, strict=False),
+    "mypy": run_mypy,
     "pyright": run_pyright,
 }
 HAS_PYRIGHT = importlib.util.find_spec("pyright") is not None
@@ -236,7 +260,7 @@ def _judge(program: Program, messages: list[Message], exact: bool) -> tuple[list
     return missed, alarms, lengths
 
 
-def check(corpus: list[Program], checker: str, messages: dict[str, list[Message]]) -> Report:
+def check(corpus: list[Program], checker: str, messages: Messages) -> Report:
     """The report on the whole corpus."""
     report = Report([], [], [], [])
     for program in corpus:
@@ -253,7 +277,7 @@ def check(corpus: list[Program], checker: str, messages: dict[str, list[Message]
     return report
 
 
-def _lines(corpus: list[Program], messages: dict[str, list[Message]]) -> Iterator[str]:
+def _lines(corpus: list[Program], messages: Messages) -> Iterator[str]:
     for program in corpus:
         for message in messages[program.module]:
             yield f"{program}: {message}"
@@ -262,13 +286,16 @@ def _lines(corpus: list[Program], messages: dict[str, list[Message]]) -> Iterato
 def main(arguments: list[str]) -> int:
     """Print the reports; 1 where something was missed or a false alarm raised."""
     corpus, failed = [*programs(), readme()], False
+    found: dict[str, Messages] = {}
     wrong = sum(not program.right for program in corpus)
     print(f"{len(corpus) - wrong} right programs, {wrong} wrong ones")
     for checker in [name for name in arguments if name in CHECKERS] or CHECKERS:
         if checker == "pyright" and not HAS_PYRIGHT:
             print("pyright: not installed")
             continue
-        messages = CHECKERS[checker](corpus)
+        if checker not in found:
+            found |= CHECKERS[checker](corpus)
+        messages = found[checker]
         report = check(corpus, checker, messages)
         if "--show" in arguments:
             print("\n".join(_lines(corpus, messages)))

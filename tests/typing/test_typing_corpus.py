@@ -24,7 +24,8 @@ def checker(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def report(checker: str, tmp_path_factory: pytest.TempPathFactory) -> Report:
     corpus = [*programs(), readme()]
-    return computed_once(tmp_path_factory, checker, lambda: check(corpus, checker, CHECKERS[checker](corpus)))
+    run = CHECKERS[checker]
+    return check(corpus, checker, computed_once(tmp_path_factory, run.__name__, lambda: run(corpus))[checker])
 
 
 def test_the_corpus_is_large_enough() -> None:

@@ -1,6 +1,6 @@
 """Every op lowered to JAX, on its samples: values and gradients in float64, and values without 64-bit types.
 
-The samples of an op share a jitted function, because compiling takes most of the time.
+Several samples share a jitted function, because compiling takes most of the time.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from typing import Any
 
 import jax
 import numpy as np
-import pytest
 
 import wyrm as wy
+from tests.grouped import grouped
 from tests.ops.test_ops_every import run
-from tests.samples import SAMPLES
 from tests.sampling import Sample
 from wyrm.backends.xla.lower import Lowerer
 from wyrm.node.leaves import Constant
@@ -43,11 +42,6 @@ def whole(value: np.ndarray) -> np.ndarray:
     return value if value.dtype != np.uint32 else (value[..., 1].astype(np.int64) << 32) | value[..., 0]
 
 
-OPS: dict[str, list[Sample]] = {}
-for each in SAMPLES:
-    OPS.setdefault(each.op.__name__, []).append(each)
-
-
 def computed(samples: Sequence[Sample], dtype: Any) -> dict[str, Any]:
     """Return the nodes of samples and, in float64, the gradients of a projection of each."""
     outputs: dict[str, Any] = {}
@@ -68,9 +62,9 @@ def check(
         np.testing.assert_allclose(have, want, rtol=relative, atol=relative / 10, err_msg=name)
 
 
-@pytest.mark.parametrize("op", OPS)
-def test_values_and_gradients(op: str) -> None:
-    outputs = computed(OPS[op], np.float64)
+@grouped(16)
+def test_values_and_gradients(samples: list[Sample]) -> None:
+    outputs = computed(samples, np.float64)
     wy.random.set_step(0)
     expected = wy.run(list(outputs.values()))
     with jax.enable_x64(True):
@@ -86,11 +80,8 @@ def fits(sample: Sample) -> bool:
     return all(((x >= -(2**31)) & (x < 2**31)).all() for x in arrays if x.dtype.kind == "i")
 
 
-@pytest.mark.parametrize("op", OPS)
-def test_values_without_64_bit_types(op: str) -> None:
-    samples = [sample for sample in OPS[op] if (fits(sample) or sample.op is LoopSteps) and "Cast-" not in str(sample)]
-    if not samples:
-        pytest.skip("integers beyond int32, or float64")
+@grouped(16, lambda sample: (fits(sample) or sample.op is LoopSteps) and "Cast-" not in str(sample))
+def test_values_without_64_bit_types(samples: list[Sample]) -> None:
     outputs = computed(samples, np.float32)
     wy.random.set_step(0)
     expected = wy.run(list(outputs.values()))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 from wyrm.ir.program import (
@@ -36,6 +34,7 @@ from wyrm.ir.program import (
     every,
 )
 from wyrm.ir.types import PointerType, ScalarType
+from wyrm.profile.tally import Pointer, Tally, Unknown, Value
 
 # Float operations that are not counted: they compare, select or change a sign.
 _FREE = frozenset(
@@ -46,25 +45,8 @@ _FREE = frozenset(
 _BUDGET = 100_000
 
 
-class Unknown(Enum):
-    """A value that is not known: it depends on data, or on the iteration of a loop that is counted once."""
-
-    DATA = 0
-    ITERATION = 1
-
-
-@dataclass(frozen=True)
-class Pointer:
-    """A pointer into the array of a parameter."""
-
-    array: str
-
-
 class _Step(int):
     """An integer that may differ between the iterations of a loop that is run through."""
-
-
-Value = int | float | bool | Unknown | Pointer
 
 
 class _Ended(Exception):  # not an error
@@ -76,33 +58,6 @@ class _Ended(Exception):  # not an error
 
 class _NeedsIterations(Exception):  # not an error
     """Raised where the work depends on the iteration of a loop that is being counted once."""
-
-
-@dataclass
-class Tally:
-    """The operations by their number of bits, the FLOPs of products, and the bytes by array."""
-
-    flops: dict[int, float] = field(default_factory=dict)
-    products: float = 0.0
-    read: dict[str, float] = field(default_factory=dict)
-    written: dict[str, float] = field(default_factory=dict)
-    exact: bool = True
-
-    def add(self, other: Tally, times: float) -> None:
-        """Add another tally a number of times."""
-        for array, count in other.read.items():
-            self.read[array] = self.read.get(array, 0.0) + count * times
-        for array, count in other.written.items():
-            self.written[array] = self.written.get(array, 0.0) + count * times
-        for bits, count in other.flops.items():
-            self.flops[bits] = self.flops.get(bits, 0.0) + count * times
-        self.products += other.products * times
-        self.exact = self.exact and other.exact
-
-    @property
-    def weight(self) -> float:
-        """A measure by which the larger of two branches is chosen."""
-        return sum(self.flops.values()) + sum(self.read.values()) + sum(self.written.values())
 
 
 class Counter:

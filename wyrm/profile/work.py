@@ -15,7 +15,8 @@ import numpy as np
 from wyrm.ir.program import LoopProgram
 from wyrm.ir.types import PointerType
 from wyrm.kernels.values import Kind, types_of
-from wyrm.profile.counting import Counter, Pointer, Unknown, Value
+from wyrm.profile.counting import Counter
+from wyrm.profile.tally import Pointer, Unknown, Value
 
 
 @dataclass(frozen=True)

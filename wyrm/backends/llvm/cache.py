@@ -15,6 +15,8 @@ from wyrm.ops.scratch import DEBUG
 
 # Compilations that take longer than this many seconds print a line to stderr.
 SPEAK_AFTER = 1.0
+# The optimization level of programs, 0 to 3; most tests lower it, because compilation takes most of their time.
+LEVEL = 3
 
 
 def store() -> CodeStore:
@@ -52,7 +54,7 @@ def key(text: str) -> str:
     """Return the cache key of a text: a hash of it and of everything else that the compiled code depends on."""
     from hashlib import sha256
 
-    return sha256(text.encode() + _versions()).hexdigest()[:32]
+    return sha256(text.encode() + _versions() + bytes([LEVEL])).hexdigest()[:32]
 
 
 class CompilationCount:

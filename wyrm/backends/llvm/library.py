@@ -305,7 +305,7 @@ def _units(translation: Translation, root: str) -> tuple[list[Unit], tuple[Numbe
         at_use = name == root and translation.functions[name].source.calls_apart
         text = emit([by_name[each] for each in translation.needed(name)], outside, name == root, at_use)
         symbol = f"wyrm_{cache.key(text)}"
-        units.setdefault(symbol, Unit(symbol, text, level=0 if at_use else 3))
+        units.setdefault(symbol, Unit(symbol, text, level=0 if at_use else cache.LEVEL))
         return symbol
 
     visit(root)

@@ -1,0 +1,18 @@
+"""Groups of samples, for tests that compile: a function of many operations takes less time than many functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.samples import SAMPLES
+from tests.sampling import Sample
+
+
+def grouped(size: int, keep: Callable[[Sample], bool] = lambda sample: True) -> pytest.MarkDecorator:
+    """Run a test on groups of at most `size` of the samples for which `keep` is true."""
+    kept = [sample for sample in SAMPLES if keep(sample)]
+    assert kept
+    parts = [kept[start : start + size] for start in range(0, len(kept), size)]
+    return pytest.mark.parametrize("samples", parts, ids=[f"from_{part[0]}" for part in parts])
