@@ -44,15 +44,18 @@ def draw_mistakes(pictures: Pictures, images: Images, labels: Labels, probabilit
     predicted = probabilities.argmax(axis=1)
     wrong = np.flatnonzero(predicted != labels)
     certain = wrong[np.argsort(-probabilities[wrong, predicted[wrong]], kind="stable")][:40]
-    with pictures.draw("mistakes", width=10.0, height=0.8 + 1.25 * -(-len(certain) // 8)) as figure:
+    with pictures.draw("mistakes", width=10.0, height=0.8 + 1.25 * max(1, -(-len(certain) // 8))) as figure:
         axes = figure.subplots()
+        if not len(certain):
+            axes.set_axis_off()
+            axes.text(0.5, 0.5, f"All {len(labels):,} held-out images are right.", ha="center", va="center")
+            return
         axes.set_title(
             f"{len(wrong):,} of {len(labels):,} held-out images are wrong; the most certain mistakes come first\n"
             "(true class, predicted class, probability of the predicted class)",
         )
-        if len(certain):
-            titles = [f"{labels[i]}, not {predicted[i]} ({probabilities[i, predicted[i]]:.0%})" for i in certain]
-            show_images(axes, images[certain], 8, titles, limits=(float(images.min()), float(images.max())))
+        titles = [f"{labels[i]}, not {predicted[i]} ({probabilities[i, predicted[i]]:.0%})" for i in certain]
+        show_images(axes, images[certain], 8, titles, limits=(float(images.min()), float(images.max())))
 
 
 def draw_confusion(pictures: Pictures, labels: Labels, predicted: Any, classes: int) -> None:

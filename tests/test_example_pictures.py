@@ -98,3 +98,11 @@ def test_the_drawn_weights_are_those_of_the_model() -> None:
     values = block.attention.qkv(normed).forward().reshape(5, 3, 2, 4)[:, 2]
     mixed: Any = wy.Constant(np.einsum("hqk,khf->qhf", weights[0], values).reshape(1, 5, 8))
     np.testing.assert_allclose(block.attention.out_proj(mixed).forward(), block.attention(normed).forward())
+
+
+@pytest.mark.usefixtures("examples")
+def test_the_picture_of_mistakes_where_there_is_none(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    images, pictures = import_module("images"), import_module("pictures")
+    images.draw_mistakes(pictures.Pictures(tmp_path), np.zeros((2, 16)), np.array([0, 1]), np.eye(2))
+    assert (tmp_path / "mistakes.png").exists()

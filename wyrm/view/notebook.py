@@ -98,11 +98,16 @@ def derivation_table(rows: Iterable[Row]) -> str:
     """Return the table of a derivation, whose equations are MathML."""
     body = "".join(
         f'<tr><td style="{_LEFT}">{_math(left)}</td><td style="{_LEFT}">{escape(dims)}</td>'
-        f'<td style="{_LEFT}">{_math(right)}</td><td style="{_CODE}"><code>{escape(line)}</code></td></tr>'
+        f'<td style="{_LEFT}">{_math(right)}</td><td style="{_CODE}">{_code(line)}</td></tr>'
         for left, dims, right, line in rows
     )
     titles = ("forward, top to bottom", "axes", "backward, bottom to top", "line")
     return f"<table>{_head(titles, 0)}<tbody>{body}</tbody></table>"
+
+
+def _code(text: str) -> str:
+    # Notebooks would wrap it.
+    return f'<code style="white-space:nowrap">{escape(text)}</code>' if text else ""
 
 
 def _math(text: str) -> str:

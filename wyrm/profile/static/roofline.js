@@ -41,6 +41,7 @@ function showRoofline() {
   );
 
   const labels = [];
+  const named = [];
   // Each roof rises with the bytes a second, and is flat at the operations a second.
   const roof = (rate, peak, name, all) => {
     const knee = peak / rate;
@@ -49,8 +50,11 @@ function showRoofline() {
     const path = knee > from ? `M${x(from)} ${y(from * rate)}L${x(Math.min(knee, xHigh))} ${y(Math.min(knee, xHigh) * rate)}` : "";
     const flat = knee < xHigh ? `${path ? "L" : "M"}${x(Math.max(knee, from))} ${y(peak)}L${x(xHigh)} ${y(peak)}` : "";
     svg.append(svgElement("path", { class: all ? "roof all" : "roof", d: path + flat }));
-    const at = Math.max(from * 1.3, xLow * 1.3);
+    // The label of a roof that is close to others stands to the right of theirs.
+    const close = named.filter((other) => Math.abs(y(rate) - y(other)) < 16).length;
+    const at = Math.max(from, xLow) * 1.3 * 10 ** close;
     if (name && knee > at) {
+      named.push(rate);
       const slope = (-180 / Math.PI) * Math.atan2(y(at) - y(at * 10), x(at * 10) - x(at));
       labels.push(svgElement("text", {
         class: "muted over", "pointer-events": "none", x: x(at), y: y(at * rate) - 6, transform: `rotate(${slope} ${x(at)} ${y(at * rate) - 6})`,
@@ -82,8 +86,8 @@ function showRoofline() {
   marks.get(points[0].index).setAttribute("tabindex", "0");
   svg.append(...labels);
   // The stages that take longest are named, each name once.
-  const named = new Map(points.filter(({ stage }) => stage.seconds > 0.03 * profile.thread_seconds).reverse().map((point) => [stageTitle(point.stage), point]));
-  for (const [name, { stage }] of [...named].slice(-5)) {
+  const longest = new Map(points.filter(({ stage }) => stage.seconds > 0.03 * profile.thread_seconds).reverse().map((point) => [stageTitle(point.stage), point]));
+  for (const [name, { stage }] of [...longest].slice(-5)) {
     const radius = 3.5 + 26 * Math.sqrt(stage.seconds / (profile.thread_seconds || 1));
     const at = x(intensity(stage)), fits = at < width - 220;
     svg.append(svgElement("text", {
