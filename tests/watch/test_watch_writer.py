@@ -278,7 +278,7 @@ def test_the_same_data_go_to_tensorboard(tmp_path: Path, eager: None) -> None:
     assert {"loss", "weights/layers.0", "gradients/layers.2", "updates/layers.0"} <= {*events.Tags()["tensors"]}
     last = tensor_util.make_ndarray(events.Tensors("loss")[-1].tensor_proto).item()
     assert last == pytest.approx(of_kind(tmp_path, "values")[-1]["values"]["loss"])
-    bins = tensor_util.make_ndarray(events.Tensors("weights/layers.0.weight")[-1].tensor_proto)
+    bins = tensor_util.make_ndarray(events.Tensors("weight_values/layers.0.weight")[-1].tensor_proto)
     low, high, counts, _ = histograms_of(run_in(tmp_path), "layers.0.weight")[-1]["weights"]
     assert [bins[0, 0], bins[-1, 1]] == pytest.approx([low, high])
     assert bins[:, 2].tolist() == counts

@@ -4,7 +4,7 @@
 >>> print(wy.view.to_text(x.square().sum()))  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
 x = parameter (2,) float32 ...
 
-Notebooks display nodes, programs, modules, summaries, derivations and shardings by themselves.
+Notebooks display nodes, programs, modules, tuples of axes, summaries, derivations and shardings by themselves.
 """
 
 from wyrm.view.derivation import Derivation, to_derivation

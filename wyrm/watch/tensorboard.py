@@ -51,9 +51,10 @@ class TensorBoard:
             else:
                 self._left_out[tag] = value, record["step"]
         if record["kind"] == "histograms":
-            for quantity in ("weights", "gradients"):
+            # Not the tags of the norms, which are those of modules, and of parameters without a module.
+            for quantity, tag in (("weights", "weight_values"), ("gradients", "gradient_values")):
                 for name, bins in record[quantity].items():
-                    self._write("histogram", f"{quantity}/{name}", _edges_and_counts(*bins[:3]), record["step"])
+                    self._write("histogram", f"{tag}/{name}", _edges_and_counts(*bins[:3]), record["step"])
         elif record["kind"] in ("text", "note"):
             parts = [record.get("prompt"), record["text"]]
             # Indented lines keep their breaks in Markdown, which TensorBoard reads.
