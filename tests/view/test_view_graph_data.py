@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -132,6 +133,33 @@ def test_gradients_lie_in_groups_that_mirror_those_of_their_nodes(loss: Any) -> 
         assert groups["mirror"][nodes["group"][gradient]] == nodes["group"][weight]
     assert nodes["gradient"][page.find("relu")] >= 0
     assert page.texts("name", "groups").count("gradient") == 1
+
+
+class Tied(wy.nn.Module):
+    def __init__(self) -> None:
+        self.tokens = wy.nn.Embedding(7, 4)
+        self.layers = [wy.nn.Linear(4, 4)]
+        self.scale = wy.Parameter(np.ones(4, np.float32), name="size of a feature")
+
+    def __call__(self, indices: Any) -> Any:
+        return (self.layers[0](self.tokens(indices)) * self.scale) @ self.tokens.weight.T
+
+
+def test_parameters_have_their_paths_and_outside_their_modules_are_named_by_them() -> None:
+    model = Tied()
+    loss = model(wy.IndexInput(dims=(5,))).sum()
+    page = Page(loss)
+    names = dict(zip(page.texts("path"), page.texts("name"), strict=True))
+    assert names.pop(None, None) is None
+    assert names == {
+        "tokens.weight": "tokens.weight", "layers[0].weight": "weight", "layers[0].bias": "bias",
+        "scale": "size of a feature",
+    }  # fmt: skip
+    del model
+    gc.collect()
+    page = Page(loss)
+    assert set(page.texts("path")) == {None}
+    assert "weight" in page.texts("name")
 
 
 def test_beside_other_outputs_the_only_scalar_has_its_gradient() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, TypeAlias
+from weakref import ref
 
 # A name, or the name of a list and a position in it.
 Place: TypeAlias = str | tuple[str, int]
@@ -13,12 +14,14 @@ class ModuleCall:
 
     `outer` is the call around it, and `holder` the call of the module that holds the called one, mostly the same. Each
     call is an object of its own, so two calls of a shared module are told apart. The nodes that it builds keep it;
-    hence it refers to the module only while the call runs. Lookups by identity are then cached: `listed` has the names
-    of the module's lists with the positions of their members, and `inner` the paths of all modules inside.
+    hence it refers to the module only while the call runs, and the outermost call weakly, by `called`, afterwards.
+    Lookups by identity are cached while it runs: `listed` has the names of the module's lists with the positions of
+    their members, and `inner` the paths of all modules inside.
     """
 
-    __slots__ = ("holder", "inner", "kind", "listed", "module", "outer", "place")
+    __slots__ = ("called", "holder", "inner", "kind", "listed", "module", "outer", "place")
     module: object
+    called: ref[Any] | None
     listed: list[tuple[str, dict[int, int]]] | None
     inner: dict[int, str] | None
 
@@ -26,6 +29,7 @@ class ModuleCall:
         self, place: Place, kind: str, outer: ModuleCall | None, holder: ModuleCall | None, module: object = None
     ) -> None:
         self.place, self.kind, self.outer, self.holder, self.module = place, kind, outer, holder, module
+        self.called = ref(module) if outer is None and module is not None else None
         self.listed = self.inner = None
 
     def finish(self) -> None:

@@ -16,7 +16,7 @@ from wyrm.ops.accumulation import accumulated
 from wyrm.ops.philox import COUNTERS
 from wyrm.train.program import Program
 from wyrm.types.dims import Dims, axis_name, axis_size
-from wyrm.view.groups import BACKWARD, FORWARD, Groups, plain_attributes
+from wyrm.view.groups import BACKWARD, FORWARD, Groups, paths_of_parameters, plain_attributes
 from wyrm.view.loop_bodies import Unfolded
 
 # What has a page: a node, several, or a program.
@@ -140,6 +140,7 @@ class GraphData:
         groups = Groups(self._title, self._unfolded)
         groups.add(self.forward, FORWARD)
         groups.add(self._backward, BACKWARD, "gradient")
+        paths = paths_of_parameters(self.nodes)
         shapes = {node: self._shape(node.dims) for node in self.nodes}
         for part in (self.forward, self._backward):
             groups.find_runs(part, lambda node: (shapes[node], node.dtype))
@@ -147,7 +148,7 @@ class GraphData:
             name: []
             for name in (
                 "op", "name", "group", "formula", "shape", "dtype", "kind", "parameters", "bytes", "line", "source",
-                "part", "parents", "gradient",
+                "part", "parents", "gradient", "path",
             )
         }  # fmt: skip
         lines: dict[Any, tuple[int, int]] = {}
@@ -163,7 +164,12 @@ class GraphData:
             if type(node) not in operations:
                 operations[type(node)] = strings(node.op_name())
             columns["op"].append(operations[type(node)] if role is None else strings(role))
-            columns["name"].append(strings(_name(node) if role is None or node.name != role else None))
+            name, path = _name(node), paths.get(node)
+            if path is not None and name in (None, path.rpartition(".")[2]):
+                # Where it is outside its module's group, its name alone does not tell which parameter it is.
+                name = path.removeprefix(f"{groups.paths[groups.of[node]]}.")
+            columns["name"].append(strings(name if role is None or name != role else None))
+            columns["path"].append(strings(path))
             columns["group"].append(groups.of[node])
             columns["formula"].append(-1 if node.is_leaf else strings(_formula(node)))
             columns["shape"].append(shapes[node])

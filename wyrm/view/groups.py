@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexInput
@@ -134,6 +136,25 @@ class Groups:
             )
             for node in members
         ]
+
+
+def paths_of_parameters(nodes: Sequence[BaseNode]) -> dict[BaseNode, str]:
+    """Return the paths of parameters in the outermost modules that built nodes, as far as these modules still exist."""
+    modules = {}
+    call: ModuleCall | None
+    for call in dict.fromkeys(node.origin[2] for node in nodes):
+        while call is not None and call.outer is not None:
+            call = call.outer
+        module = call.called() if call is not None and call.called is not None else None
+        if module is not None:
+            modules[id(module)] = module
+    paths: dict[BaseNode, str] = {}
+    for module in modules.values():
+        with suppress(ValueError):  # two of its parameters have the same path
+            for path, parameter in module.named_parameters():
+                # As in the paths of modules.
+                paths.setdefault(parameter, re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path))
+    return paths
 
 
 def plain_attributes(node: BaseNode, without: frozenset[str] = frozenset()) -> list[tuple[str, object]]:

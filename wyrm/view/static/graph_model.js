@@ -259,6 +259,7 @@ class Graph {
     const { groups, nodes } = this.data;
     if (this.isRun(item)) return this.title(item);
     if (this.isGroup(item)) return this.text(groups.path[item - this.nodeCount]);
+    if (nodes.path[item] >= 0) return this.text(nodes.path[item]);
     const own = nodes.kind[item] === PARAMETER ? this.name(item) : "";
     return [this.text(groups.path[nodes.group[item]]), own].filter(Boolean).join(".");
   }
