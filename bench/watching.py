@@ -21,7 +21,7 @@ import numpy as np
 
 import wyrm as wy
 
-ROUNDS = 5
+ROUNDS = 11
 
 
 class Batch(wy.Dim): ...
