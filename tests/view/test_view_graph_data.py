@@ -293,7 +293,13 @@ def test_a_chain_of_any_depth_and_the_limit(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(
     ("shown", "named"),
-    [(wy.nn.Linear(2, 3), "Linear"), ([], "an empty sequence"), ("model", "str"), ([1, 2], "list"), (None, "NoneType")],
+    [
+        (wy.nn.Linear(2, 3), "Linear"),
+        ([], "an empty sequence"),
+        ("model", "str"),
+        ([1, 2], "a list that holds int"),
+        (None, "NoneType"),
+    ],
 )
 def test_what_has_no_page(shown: Any, named: str) -> None:
     with pytest.raises(TypeError, match=f"not {named}; for a module, give it model"):

@@ -46,6 +46,10 @@ def test_a_path_that_cannot_be_written(loss: Any, tmp_path: Path) -> None:
         wy.view.page(loss, tmp_path / "absent" / "model.html")
     with pytest.raises(TypeError, match="not Linear; for a module, give it model"):
         wy.view.page(wy.nn.Linear(3, 2), tmp_path / "model.html")  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(TypeError, match="the path of a page is text or a Path, not Sum: page"):
+        wy.view.page(loss, loss)
+    with pytest.raises(TypeError, match="not a list that holds Linear; for a module"):
+        wy.view.page([loss, wy.nn.Linear(3, 2)], tmp_path / "model.html")  # type: ignore[list-item]  # the mistake
     assert list(tmp_path.iterdir()) == []
 
 

@@ -265,6 +265,13 @@ def test_measurements_wait_until_they_are_affordable(tmp_path: Path) -> None:
     assert len(of_kind(tmp_path, "modules")) == 1
 
 
+def test_parameters_without_names_are_refused(tmp_path: Path) -> None:
+    weight: Any = wy.Parameter(np.zeros(2))
+    with pytest.raises(TypeError, match="RunWriter takes a module, or a dict from names to parameters, not list"):
+        RunWriter(tmp_path / "run", [weight])  # type: ignore[arg-type]  # the mistake
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_same_data_go_to_tensorboard(tmp_path: Path, eager: None) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -36,7 +36,10 @@ def graph_data(shown: Shown) -> dict[str, Any]:
         return GraphData(shown).data()
     if isinstance(shown, Program):
         return _of_program(shown)
-    what = "an empty sequence" if isinstance(shown, Sequence) and not shown else type(shown).__name__
+    what = type(shown).__name__
+    if isinstance(shown, list | tuple):
+        other = next((type(each).__name__ for each in shown if not isinstance(each, BaseNode)), None)
+        what = "an empty sequence" if other is None else f"a {what} that holds {other}"
     raise TypeError(f"a page shows a node, several, or a program, not {what}; for a module, give it model(x)")
 
 

@@ -19,7 +19,7 @@ def page(shown: Shown, path: str | os.PathLike[str]) -> Path:
     shows also which nodes its loops and kernels compute, and when its arrays are in memory.
 
     Raises:
-        TypeError: `shown` is something else, such as a module: give it the module's result.
+        TypeError: `shown` is something else, such as a module: give it the module's result. Or `path` is no path.
         OptionError: the graph has more than 100,000 nodes, or `path` is a folder, or in a folder that does not exist.
 
     >>> x = wy.Parameter([1.0, 2.0], name="x")
@@ -28,6 +28,8 @@ def page(shown: Shown, path: str | os.PathLike[str]) -> Path:
     ...     wy.view.page(x.square().sum(), f"{folder}/model.html").name
     'model.html'
     """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f'the path of a page is text or a Path, not {type(path).__name__}: page(loss, "model.html")')
     target = Path(path)
     if target.is_dir():
         raise OptionError(f"{target} is a folder: give the page a file name, such as {target / 'model.html'}")

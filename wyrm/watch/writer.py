@@ -83,8 +83,7 @@ class RunWriter:
     ) -> None:
         self.folder = fresh_folder(name or "run") if folder is None else Path(folder)
         self.step, self.epoch = step, float(epoch)
-        named: Any = {} if parameters is None else parameters
-        self.parameters = Parameters(named if isinstance(named, Mapping) else dict(named.named_parameters()))
+        self.parameters = Parameters(_named(parameters))
         self.budget = Budget(number("budget", budget, 0.0, 1.0))
         self._failure: Exception | None = None
         self._warned = self._closed = False
@@ -333,6 +332,16 @@ class RunWriter:
         for file in (self._events, self._histograms, self._tensorboard):
             if file is not None:
                 file.close()
+
+
+def _named(parameters: Any) -> Mapping[str, Parameter]:
+    """Return the parameters of a model, or of a mapping, by name."""
+    if parameters is None or isinstance(parameters, Mapping):
+        return parameters or {}
+    if not hasattr(parameters, "named_parameters"):
+        kind = type(parameters).__name__
+        raise TypeError(f"RunWriter takes a module, or a dict from names to parameters, not {kind}")
+    return dict(parameters.named_parameters())
 
 
 def fresh_folder(name: str) -> Path:
