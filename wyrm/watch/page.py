@@ -34,7 +34,7 @@ _BODY = """
       <p>The curves appear when a run that is ticked on the left has trained its first steps.</p>
     </section>
     <section id="curves" class="grid" aria-label="Curves"></section>
-    <div id="panels" class="stack"></div>
+    <div id="panels" class="stack" hidden></div>
   </div>
 </main>
 <div id="live" class="only-read" role="status" aria-live="polite"></div>

@@ -201,6 +201,7 @@ function draw() {
   drawRuns();
   const shown = shownRuns();
   drawCurves(shown);
+  byId("panels").hidden = shown.length === 0;
   texts.show(shown);
   const withModules = shown.filter((data) => (data.start?.modules.length ?? 0) > 0);
   details.hidden = withModules.length === 0;
