@@ -207,8 +207,8 @@ if not TYPE_CHECKING:
     __all__ = sorted({*__all__, *itertools.chain(*_names.FUNCTIONS.values())} - set(dir(builtins)) | {"compile"})
 
     # In a notebook.
-    _ipython = sys.modules.get("IPython")
-    if _ipython is not None and (_shell := _ipython.get_ipython()) is not None:
+    _shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if _shell is not None:
         from wyrm.view.notebook import display_dims
 
         display_dims(_shell)

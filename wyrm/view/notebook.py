@@ -89,8 +89,9 @@ def of_dims(dims: tuple[object, ...]) -> str | None:
 
 def display_dims(shell: Any) -> None:
     """Let a notebook's shell show tuples of axes as tables: a tuple has no `_repr_mimebundle_`."""
-    formatter = shell.display_formatter.formatters["text/html"]
-    if tuple not in formatter:  # else the user has one
+    display = getattr(shell, "display_formatter", None)
+    formatter = None if display is None else display.formatters.get("text/html")
+    if formatter is not None and tuple not in formatter:  # else the user has one
         formatter.for_type(tuple, of_dims)
 
 
