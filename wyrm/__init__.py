@@ -206,9 +206,9 @@ if not TYPE_CHECKING:
     # The builtins keep their names after `from wyrm import *`.
     __all__ = sorted({*__all__, *itertools.chain(*_names.FUNCTIONS.values())} - set(dir(builtins)) | {"compile"})
 
-    # In a notebook.
+    # The shell of a notebook, if wyrm is imported in one.
     _shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if _shell is not None:
-        from wyrm.view.notebook import display_dims
+        from wyrm._ipython import show_axes_as_tables
 
-        display_dims(_shell)
+        show_axes_as_tables(_shell)

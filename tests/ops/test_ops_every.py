@@ -31,6 +31,11 @@ def run(sample: Sample, operands: Any, dtype: Any = None) -> Any:
     return sample.build(*(leaf(operand, dtype) for operand in operands))
 
 
+def projected(node: Any) -> Any:
+    """Return the sum of a node's elements with weights that differ from element to element."""
+    return (node * wy.Constant(np.cos(np.arange(node.size)).reshape(node.shape).astype(node.dtype))).sum()
+
+
 def every(keep: Callable[[Sample], bool] = lambda sample: True) -> pytest.MarkDecorator:
     """Run a test on every sample for which `keep` is true."""
     return pytest.mark.parametrize("sample", [sample for sample in SAMPLES if keep(sample)], ids=str)

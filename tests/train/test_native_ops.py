@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.grouped import grouped
 from tests.samples import SAMPLES
 from tests.sampling import Sample
 
-# Compiling takes most of the time, so samples share a program.
-GROUP = 24
-GROUPS = [SAMPLES[start : start + GROUP] for start in range(0, len(SAMPLES), GROUP)]
 # For native exponentials, reordered sums, and products fused with sums.
 TOLERANCE: dict[Any, float] = {np.float32: 3e-5, np.float64: 1e-11}
 
@@ -54,9 +52,9 @@ def _check(samples: list[Sample], dtype: type, loop: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("group", range(len(GROUPS)))
-def test_every_op_equals_the_reference(group: int, dtype: type) -> None:
-    _check(GROUPS[group], dtype, "python")
+@grouped(24)
+def test_every_op_equals_the_reference(samples: list[Sample], dtype: type) -> None:
+    _check(samples, dtype, "python")
 
 
 @pytest.mark.parametrize("family", ["Add", "Where", "Mean", "LogSumExp", "MatMul", "Index", "Softmax", "CrossEntropy"])

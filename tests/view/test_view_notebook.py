@@ -85,7 +85,8 @@ def test_a_tuple_of_axes_is_a_table_in_ipython() -> None:
     script = (
         "from IPython.testing.globalipapp import start_ipython\n"
         "shell = start_ipython()\n"
-        "import wyrm as wy\n"
+        "import sys, wyrm as wy\n"
+        "assert 'wyrm.view' not in sys.modules\n"
         "class Batch(wy.Dim): ...\n"
         "class Pixels(wy.Dim): ...\n"
         "show = lambda value: print(shell.display_formatter.format(value)[0].get('text/html'))\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -270,6 +271,20 @@ def test_parameters_without_names_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="RunWriter takes a module, or a dict from names to parameters, not list"):
         RunWriter(tmp_path / "run", [weight])  # type: ignore[arg-type]  # the mistake
     assert not (tmp_path / "run").exists()
+
+
+def test_without_tensorboard_the_option_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard.compat.proto.event_pb2", None)
+    with pytest.raises(ImportError, match=r"needs the package tensorboard: pip install 'wyrm-autodiff\[tensorboard\]'"):
+        RunWriter(tmp_path, tensorboard=True)
+    RunWriter(tmp_path).close()
+
+
+def test_text_that_utf8_cannot_hold_goes_to_tensorboard(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    with RunWriter(tmp_path) as run:
+        run.text("broken \udc80")
+    assert [record["text"] for record in of_kind(tmp_path, "text")] == ["broken \udc80"]
 
 
 def test_the_same_data_go_to_tensorboard(tmp_path: Path, eager: None) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 import wyrm as wy
 from tests.grouped import grouped
-from tests.ops.test_ops_every import run
+from tests.ops.test_ops_every import projected, run
 from tests.sampling import Sample
 from wyrm.backends.xla.lower import Lowerer
 from wyrm.node.leaves import Constant
@@ -48,7 +48,7 @@ def computed(samples: Sequence[Sample], dtype: Any) -> dict[str, Any]:
     for sample in samples:
         node = outputs[str(sample)] = run(sample, sample.operands, dtype)
         if dtype == np.float64 and sample.differentiable:
-            total = (node * wy.Constant(np.cos(np.arange(node.size).reshape(node.shape)))).sum()
+            total = projected(node)
             for i, gradient in enumerate(wy.grad(total, node.parameters())):
                 outputs[f"{sample}, gradient {i}"] = gradient
     return outputs

@@ -14,9 +14,9 @@ class ModuleCall:
 
     `outer` is the call around it, and `holder` the call of the module that holds the called one, mostly the same. Each
     call is an object of its own, so two calls of a shared module are told apart. The nodes that it builds keep it;
-    hence it refers to the module only while the call runs, and the outermost call weakly, by `called`, afterwards.
-    Lookups by identity are cached while it runs: `listed` has the names of the module's lists with the positions of
-    their members, and `inner` the paths of all modules inside.
+    hence it refers to the module, by `module`, only while the call runs. The outermost call has a weak reference to it
+    in `called`, which stays. Lookups by identity are cached while the call runs: `listed` has the names of the module's
+    lists with the positions of their members, and `inner` the paths of all modules inside.
     """
 
     __slots__ = ("called", "holder", "inner", "kind", "listed", "module", "outer", "place")

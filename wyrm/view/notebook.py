@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.node.traversal import has_more_nodes
-from wyrm.types.dims import Dim, Dims, axis_name, axis_size
+from wyrm.types.dims import Dims, axis_name, axis_size
 
 if TYPE_CHECKING:
     from wyrm.backends.xla.sharding_table import ShardingTable
@@ -76,23 +76,13 @@ def of_sharding(sharding: ShardingTable, include: object = None, exclude: object
     return {"text/plain": repr(sharding), "text/html": table(head, rows, total, numbers=2)}
 
 
-def of_dims(dims: tuple[object, ...]) -> str | None:
-    """Return the table of a tuple of axes; None for any other tuple."""
-    if not any(isinstance(axis, Dim) for axis in dims) or not all(isinstance(axis, Dim | int) for axis in dims):
-        return None
+def of_dims(dims: Dims) -> str:
+    """Return the table of a tuple of axes."""
     rows = []
-    for number, axis in enumerate(cast(Dims, dims)):
+    for number, axis in enumerate(dims):
         size = axis_size(axis)
         rows.append((str(number), axis_name(axis) or "unnamed", "from the data" if size is None else f"{size:,}"))
     return table(("", "axis", "size"), rows, numbers=1)
-
-
-def display_dims(shell: Any) -> None:
-    """Let a notebook's shell show tuples of axes as tables: a tuple has no `_repr_mimebundle_`."""
-    display = getattr(shell, "display_formatter", None)
-    formatter = None if display is None else display.formatters.get("text/html")
-    if formatter is not None and tuple not in formatter:  # else the user has one
-        formatter.for_type(tuple, of_dims)
 
 
 def derivation_table(rows: Iterable[Row]) -> str:

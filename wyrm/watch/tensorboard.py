@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import textwrap
 import time
@@ -26,17 +25,25 @@ class TensorBoard:
 
     def __init__(self, folder: Path, modules: Sequence[str]) -> None:
         self._modules = modules
-        package = importlib.import_module
-        self._protocol: Any = package("tensorboard.compat.proto.event_pb2")
-        self._summaries: Any = package("tensorboard.compat.proto.summary_pb2")
-        self._tensor: Any = package("tensorboard.util.tensor_util").make_tensor_proto
+        try:
+            from tensorboard.compat.proto.event_pb2 import Event
+            from tensorboard.compat.proto.summary_pb2 import Summary
+            from tensorboard.plugins.histogram import metadata as histogram
+            from tensorboard.plugins.scalar import metadata as scalar
+            from tensorboard.plugins.text import metadata as text
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+            from tensorboard.util.tensor_util import make_tensor_proto
+        except ImportError as error:
+            raise ImportError(
+                "RunWriter needs the package tensorboard: pip install 'wyrm-autodiff[tensorboard]'"
+            ) from error
+        self._event, self._summary, self._tensor = Event, Summary, make_tensor_proto
         # By kind of value, what tells TensorBoard which of its plugins shows the value.
         self._metadata: dict[str, Any] = {
-            kind: package(f"tensorboard.plugins.{kind}.metadata").create_summary_metadata(None, None)
-            for kind in ("scalar", "histogram", "text")
+            kind: plugin.create_summary_metadata(None, None)
+            for kind, plugin in (("scalar", scalar), ("histogram", histogram), ("text", text))
         }
-        writer = package("tensorboard.summary.writer.event_file_writer").EventFileWriter
-        self._file: Any = writer(os.fspath(folder))
+        self._file: Any = EventFileWriter(os.fspath(folder))
         self._paces: dict[str, Pace] = {}
         self._left_out: dict[str, tuple[float, int]] = {}
 
@@ -59,12 +66,11 @@ class TensorBoard:
             parts = [record.get("prompt"), record["text"]]
             # Indented lines keep their breaks in Markdown, which TensorBoard reads.
             text = "\n\n".join(textwrap.indent(part, "    ", lambda line: True) for part in parts if part)
-            self._write("text", record["kind"], np.array([text.encode()], dtype=object), record["step"])
+            self._write("text", record["kind"], np.array([text.encode(errors="replace")], dtype=object), record["step"])
 
     def _write(self, kind: str, tag: str, value: np.ndarray | np.generic, step: int) -> None:
-        summary = self._summaries.Summary.Value(tag=tag, metadata=self._metadata[kind], tensor=self._tensor(value))
-        event = self._protocol.Event(wall_time=time.time(), step=step, summary=self._summaries.Summary(value=[summary]))
-        self._file.add_event(event)
+        tagged = self._summary.Value(tag=tag, metadata=self._metadata[kind], tensor=self._tensor(value))
+        self._file.add_event(self._event(wall_time=time.time(), step=step, summary=self._summary(value=[tagged])))
 
     def _scalars(self, record: Record) -> Iterator[tuple[str, Any]]:
         if record["kind"] == "values":

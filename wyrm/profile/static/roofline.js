@@ -41,7 +41,7 @@ function showRoofline() {
   );
 
   const labels = [];
-  const named = [];
+  const labelled = []; // the rates of the roofs that have a label
   // Each roof rises with the bytes a second, and is flat at the operations a second.
   const roof = (rate, peak, name, all) => {
     const knee = peak / rate;
@@ -51,10 +51,10 @@ function showRoofline() {
     const flat = knee < xHigh ? `${path ? "L" : "M"}${x(Math.max(knee, from))} ${y(peak)}L${x(xHigh)} ${y(peak)}` : "";
     svg.append(svgElement("path", { class: all ? "roof all" : "roof", d: path + flat }));
     // The label of a roof that is close to others stands to the right of theirs.
-    const close = named.filter((other) => Math.abs(y(rate) - y(other)) < 16).length;
+    const close = labelled.filter((other) => Math.abs(y(rate) - y(other)) < 16).length;
     const at = Math.max(from, xLow) * 1.3 * 10 ** close;
     if (name && knee > at) {
-      named.push(rate);
+      labelled.push(rate);
       const slope = (-180 / Math.PI) * Math.atan2(y(at) - y(at * 10), x(at * 10) - x(at));
       labels.push(svgElement("text", {
         class: "muted over", "pointer-events": "none", x: x(at), y: y(at * rate) - 6, transform: `rotate(${slope} ${x(at)} ${y(at * rate) - 6})`,
