@@ -274,7 +274,7 @@ def test_parameters_without_names_are_refused(tmp_path: Path) -> None:
 
 
 def test_without_tensorboard_the_option_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tensorboard.compat.proto.event_pb2", None)
+    monkeypatch.setitem(sys.modules, "tensorboard.compat.proto", None)
     with pytest.raises(ImportError, match=r"needs the package tensorboard: pip install 'wyrm-autodiff\[tensorboard\]'"):
         RunWriter(tmp_path, tensorboard=True)
     RunWriter(tmp_path).close()

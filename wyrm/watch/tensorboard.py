@@ -26,8 +26,7 @@ class TensorBoard:
     def __init__(self, folder: Path, modules: Sequence[str]) -> None:
         self._modules = modules
         try:
-            from tensorboard.compat.proto.event_pb2 import Event
-            from tensorboard.compat.proto.summary_pb2 import Summary
+            from tensorboard.compat.proto import event_pb2, summary_pb2
             from tensorboard.plugins.histogram import metadata as histogram
             from tensorboard.plugins.scalar import metadata as scalar
             from tensorboard.plugins.text import metadata as text
@@ -37,7 +36,10 @@ class TensorBoard:
             raise ImportError(
                 "RunWriter needs the package tensorboard: pip install 'wyrm-autodiff[tensorboard]'"
             ) from error
-        self._event, self._summary, self._tensor = Event, Summary, make_tensor_proto
+        # Type checkers do not see the classes in these modules, which are made at run time.
+        events: Any = event_pb2
+        summaries: Any = summary_pb2
+        self._event, self._summary, self._tensor = events.Event, summaries.Summary, make_tensor_proto
         # By kind of value, what tells TensorBoard which of its plugins shows the value.
         self._metadata: dict[str, Any] = {
             kind: plugin.create_summary_metadata(None, None)
