@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import os
@@ -14,7 +15,7 @@ import wyrm as wy
 from wyrm.errors import DataError, OptionError
 from wyrm.watch.lines import Lines, read
 from wyrm.watch.records import EVENTS, HISTOGRAMS, decoded, encoded, number
-from wyrm.watch.runs import RunFolder, Runs, histograms_of, part_of
+from wyrm.watch.runs import Histograms, RunFolder, Runs, part_of
 
 PLACE = {"time": 0, "elapsed": 0.5, "epoch": 1.0, "step": 10}
 START = {
@@ -46,7 +47,18 @@ def test_numbers_that_json_lacks_survive() -> None:
 @pytest.mark.parametrize(
     "damaged",
     [
-        b"", b"{", b"[]", b"null", b'"text"', b"\xff\xfe", b"[" * 100_000,
+        b"", b"{", b"[]", b"null", b'"text"', b"\xff\xfe", b"[" * 100_000, b"\0" * 100,
+        codecs.BOM_UTF8 + encoded(values(1)), *(
+            json.dumps(values(1)).encode(name) for name in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be")
+        ),
+        json.dumps(values(1, name=1.0)).replace("name", "\udc80").encode("utf-8", "surrogatepass"),
+        json.dumps(values(1, name=1.0)).replace("name", "\xe9").encode("latin-1"),
+        json.dumps(values(10**14)).encode(), json.dumps(values(1) | {"time": "0"}).encode(),
+        json.dumps(values(1) | {"values": {"loss": "1.0"}}).encode(), json.dumps(values(1) | {"values": []}).encode(),
+        json.dumps(values(1, loss=1.5)).replace("1.5", "1e400").encode(),
+        json.dumps(values(1, loss=1.5)).replace("1.5", "9" * 5000).encode(),
+        json.dumps(START | {"parameters": [""] * 50_001}).encode(),
+        json.dumps({**PLACE, "kind": "histograms", "weights": {"w": [0, 1, [0] * 1001, 0]}, "gradients": {}}).encode(),
         b'{"kind":"values"}', b'{"kind":"values","time":0,"elapsed":NaN,"epoch":0,"step":0,"values":{}}',
         json.dumps(values(1) | {"values": {"loss": {"markup": 1}}}).encode(),
         json.dumps(values(-1)).encode(), json.dumps(values(1) | {"step": True}).encode(),
@@ -55,6 +67,11 @@ def test_numbers_that_json_lacks_survive() -> None:
 )  # fmt: skip
 def test_damaged_lines_are_no_records(damaged: bytes) -> None:
     assert decoded(damaged) is None
+
+
+def test_names_and_numbers_at_the_edge_are_records() -> None:
+    for line in (encoded(values(1, **{"\udc80": 1.0})), json.dumps(values(10**14 - 1, loss=1.7e308)).encode()):
+        assert decoded(line) is not None
 
 
 def test_a_torn_line_is_removed_before_others_are_appended(tmp_path: Path) -> None:
@@ -182,10 +199,67 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
         part_of(run, 0, "")
     (runs / "honest" / HISTOGRAMS).symlink_to(secret / "run" / EVENTS)
     with pytest.raises(OSError, match="link"):
-        histograms_of(run, "layer.weight")
+        Histograms()(run, "layer.weight")
 
 
 def test_a_path_that_is_no_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"absent' is no folder: give the folder of a run"):
         Runs([tmp_path / "absent"])
     assert Runs([tmp_path])() == {}
+
+
+def test_a_folder_in_place_of_a_file_is_not_left_open(tmp_path: Path) -> None:
+    (tmp_path / EVENTS).write_bytes(encoded(START))
+    (tmp_path / HISTOGRAMS).mkdir()
+    run, descriptors = run_in(tmp_path), Path("/proc/self/fd")
+    if not descriptors.exists():
+        pytest.skip("this system does not list open files")
+    before = len(list(descriptors.iterdir()))
+    for _ in range(5):
+        with pytest.raises(OSError, match="is no file"):
+            Histograms()(run, "layer.weight")
+    assert len(list(descriptors.iterdir())) == before
+
+
+def test_only_files_that_changed_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for time, name in enumerate(("c", "a", "b")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / EVENTS).write_bytes(encoded(START | {"time": time}))
+    runs, opened, open_file = Runs([tmp_path]), [], os.open
+
+    def counted(path: Any, *options: Any) -> int:
+        opened.append(Path(path).parent.name)
+        return open_file(path, *options)
+
+    monkeypatch.setattr(os, "open", counted)
+    assert [run.name for run in runs().values()] == ["c", "a", "b"] and sorted(opened) == ["a", "b", "c"]
+    (tmp_path / "c" / EVENTS).write_bytes(encoded(START | {"time": 70}))
+    assert [run.name for run in runs().values()] == ["a", "b", "c"] and opened[3:] == ["c"]
+
+
+def histograms(step: int) -> dict[str, Any]:
+    bins = [0.0, 1.0, [step], 0]
+    return {**PLACE, "kind": "histograms", "step": step, "weights": {"w": bins}, "gradients": {}}
+
+
+def test_histograms_are_read_once_and_forgotten_from_a_restart_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / EVENTS).write_bytes(encoded(START))
+    path, run, read_histograms, lines = tmp_path / HISTOGRAMS, run_in(tmp_path), Histograms(), []
+
+    def append(*records: dict[str, Any]) -> list[int]:
+        lines.clear()
+        with path.open("ab") as file:
+            file.write(b"".join(map(encoded, records)))
+        return [record["step"] for record in read_histograms(run, "w")]
+
+    monkeypatch.setattr("wyrm.watch.runs.decoded", lambda line: lines.append(line) or decoded(line))
+    assert append(START | {"step": 0}, histograms(1), histograms(5)) == [1, 5]
+    assert append(histograms(9)) == [1, 5, 9] and len(lines) == 1
+    assert append(START | {"step": 5}, START | {"step": 4}, histograms(6)) == [1, 6] and len(lines) == 3
+    with path.open("ab") as file:  # a line that is being written
+        file.write(encoded(histograms(7))[:-5])
+    assert append() == [1, 6]
+    path.write_bytes(encoded(START | {"id": "b"}))
+    assert append(histograms(3)) == [3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -159,6 +160,23 @@ def test_two_runs_side_by_side(served: Served, open_page: OpenPage) -> None:
     page.get_by_role("button", name="Time").press("Enter")
     page.get_by_role("button", name="Log scale").press("Enter")
     assert page.get_by_role("button", name="Time").get_attribute("aria-pressed") == "true"
+
+
+def test_a_damaged_run_does_not_blank_the_others(served: Served, open_page: OpenPage) -> None:
+    write(served.runs / "honest", START, *(values(step, loss=1.0 / step) for step in range(1, 9)))
+    for name, encoding in (("marked", "utf-8-sig"), ("wide", "utf-16")):
+        (served.runs / name).mkdir()
+        (served.runs / name / EVENTS).write_bytes(encoded(START).decode().encode(encoding))
+    # Neighbours among floats, and numbers that no axis has.
+    edges = [1.0, 1.0000000000000002, 5e16, -1.7e308, 1.7e308]
+    lines = (json.dumps(values(step, loss=value)) for step, value in enumerate(edges, 1))
+    (served.runs / "edges").mkdir()
+    (served.runs / "edges" / EVENTS).write_text("\n".join([json.dumps(START), *lines, ""]))
+    page = open_page(served.address)
+    page.get_by_role("group", name="Loss").wait_for()
+    rows = page.locator("section.chart").filter(has_text="Loss").locator(".legend tr")
+    assert sorted(row.split("\t")[0] for row in rows.all_inner_texts()) == ["edges", "honest"]
+    assert page.get_by_text("damaged line").count() == 2
 
 
 def test_the_inside_of_a_model_light_and_dark(served: Served, open_page: OpenPage, tmp_path: Path) -> None:

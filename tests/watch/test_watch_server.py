@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import http.client
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -119,6 +123,81 @@ def test_a_rebound_name_is_refused(server: Server, host: str) -> None:
     assert server.get(f"/{TOKEN}/updates", host=host).status in (400, 403)
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["http://[", "//[", "updates?at=http://[", "updates?at[]=&&==&%", "histograms?run=%ed%b2%80", "updates/", "%ff"],
+)
+def test_malformed_addresses_are_no_errors_of_the_server(server: Server, path: str) -> None:
+    answer = server.get(f"/{TOKEN}/{path}", Cookie="http://[", Referer="http://[", Range="bytes=[")
+    assert answer.status in (200, 404) and "location" not in answer.headers
+
+
+def test_one_run_cannot_break_the_answer_for_others(server: Server) -> None:
+    good = (encoded(START) + encoded(values(20, loss=0.5))).decode()
+    hostile = {
+        "marked": codecs.BOM_UTF8 + good.encode(), "utf-16": good.encode("utf-16"), "utf-32": good.encode("utf-32-le"),
+        "empty": b"", "zeros": b"\0" * 1000 + b"\n", "deep": b"[" * 100_000 + b"\n", "torn": good.encode()[:-9],
+    }  # fmt: skip
+    for name, data in hostile.items():
+        (server.runs / name).mkdir()
+        (server.runs / name / EVENTS).write_bytes(data)
+    try:
+        found = {run["name"]: run["id"] for run in server.updates()["runs"]}
+        parts = server.updates(*(f"{identity}:0:" for identity in found.values()))["parts"]
+        damaged = {name: parts[found[name]]["damaged"] for name in hostile}
+        assert len(parts[found["first"]]["records"]) == 2
+        assert damaged == {"marked": 1, "utf-16": 2, "utf-32": 2, "empty": 0, "zeros": 1, "deep": 1, "torn": 0}
+        assert [record["kind"] for record in parts[found["marked"]]["records"]] == ["values"]
+    finally:
+        for name in hostile:
+            shutil.rmtree(server.runs / name)
+
+
+def _until_closed(connection: socket.socket) -> bytes:
+    """Return what a connection answers until the server ends it."""
+    connection.settimeout(10.0)
+    answer = b""
+    with contextlib.suppress(ConnectionResetError):
+        while data := connection.recv(1 << 16):
+            answer += data
+    return answer
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nX: "])
+def test_requests_that_do_not_end_are_closed(server: Server, sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wyrm.watch.connections.SECONDS", 0.3)
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(sent)
+        assert _until_closed(connection) == b""
+
+
+def test_a_connection_that_asks_bit_by_bit_after_an_answer_is_closed(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wyrm.watch.connections.SECONDS", 0.3)
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"403" in connection.recv(1 << 16)
+        with pytest.raises(OSError):
+            for _ in range(200):
+                connection.sendall(b"G")
+                time.sleep(0.05)
+
+
+def test_beyond_the_limit_the_connection_that_waits_longest_ends(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wyrm.watch.connections.MOST", 4)
+    with contextlib.ExitStack() as stack:
+        begun = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(4)]
+        for connection in begun:
+            connection.sendall(b"GET / HT")
+        assert server.get(f"/{TOKEN}/updates").status == 200
+        assert _until_closed(begun[0]) == b""
+        begun[3].sendall(b"TP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"403" in begun[3].recv(1 << 16)
+
+
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1", "[::1]:8477"])
 def test_the_names_of_this_machine_are_served(server: Server, host: str) -> None:
     assert server.get(f"/{TOKEN}/updates", host=host).status == 200
@@ -128,7 +207,8 @@ def test_the_names_of_this_machine_are_served(server: Server, host: str) -> None
     "headers",
     [
         {"Origin": "https://attacker.example"}, {"Origin": "null"}, {"Origin": "http://127.0.0.1:1"},
-        {"Sec_Fetch_Site": "cross-site"}, {"Sec_Fetch_Site": "same-site"},
+        {"Origin": "http://["}, {"Origin": "http://[::1"}, {"Origin": "http://\xbd"}, {"Origin": ""}, {"Origin": "://"},
+        {"Sec_Fetch_Site": "cross-site"}, {"Sec_Fetch_Site": "http://["}, {"Sec_Fetch_Site": "same-site"},
         {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"},
     ],
 )  # fmt: skip

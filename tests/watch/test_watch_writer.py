@@ -19,7 +19,7 @@ from wyrm.train import Checkpoint, Run, fit
 from wyrm.watch import RunLogger, RunWriter
 from wyrm.watch.pace import Budget
 from wyrm.watch.probe import Probe
-from wyrm.watch.runs import histograms_of
+from wyrm.watch.runs import Histograms
 
 
 class Batch(wy.Dim): ...
@@ -99,7 +99,7 @@ def test_measuring_everything_changes_no_bit_of_a_training(tmp_path: Path, engin
     assert all(0.0 < ratio < 1.0 for ratio in last["updates"]) and last["over"] > 0
     (dead,) = last["dead"].values()
     assert dead[0] >= 1 and dead[1] == 4 and last["rows"] == 8
-    histogram = histograms_of(run_in(tmp_path), "layers.0.weight")[-1]
+    histogram = Histograms()(run_in(tmp_path), "layers.0.weight")[-1]
     assert sum(histogram["weights"][2]) == sum(histogram["gradients"][2]) == 12
     assert {text["text"] for text in of_kind(tmp_path, "text")} == {"story"}
 
@@ -301,7 +301,7 @@ def test_the_same_data_go_to_tensorboard(tmp_path: Path, eager: None) -> None:
     last = tensor_util.make_ndarray(events.Tensors("loss")[-1].tensor_proto).item()
     assert last == pytest.approx(of_kind(tmp_path, "values")[-1]["values"]["loss"])
     bins = tensor_util.make_ndarray(events.Tensors("weight_values/layers.0.weight")[-1].tensor_proto)
-    low, high, counts, _ = histograms_of(run_in(tmp_path), "layers.0.weight")[-1]["weights"]
+    low, high, counts, _ = Histograms()(run_in(tmp_path), "layers.0.weight")[-1]["weights"]
     assert [bins[0, 0], bins[-1, 1]] == pytest.approx([low, high])
     assert bins[:, 2].tolist() == counts
     (text,) = tensor_util.make_ndarray(events.Tensors("text")[-1].tensor_proto)

@@ -6,7 +6,6 @@ import hmac
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-from urllib.parse import urlsplit
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -84,8 +83,8 @@ class Guard:
 
 def _is_own(origin: str, host: str) -> bool:
     """Return whether an origin is the page of this server, as its request addresses it."""
-    parts = urlsplit(origin)
-    return parts.scheme == "http" and parts.netloc.lower() == host.lower()
+    # Compared as text: what is no address is not that of this server.
+    return origin.lower() == f"http://{host.lower()}"
 
 
 def _encoded(headers: MutableMapping[str, str]) -> list[tuple[bytes, bytes]]:

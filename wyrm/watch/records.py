@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,10 @@ EVENTS = "events.jsonl"
 HISTOGRAMS = "histograms.jsonl"
 # A longer line is damaged.
 LONGEST_LINE = 1 << 22
+# Larger counts are damage too: the page draws steps that differ by one, and its numbers are floats.
+MOST_STEPS = 10**14
+# The most entries of a list or a dict, and bins of a histogram: the page draws them all.
+_MOST_ENTRIES, _MOST_BINS = 50_000, 1_000
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 Record = dict[str, Any]
@@ -40,7 +45,7 @@ def _plain(value: Any) -> Any:
 
 
 def decoded(line: bytes) -> Record | None:
-    """Return the record of a line, None if the line is damaged.
+    """Return the record of a line, None if the line is damaged. Records are UTF-8, without a byte order mark.
 
     >>> decoded(b'{"kind":"note","text":"hello","time":0,"elapsed":0,"epoch":0,"step":0}')["text"]
     'hello'
@@ -48,7 +53,8 @@ def decoded(line: bytes) -> Record | None:
     True
     """
     try:
-        record = json.loads(line, parse_constant=_refused)
+        # Of bytes, JSON's reader guesses the encoding, and takes lines that no answer in UTF-8 can hold.
+        record = json.loads(line.decode("utf-8"), parse_constant=_refused)
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and _is_valid(record) else None
@@ -71,7 +77,7 @@ def _is_valid(record: Record) -> bool:
 
 
 def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _is_number(value: object) -> bool:
@@ -79,7 +85,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST_STEPS
 
 
 def _is_text(value: object) -> bool:
@@ -91,18 +97,18 @@ def _or_none(check: Callable[[object], bool]) -> Callable[[object], bool]:
 
 
 def _list_of(check: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, list) and all(map(check, value))
+    return lambda value: isinstance(value, list) and len(value) <= _MOST_ENTRIES and all(map(check, value))
 
 
 def _dict_of(check: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, dict) and all(map(check, value.values()))
+    return lambda value: isinstance(value, dict) and len(value) <= _MOST_ENTRIES and all(map(check, value.values()))
 
 
 def _is_histogram(value: object) -> bool:
     """[lowest, highest, counts, number of elements that are not finite]."""
     return (
         isinstance(value, list) and len(value) == 4 and _is_number(value[0]) and _is_number(value[1])
-        and _list_of(_is_count)(value[2]) and _is_count(value[3])
+        and _list_of(_is_count)(value[2]) and len(value[2]) <= _MOST_BINS and _is_count(value[3])
     )  # fmt: skip
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -19,23 +21,18 @@ _PART = LONGEST_LINE
 _MOST_RUNS = 1000
 # Bytes of histograms that are read for one answer; a training writes a hundredth of them.
 _MOST_BYTES = 1 << 29
+# Parameters whose histograms are kept between two answers.
+_MOST_KEPT = 64
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of a run: how the page refers to it, and what it shows as its name."""
+    """The folder of a run: how the page refers to it, what it shows as its name, and the time of the last record."""
 
     identity: str
     name: str
     path: Path
-
-    @property
-    def modified(self) -> float:
-        """When the last record was written, in seconds since 1970; 0 if that is unknown."""
-        try:
-            return (self.path / EVENTS).lstat().st_mtime
-        except OSError:
-            return 0.0
+    modified: float
 
 
 class Part(NamedTuple):
@@ -70,40 +67,56 @@ class Runs:
                 )
             self._roots.append(root)
 
+        # By folder: what the file of records was, and the time of its first record.
+        self._begun: dict[str, tuple[tuple[int, int, int], float]] = {}
+
     def __call__(self) -> dict[str, RunFolder]:
         """Return the runs by identity, the oldest first; those that begin later appear by and by."""
         found: dict[str, RunFolder] = {}
+        begun = {}
         for root in self._roots:
-            for path in [root] if _is_run(root) else _folders_in(root):
+            status = _status(root)
+            statuses = {os.fspath(root): status} if status is not None else _folders_in(root)
+            for path, status in statuses.items():
+                begun[path] = self._begin(path, status)
+            for path in sorted(statuses, key=lambda path: (begun[path][1], path)):
                 identity = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-                found.setdefault(identity, RunFolder(identity, path.name, path))
+                folder = Path(path)
+                found.setdefault(identity, RunFolder(identity, folder.name, folder, statuses[path].st_mtime))
+        self._begun = begun
         return dict(list(found.items())[-_MOST_RUNS:])
 
+    def _begin(self, path: str, status: os.stat_result) -> tuple[tuple[int, int, int], float]:
+        """Return what identifies the contents of a run's file, and the time of its first record; 0 if it is damaged."""
+        contents = status.st_ino, status.st_size, status.st_mtime_ns
+        known = self._begun.get(path)
+        if known is not None and known[0] == contents:
+            return known
+        try:
+            with _opened(Path(path), EVENTS) as file:
+                record = decoded(file.readline(LONGEST_LINE))
+        except OSError:
+            record = None
+        return contents, 0.0 if record is None else record["time"]
 
-def _is_run(path: Path) -> bool:
+
+def _status(folder: str | os.PathLike[str]) -> os.stat_result | None:
+    """Return the status of the records of a run; None if the folder holds none."""
     try:
-        return stat.S_ISREG((path / EVENTS).lstat().st_mode)
+        status = os.lstat(f"{os.fspath(folder)}/{EVENTS}")
     except (OSError, ValueError):
-        return False
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
-def _folders_in(root: Path) -> list[Path]:
-    """Return the folders of runs in a folder, the oldest first; links may lead elsewhere, so they are left out."""
+def _folders_in(root: Path) -> dict[str, os.stat_result]:
+    """Return the folders of runs in a folder; links may lead elsewhere, so they are left out."""
     try:
         with os.scandir(root) as entries:
-            paths = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+            paths = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
-        return []
-    return sorted((path for path in paths if _is_run(path)), key=_age)
-
-
-def _age(path: Path) -> tuple[float, str]:
-    try:
-        with _opened(path, EVENTS) as file:
-            record = decoded(file.readline(LONGEST_LINE))
-    except OSError:
-        record = None
-    return (0.0 if record is None else record["time"]), path.name
+        return {}
+    return {path: status for path in paths if (status := _status(path)) is not None}
 
 
 @contextmanager
@@ -114,10 +127,18 @@ def _opened(folder: Path, name: str) -> Iterator[BinaryIO]:
     if path.is_symlink() or folder.is_symlink():
         raise OSError(f"{os.fspath(path)!r} is a link")
     descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0))
+    # `fdopen` refuses folders, and leaves them open.
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{os.fspath(path)!r} is no file")
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{os.fspath(path)!r} is no file")
         yield file
+
+
+def _head(file: BinaryIO) -> tuple[bytes, str]:
+    """Return the first line of a file and what identifies the file: one written anew has another identity and time."""
+    line = file.readline(LONGEST_LINE)
+    return line, hashlib.sha256(line).hexdigest()[:16] if line.endswith(b"\n") else ""
 
 
 def part_of(run: RunFolder, position: int, version: str) -> Part:
@@ -127,9 +148,7 @@ def part_of(run: RunFolder, position: int, version: str) -> Part:
     start.
     """
     with _opened(run.path, EVENTS) as file:
-        head = file.readline(LONGEST_LINE)
-        # A file that is written anew begins with another identity and time.
-        current = hashlib.sha256(head).hexdigest()[:16] if head.endswith(b"\n") else ""
+        head, current = _head(file)
         size = os.fstat(file.fileno()).st_size
         if current != version or not 0 <= position <= size:
             position = 0
@@ -147,20 +166,55 @@ def part_of(run: RunFolder, position: int, version: str) -> Part:
     return Part(lines, position + end, damaged, current, position + len(data) < size)
 
 
-def histograms_of(run: RunFolder, name: str) -> list[Record]:
-    """Return the histograms of one parameter: records with `weights` and `gradients`, each None where it has none."""
-    found: list[Record] = []
-    try:
-        with _opened(run.path, HISTOGRAMS) as file:
-            while (line := file.readline(LONGEST_LINE)) and file.tell() < _MOST_BYTES:
-                record = decoded(line) if line.endswith(b"\n") else None
-                if record is None:
-                    continue
-                if record["kind"] == "start":
-                    found = [earlier for earlier in found if earlier["step"] <= record["step"]]
-                elif record["kind"] == "histograms":
-                    place = {key: record[key] for key in ("epoch", "step", "elapsed")}
-                    found.append(place | {key: record[key].get(name) for key in ("weights", "gradients")})
-    except FileNotFoundError:
-        pass
-    return found
+@dataclass
+class _Kept:
+    """The histograms of one parameter up to a position of a version of their file."""
+
+    version: str
+    position: int = 0
+    records: list[Record] = field(default_factory=list)
+
+    def add(self, record: Record, name: str) -> None:
+        if record["kind"] == "start":
+            # Steps ascend otherwise, so that each record is removed at most once.
+            while self.records and self.records[-1]["step"] > record["step"]:
+                self.records.pop()
+        elif record["kind"] == "histograms":
+            place = {key: record[key] for key in ("epoch", "step", "elapsed")}
+            self.records.append(place | {key: record[key].get(name) for key in ("weights", "gradients")})
+
+
+class Histograms:
+    """Reads the histograms of runs, and keeps those that were asked for last, so that it reads only what is new."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[Path, str], _Kept] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, run: RunFolder, name: str) -> list[Record]:
+        """Return the histograms of a parameter: records with `weights` and `gradients`, each None where it has none."""
+        with self._lock:
+            try:
+                with _opened(run.path, HISTOGRAMS) as file:
+                    return list(self._read(file, (run.path, name)).records)
+            except FileNotFoundError:
+                return []
+
+    def _read(self, file: BinaryIO, key: tuple[Path, str]) -> _Kept:
+        _, version = _head(file)
+        kept = self._kept.pop(key, None)
+        if kept is None or kept.version != version or kept.position > os.fstat(file.fileno()).st_size:
+            kept = _Kept(version)
+        file.seek(kept.position)
+        last = kept.position + _MOST_BYTES
+        while kept.position < last and (line := file.readline(LONGEST_LINE)):
+            if not line.endswith(b"\n") and len(line) < LONGEST_LINE:  # a line that is being written
+                break
+            kept.position += len(line)
+            record = decoded(line) if line.endswith(b"\n") else None
+            if record is not None:
+                kept.add(record, key[1])
+        self._kept[key] = kept
+        while len(self._kept) > _MOST_KEPT:
+            self._kept.popitem(last=False)
+        return kept

@@ -17,7 +17,7 @@ from wyrm.errors import OptionError
 from wyrm.types.options import whole
 from wyrm.watch.guard import Application, Guard
 from wyrm.watch.page import page
-from wyrm.watch.runs import RunFolder, Runs, histograms_of, part_of
+from wyrm.watch.runs import Histograms, RunFolder, Runs, part_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -40,7 +40,8 @@ def serve(
 
     Each path is the folder of a run or a folder of such folders. The server listens on 127.0.0.1, and only whoever
     knows the token in the address may read. `token` is by default one that this user's servers share, so that an open
-    page finds the server again after a restart. Port 0 is any that is free.
+    page finds the server again after a restart. Port 0 is any that is free. A connection has 20 seconds for a request
+    and its answer; beyond 128 connections, each new one ends that which waits longest for its request.
 
     Raise `DataError` for a path that is no folder, `OptionError` for a port that is not free, `ImportError` without
     the packages starlette and uvicorn.
@@ -56,9 +57,11 @@ def serve(
 def server_of(runs: Runs, token: str) -> Any:
     """Return the server of a page of runs, of uvicorn; it keeps no log, which would hold the token."""
     uvicorn = _uvicorn()
+    from wyrm.watch.connections import BoundedProtocol
+
     config = uvicorn.Config(
         application(runs, token), log_config=None, access_log=False, server_header=False, date_header=False,
-        lifespan="off", ws="none", loop="asyncio", http="h11", timeout_graceful_shutdown=1,
+        lifespan="off", ws="none", loop="asyncio", http=BoundedProtocol, timeout_graceful_shutdown=1,
     )  # fmt: skip
     return uvicorn.Server(config)
 
@@ -68,6 +71,8 @@ def application(runs: Runs, token: str) -> Application:
     from starlette.applications import Starlette
     from starlette.responses import Response
     from starlette.routing import Route
+
+    histograms_of = Histograms()
 
     def show(_: Request) -> Response:
         # The page names its own scripts by their hashes.
@@ -89,7 +94,9 @@ def application(runs: Runs, token: str) -> Application:
         return Response(json.dumps(found, allow_nan=False), media_type="application/json")
 
     routes = [Route("/", show), Route("/updates", updates), Route("/histograms", histograms)]
-    return Guard(Starlette(routes=routes), token)
+    starlette = Starlette(routes=routes)
+    starlette.router.redirect_slashes = False  # a redirection would lose the token
+    return Guard(starlette, token)
 
 
 def _updates(runs: dict[str, RunFolder], positions: Sequence[str]) -> bytes:

@@ -92,7 +92,7 @@ class Chart {
   // The columns of uPlot: x, then for each line the smoothed values, and with smoothing the values themselves.
   data(lines, { axis, log, smoothing }) {
     const tables = lines.map(({ series }) => {
-      const raw = series.value.map((value) => (Number.isFinite(value) && (!log || value > 0) ? value : null));
+      const raw = series.value.map((value) => (Math.abs(value) < 1e300 && (!log || value > 0) ? value : null));
       return smoothing > 0 ? [series[axis], smoothed(raw, smoothing), raw] : [series[axis], raw];
     });
     return tables.length > 0 ? uPlot.join(tables.map(ascending)) : [[]];

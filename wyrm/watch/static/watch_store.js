@@ -2,6 +2,8 @@
 
 const _notFinite = { NaN, Infinity, "-Infinity": -Infinity };
 const asNumber = (value) => (typeof value === "string" ? _notFinite[value] : value);
+// Nine digits, two more than trainings write: an axis between floats that are neighbours would have endless ticks.
+const rounded = (value) => Number(value.toPrecision(9));
 
 // The axes that charts can have: a column of every series.
 const AXES = ["step", "epoch", "elapsed"];
@@ -16,8 +18,10 @@ class Series {
   }
 
   add(record, value) {
-    for (const axis of AXES) this[axis].push(record[axis]);
-    this.value.push(asNumber(value));
+    this.step.push(record.step);
+    this.epoch.push(rounded(record.epoch));
+    this.elapsed.push(rounded(record.elapsed));
+    this.value.push(rounded(asNumber(value)));
   }
 
   // Forget the points after a step.
@@ -96,8 +100,7 @@ class RunData {
     if (this.start !== null) {
       this.restarts += 1;
       for (const series of this.allSeries()) series.cut(record.step);
-      this.texts = this.texts.filter((text) => text.step <= record.step);
-      this.notes = this.notes.filter((note) => note.step <= record.step);
+      for (const list of [this.texts, this.notes]) while (list.length > 0 && list.at(-1).step > record.step) list.pop();
     }
     this.start = record;
     this.end = null;
@@ -233,7 +236,12 @@ class Poller {
     for (const [id, part] of Object.entries(answer.parts)) {
       if (!this.runs.has(id)) this.runs.set(id, new RunData(id));
       const run = this.runs.get(id);
-      news = run.take(part) || news;
+      try {
+        news = run.take(part) || news;
+      } catch (error) {
+        run.error = `its records do not fit together: ${error.message}`;
+        news = true;
+      }
       more = more || run.more;
     }
     const asked = new Set(this.wanted());
