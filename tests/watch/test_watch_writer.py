@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 import wyrm as wy
 from tests.watch.test_watch_files import records, run_in
-from wyrm.errors import DataError
+from wyrm.errors import DataError, DTypeError, NotSet, OptionError, WyrmError
 from wyrm.node.storage import bound_array
 from wyrm.train import Checkpoint, Run, fit
 from wyrm.watch import RunLogger, RunWriter
@@ -271,6 +272,89 @@ def test_parameters_without_names_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="RunWriter takes a module, or a dict from names to parameters, not list"):
         RunWriter(tmp_path / "run", [weight])  # type: ignore[arg-type]  # the mistake
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        ((1, None), {}, DTypeError, 'values must be a dict from names to numbers, such as {"loss": 0.5}, not None'),
+        ((1, [("loss", 1.0)]), {}, DTypeError, "values must be a dict"),
+        ((1, {"a": 1.0, "loss": "a"}), {}, DTypeError, "the value of 'loss' must be a number, not 'a'"),
+        ((1, {"loss": "1.5"}), {}, DTypeError, "the value of 'loss' must be a number, not '1.5'"),
+        ((1, {"loss": None}), {}, DTypeError, "the value of 'loss' must be a number, not None"),
+        ((1, {"loss": np.ones(1)}), {}, DTypeError, "the value of 'loss' must be a number"),
+        ((1, {"loss": 1j}), {}, DTypeError, "the value of 'loss' must be a number"),
+        ((1, {"loss": 10**400}), {}, OptionError, "the value of 'loss' is too large for a float"),
+        ((1, {"loss": wy.Input(name="x")}), {}, NotSet, "x"),
+        ((1, {1: 2.0}), {}, DTypeError, "the name of a value must be text, not 1"),
+        (("a", {"loss": 1.0}), {}, DTypeError, "step must be an integer of at least 0, not 'a'"),
+        ((1.5, {"loss": 1.0}), {}, DTypeError, "step must be an integer of at least 0, not 1.5"),
+        ((-1, {"loss": 1.0}), {}, OptionError, "step must be an integer of at least 0, not -1"),
+        ((2**62, {"loss": 1.0}), {}, OptionError, "step must be an integer below 100,000,000,000,000"),
+        ((1, {"loss": 1.0}), {"rows": "a"}, DTypeError, "rows must be an integer"),
+        ((1, {"loss": 1.0}), {"rows": -1}, OptionError, "rows must be an integer of at least 0"),
+        ((1, {"loss": 1.0}), {"epoch": "a"}, DTypeError, "epoch must be a number, not 'a'"),
+        ((1, {"loss": 1.0}), {"epoch": np.nan}, OptionError, "epoch must be finite"),
+    ],
+)
+def test_values_that_are_no_numbers_are_refused_before_anything_is_recorded(
+    tmp_path: Path, arguments: tuple[Any, Any], options: dict[str, Any], error: type[WyrmError], message: str
+) -> None:
+    with RunWriter(tmp_path, tensorboard=False) as run:
+        with pytest.raises(error, match=re.escape(message)):
+            run.values(*arguments, **options)
+        assert (run.step, run.epoch) == (0, 0.0)
+    assert [record["kind"] for record in records(tmp_path)] == ["start", "end"]
+
+
+def test_numbers_of_numpy_and_of_nodes_are_values(tmp_path: Path) -> None:
+    with RunWriter(tmp_path, tensorboard=False) as run:
+        run.values(
+            np.int16(1), {"a": np.float32(2.0), "b": np.array(3), "c": wy.Parameter(4.0), "d": 5}, rows=np.uint8(1)
+        )  # type: ignore[arg-type]  # NumPy's
+    (record,) = of_kind(tmp_path, "values")
+    assert record["step"] == 1
+    assert [record["values"][name] for name in "abcd"] == [2.0, 3.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"folder": 3}, "folder must be the path of a folder"), ({"folder": b"run"}, "folder must be the path"),
+        ({"name": 3}, "name must be text, not 3"), ({"tensorboard": "yes"}, "tensorboard must be True, False, or None"),
+        ({"budget": "a"}, "budget must be a number"),
+        ({"model": {1: wy.Parameter(1.0)}}, "name of a parameter must be text"),
+        ({"model": {"a": 1.0}}, "'a' is 1.0; only parameters have updates"),
+        ({"step": "a"}, "step must be an integer"), ({"step": -1}, "step must be an integer"),
+        ({"epoch": None}, "epoch must be a number"), ({"epochs": 1.5}, "epochs must be an integer"),
+        ({"steps": "a"}, "steps must be an integer"), ({"rows": -1}, "rows must be an integer"),
+        ({"engine": None}, "engine must be text"), ({"sample": 3}, "sample must be a function without arguments"),
+    ],
+)  # fmt: skip
+def test_options_of_recordings_are_checked_before_a_folder_is_created(
+    tmp_path: Path, options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if not options.keys() & {"step", "epoch", "epochs", "steps", "rows", "engine"}:
+        with pytest.raises((DTypeError, OptionError), match=message):
+            RunLogger(**options)
+    if "sample" not in options:
+        options = {{"model": "parameters"}.get(name, name): value for name, value in options.items()}
+        with pytest.raises((DTypeError, OptionError), match=message):
+            RunWriter(**options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_texts_of_recordings_are_texts(tmp_path: Path) -> None:
+    nothing: Any = None
+    with RunWriter(tmp_path, tensorboard=False) as run:
+        for call in (run.text, run.note, run.close):
+            with pytest.raises(DTypeError, match="must be text, not None"):
+                call(nothing)
+        run.text("a", prompt="b" * 30_000)
+    assert len(of_kind(tmp_path, "text")[0]["prompt"]) == 20_000
+    with pytest.raises(DataError, match="cannot create the folder"):
+        RunWriter("a\0b")
 
 
 def test_without_tensorboard_the_option_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wyrm.errors import DTypeError
 from wyrm.foreign_names import answering
 from wyrm.node.base import BaseNode, label
 from wyrm.node.leaves import Parameter
@@ -20,6 +21,8 @@ from wyrm.train.callbacks import Callback, Run
 from wyrm.train.feeding import given_inputs
 from wyrm.train.progress import Bar, LossBar, loss_bar
 from wyrm.train.tables import is_batches
+from wyrm.types.options import number
+from wyrm.watch import checks
 from wyrm.watch.pace import EPOCHS, Budget, Pace
 from wyrm.watch.probe import Probe, unused
 from wyrm.watch.writer import FilePath, RunWriter, stopped_by
@@ -45,7 +48,8 @@ class RunLogger(Callback):
     function without arguments that returns generated text; it is called after the last epoch, and after others when the
     budget affords the time of its last call. Other options are those of `RunWriter`.
 
-    Raise `DataError` before the first epoch if the folder cannot be written.
+    Raise `DTypeError` or `OptionError` for options that are none, and `DataError` before the first epoch if the folder
+    cannot be written.
 
     >>> import tempfile
     >>> slope, x = wy.Parameter(0.0), wy.Input(name="x")
@@ -67,7 +71,14 @@ class RunLogger(Callback):
         tensorboard: bool | None = None,
         silent: bool = False,
     ) -> None:
-        self.folder, self.name, self.batch, self.sample = folder, name, batch, sample
+        if sample is not None and not callable(sample):
+            raise DTypeError(f"sample must be a function without arguments that returns text, not {sample!r}")
+        checks.check_tensorboard(tensorboard)
+        number("budget", budget, 0.0, 1.0)
+        checks.named_parameters("RunLogger", model)
+        self.folder = checks.folder_or_none(folder)
+        self.name = None if name is None else checks.text("name", name)
+        self.batch, self.sample = batch, sample
         self.silent = silent
         self._model, self._budget, self._tensorboard = model, budget, tensorboard
         self._writer: RunWriter | None = None
@@ -295,9 +306,8 @@ def _named(
     model: Module | Mapping[str, Parameter] | None, parameters: Sequence[Parameter], loss: BaseNode
 ) -> dict[str, Parameter]:
     """Return the trained parameters by their names in the model; others by the module that uses them and their own."""
-    given: Any = {} if model is None else model
-    pairs = given.items() if isinstance(given, Mapping) else given.named_parameters()
-    names: dict[BaseNode, str] = {parameter: name for name, parameter in pairs}
+    given = checks.named_parameters("RunLogger", model)
+    names: dict[BaseNode, str] = {parameter: name for name, parameter in given.items()}
     for node in topological_order([loss]):
         for parent in node.parents:
             if isinstance(parent, Parameter) and parent not in names:

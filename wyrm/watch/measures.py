@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.errors import OptionError
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array
 from wyrm.optim.gradients import global_norm
@@ -26,9 +25,6 @@ class Parameters:
     """
 
     def __init__(self, named: Mapping[str, Parameter]) -> None:
-        for name, parameter in named.items():
-            if not isinstance(parameter, Parameter):
-                raise OptionError(f"{name!r} is {parameter!r}; only parameters have updates")
         self.named = dict(named)
         self._groups: dict[str, list[Parameter]] = {}
         for name, parameter in self.named.items():

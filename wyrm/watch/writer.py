@@ -21,6 +21,7 @@ from wyrm.foreign_names import answering
 from wyrm.node.leaves import Parameter
 from wyrm.types.options import number
 from wyrm.types.rows import RowSparse
+from wyrm.watch import checks
 from wyrm.watch.lines import Lines, read
 from wyrm.watch.measures import Parameters, current_gradients
 from wyrm.watch.pace import HISTOGRAMS as HISTOGRAMS_PACE
@@ -81,10 +82,17 @@ class RunWriter:
         budget: float = 0.015,
         tensorboard: bool | None = None,
     ) -> None:
-        self.folder = fresh_folder(name or "run") if folder is None else Path(folder)
-        self.step, self.epoch = step, float(epoch)
-        self.parameters = Parameters(_named(parameters))
+        path, name = checks.folder_or_none(folder), None if name is None else checks.text("name", name)
+        totals = {
+            key: None if total is None else checks.count(key, total)
+            for key, total in (("epochs", epochs), ("steps", steps), ("rows", rows))
+        }
+        checks.text("engine", engine)
+        checks.check_tensorboard(tensorboard)
+        self.step, self.epoch = checks.count("step", step), number("epoch", epoch, 0.0)
+        self.parameters = Parameters(checks.named_parameters("RunWriter", parameters))
         self.budget = Budget(number("budget", budget, 0.0, 1.0))
+        self.folder = fresh_folder(name or "run") if path is None else path
         self._failure: Exception | None = None
         self._warned = self._closed = False
         self._sums: dict[str, list[float]] = {}
@@ -96,9 +104,9 @@ class RunWriter:
             self.parameters.elements * _SECONDS_BY_ELEMENT + len(self.parameters.named) * _SECONDS_BY_PARAMETER
         )
         self._histogram_seconds = self._measure_seconds
-        self._held_at, self._hold_seconds = step, 0.0
+        self._held_at, self._hold_seconds = self.step, 0.0
         _prepare(self.folder)
-        self._before, identity = _earlier(self.folder, step, self.epoch)
+        self._before, identity = _earlier(self.folder, self.step, self.epoch)
         self._events = Lines(self.folder / EVENTS)
         self._histograms: Lines | None = None
         self._tensorboard: TensorBoard | None = None
@@ -106,8 +114,8 @@ class RunWriter:
             self._histograms = Lines(self.folder / HISTOGRAMS)
             start = {
                 "format": FORMAT, "id": identity or secrets.token_hex(8), "name": name or self.folder.name,
-                "engine": engine, "epochs": epochs, "steps": steps, "rows": rows, "modules": self.parameters.modules,
-                "sizes": self.parameters.sizes, "parameters": list(self.parameters.named),
+                "engine": engine, **totals, "modules": self.parameters.modules, "sizes": self.parameters.sizes,
+                "parameters": list(self.parameters.named),
             }  # fmt: skip
             try:
                 self._events.write([self._record("start", start)])
@@ -138,16 +146,19 @@ class RunWriter:
     def values(self, step: int, values: Mapping[str, float], *, epoch: float | None = None, rows: int = 0) -> None:
         """Record values by name, such as the loss, after a step on `rows` rows; the rate is computed from the rows.
 
-        Values of the same name that come within a fifth of a second become one, their mean.
+        Values of the same name that come within a fifth of a second become one, their mean. Raise `DTypeError` before
+        anything is recorded if `step` and `rows` are no integers, `epoch` is no number, or the values are no numbers by
+        name; `OptionError` for negative ones.
         """
-        self.collect(step, values, epoch, rows)
+        known, at = checks.numbers(values), None if epoch is None else number("epoch", epoch, 0.0)
+        self.collect(checks.count("step", step), known, at, checks.count("rows", rows))
         self.warn_of_failure()
 
     def collect(self, step: int, values: Mapping[str, float], epoch: float | None = None, rows: int = 0) -> None:
-        """Record values as `values` does, without a warning."""
-        self.step = int(step)
+        """Record values as `values` does, without checks and a warning."""
+        self.step = step
         if epoch is not None:
-            self.epoch = float(epoch)
+            self.epoch = epoch
         self._rows += rows
         for name, value in values.items():
             total = self._sums.setdefault(name, [0.0, 0.0])
@@ -178,14 +189,16 @@ class RunWriter:
 
     def text(self, text: str, *, prompt: str | None = None) -> None:
         """Record text that the model generated; of more than 20,000 characters, the first ones."""
-        self._write("text", {"text": str(text)[:_LONGEST_TEXT], "prompt": None if prompt is None else str(prompt)})
+        shown = None if prompt is None else checks.text("prompt", prompt)[:_LONGEST_TEXT]
+        self._write("text", {"text": checks.text("text", text)[:_LONGEST_TEXT], "prompt": shown})
 
     def note(self, text: str) -> None:
         """Record a remark on the run, which the page shows."""
-        self._write("note", {"text": text[:_LONGEST_TEXT]})
+        self._write("note", {"text": checks.text("text", text)[:_LONGEST_TEXT]})
 
     def close(self, stopped: str = "completed") -> None:
         """Write what is left, and why the training ended; close the files. A second call does nothing."""
+        checks.text("stopped", stopped)
         if self._closed:
             return
         self._closed = True
@@ -334,16 +347,6 @@ class RunWriter:
                 file.close()
 
 
-def _named(parameters: Any) -> Mapping[str, Parameter]:
-    """Return the parameters of a model, or of a mapping, by name."""
-    if parameters is None or isinstance(parameters, Mapping):
-        return parameters or {}
-    if not hasattr(parameters, "named_parameters"):
-        kind = type(parameters).__name__
-        raise TypeError(f"RunWriter takes a module, or a dict from names to parameters, not {kind}")
-    return dict(parameters.named_parameters())
-
-
 def fresh_folder(name: str) -> Path:
     """Return the path of a folder in `runs` for a new run: the name, the date and the time."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"
@@ -360,8 +363,9 @@ def _prepare(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         inside = next(iter(sorted(folder.glob(f"*/{EVENTS}"))), None)
-    except OSError as error:
-        raise DataError(f"cannot create the folder {os.fspath(folder)!r}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # no path has a NUL
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise DataError(f"cannot create the folder {os.fspath(folder)!r}: {reason or error}") from error
     if inside is not None:
         raise DataError(
             f"{os.fspath(folder)!r} holds runs, such as {inside.parent.name!r}: give the path of a run's own folder, "
