@@ -364,11 +364,18 @@ def test_without_tensorboard_the_option_says_what_to_install(tmp_path: Path, mon
     RunWriter(tmp_path).close()
 
 
-def test_text_that_utf8_cannot_hold_goes_to_tensorboard(tmp_path: Path) -> None:
+def test_texts_and_names_that_utf8_cannot_hold_go_to_tensorboard(tmp_path: Path, eager: None) -> None:
     pytest.importorskip("tensorboard")
-    with RunWriter(tmp_path) as run:
-        run.text("broken \udc80")
-    assert [record["text"] for record in of_kind(tmp_path, "text")] == ["broken \udc80"]
+    name, weight = "broken \udc80", wy.Parameter(np.ones(2))
+    with RunWriter(tmp_path, {f"{name}.weight": weight}, name=name, tensorboard=True) as run:
+        run.values(1, {name: 1.0})
+        run.text(name)
+        run.modules()
+    assert [record["text"] for record in of_kind(tmp_path, "text")] == [name]
+    assert [*of_kind(tmp_path, "values")[0]["values"]] == [name] and records(tmp_path)[0]["modules"] == [name]
+    assert records(tmp_path)[-1]["kind"] == "end"
+    events = next((tmp_path / "tensorboard").iterdir()).read_bytes()
+    assert rb"broken \udc80" in events and rb"weight_values/broken \udc80.weight" in events
 
 
 def test_the_same_data_go_to_tensorboard(tmp_path: Path, eager: None) -> None:

@@ -15,6 +15,7 @@ from wyrm.nn.module_calls import recorded
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
+from wyrm.types.texts import encodable
 
 # The attribute of a module inside a traced function: the nodes that replace its parameters.
 REPLACEMENTS = "_replacements"
@@ -227,4 +228,4 @@ class Module(Answering):
                 lines.append(
                     f"{path}: {_described(value)}" + (f", the same as {first or 'the whole'}" if shared else "")
                 )
-        return "\n".join(lines).replace("\n", "\n  ")
+        return encodable("\n".join(lines).replace("\n", "\n  "))

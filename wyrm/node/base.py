@@ -18,6 +18,7 @@ from wyrm.node.source_location import Origin, SourceLocation, built_nodes, locat
 from wyrm.node.state import Stateful, set_cell, set_runner
 from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Dims, axis_size
+from wyrm.types.texts import encodable
 
 if TYPE_CHECKING:
     from wyrm.node.index_operands import IndexOperand
@@ -431,10 +432,10 @@ def original(node: BaseNode) -> BaseNode:
 
 
 def label(node: BaseNode) -> str:
-    """Return a node's name, else its operation's."""
+    """Return a node's name as texts show it, else its operation's."""
     node = original(node)
     name: str | None = getattr(node, "name", None)  # the node may still be under construction
-    return name if name is not None else node.op_name()
+    return node.op_name() if name is None else encodable(name)
 
 
 def describe(node: BaseNode) -> str:
@@ -458,5 +459,5 @@ def explain(node: BaseNode, reason: str) -> str:
         names = ("operand",)
     width = max(map(len, names), default=0)
     lines += [f"  {name:{width}}  {describe(parent)}" for name, parent in zip(names, node.parents, strict=True)]
-    lines.append(f"  at {node.location.filename}:{node.location.line}: {node.location.source}")
+    lines.append(f"  at {encodable(node.location.filename)}:{node.location.line}: {node.location.source}")
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from wyrm.node.module_call import ModuleCall
+from wyrm.types.texts import encodable
 
 if TYPE_CHECKING:
     from wyrm.node.base import BaseNode
@@ -24,12 +25,12 @@ class SourceLocation(NamedTuple):
     line: int
 
     def __str__(self) -> str:
-        return f"{Path(self.filename).name}:{self.line}"
+        return encodable(f"{Path(self.filename).name}:{self.line}")
 
     @property
     def source(self) -> str:
         """The text of the line; empty if the file cannot be read."""
-        return linecache.getline(self.filename, self.line).strip()
+        return encodable(linecache.getline(self.filename, self.line).strip())
 
 
 # A frame's code and instruction offset, from which the line is found only when it is asked for, or a file and a line;

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
+from wyrm.types.texts import encodable
+
 
 def bytes_text(size: float) -> str:
     """Return a number of bytes with a unit.
@@ -48,7 +50,7 @@ def aligned_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Col
         cells = (
             cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
         )
-        return "  ".join(cells).rstrip()
+        return encodable("  ".join(cells).rstrip())
 
     lines = [line(head), *map(line, rows)]
     return [lines[0], "-" * max(map(len, lines)), *lines[1:]]

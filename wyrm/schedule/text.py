@@ -9,6 +9,7 @@ import numpy as np
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.node.leaves import Constant
 from wyrm.node.storage import stored
+from wyrm.types.texts import encodable
 
 # Larger constants are shown by shape alone.
 _SHOWN_ELEMENTS = 4
@@ -51,7 +52,9 @@ def text_of(nodes: Sequence[BaseNode], parents: Callable[[BaseNode], Sequence[Ba
         rows.append((names[node], f"{node.op_name()}({operands}{_attributes(node)})", node, line))
     left = max((len(name) for name, *_ in rows), default=0)
     middle = max((len(text) for _, text, *_ in rows), default=0)
-    return "\n".join(
-        f"{name:<{left + 1}} = {text:<{middle + 1}} {format_dims(node.dims)} {node.dtype}{line}"
-        for name, text, node, line in rows
+    return encodable(
+        "\n".join(
+            f"{name:<{left + 1}} = {text:<{middle + 1}} {format_dims(node.dims)} {node.dtype}{line}"
+            for name, text, node, line in rows
+        )
     )

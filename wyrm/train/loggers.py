@@ -11,6 +11,7 @@ from typing import Any
 
 from wyrm.errors import DataError
 from wyrm.train.callbacks import Callback, Run
+from wyrm.types.texts import encodable
 
 FilePath = str | os.PathLike[str]
 
@@ -55,7 +56,7 @@ class CSVLogger(Callback):
 
     def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
         """Write the row of the epoch, and before the first one the names."""
-        names, writer = ["epoch", *values], csv.writer(self._file)
+        names, writer = ["epoch", *map(encodable, values)], csv.writer(self._file)
         if self._names is None:
             writer.writerow(names)
             self._names = names
@@ -115,7 +116,7 @@ class TensorBoardLogger(Callback):
     def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
         """Write the values of the epoch."""
         for name, value in values.items():
-            self._writer.add_scalar(tag_of(name, values), value, run.epoch)
+            self._writer.add_scalar(encodable(tag_of(name, values)), value, run.epoch)
         self._writer.flush()
 
     def on_end(self, run: Run) -> None:

@@ -10,6 +10,7 @@ from wyrm.node.leaves import Constant, Input
 from wyrm.node.node import Node
 from wyrm.node.storage import stored
 from wyrm.schedule.schedule import Schedule
+from wyrm.types.texts import encodable
 from wyrm.view.expressions import MathNotation, Notation, TextNotation, Written
 
 # Maximum column width; longer lines shift the text to their right.
@@ -57,7 +58,8 @@ def to_derivation(output: Node) -> Derivation:
         *((f"{left:<{width}}  {dims}", right, f"# {line}" if line else "") for left, dims, right, line in rows),
     ]
     columns = [min(max(len(row[i]) for row in lines), _WIDEST) for i in range(2)]
-    derivation = Derivation("\n".join(f"{a:<{columns[0]}}  {b:<{columns[1]}}  {c}".rstrip() for a, b, c in lines))
+    text = "\n".join(f"{a:<{columns[0]}}  {b:<{columns[1]}}  {c}".rstrip() for a, b, c in lines)
+    derivation = Derivation(encodable(text))
     derivation.output = output
     return derivation
 

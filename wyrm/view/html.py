@@ -10,6 +10,8 @@ from functools import cache
 from html import escape
 from importlib import resources
 
+from wyrm.types.texts import encodable
+
 # Styles and scripts that every page starts with.
 _STYLES, _SCRIPTS = ("page.css",), ("page.js",)
 
@@ -63,7 +65,7 @@ def html_page(
         f"<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}; base-uri 'none'; form-action 'none'\">",
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="referrer" content="no-referrer">',
-        f"<title>{escape(title)}</title>",
+        f"<title>{escape(encodable(title))}</title>",
         f"<style>\n{style}\n</style>",
         "</head>",
         "<body>",

@@ -16,6 +16,7 @@ from wyrm.node.leaves import Parameter
 from wyrm.node.traversal import topological_order
 from wyrm.types.dims import Dim, open_axes
 from wyrm.types.options import whole
+from wyrm.types.texts import encodable
 from wyrm.view.flops import Flops
 
 
@@ -89,7 +90,7 @@ class Summary:
 
 def _cells(row: LayerSummary) -> tuple[str, ...]:
     flops = "" if row.flops is None else f"{row.flops:,}"
-    return row.name, row.kind, row.axes, f"{row.parameters:,}", flops
+    return encodable(row.name), row.kind, encodable(row.axes), f"{row.parameters:,}", flops
 
 
 @answering

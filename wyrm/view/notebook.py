@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.node.traversal import has_more_nodes
 from wyrm.types.dims import Dims, axis_name, axis_size
+from wyrm.types.texts import encodable
 
 if TYPE_CHECKING:
     from wyrm.backends.xla.sharding_table import ShardingTable
@@ -93,7 +94,7 @@ def derivation_table(rows: Iterable[Row]) -> str:
         for left, dims, right, line in rows
     )
     titles = ("forward, top to bottom", "axes", "backward, bottom to top", "line")
-    return f"<table>{_head(titles, 0)}<tbody>{body}</tbody></table>"
+    return encodable(f"<table>{_head(titles, 0)}<tbody>{body}</tbody></table>")
 
 
 def _code(text: str) -> str:
@@ -114,7 +115,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], total: Sequence[st
     """
     body = "".join(_line(row, "td", numbers) for row in rows)
     foot = f"<tfoot>{_line(total, 'th', numbers)}</tfoot>" if total else ""
-    return f"<table>{_head(head, numbers)}<tbody>{body}</tbody>{foot}</table>"
+    return encodable(f"<table>{_head(head, numbers)}<tbody>{body}</tbody>{foot}</table>")
 
 
 def _head(titles: Sequence[str], numbers: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from wyrm.node.base import BaseNode, format_dims
 from wyrm.schedule.schedule import Schedule
 from wyrm.schedule.text import names_of, text_of
+from wyrm.types.texts import encodable
 
 
 def _schedule(outputs: BaseNode | Sequence[BaseNode]) -> Schedule:
@@ -46,4 +47,4 @@ def to_dot(outputs: BaseNode | Sequence[BaseNode]) -> str:
         escaped = title.replace("\\", "\\\\").replace('"', '\\"')
         lines.append(f'  n{number} [label="{escaped}\\n{format_dims(node.dims)}"{", shape=box" if leaf else ""}];')
         lines += [f"  n{position[parent]} -> n{number};" for parent in schedule.parents(node)]
-    return "\n".join(["digraph {", *lines, "}"])
+    return encodable("\n".join(["digraph {", *lines, "}"]))

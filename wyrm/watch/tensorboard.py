@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.train.loggers import tag_of
+from wyrm.types.texts import encodable
 from wyrm.watch.pace import TENSORBOARD, Pace
 from wyrm.watch.records import Record, number
 
@@ -68,10 +69,10 @@ class TensorBoard:
             parts = [record.get("prompt"), record["text"]]
             # Indented lines keep their breaks in Markdown, which TensorBoard reads.
             text = "\n\n".join(textwrap.indent(part, "    ", lambda line: True) for part in parts if part)
-            self._write("text", record["kind"], np.array([text.encode(errors="replace")], dtype=object), record["step"])
+            self._write("text", record["kind"], np.array([encodable(text).encode()], dtype=object), record["step"])
 
     def _write(self, kind: str, tag: str, value: np.ndarray | np.generic, step: int) -> None:
-        tagged = self._summary.Value(tag=tag, metadata=self._metadata[kind], tensor=self._tensor(value))
+        tagged = self._summary.Value(tag=encodable(tag), metadata=self._metadata[kind], tensor=self._tensor(value))
         self._file.add_event(self._event(wall_time=time.time(), step=step, summary=self._summary(value=[tagged])))
 
     def _scalars(self, record: Record) -> Iterator[tuple[str, Any]]:

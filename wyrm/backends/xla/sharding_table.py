@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wyrm._lazy_imports import LateFunction
+from wyrm.types.texts import encodable
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -56,9 +57,12 @@ class ShardingTable:
         """Return the texts of the table: its head, a line for each parameter, and the total."""
         lines: list[tuple[str, ...]] = [("parameter", "axes", "placement", "bytes a device", "optimizer state")]
         lines += [
-            (row.name, row.axes, row.placement, as_bytes(row.bytes_per_device), as_bytes(row.state_bytes_per_device))
+            (
+                encodable(row.name), row.axes, row.placement,
+                as_bytes(row.bytes_per_device), as_bytes(row.state_bytes_per_device),
+            )
             for row in self.rows
-        ]
+        ]  # fmt: skip
         mesh = " x ".join(f"{name} {size}" for name, size in self.mesh_shape.items())
         total = as_bytes(self.bytes_per_device), as_bytes(self.state_bytes_per_device)
         lines.append((f"total of {as_bytes(self.bytes_in_all)}", "", f"mesh {mesh}", *total))
