@@ -246,7 +246,12 @@ def test_histograms_are_read_once_and_forgotten_from_a_restart_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / EVENTS).write_bytes(encoded(START))
-    path, run, read_histograms, lines = tmp_path / HISTOGRAMS, run_in(tmp_path), Histograms(), []
+    path, run, read_histograms = tmp_path / HISTOGRAMS, run_in(tmp_path), Histograms()
+    lines: list[bytes] = []
+
+    def noted(line: bytes) -> dict[str, Any] | None:
+        lines.append(line)
+        return decoded(line)
 
     def append(*records: dict[str, Any]) -> list[int]:
         lines.clear()
@@ -254,7 +259,7 @@ def test_histograms_are_read_once_and_forgotten_from_a_restart_on(
             file.write(b"".join(map(encoded, records)))
         return [record["step"] for record in read_histograms(run, "w")]
 
-    monkeypatch.setattr("wyrm.watch.runs.decoded", lambda line: lines.append(line) or decoded(line))
+    monkeypatch.setattr("wyrm.watch.runs.decoded", noted)
     assert append(START | {"step": 0}, histograms(1), histograms(5)) == [1, 5]
     assert append(histograms(9)) == [1, 5, 9] and len(lines) == 1
     assert append(START | {"step": 5}, START | {"step": 4}, histograms(6)) == [1, 6] and len(lines) == 3

@@ -308,10 +308,10 @@ def test_values_that_are_no_numbers_are_refused_before_anything_is_recorded(
 
 
 def test_numbers_of_numpy_and_of_nodes_are_values(tmp_path: Path) -> None:
+    found: Any = {"a": np.float32(2.0), "b": np.array(3), "c": wy.Parameter(4.0), "d": 5}
+    step: Any = np.int16(1)
     with RunWriter(tmp_path, tensorboard=False) as run:
-        run.values(
-            np.int16(1), {"a": np.float32(2.0), "b": np.array(3), "c": wy.Parameter(4.0), "d": 5}, rows=np.uint8(1)
-        )  # type: ignore[arg-type]  # NumPy's
+        run.values(step, found, rows=step)
     (record,) = of_kind(tmp_path, "values")
     assert record["step"] == 1
     assert [record["values"][name] for name in "abcd"] == [2.0, 3.0, 4.0, 5.0]
