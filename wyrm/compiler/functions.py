@@ -304,10 +304,7 @@ class _Function:
         key = path[depth - 1] if depth else None, expression.text(str)
         if key not in self.loaded:
             self.loaded[key] = Name(f"{name}_{len(self.loaded)}__")
-            if depth == len(path):
-                statements = self.pending
-            else:
-                statements = self.before.setdefault(path[depth], [])
+            statements = self.pending if depth == len(path) else self.before.setdefault(path[depth], [])
             statements.append(Let(self.loaded[key].name, expression))
         return self.loaded[key]
 
