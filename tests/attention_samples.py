@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tests.sampling import Sample, mask, normal
 from wyrm.ops.attention import Attention, AttentionGradient, AttentionMask
 from wyrm.ops.cached_attention import CachedAttention
-from wyrm.ops.dropout_mask import drop_threshold, dropout_mask
+from wyrm.ops.dropout_mask import drop_threshold, dropout_mask, kept_factor
 from wyrm.ops.philox import STEP
 
 BATCH, TIME, HEADS, FEATURES = 2, 5, 2, 3
@@ -35,7 +35,7 @@ def masks(
     factors = sees.to(qkv.dtype)
     if dropout_rate > 0.0:
         keep = dropout_mask(batch * heads * time, time, drop_threshold(dropout_rate), int(STEP.value), SEED, STREAM)
-        factors = factors * torch.tensor(keep).reshape(factors.shape) / (1.0 - dropout_rate)
+        factors = factors * torch.tensor(keep).reshape(factors.shape) * kept_factor(dropout_rate)
     return torch.where(sees, bias, torch.tensor(-1e30, dtype=qkv.dtype)), factors
 
 

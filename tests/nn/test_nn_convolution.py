@@ -71,6 +71,20 @@ def test_conv_transpose2d(options: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.parametrize("padding", [0, (0, 2), (1, 1)])
+@pytest.mark.parametrize(("stride", "dilation", "extra"), [(1, 3, 2), ((1, 2), (4, 3), (3, 2)), ((3, 1), (1, 2), 1)])
+def test_output_padding_from_the_stride_to_the_dilation(padding: Any, stride: Any, dilation: Any, extra: Any) -> None:
+    options: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": extra}
+    same_to_second_order(
+        lambda *x: wy.nn.conv_transpose2d(*x, **options), lambda *x: functional.conv_transpose2d(*x, **options),
+        normal(2, 2, 3, 4), normal(2, 3, 3, 2), normal(3),
+    )  # fmt: skip
+    x: Any = wy.Constant(normal(2, 2, 3, 4))
+    layer = wy.nn.ConvTranspose2d(2, 3, (3, 2), **options)
+    node = layer(x.astype(np.float32))
+    np.testing.assert_allclose(wy.compile(node)(), node.forward(), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("rank", [1, 3])
 def test_other_numbers_of_axes(rank: int) -> None:
     x, window = normal(2, 2, *(6, 5, 4)[:rank]), (3, 2, 2)[:rank]
@@ -204,6 +218,7 @@ def test_layers_are_their_functions() -> None:
         (lambda x: wy.nn.conv2d(x, normal(3, 2, 3, 3), groups=2), "3 output channels"),
         (lambda x: wy.nn.conv2d(x, normal(3, 4, 3, 3), stride=2, padding="same"), "stride of 1"),
         (lambda x: wy.nn.conv_transpose2d(x, normal(4, 3, 3, 3), output_padding=1), "less than the stride"),
+        (lambda x: wy.nn.conv_transpose2d(x, normal(4, 3, 3, 3), dilation=(3, 1), output_padding=1), "or the dilation"),
         (lambda x: wy.nn.max_pool2d(x, 6), "no element"),
         (lambda x: wy.nn.avg_pool1d(x, 2), "batch, channels"),
         (lambda x: wy.nn.Conv2d(3, 2, 3)(x), "in_channels"),

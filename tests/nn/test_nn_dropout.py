@@ -133,3 +133,26 @@ def test_a_truth_value_as_rate_is_an_error() -> None:
 def test_a_seed_that_is_no_whole_number_is_an_error() -> None:
     with pytest.raises(DTypeError, match=r"seed must be an integer, not 1\.5"):
         wy.nn.Dropout(0.5, seed=1.5)  # type: ignore[arg-type]  # the mistake that mypy finds
+
+
+@pytest.mark.parametrize("rate", [1e-13, 1e-7, 1e-5, 0.3, 0.999999])
+def test_a_rate_of_any_size_has_the_same_numbers_in_every_engine(rate: float) -> None:
+    """Also a rate that rounds to nothing. Attention divides by the share that it keeps, so the mean stays 1."""
+    x = wy.Parameter(np.ones((1, 4, 3, 1, 2)), name="x")
+    x.set(np.where(np.arange(3)[:, None, None] < 2, 0.0, x.value))
+    node: Any = wy.attention(x, dropout_rate=rate, seed=1, stream=1)
+    nodes = [
+        x.dropout(rate, seed=2, stream=2),
+        node,
+        wy.grad(node.sum(), x),
+        wy.random.bernoulli((50,), rate, stream=3),
+    ]
+    values = []
+    for engine in ("reference", "native", "jax"):
+        wy.random.set_step(0)
+        values.append(wy.run(nodes) if engine == "reference" else wy.compile(nodes, engine=engine)())
+    for reference, native, lowered in zip(*values, strict=True):
+        np.testing.assert_allclose(native, reference, rtol=1e-14, atol=1e-14)
+        np.testing.assert_allclose(lowered, reference, rtol=1e-14, atol=1e-14)
+    if rate < 1e-5:
+        assert (values[0][1] == 1.0).all()

@@ -68,6 +68,39 @@ def test_results_index_within_their_checked_range() -> None:
         wy.compile(outside)()
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (2,), (2, 1)])
+def test_computed_indices_of_every_rank(shape: tuple[int, ...]) -> None:
+    """Indices computed from the largest element, chained through a table of integers, and their gradients."""
+    x = wy.Parameter(np.array([0.5, -1.0, 2.0, 4.0, 3.0]), name="x")
+    start, table = wy.IndexInput(np.zeros(shape, np.int64)), wy.IndexConstant([1, 2, 0])
+    computed: Any = wy.argmax(x) * (start + 1) - 2
+    chained: Any = table[(table[computed] + 1) % 3]
+    taken: Any = x.take(chained + 1, axis=0) * x.take(computed, axis=0)
+    column = x.reshape(1, 5).take(start + 1, axis=1).sum()
+    updated: Any = x.at[(chained + computed + 1) % 5].set(column)
+    loss: Any = taken.sum() + (updated * x).sum()
+    slope: Any = wy.grad(loss, x)
+    nodes = [chained, taken, updated, slope, wy.grad((slope * slope * x).sum(), x)]
+    for one, other in zip(wy.run(nodes), wy.compile(nodes)(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert (wy.run([chained])[0] == 1).all()
+
+
+def test_a_computed_index_of_every_step_of_a_loop() -> None:
+    """Greedy decoding: each step takes the row after that of its largest element."""
+    table = wy.Parameter(np.array([[1.0, 2.0, 0.0], [3.0, 1.0, 0.0], [0.0, 1.0, 5.0], [2.0, 0.5, 1.0]]))
+
+    def following(row: Any, _: Any) -> tuple[Any, Any]:
+        row = wy.take(table, wy.argmax(row) + 1, axis=0)
+        return row, row
+
+    _, rows = wy.scan(following, table[0], length=3)
+    slope: Any = wy.grad(rows.sum(), table)
+    for found, wanted in zip(wy.compile([rows, slope])(), wy.run([rows, slope]), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert rows.forward()[:, 0].tolist() == [0.0, 2.0, 3.0]
+
+
 def test_rows_of_a_batch() -> None:
     rows = np.arange(6).reshape(2, 3)
     shared = wy.IndexConstant([1, 2, 3])

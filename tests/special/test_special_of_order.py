@@ -26,7 +26,7 @@ CASES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "iv": ((2.5,), X),
     "ive": ((2.5,), np.array([-2.0, 0.5, 40.0])),
     "gammasgn": ((), np.array([-3.5, -2.5, -1.0, -0.5, 0.0, 1.5, 3.0])),
-    "rgamma": ((), np.array([-3.5, -2.0, -0.5, 0.0, 1.5, 4.0])),
+    "rgamma": ((), np.array([-3.5, -2.0, -0.5, 0.0, 0.3, 1.5, 4.0, np.inf, -np.inf])),
     "erfcinv": ((), np.array([1e-30, 0.1, 1.0, 1.9])),
 }
 
@@ -48,7 +48,7 @@ def test_values_are_those_of_scipy(name: str, dtype: type[Any]) -> None:
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"gammasgn", "ive"}))
 def test_gradients_are_differences(name: str) -> None:
     parameters, x = CASES[name]
-    x = x[(x != np.round(x)) & (x > 1e-3)]
+    x = x[(x != np.round(x)) & (x > 1e-3) & (x < np.inf)]
     node: Any = wy.Parameter(x)
     for order in range(2):
         value: Any = getattr(of_order, name)(*parameters, node)
@@ -65,6 +65,44 @@ def test_gradients_are_differences(name: str) -> None:
 
         step = 1e-5
         np.testing.assert_allclose(found, (at(x + step) - at(x - step)) / (2.0 * step), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_reciprocal_of_the_gamma_function_is_smooth_at_its_zeros(dtype: type[Any]) -> None:
+    """The derivatives at -n are `(-1)**n n!` and `-2 (-1)**n n! digamma(n + 1)`; far zeros stay zeros."""
+    n = np.arange(4)
+    x = wy.Constant(np.array([*-n, -40.0, -300.0], dtype))
+    value: Any = of_order.rgamma(x)
+    slope: Any = wy.grad(value.sum(), x)
+    curvature: Any = wy.grad(slope.sum(), x)
+    expected = (-1.0) ** n * special.factorial(n)
+    for values, slopes, curvatures in (wy.run([value, slope, curvature]), wy.compile([value, slope, curvature])()):
+        assert (values == 0.0).all()
+        np.testing.assert_allclose(slopes[:4], expected, rtol=1e-6)
+        np.testing.assert_allclose(curvatures[:4], -2.0 * expected * special.digamma(n + 1.0), rtol=1e-6)
+        assert np.isfinite(slopes).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_derivatives_of_modified_bessel_functions_near_0(dtype: type[Any]) -> None:
+    """The slopes are the mean of the functions of orders 0 and 2, also at numbers whose inverse overflows."""
+    x = np.array([0.0, 1e-310, -1e-40, 1e-12, -1e-5, 0.0079, 0.0081, -0.15], dtype)
+    nodes = []
+    for name in ("i1", "i1e"):
+        leaf = wy.Constant(x)
+        slope: Any = wy.grad(getattr(wy.special, name)(leaf).sum(), leaf)
+        nodes += [slope, wy.grad(slope.sum(), leaf)]
+    wide = x.astype(np.float64)
+    wide = np.where(np.abs(wide) < 1e-300, np.sign(wide) * 1e-300, wide)  # SciPy's are NaN below
+    of_one, bend, decay = special.ivp(1, wide), special.ivp(1, wide, 2), np.exp(-np.abs(wide))
+    expected = [
+        of_one, bend, decay * of_one - np.sign(wide) * special.i1e(wide),
+        decay * bend - 2.0 * decay * np.sign(wide) * of_one + np.abs(np.sign(wide)) * special.i1e(wide),
+    ]  # fmt: skip
+    tolerance = 1e-6 if dtype is np.float32 else 1e-7
+    for found in (wy.run(nodes), wy.compile(nodes)()):
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=tolerance, atol=1e-8)
 
 
 def test_a_parameter_of_an_incomplete_function_has_no_gradient() -> None:

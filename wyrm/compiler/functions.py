@@ -112,7 +112,7 @@ class _Function:
         else:
             name = self.lowering.name("scalars")
             self.before[item] = [self._zeros(buffer) for buffer in item.fills]
-            rest = [each for one in item.items if isinstance(one, Statement) for each in self._statement(one, [])]
+            rest = [each for one in item.items if isinstance(one, Statement) for each in self._statement(one, [item])]
             body = [*self.before[item], *rest]
         return ArrayFunction(name, tuple(argument.name for argument in self.arguments), tuple(body))
 
@@ -237,7 +237,7 @@ class _Function:
         """Return an element, loaded outside the loops that it does not depend on, and the depth where it is known."""
         target = reference.target
         expression: Expression
-        if isinstance(target, Value) and target.register and in_scope(target, path, self.item):
+        if isinstance(target, Value) and target.register and in_scope(target, path):
             expression, depth = Name(self.variable(target)), len(path)
         elif isinstance(target, Generated):
             expression, depth = self._generated(target, reference.index, path)
@@ -304,10 +304,7 @@ class _Function:
         key = path[depth - 1] if depth else None, expression.text(str)
         if key not in self.loaded:
             self.loaded[key] = Name(f"{name}_{len(self.loaded)}__")
-            if path and depth == len(path):
-                statements = self.pending
-            else:
-                statements = self.before.setdefault(path[depth] if path else self.item, [])
+            statements = self.pending if depth == len(path) else self.before.setdefault(path[depth], [])
             statements.append(Let(self.loaded[key].name, expression))
         return self.loaded[key]
 

@@ -12,30 +12,30 @@ def materialize(lowering: Lowering) -> Lowering:
     """Mark as stored every value that is read outside the loops in which it is computed; return the same loops."""
     for item in lowering.root.items:
         if isinstance(item, Loop | ScalarBlock):
-            _visit(item, [item] if isinstance(item, Loop) else [], item)
+            _visit(item, [item])
     return lowering
 
 
-def _visit(block: Block, path: list[Block], root: Block) -> None:
+def _visit(block: Block, path: list[Block]) -> None:
     for item in block.items:
         if isinstance(item, Loop):
-            _visit(item, [*path, item], root)
+            _visit(item, [*path, item])
         elif isinstance(item, Statement):
             reads = list(item.operands)
             reads += [
                 leaf.reference for entry in item.target_index for leaf in entry.leaves() if isinstance(leaf, Read)
             ]
-            for value in _read_in_memory(reads, path, root):
+            for value in _read_in_memory(reads, path):
                 value.stored = True
 
 
-def _read_in_memory(references: Sequence[Reference], path: Sequence[Block], root: Block) -> Iterable[Value]:
+def _read_in_memory(references: Sequence[Reference], path: Sequence[Block]) -> Iterable[Value]:
     """Yield the values that references and their indices read from arrays."""
     stack = list(references)
     while stack:
         reference = stack.pop()
         target = reference.target
-        if isinstance(target, Value) and target.register and in_scope(target, path, root):
+        if isinstance(target, Value) and target.register and in_scope(target, path):
             continue
         if isinstance(target, Value):
             yield target
@@ -45,7 +45,7 @@ def _read_in_memory(references: Sequence[Reference], path: Sequence[Block], root
             stack += [leaf.reference for leaf in entry.leaves() if isinstance(leaf, Read)]
 
 
-def in_scope(value: Value, path: Sequence[Block], root: Block) -> bool:
-    """Return whether a value's variable is in scope inside `path`, or inside the root if `path` is empty."""
-    blocks, here = value.chain[:-1], [*path] or [root]
-    return bool(blocks) and list(blocks) == list(here[: len(blocks)])
+def in_scope(value: Value, path: Sequence[Block]) -> bool:
+    """Return whether a value's variable is in scope inside the innermost block of `path`."""
+    blocks = value.chain[:-1]
+    return bool(blocks) and list(blocks) == list(path[: len(blocks)])

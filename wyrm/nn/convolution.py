@@ -13,6 +13,8 @@ from wyrm.node.node import Node, Tensor
 from wyrm.ops.convolution import Convolution, ConvolutionInputGradient
 from wyrm.ops.convolution_tables import Window
 from wyrm.ops.elementwise import operand
+from wyrm.ops.keys import ALL
+from wyrm.ops.slicing import PlaceSlice
 from wyrm.types.dims import axis_size
 from wyrm.types.typing import Array
 
@@ -65,8 +67,16 @@ def convolve_transposed(
     strides, dilations = per_axis(name, "stride", stride, rank), per_axis(name, "dilation", dilation, rank)
     ends = pads(name, padding, kernel, strides, dilations)
     more = per_axis(name, "output_padding", output_padding, rank, 0)
-    if any(extra >= step for extra, step in zip(more, strides, strict=True)):
-        raise ShapeError(f"{name}: output_padding {more} must be less than the stride {strides}")
+    if any(extra >= max(step, spread) for extra, step, spread in zip(more, strides, dilations, strict=True)):
+        raise ShapeError(
+            f"{name}: output_padding {more} must be less than the stride {strides} or the dilation {dilations} of its "
+            f"axis"
+        )
+    # A whole stride more would be the input of one more window. It is what `padding` removes, and zeros beyond.
+    far = [extra if extra >= step else 0 for extra, step in zip(more, strides, strict=True)]
+    zeros = [max(0, extra - after) for extra, (_, after) in zip(far, ends, strict=True)]
+    ends = tuple((before, max(0, after - extra)) for extra, (before, after) in zip(far, ends, strict=True))
+    more = tuple(0 if extra else near for extra, near in zip(far, more, strict=True))
     windows = [
         Window(size, step, *pair, spread)
         for size, step, pair, spread in zip(kernel, strides, ends, dilations, strict=True)
@@ -80,6 +90,10 @@ def convolve_transposed(
     result: Node = ConvolutionInputGradient(
         x, weight, sizes=outputs, stride=strides, padding=ends, dilation=dilations, groups=groups
     )
+    if any(zeros):
+        axes: Any = tuple(size + extra for size, extra in zip(outputs, zeros, strict=True))
+        key: Any = (ALL, ALL, *((None, size, None) for size in outputs))
+        result = PlaceSlice(result, key, (*result.dims[:2], *axes))
     column: Any = (-1, *[1] * rank)
     return result if bias is None else result + operand(bias, x).reshape(column)
 
@@ -192,8 +206,8 @@ def conv_transpose2d(
     `x` has the axes (batch, channels, height, width), the weight (channels, outputs / groups, height and width of the
     window), and the result (batch, outputs, height, width). A size n becomes
     `(n - 1) * stride - before - after + dilation * (window - 1) + 1 + output_padding`. The options are those of
-    `conv2d`; `padding` removes elements at the ends of the result, and `output_padding`, less than the stride, adds
-    some at its ends.
+    `conv2d`; `padding` removes elements at the ends of the result, and `output_padding`, less than the stride or
+    the dilation of its axis, adds some at its ends.
 
     Raise `ShapeError` for axes that do not match, spatial axes without a size and options that do not fit, `DTypeError`
     for masks, for operands of two dtypes, and for options of another kind.

@@ -25,7 +25,7 @@ from wyrm.ops.attention_kernels import (
     attention_mask_kernel,
 )
 from wyrm.ops.composite_gradient import composite_vjp
-from wyrm.ops.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask
+from wyrm.ops.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask, kept_factor
 from wyrm.ops.elementwise import Axes
 from wyrm.ops.philox import STEP, stream_or_next
 from wyrm.ops.scratch import scratch
@@ -134,7 +134,7 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
             keep = dropout_mask(
                 batch * heads * time, time, drop_threshold(self.dropout_rate), step, self.seed, self.stream
             )
-            scale = self.dtype.type(1.0 / (1.0 - self.dropout_rate))
+            scale = self.dtype.type(kept_factor(self.dropout_rate))
             factors = factors * xp.where(xp.reshape(keep, (batch, heads, time, time)), scale, 0 * scale)
         return factors
 
@@ -158,7 +158,7 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
 class _AttentionLoops(LoopForm):
     def numbers(self, node: _Attention, features: int, heads: int) -> tuple[KernelArgument, ...]:
         """Return the kernel arguments after the arrays that all kernels share."""
-        keep_scale = node.dtype.type(1.0 / (1.0 - node.dropout_rate))
+        keep_scale = node.dtype.type(kept_factor(node.dropout_rate))
         threshold = drop_threshold(node.dropout_rate)
         scale = node.dtype.type(features**-0.5)
         return node.causal, scale, node._slopes(heads), threshold, keep_scale, node.seed & WORD, node.stream & WORD
@@ -377,9 +377,10 @@ def attention(
 
     `qkv` has the axes (batch, time, 3, heads, features), the result (batch, time, heads, features). `mask`, of the axes
     (batch, queries, keys), is true where a query may attend to a key; its first two axes may have size 1. `causal` also
-    hides later keys. `alibi` subtracts a penalty from the scores that grows with the distance. `dropout_rate` is the
-    probability of dropping an attention weight; `seed` and `stream` choose its random numbers, as in `dropout`. See
-    `Attention` for the formulas.
+    hides later keys. `alibi` subtracts a penalty from the scores that grows with the distance. `dropout_rate`,
+    rounded to a multiple of 2**-16, is the probability of dropping an attention weight; the rest is divided by the
+    probability of keeping it. `seed` and `stream` choose the random numbers, as in `dropout`. See `Attention` for the
+    formulas.
 
     Raise `ShapeError` for other axes, `DTypeError` unless the mask is bool, `ValueError` for a `dropout_rate` outside
     [0, 1).

@@ -13,7 +13,7 @@ import numpy as np
 
 from wyrm.node.jax_form import JaxForm, Lowering
 from wyrm.ops.blocks_jax import in_blocks
-from wyrm.ops.dropout_mask import drop_threshold
+from wyrm.ops.dropout_mask import drop_threshold, kept_factor
 from wyrm.ops.philox_jax import Words, kept_by_rows, row_keys
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class AttentionMaskForm(_AttentionForm):
         factors = node._allowed(xp, mask, time).astype(node.dtype)
         if node.dropout_rate > 0.0:
             keep = kept_by_rows(arrays[-2], arrays[-1], time, drop_threshold(node.dropout_rate))
-            factors = factors * xp.where(keep, node.dtype.type(1.0 / (1.0 - node.dropout_rate)), 0)
+            factors = factors * xp.where(keep, node.dtype.type(kept_factor(node.dropout_rate)), 0)
         return xp.broadcast_to(factors, shape)
 
 
@@ -163,7 +163,7 @@ class _Weights:
             return weights if factors is None else weights * factors
         first, second = (words[:, :, queries] for words in self._random_keys)
         keep = kept_by_rows(first, second, self._time, drop_threshold(rate), weights.shape[-1])
-        scale = self.dtype.type(1.0 / (1.0 - rate))
+        scale = self.dtype.type(kept_factor(rate))
         return jnp.where(keep, weights * (scale if factors is None else factors * scale), 0)
 
 

@@ -25,6 +25,17 @@ def drop_threshold(rate: float, count: int = HALVES) -> int:
     return min(round(rate * count), count - 1)
 
 
+def kept_factor(rate: float) -> float:
+    """Return the factor of kept elements where halves of words decide: the inverse of the share that is kept.
+
+    That share is `1 - rate`, rounded to a multiple of 2**-16 above 0. A rate too small to drop anything has factor 1.
+
+    >>> kept_factor(0.5), kept_factor(1e-7)
+    (2.0, 1.0)
+    """
+    return HALVES / (HALVES - drop_threshold(rate))
+
+
 def check_rate(op: str, x: Any, rate: float, name: str = "rate") -> None:
     """Raise `ValueError` for a dropout rate outside of [0, 1); `name` is the name of the argument."""
     if not 0.0 <= rate < 1.0:
@@ -92,6 +103,7 @@ __all__ = [
     "dropout_mask",
     "hashed_word",
     "is_kept",
+    "kept_factor",
     "mask_row",
     "row_keys",
 ]

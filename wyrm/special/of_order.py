@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, overload
 
+import numpy as np
+
 from wyrm.functions.operands import Numbers, Operand, as_node, as_nodes
 from wyrm.node.node import Node
 from wyrm.ops.bessel_of_order import BesselI, BesselIe, BesselJ, BesselY
@@ -13,7 +15,7 @@ from wyrm.ops.elementwise import S
 from wyrm.ops.gamma import GammaLn
 from wyrm.ops.incomplete import BetaInc
 from wyrm.ops.normal_distribution import Ndtri
-from wyrm.ops.rounding import Floor
+from wyrm.ops.rounding import Floor, Rint
 
 
 def betainc(a: Operand, b: Operand, x: Operand) -> Node:
@@ -153,14 +155,25 @@ def rgamma(x: Node[Any, S]) -> Node[Any, S]: ...
 @overload
 def rgamma(x: Numbers) -> Node: ...
 def rgamma(x: Operand) -> Node:
-    """Return the reciprocal of the gamma function; 0 at the integers up to 0, where its gradient is NaN.
+    """Return the reciprocal of the gamma function, which is smooth everywhere and 0 at the integers up to 0.
 
     >>> wy.special.rgamma(wy.Constant([3.0, 0.0])).forward().tolist()
     [0.5, 0.0]
     """
     node = as_node(x)
-    pole = node.equal(Floor(node).erase()) & (node <= 0.0)
-    return where(pole, 0.0, gammasgn(node) * (-GammaLn(node).erase()).exp())
+    # Below 1/2, `sin(pi x) / pi` has the zeros, and `gamma(1 - x)` is smooth: NIST DLMF 5.5.3.
+    below = (node < 0.5) & (node > -math.inf)
+    left = where(below, node, 0.25)
+    nearest: Node = Rint(left)
+    odd = 0.5 * nearest - Floor(0.5 * nearest)  # 1/2 for an odd number, else 0
+    distance = left - nearest
+    sine = (distance * math.pi).sin() * ((1.0 - 4.0 * odd) / math.pi)
+    size: Node = GammaLn(1.0 - left)
+    # At a far zero, a factor that overflows would make NaN of the zero.
+    largest = 0.99 * math.log(np.finfo(node.dtype).max)
+    size = where(distance.equal(0.0), size.minimum(largest), size)
+    right: Node = GammaLn(abs(where(below, 1.0, node)))  # infinite at -inf too
+    return where(below, sine * size.exp(), (-right).exp())
 
 
 @overload
