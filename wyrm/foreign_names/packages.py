@@ -43,7 +43,7 @@ _LOSSES = {
     "mean_absolute_error": "use wy.losses.l1(prediction, target)",
     "MultiMarginLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss": "wyrm has wy.losses.hinge and wy.losses.bce_with_logits",
 }
-_SEEDS = "use wy.nn.seed(number) for the parameters of layers; random nodes take seed="
+_SEEDS = "use wy.nn.seed(number), for layers and random nodes that are built after it"
 ANSWERS: dict[str, dict[str, str]] = {
     "wyrm": each(
         {
@@ -252,7 +252,8 @@ ANSWERS: dict[str, dict[str, str]] = {
             "multinomial": "use wy.random.categorical(logits)",
             "randperm shuffle": "use wy.random.permutation(10)",
             "PRNGKey key split fold_in": "use seed=: wyrm's random nodes derive their numbers from a seed and the step, without keys",
-            "seed default_rng RandomState manual_seed": "use seed=, as in wy.random.normal((2, 3), seed=1)",
+            "seed manual_seed": _SEEDS,
+            "default_rng RandomState": "use seed=, as in wy.random.normal((2, 3), seed=1)",
             "integers": "use wy.random.randint((3,), 0, 10)",
             "binomial": "use wy.random.bernoulli(shape, probability).astype(np.float32).sum(axis)",
             "truncated_normal gamma beta poisson dirichlet chisquare": (
