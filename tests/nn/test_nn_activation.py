@@ -75,8 +75,10 @@ def test_prelu_has_one_slope_or_one_for_each_feature() -> None:
     layer = wy.nn.PReLU(dtype=np.float64)
     expected = functional.prelu(torch.tensor(x), torch.tensor([0.25], dtype=torch.float64))
     np.testing.assert_allclose(layer(wy.Constant(x)).forward(), expected.numpy())
-    with pytest.raises(ShapeError, match="3 features along axis 1"):
+    with pytest.raises(ShapeError, match=r"PReLU: axis 1 of constant .* is not features: 4 against 3"):
         wy.nn.PReLU(3, axis=1)(wy.Constant(np.zeros((2, 4))))
+    with pytest.raises(ShapeError, match=r"PReLU: nothing says which axis of constant .* give axis=1"):
+        wy.nn.PReLU(3)(wy.Constant(np.zeros((2, 3, 3))))
 
 
 def test_the_gated_feed_forward_layer_is_its_formula() -> None:

@@ -158,7 +158,7 @@ def test_what_is_no_axis_epsilon_or_dtype_is_an_error(kind: str) -> None:
         module(kind, Features())
     with pytest.raises(DTypeError, match="features is the class Features"):
         module(kind, Features)
-    with pytest.raises(ShapeError, match="features must be at least 0, not -3"):
+    with pytest.raises(ShapeError, match="features must be at least 1, not -3"):
         module(kind, -3)
     with pytest.raises(DTypeError, match="Norm: epsilon must be a number, not '1'"):
         module(kind, 4, epsilon="1")

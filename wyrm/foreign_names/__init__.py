@@ -52,18 +52,39 @@ class SizeWithHint(int):
 
 
 def explain_keywords(error: TypeError, name: str, keywords: Iterable[str], own: Iterable[str] = ()) -> None:
-    """If `error` rejects a keyword of another library, raise an error that says what to use instead.
+    """If `error` rejects a keyword, raise one that says what to use instead.
 
-    `own` are the keywords that the function takes.
+    That is an answer for a keyword of another library, else the most similar of `own`, the keywords that the function
+    takes.
     """
     from wyrm.foreign_names.calls import ANSWERS
+    from wyrm.foreign_names.nearest import nearest
 
-    message = str(error)
+    message, own = str(error), list(own)
     for keyword in keywords:
         # A class that takes further options misses its own arguments before it comes to a keyword of another library.
         missing = "required positional argument" in message and keyword not in own
-        if keyword in ANSWERS and (missing or f"unexpected keyword argument {keyword!r}" in message):
+        unexpected = f"unexpected keyword argument {keyword!r}" in message
+        if keyword in ANSWERS and (missing or unexpected):
             raise TypeError(f"{name} takes no keyword {keyword!r}: {ANSWERS[keyword]}") from None
+        if unexpected and own and keyword not in own:
+            instead = nearest(keyword, own) or f"; it takes {', '.join(own)}"
+            # The words of Python's own error, which a call around this one recognizes.
+            raise TypeError(f"{name} got an unexpected keyword argument {keyword!r}{instead}") from None
+
+
+def keywords_of(function: Callable[..., Any]) -> list[str]:
+    """Return the keywords that a function takes, also those of `**options: Unpack[...]`."""
+    names: list[str] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            # Annotations are text, whose other names may exist for type checkers only.
+            options = str(parameter.annotation).removeprefix("Unpack[").removesuffix("]")
+            known = getattr(inspect.unwrap(function), "__globals__", {})
+            names += getattr(known.get(options), "__annotations__", {})
+        elif parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY) and parameter.name != "self":
+            names.append(parameter.name)
+    return names
 
 
 def answering(function: Call) -> Call:
@@ -74,8 +95,8 @@ def answering(function: Call) -> Call:
         try:
             return function(*arguments, **keywords)
         except TypeError as error:
-            own = inspect.signature(function).parameters
-            explain_keywords(error, function.__qualname__.removesuffix(".__init__"), keywords, own)
+            name = function.__qualname__.removesuffix(".__init__")
+            explain_keywords(error, name, keywords, keywords_of(function))
             raise
 
     return cast(Call, call)

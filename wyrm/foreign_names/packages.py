@@ -43,7 +43,7 @@ _LOSSES = {
     "mean_absolute_error": "use wy.losses.l1(prediction, target)",
     "MultiMarginLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss": "wyrm has wy.losses.hinge and wy.losses.bce_with_logits",
 }
-_SEEDS = "use wy.nn.seed(number) for the parameters of layers; random nodes take seed="
+_SEEDS = "use wy.nn.seed(number), for layers and random nodes that are built after it"
 ANSWERS: dict[str, dict[str, str]] = {
     "wyrm": each(
         {
@@ -155,7 +155,8 @@ ANSWERS: dict[str, dict[str, str]] = {
             "functional": "functions are methods of nodes, as in x.relu(), and wy.losses",
             "ModuleList ParameterList": "use a list: self.layers = [wy.nn.Linear(4, 4), wy.nn.Linear(4, 2)]",
             "ModuleDict ParameterDict": "use a dict: self.heads = {'left': wy.nn.Linear(4, 2)}",
-            "BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm": "use wy.nn.BatchNorm(features)",
+            "BatchNorm1d SyncBatchNorm": "use wy.nn.BatchNorm(features), and with more than two axes axis=1",
+            "BatchNorm2d BatchNorm3d": "use wy.nn.BatchNorm(features, axis=1), on images (batch, channels, height, width)",
             "InstanceNorm1d InstanceNorm2d InstanceNorm3d": "use wy.nn.InstanceNorm(num_features)",
             "AlphaDropout FeatureAlphaDropout": "use wy.nn.Dropout(rate)",
             "Conv": "use wy.nn.Conv2d(in_channels, out_channels, kernel_size)",
@@ -167,7 +168,7 @@ ANSWERS: dict[str, dict[str, str]] = {
             "ZeroPad2d pad": "use wy.pad(x, pad_width), or padding= of the convolution",
             "Fold Unfold PixelShuffle": "use x.reshape(shape) and x.transpose(axes)",
             "RNN RNNCell SimpleRNN": "wyrm has wy.nn.GRU and wy.nn.LSTM, and wy.scan for a step of your own",
-            "BatchNormalization": "use wy.nn.BatchNorm(features)",
+            "BatchNormalization": "use wy.nn.BatchNorm(features, axis=-1), for channels on the last axis",
             "LayerNormalization": "use wy.nn.LayerNorm(features)",
             "Bidirectional": "use bidirectional=True, as in wy.nn.StackedLSTM(4, 8, bidirectional=True)",
             "layer_norm rms_norm": "use the methods of nodes, as in x.layer_norm()",
@@ -252,7 +253,8 @@ ANSWERS: dict[str, dict[str, str]] = {
             "multinomial": "use wy.random.categorical(logits)",
             "randperm shuffle": "use wy.random.permutation(10)",
             "PRNGKey key split fold_in": "use seed=: wyrm's random nodes derive their numbers from a seed and the step, without keys",
-            "seed default_rng RandomState manual_seed": "use seed=, as in wy.random.normal((2, 3), seed=1)",
+            "seed manual_seed": _SEEDS,
+            "default_rng RandomState": "use seed=, as in wy.random.normal((2, 3), seed=1)",
             "integers": "use wy.random.randint((3,), 0, 10)",
             "binomial": "use wy.random.bernoulli(shape, probability).astype(np.float32).sum(axis)",
             "truncated_normal gamma beta poisson dirichlet chisquare": (

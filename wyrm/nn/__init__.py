@@ -10,7 +10,7 @@
 - Transformers: `MultiHeadAttention`, `TransformerBlock`, `GPT2`, `generate`.
 - Activations as functions, `GLU` and its variants, and `initializers`.
 
-A class of your own derives from `Module`. `seed` makes the weights of a script repeatable.
+A class of your own derives from `Module`. `seed` makes what is built after it repeatable: weights and random nodes.
 """
 
 from typing import TYPE_CHECKING

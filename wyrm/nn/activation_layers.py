@@ -7,18 +7,16 @@ from typing import Any, Generic
 import numpy as np
 from numpy.typing import DTypeLike
 
-from wyrm.errors import ShapeError
 from wyrm.nn.activation import gelu, relu, sigmoid, silu
-from wyrm.nn.axes import Axes, Bs, Hidden, Width, sized_axis
+from wyrm.nn.axes import Axes, Bs, Hidden, Width, axis_number, feature_axis, sized_axis, with_axes_after
 from wyrm.nn.initializers import Initializer, XavierUniform
 from wyrm.nn.layer import Layer, Pointwise
 from wyrm.nn.linear import Linear
-from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter
-from wyrm.node.node import Tensor
+from wyrm.node.node import Node, Tensor
 from wyrm.ops.comparison import where
 from wyrm.ops.composed_activation import halves
-from wyrm.types.dims import Dim, normalize_axis
+from wyrm.types.dims import Dim
 
 _WEIGHT = XavierUniform()
 
@@ -26,32 +24,32 @@ _WEIGHT = XavierUniform()
 class PReLU(Pointwise):
     """`x` where positive, else `weight * x`, with a learned slope: one for all elements, or one for each of an axis.
 
-    `features`, a `Dim` with a size or an integer, is 1 or the size of `axis`; PyTorch's axis of channels is 1. `weight`
-    starts at `initial`. He et al., "Delving deep into rectifiers" (2015). Raise `ShapeError` for an axis without a size
-    or, in a call, of another size.
+    `features`, a `Dim` with a size or an integer, is 1 or the size of `axis`: 1 for images, (batch, channels, height,
+    width), as in PyTorch, and -1 for the last axis. Without `axis` it is the last; an operand of more than two axes
+    must then name it by a `Dim`. `weight` starts at `initial`. He et al., "Delving deep into rectifiers" (2015).
+
+    Raise `ShapeError` for an axis without a size or, in a call, of another size, or where nothing says which axis has
+    the features.
 
     >>> PReLU(initial=0.5)(wy.Constant([-1.0, 1.0])).forward().tolist()
     [-0.5, 1.0]
     """
 
     def __init__(
-        self, features: Dim | int = 1, *, axis: int = -1, initial: float = 0.25, dtype: DTypeLike = np.float32
+        self, features: Dim | int = 1, *, axis: int | None = None, initial: float = 0.25, dtype: DTypeLike = np.float32
     ) -> None:
         size: Any = sized_axis("PReLU", "features", features)
-        self.axis = axis
+        self.axis = axis_number("PReLU", axis)
         self.weight = Parameter(np.full(int(size), initial), (size,), name="weight", dtype=dtype)
 
     def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
         """Return the activation of `x`, of its axes."""
-        weight: Any = self.weight
-        dims: Any = x.dims
         if self.weight.shape == (1,):
-            weight = weight.reshape(())
+            weight: Any = self.weight.reshape(())
         else:
-            position = normalize_axis(self.axis, len(dims))
-            if weight.shape[0] != x.shape[position]:
-                raise ShapeError(f"PReLU has {weight.shape[0]} features along axis {self.axis}, unlike {describe(x)}")
-            weight = weight.reshape((weight.dims[0], *[1] * (len(dims) - position - 1)))
+            node: Node = x
+            position = feature_axis("PReLU", self.weight.dims[0], self.axis, node)
+            weight = with_axes_after(self.weight, node.ndim - 1 - position)
         result: Tensor[*Axes] = where(x > 0.0, x, x * weight)
         return result
 

@@ -1,4 +1,4 @@
-"""Checks of the axes of a layer's parameters, which need sizes before any data is seen."""
+"""Checks of the axes of layers: of their parameters, which need sizes before any data is seen, and of operands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.types.dims import Axis, Dim, is_name
+from wyrm.node.base import BaseNode, describe
+from wyrm.types.dims import Axis, Dim, Dims, is_name, normalize_axis, unify
 
 # The axes of a layer, covariant, so that `[Linear(a, b), Linear(b, c)]` is a list of layers.
 In = TypeVar("In", bound=Dim, covariant=True, default=Any)
@@ -30,7 +31,7 @@ Bs = TypeVarTuple("Bs")
 
 
 def sized_axis(layer: str, argument: str, axis: Any) -> Axis:
-    """Return `axis` if it is a `Dim` with a size or an integer of at least 0; else raise an error naming `argument`."""
+    """Return `axis` if it is a `Dim` with a size or an integer, at least 1; else raise an error naming `argument`."""
     if isinstance(axis, Dim):
         if axis.size is None:
             name = type(axis).__name__
@@ -38,6 +39,8 @@ def sized_axis(layer: str, argument: str, axis: Any) -> Axis:
                 f"{layer}: {argument} is {axis!r}, which takes its size from the data of each run; a parameter "
                 f"needs a size before that, as in {name}(32)"
             )
+        if axis.size < 1:
+            raise ShapeError(f"{layer}: {argument} must have a size of at least 1, not {axis!r}")
         return axis
     if is_name(axis):
         raise DTypeError(
@@ -47,6 +50,71 @@ def sized_axis(layer: str, argument: str, axis: Any) -> Axis:
         size = operator.index(axis)
     except TypeError:
         raise DTypeError(f"{layer}: {argument} must be a Dim or an integer, not {axis!r}") from None
-    if isinstance(axis, bool) or size < 0:
-        raise ShapeError(f"{layer}: {argument} must be at least 0, not {axis!r}")
+    if isinstance(axis, bool):
+        raise DTypeError(f"{layer}: {argument} must be a Dim or an integer, not {axis!r}")
+    if size < 1:
+        raise ShapeError(f"{layer}: {argument} must be at least 1, not {axis!r}")
     return size
+
+
+def check_axis(layer: str, argument: str, axis: Axis, x: BaseNode, position: int, advice: str = "") -> None:
+    """Raise `ShapeError` unless the axis of `x` at `position`, counted from 0, is `axis`, the `argument` of a layer.
+
+    `advice` ends the message.
+    """
+    try:
+        unify(x.dims[position], axis)
+    except ShapeError as error:
+        raise ShapeError(f"{layer}: axis {position} of {describe(x)} is not {argument}: {error}{advice}") from None
+    refuse_named_elsewhere(layer, argument, axis, x, position, advice)
+
+
+def refuse_named_elsewhere(
+    layer: str, argument: str, axis: Axis, x: BaseNode, position: int = -1, advice: str = ""
+) -> None:
+    """Raise `ShapeError` if `axis`, the `argument` of a layer, is by its name another axis of `x` than `position`.
+
+    A plain number at `position`, such as the width of an image, may be equal to the size by chance.
+    """
+    if not isinstance(axis, Dim):
+        return
+    dims: Dims = x.dims
+    name = type(axis)
+    if dims and type(dims[position]) is not name and any(type(other) is name for other in dims):
+        wanted = "the last axis" if position == -1 else f"axis {position}"
+        found = next(i for i, other in enumerate(dims) if type(other) is name)
+        raise ShapeError(f"{layer}: {argument}, {axis!r}, is axis {found} of {describe(x)}, not {wanted}{advice}")
+
+
+def axis_number(layer: str, axis: object) -> int | None:
+    """Return `axis`, a position or None, as an int; raise `DTypeError` for another kind."""
+    if axis is None:
+        return None
+    if isinstance(axis, bool) or not hasattr(type(axis), "__index__"):
+        raise DTypeError(f"{layer}: axis must be the number of an axis, not {axis!r}")
+    return operator.index(axis)  # type: ignore[arg-type]  # it has `__index__`
+
+
+def feature_axis(layer: str, features: Axis, axis: int | None, x: BaseNode) -> int:
+    """Return the position of the axis of `x` with the features of a layer, counted from 0.
+
+    It is `axis`, or without one the last. Raise `ShapeError` if that is not `features`, or if `x` has more than two
+    axes and neither `axis` nor the name of `features` says which of them it is.
+    """
+    if axis is not None:
+        position = normalize_axis(axis, x.ndim)
+        check_axis(layer, "features", features, x, position)
+        return position
+    last = x.ndim - 1
+    advice = "; give axis=1 for (batch, channels, *sizes), as in PyTorch, or axis=-1 for the last axis"
+    refuse_named_elsewhere(layer, "features", features, x, advice=advice)
+    named = isinstance(features, Dim) and type(x.dims[last]) is type(features)
+    if last > 1 and not named:
+        raise ShapeError(f"{layer}: nothing says which axis of {describe(x)} has the features, {features!r}{advice}")
+    check_axis(layer, "features", features, x, last)
+    return last
+
+
+def with_axes_after(vector: Any, count: int) -> Any:
+    """Return a node of one axis with `count` axes of size 1 after it, so that it broadcasts along another axis."""
+    return vector.reshape((vector.dims[0], *[1] * count)) if count else vector

@@ -9,17 +9,17 @@ from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.nn.axes import In, M, N, Out, sized_axis
+from wyrm.nn.axes import In, M, N, Out, check_axis, sized_axis
 from wyrm.nn.convolution import convolve, convolve_transposed
 from wyrm.nn.initializers import Initializer, XavierUniform, Zeros
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
-from wyrm.nn.spatial import Padding, PerAxis, per_axis
+from wyrm.nn.spatial import CHANNELS_SECOND, Padding, PerAxis, per_axis
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter
 from wyrm.node.node import Node, Tensor
 from wyrm.ops.elementwise import operand
-from wyrm.types.dims import Dim, unify
+from wyrm.types.dims import Dim
 from wyrm.types.options import whole
 
 B = TypeVar("B")
@@ -96,18 +96,12 @@ class _Convolution(Module, Generic[In, Out]):
     def _apply(self, x: Node) -> Any:
         """Return the convolution of `x`; raise `ShapeError` unless it has the layer's channels."""
         x = operand(x, self.weight)
-        name, dims = type(self).__name__, x.dims
-        if len(dims) != self.rank + 2:
+        name = type(self).__name__
+        if x.ndim != self.rank + 2:
             raise ShapeError(
                 f"{name} takes the axes (batch, channels, *sizes), {self.rank + 2} of them, not {describe(x)}"
             )
-        try:
-            unify(dims[1], self.in_channels)
-        except ShapeError as error:
-            raise ShapeError(
-                f"{name}: the channels of {describe(x)} are not in_channels: {error}; the axes are "
-                f"(batch, channels, *sizes)"
-            ) from None
+        check_axis(name, "in_channels", self.in_channels, x, 1, CHANNELS_SECOND)
         operands = name, self.rank, x, self.weight, self.bias, self.stride, self.padding
         if self.transposed:
             return convolve_transposed(*operands, self.output_padding, self.groups, self.dilation)
@@ -176,7 +170,7 @@ class Conv2d(_Convolution[In, Out]):
     weight with the axes (height and width of the window, in, out), `bias_initializer` the bias, from `seed`, or without
     one from the script's next seed (see `wyrm.nn.seed`). `dtype` is float32 or float64.
 
-    Raise `ShapeError` for channels without a size, below 0 or not divisible by `groups`, `DTypeError` for an axis, an
+    Raise `ShapeError` for channels without a size, below 1 or not divisible by `groups`, `DTypeError` for an axis, an
     option or a dtype of another kind.
 
     >>> layer = Conv2d(3, 16, kernel_size=3, padding="same")

@@ -31,7 +31,7 @@ class Embedding(Module, Generic[Rows, Columns]):
     it, by default from a normal distribution with a standard deviation of 0.1, from `seed`, or without one from the
     script's next seed (see `wyrm.nn.seed`). `dtype` is float32 or float64. The gradient holds only the rows used.
 
-    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis or a dtype of another kind.
+    Raise `ShapeError` for an axis without a size or below 1, `DTypeError` for an axis or a dtype of another kind.
 
     >>> words = Embedding(100, 8)
     >>> words(wy.IndexInput(dims=(5, 4))).shape

@@ -89,7 +89,7 @@ class GRU(_GRU[In, Out]):
     They start uniform within `1 / sqrt(hidden_size)` of 0, as there, drawn from `seed`, or without one from the
     script's next seed (see `wyrm.nn.seed`). `dtype` is float32 or float64.
 
-    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis or a dtype of another kind.
+    Raise `ShapeError` for an axis without a size or below 1, `DTypeError` for an axis or a dtype of another kind.
 
     >>> sequence, state = GRU(3, 4)(wy.Input(dims=(2, 5, 3)))
     >>> sequence.shape, state.shape

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Generic, overload
+from typing import Any, ClassVar, Generic, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.nn.axes import Features, M, sized_axis
+from wyrm.nn.axes import Features, M, check_axis, sized_axis
 from wyrm.nn.module import Module
 from wyrm.nn.normalization import shown_epsilon
-from wyrm.nn.spatial import spatial_sizes
+from wyrm.nn.spatial import CHANNELS_SECOND, spatial_sizes
 from wyrm.node.base import describe
 from wyrm.node.leaves import Constant, Parameter
 from wyrm.node.node import Node, Tensor
@@ -94,15 +94,23 @@ def instance_norm(
 class _ChannelNorm(Module, Generic[Features]):
     """Base class of the layers: a weight, ones at first, and a bias, zeros at first, of the axis (channels,)."""
 
+    # The name of the argument with the channels.
+    _argument: ClassVar[str]
     weight: Parameter[tuple[Features]] | None
     bias: Parameter[tuple[Features]] | None
 
-    def _begin(self, name: str, num_channels: Dim | int, epsilon: float, affine: bool, dtype: DTypeLike) -> None:
-        axis: Any = sized_axis(type(self).__name__, name, num_channels)
+    def _begin(self, num_channels: Dim | int, epsilon: float, affine: bool, dtype: DTypeLike) -> None:
+        axis: Any = sized_axis(type(self).__name__, self._argument, num_channels)
         self.channels = axis
         self.epsilon = number(f"{type(self).__name__}: epsilon", epsilon, 0.0)
         self.weight = Parameter(np.ones(int(axis)), (axis,), name="weight", dtype=dtype) if affine else None
         self.bias = Parameter(np.zeros(int(axis)), (axis,), name="bias", dtype=dtype) if affine else None
+
+    def _check(self, x: Node) -> None:
+        """Raise `ShapeError` unless `x` has the axes (batch, channels, *sizes), with the layer's channels."""
+        layer = type(self).__name__
+        spatial_sizes(layer, x, None)
+        check_axis(layer, self._argument, self.channels, x, 1, CHANNELS_SECOND)
 
 
 class GroupNorm(_ChannelNorm[Features]):
@@ -111,12 +119,14 @@ class GroupNorm(_ChannelNorm[Features]):
     `weight` and `bias` have the axis `num_channels`, a `Dim` with a size or an integer; they are None with
     `affine=False`. `dtype` is float32 or float64.
 
-    Raise `ShapeError` for an axis without a size, below 0 or not divisible by `num_groups`, `DTypeError` for an axis, a
+    Raise `ShapeError` for an axis without a size, below 1 or not divisible by `num_groups`, `DTypeError` for an axis, a
     number or a dtype of another kind, `ValueError` for an epsilon below 0.
 
     >>> GroupNorm(2, 4)(wy.Input(dims=(5, 4, 3, 3))).shape
     (5, 4, 3, 3)
     """
+
+    _argument = "num_channels"
 
     @overload
     def __init__(
@@ -132,13 +142,14 @@ class GroupNorm(_ChannelNorm[Features]):
         self, num_groups: int, num_channels: Dim | int, epsilon: float = 1e-5, affine: bool = True, *,
         dtype: DTypeLike = np.float32,
     ) -> None:  # fmt: skip
-        self._begin("num_channels", num_channels, epsilon, affine, dtype)
+        self._begin(num_channels, epsilon, affine, dtype)
         self.num_groups = whole("GroupNorm: num_groups", num_groups, 1)
         if int(self.channels) % self.num_groups:
             raise ShapeError(f"GroupNorm: {self.channels!r} cannot be divided into {num_groups} equal groups")
 
     def __call__(self, x: Tensor[B, Features, *Bs]) -> Tensor[B, Features, *Bs]:
-        """Return `x` normalized, of the same axes."""
+        """Return `x` normalized, of the same axes; raise `ShapeError` for other axes or channels."""
+        self._check(x)
         return group_norm(x, self.num_groups, self.weight, self.bias, self.epsilon)
 
     def __repr__(self) -> str:
@@ -152,12 +163,14 @@ class InstanceNorm(_ChannelNorm[Features]):
     With `affine`, `weight` and `bias` have the axis `num_features`, a `Dim` with a size or an integer; else they are
     None. Statistics are always those of the image. `dtype` is float32 or float64.
 
-    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
+    Raise `ShapeError` for an axis without a size or below 1, `DTypeError` for an axis, a number or a dtype of another
     kind, `ValueError` for an epsilon below 0.
 
     >>> InstanceNorm(4)(wy.Input(dims=(5, 4, 3, 3))).shape
     (5, 4, 3, 3)
     """
+
+    _argument = "num_features"
 
     @overload
     def __init__(
@@ -172,10 +185,11 @@ class InstanceNorm(_ChannelNorm[Features]):
     def __init__(
         self, num_features: Dim | int, epsilon: float = 1e-5, affine: bool = False, *, dtype: DTypeLike = np.float32
     ) -> None:
-        self._begin("num_features", num_features, epsilon, affine, dtype)
+        self._begin(num_features, epsilon, affine, dtype)
 
     def __call__(self, x: Tensor[B, Features, *Bs]) -> Tensor[B, Features, *Bs]:
-        """Return `x` normalized, of the same axes."""
+        """Return `x` normalized, of the same axes; raise `ShapeError` for other axes or channels."""
+        self._check(x)
         return instance_norm(x, self.weight, self.bias, self.epsilon)
 
     def __repr__(self) -> str:

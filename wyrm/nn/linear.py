@@ -7,10 +7,11 @@ from typing import Any, TypedDict, Unpack, overload
 import numpy as np
 from numpy.typing import DTypeLike
 
-from wyrm.nn.axes import Bs, In, M, N, Out, sized_axis
+from wyrm.nn.axes import Bs, In, M, N, Out, refuse_named_elsewhere, sized_axis
 from wyrm.nn.initializers import Initializer, XavierUniform, Zeros
 from wyrm.nn.layer import Layer
 from wyrm.nn.seeding import generator
+from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Parameter
 from wyrm.node.node import Tensor
 from wyrm.types.dims import Dim
@@ -34,7 +35,7 @@ class Linear(Layer[In, Out]):
     `bias_initializer` the bias, from `seed`, or without one from the script's next seed (see `wyrm.nn.seed`). `dtype`
     is float32 or float64.
 
-    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis or a dtype of another kind.
+    Raise `ShapeError` for an axis without a size or below 1, `DTypeError` for an axis or a dtype of another kind.
 
     >>> layer = Linear(3, 2)
     >>> layer(wy.Input(dims=(5, 4, 3))).shape
@@ -79,6 +80,8 @@ class Linear(Layer[In, Out]):
 
         Raise `ShapeError` where the last axis of `x` is not `in_features`, `DTypeError` for another dtype.
         """
+        if isinstance(x, BaseNode):  # an array has no names
+            refuse_named_elsewhere("Linear", "in_features", self.weight.dims[0], x)
         product: Tensor[*Bs, Out] = x @ self.weight
         return product if self.bias is None else product + self.bias
 

@@ -63,7 +63,7 @@ class EWMA(Module, Generic[Features]):
     learned for each feature. `decay` starts with zeros, an `a` of 0.5. It has the axis `features`, a `Dim` with a size,
     which mypy checks, or an integer, which it does not. `dtype` is float32 or float64.
 
-    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis or a dtype of another kind.
+    Raise `ShapeError` for an axis without a size or below 1, `DTypeError` for an axis or a dtype of another kind.
 
     >>> average = EWMA(1)
     >>> average(wy.Constant([[[8.0], [0.0], [4.0]]])).forward().ravel().tolist()

@@ -7,7 +7,7 @@ from typing import Any, Generic, overload
 import numpy as np
 from numpy.typing import DTypeLike
 
-from wyrm.nn.axes import Bs, Features, M, sized_axis
+from wyrm.nn.axes import Bs, Features, M, refuse_named_elsewhere, sized_axis
 from wyrm.nn.layer import Layer
 from wyrm.node.leaves import Parameter
 from wyrm.node.node import Tensor
@@ -23,7 +23,7 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
     `Dim` with a size, which mypy checks, or an integer, which it does not. `dtype` is float32 or float64. Ba, Kiros and
     Hinton, "Layer normalization" (2016).
 
-    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
+    Raise `ShapeError` for an axis without a size or below 1, `DTypeError` for an axis, a number or a dtype of another
     kind, `ValueError` for an epsilon below 0.
 
     >>> layer = LayerNorm(2)
@@ -55,7 +55,9 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
 
         Raise `ShapeError` where the last axis of `x` is not `features` or has size 0, `DTypeError` for another dtype.
         """
-        result: Tensor[*Bs, Features] = operand(x, self.weight).layer_norm(self.weight, self.bias, self.epsilon)
+        node = operand(x, self.weight)
+        refuse_named_elsewhere("LayerNorm", "features", self.weight.dims[0], node)
+        result: Tensor[*Bs, Features] = node.layer_norm(self.weight, self.bias, self.epsilon)
         return result
 
     def __repr__(self) -> str:
@@ -69,7 +71,7 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
     `weight` starts with ones. It has the axis `features`, a `Dim` with a size, which mypy checks, or an integer, which
     it does not. `dtype` is float32 or float64. Zhang and Sennrich, "Root mean square layer normalization" (2019).
 
-    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis, a number or a dtype of another
+    Raise `ShapeError` for an axis without a size or below 1, `DTypeError` for an axis, a number or a dtype of another
     kind, `ValueError` for an epsilon below 0.
 
     >>> layer = RMSNorm(2)
@@ -93,7 +95,9 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
 
         Raise `ShapeError` where the last axis of `x` is not `features` or has size 0, `DTypeError` for another dtype.
         """
-        result: Tensor[*Bs, Features] = operand(x, self.weight).rms_norm(self.weight, self.epsilon)
+        node = operand(x, self.weight)
+        refuse_named_elsewhere("RMSNorm", "features", self.weight.dims[0], node)
+        result: Tensor[*Bs, Features] = node.rms_norm(self.weight, self.epsilon)
         return result
 
     def __repr__(self) -> str:

@@ -99,7 +99,7 @@ class LSTM(_LSTM[In, Out]):
     `seed`, or without one from the script's next seed (see `wyrm.nn.seed`). `forget_bias` sets the initial bias of the
     forget gate; 1 helps to remember long. `dtype` is float32 or float64.
 
-    Raise `ShapeError` for an axis without a size or below 0, `DTypeError` for an axis or a dtype of another kind,
+    Raise `ShapeError` for an axis without a size or below 1, `DTypeError` for an axis or a dtype of another kind,
     `ValueError` for a `forget_bias` together with `coupled`.
 
     >>> lstm = LSTM(3, 4, forget_bias=1.0)

@@ -1,9 +1,10 @@
-"""Seeds for the initial parameters of layers."""
+"""Seeds for the initial parameters of layers and for random nodes."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from wyrm.ops.philox import restart_streams, set_step
 from wyrm.types.options import whole
 
 # Each layer without a seed takes the next child of this sequence: layers differ, and a script that makes layers in the
@@ -12,21 +13,36 @@ _sequence: np.random.SeedSequence | None = None
 
 
 def seed(number: int) -> None:
-    """Restart the sequence of seeds for new layers; the default is `seed(0)`.
+    """Make what is built and drawn from here on repeatable; a new process begins as after `seed(0)`.
 
-    `number` is at least 0, else `ValueError`. Layers made in the same order after the same seed have the same
-    parameters. A layer with its own `seed` leaves the sequence unchanged.
+    `number` is at least 0, else `OptionError`. What is built in the same order after the same seed is the same: layers
+    have the same parameters, and random nodes, such as those of dropout, draw the same numbers in the same step. The
+    next `forward()` draws for step 0. So a cell of a notebook that begins with `seed` gives the same numbers each time.
+    A layer with its own `seed` leaves the sequence of the others unchanged. What a random node draws in a step follows
+    from its own `seed` and `stream`; with both given, it is the same wherever the node is built.
+
+    Seed once, before a model is built: random nodes that are built in the same order after the same seed draw alike,
+    also if they are joined to one graph. Existing nodes, and programs with their own count of steps, go on as before.
+    Models that are loaded or unpickled draw what they drew where they were built.
 
     >>> wy.nn.seed(7)
     >>> first, second = wy.nn.Linear(2, 2), wy.nn.Linear(2, 2)
+    >>> noise = wy.random.normal((3,)).forward()
     >>> wy.nn.seed(7)
-    >>> bool((wy.nn.Linear(2, 2).weight.value == first.weight.value).all())
+    >>> again, _ = wy.nn.Linear(2, 2), wy.nn.Linear(2, 2)
+    >>> bool((again.weight.value == first.weight.value).all())
     True
     >>> bool((second.weight.value == first.weight.value).any())
     False
+    >>> bool((wy.random.normal((3,)).forward() == noise).all())
+    True
     """
     global _sequence
-    _sequence = np.random.SeedSequence(whole("a seed", number, 0))
+    sequence = np.random.SeedSequence(whole("a seed", number, 0))
+    set_step(0)
+    # Graphs built after different seeds have different streams, so that they can be joined.
+    restart_streams(int(sequence.generate_state(1)[0]) if number else 0)
+    _sequence = sequence
 
 
 def generator(number: int | None = None) -> np.random.Generator:

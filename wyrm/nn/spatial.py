@@ -17,6 +17,9 @@ PerAxis: TypeAlias = int | Sequence[int]
 # Zeros to add: a number for both ends of all axes, one for each axis, or a pair (before, after) for each axis.
 Padding: TypeAlias = int | Sequence[int | tuple[int, int]] | Literal["same", "valid"]
 
+# The end of errors for images whose channels are elsewhere.
+CHANNELS_SECOND = "; the axes are (batch, channels, *sizes)"
+
 
 def per_axis(name: str, argument: str, value: object, rank: int, low: int = 1) -> tuple[int, ...]:
     """Return an argument as one integer of at least `low` per spatial axis."""

@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
-from wyrm.foreign_names import Foreign, explain_keywords
+from wyrm.foreign_names import Foreign, explain_keywords, keywords_of
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
@@ -75,7 +75,8 @@ def bind_class(cls: Any, of_masks: Callable[[Node], Callable[..., Any]] | None =
             build = of_masks(self) if of_masks is not None and self.dtype.kind == "b" else cls
             return build(self, *arguments, **keywords)
         except TypeError as error:
-            explain_keywords(error, cls.method, keywords)
+            # The first is the node itself.
+            explain_keywords(error, cls.method, keywords, keywords_of(cls.__init__)[1:])
             raise
 
     # Forwarding empty arguments would take a sixth of the time of building a node.

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.errors import OptionError
 from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.source_location import located_at
 from wyrm.node.storage import bound_array, stored
 from wyrm.types.dims import Axis
+from wyrm.types.options import whole
 
 WORD = 0xFFFFFFFF  # mask of a 32-bit word; only the low 32 bits of a seed or a stream count
 
@@ -98,6 +100,7 @@ def _the_rows_before() -> _RowsBefore:
 
 
 _streams = itertools.count()
+_pinned: int | None = None  # the step of the innermost `at_step`, for which everything draws
 
 
 def stream_or_next(stream: int | None) -> int:
@@ -105,13 +108,26 @@ def stream_or_next(stream: int | None) -> int:
     return next(_streams) if stream is None else stream
 
 
+def restart_streams(first: int) -> None:
+    """Make `first` the next stream of a random node that is given none."""
+    global _streams
+    _streams = itertools.count(first)
+
+
 def set_step(step: int) -> None:
     """Make the next `forward()` of a graph with random nodes draw for `step`, the one after it for `step + 1`.
+
+    Raise `OptionError` for a step below 0 and inside `at_step`, `DTypeError` for one that is no integer.
 
     >>> wy.random.set_step(0)
     """
     global _announced
-    STEP.set(step - 1)
+    if _pinned is not None:
+        raise OptionError(
+            f"set_step({step!r}) inside at_step({_pinned}), where everything draws for step {_pinned}: leave that "
+            f"context first, or use at_step({step!r}) inside it"
+        )
+    STEP.set(whole("set_step: step", step, 0) - 1)
     _announced = stored(STEP).version
 
 
@@ -122,20 +138,55 @@ def next_step() -> int:
     >>> wy.random.next_step()
     7
     """
-    return int(bound_array(STEP)) + 1
+    return int(bound_array(STEP)) + 1 if _pinned is None else _pinned
 
 
 def advance_step() -> int:
-    """Increment the step and return it."""
+    """Increment the step and return it; inside `at_step`, return its step."""
+    if _pinned is not None:
+        return _pinned
     step = int(bound_array(STEP)) + 1
     STEP.set(step)
     return step
 
 
+def pinned_step() -> int | None:
+    """Return the step of the `at_step` that is open, for which everything draws; else None."""
+    return _pinned
+
+
 @contextmanager
 def at_step(step: int) -> Iterator[None]:
-    """Return a context in which random nodes draw for `step`; it restores the current step at its end."""
-    current = int(bound_array(STEP))
+    """Return a context in which all random nodes draw for `step`, each time the same.
+
+    It holds for `forward()`, `backward()` and functions, and for calls of programs, whose step 5 draws what
+    `at_step(5)` draws. At its end the step is what it was before, and programs go on with their own. Contexts can be
+    nested. An epoch of a program with random nodes raises `OptionError` inside it, because each of its steps draws
+    anew.
+
+    Raise `OptionError` for a step below 0, `DTypeError` for one that is no integer.
+
+    >>> noise = wy.random.normal((3,))
+    >>> with wy.random.at_step(5):
+    ...     first, second, compiled = noise.forward(), noise.forward(), wy.compile(noise)()
+    >>> bool((first == second).all()), bool((first == compiled).all())
+    (True, True)
+    """
+    global _pinned
+    before, number = _pinned, whole("at_step: step", step, 0)
+    with drawing_for(number):
+        _pinned = number
+        try:
+            yield
+        finally:
+            _pinned = before
+
+
+@contextmanager
+def drawing_for(step: int) -> Iterator[None]:
+    """Return a context in which a graph that runs draws for `step`, although `forward()` would move on."""
+    global _announced
+    current, announced = int(bound_array(STEP)), stored(STEP).version == _announced
     if current == step:
         yield
         return
@@ -144,8 +195,13 @@ def at_step(step: int) -> Iterator[None]:
         yield
     finally:
         STEP.set(current)
+        if announced:
+            _announced = stored(STEP).version
 
 
 def step_is_announced() -> bool:
-    """Return whether nothing has drawn since the last `set_step`."""
-    return stored(STEP).version == _announced
+    """Return whether a `backward()` draws for another step than the last `forward()`.
+
+    It does inside `at_step`, and if nothing has drawn since the last `set_step`.
+    """
+    return _pinned is not None or stored(STEP).version == _announced

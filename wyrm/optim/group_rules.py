@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import RegistrationError
-from wyrm.foreign_names import Answering, Refused
+from wyrm.foreign_names import Answering, Refused, keywords_of
 from wyrm.node.leaves import Input, Parameter
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
@@ -55,8 +55,7 @@ class GroupRules(Answering):
     def __new__(cls, *arguments: object, **keywords: object) -> Self:
         """Refuse unknown keywords; Python would say of `SGD(parameters, lr=0.1)` that `learning_rate` is missing."""
         if cls.__init__.__module__.startswith("wyrm."):
-            known = inspect.signature(cls.__init__).parameters
-            check_names(cls.__name__, [name for name in keywords if name not in known])
+            check_names(cls.__name__, keywords, keywords_of(cls.__init__))
         return super().__new__(cls)
 
     def _begin(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
@@ -35,12 +35,12 @@ GROUP_OPTIONS = ("clip_value", "lower", "upper")
 STEP_OPTIONS = ("max_norm", *GROUP_OPTIONS, "average")
 
 
-def check_names(who: str, names: Iterable[str]) -> None:
-    """Raise `TypeError` unless all these are names of shared options."""
+def check_names(who: str, names: Iterable[str], known: Sequence[str] = STEP_OPTIONS) -> None:
+    """Raise `TypeError` unless all these are names of the known options."""
     for name in names:
-        if name not in STEP_OPTIONS:
+        if name not in known:
             error = TypeError(f"{who}.__init__() got an unexpected keyword argument {name!r}")
-            explain_keywords(error, who, [name])
+            explain_keywords(error, who, [name], known)
             raise error
 
 

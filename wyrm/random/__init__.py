@@ -13,7 +13,8 @@ Continuous draws (`normal`, `uniform`, `exponential`, `gumbel`, `laplace`) can b
 parameters, such as `loc` and `scale`. Discrete draws (`bernoulli`, `categorical`, `randint`, `permutation`, and `index`
 for rows of a table) have no gradient. `set_step` and `at_step` repeat the draws of a step.
 
-`Node.dropout` is a random node too. By default each random node has its own stream, so that they are independent.
+`Node.dropout` is a random node too. By default each random node has its own stream, the next unused one, so that they
+are independent. `wy.nn.seed` begins the streams and the steps again: the same code after it draws the same numbers.
 
 A loop draws anew in each of its steps, `vmap` for each of its rows. Threads that divide a batch in synchronized mode
 draw the numbers that one thread draws, except for `index` and the dropout of attention, which draw for each part alike.

@@ -17,6 +17,7 @@ from wyrm.schedule.ranges import Ranges
 from wyrm.train.calls import Calls
 from wyrm.train.epoch_state import check_batches
 from wyrm.train.feeding import checked_columns
+from wyrm.train.pinned_step import drawing
 from wyrm.train.runner import NativeRunner
 from wyrm.types.dims import axis_size
 from wyrm.types.options import whole
@@ -118,7 +119,8 @@ class Evaluation:
         for start in range(0, rows, size):
             batch = {leaf: array[start] if singly else array[start : start + size] for leaf, array in given.items()}
             feed = {leaf: batch[leaf] for leaf in calls.graph.inputs if leaf in batch}
-            values = dict(zip(nodes, calls.repeat(feed) or calls.call(feed), strict=True))
+            with drawing(calls):
+                values = dict(zip(nodes, calls.repeat(feed) or calls.call(feed), strict=True))
             for position, output in enumerate(outputs):
                 weight = 1 if by_row[position] else min(size, rows - start)
                 sums[position] += values[output].sum(dtype=np.float64) * weight

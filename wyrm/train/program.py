@@ -29,6 +29,7 @@ from wyrm.train.batches import epoch_of_batches
 from wyrm.train.engines import Engine, EngineOptions, checked_engine, jax_training
 from wyrm.train.evaluation import AnyRunningMetrics, Evaluation, RunningMetrics, merged, native_calls
 from wyrm.train.feeding import checked_columns, checked_inputs
+from wyrm.train.pinned_step import drawing, refuse_epoch
 from wyrm.train.profiled import Profiled
 from wyrm.train.progress import Bar, LossBar
 from wyrm.train.runner import NativeRunner, ProgramPlan
@@ -201,7 +202,7 @@ class Program(Answering, Profiled, Generic[R, E]):
         that is not finite; no parameter has changed then.
         """
         warn_of_training(self._modes)
-        with self._lock:
+        with self._lock, drawing(self._training):
             repeated = self._training.repeat(feed)
             if repeated is not None:
                 return self._answer(repeated)
@@ -259,6 +260,7 @@ class Program(Answering, Profiled, Generic[R, E]):
                 raise ShapeError(
                     "this program has no optimizer, so there is no epoch to train; call it for its outputs"
                 )
+            refuse_epoch(self._graph.schedule.leaves)
             if is_batches(columns):
                 if batch_size != 1 or shuffle:
                     raise OptionError("batches have their size and order already: set batch_size and shuffle there")
@@ -345,7 +347,8 @@ class Program(Answering, Profiled, Generic[R, E]):
             whole("blas_threads", blas_threads, 1)
             checked_weight(weight, self._graph.outputs[0].dtype)
             given, rows, singly = checked_columns(columns, self._graph.inputs, self._graph.ranges.limits)
-            return self._training.backward(given, rows, singly, threads, weight, blas_threads)
+            with drawing(self._training):
+                return self._training.backward(given, rows, singly, threads, weight, blas_threads)
 
     def state_dict(self) -> dict[str, int]:
         """Return the program's counters: `steps`, which seeds random nodes, and `epochs`, which seeds the shuffle.

@@ -25,7 +25,7 @@ from wyrm.node.state import cell_of, runner_of, set_cell, set_runner
 from wyrm.node.storage import CHANGES, LARGEST, Storage, float_array, not_set, store, stored
 from wyrm.node.training_mode import modes_of, warn_of_training
 from wyrm.node.traversal import topological_order
-from wyrm.ops.philox import STEP, advance_step, at_step, step_is_announced
+from wyrm.ops.philox import STEP, advance_step, drawing_for, step_is_announced
 from wyrm.ops.updating import updates_among
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import axis_size
@@ -292,7 +292,7 @@ class Differentiated:
         if given.ndim or stored(held.weight).array != given:
             held.weight.set(given)
         # The masks of the last forward(), even if another graph has moved on to other steps since.
-        with nullcontext() if runner.step is None else at_step(runner.step):
+        with nullcontext() if runner.step is None else drawing_for(runner.step):
             runner.run(loss, 0)
             plan = runner.run(loss, 1)
         becoming = [np.array(plan.value(becomes)) for becomes in held.updates.values()]
