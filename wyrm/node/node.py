@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 import numpy as np
 from typing_extensions import TypeVar
 
+from wyrm.errors import MissingShape
 from wyrm.node import methods, operators
 from wyrm.node.base import _BASES, BaseNode, P_co, S, describe
 from wyrm.types.typing import Bs
@@ -64,7 +65,11 @@ class MatrixTransposed(Generic[S]):
         self: MatrixTransposed[tuple[*Bs, M, N]], node: Shaped[L, Any], owner: object
     ) -> Transpose[L, tuple[*Bs, N, M]]: ...
     def __get__(self, node: Any, owner: object) -> Any:
-        return self if node is None else node.matrix_transpose()
+        if node is None:
+            return self
+        if node.ndim < 2:
+            raise MissingShape(f"{describe(node)} has no mT: it takes two axes or more")
+        return node.matrix_transpose()
 
 
 class Node(operators.Node, methods.Node, Evaluated[FloatArray], Differentiated, BaseNode[P_co, S], abstract=True):
