@@ -131,8 +131,8 @@ new_ids = np.unique(new["users"])
 row_of = dict(zip(new_ids.tolist(), range(len(new_ids)), strict=True))
 folding = wy.nn.Embedding(NewUsers(len(new_ids)), factors, initializer=wy.nn.initializers.Normal(0.1))
 new_users = wy.IndexInput(dims=(batch,), name="new_users")
-difference = films.take(positives) - films.take(negatives)
-advantage = folding(new_users).vector_dot(difference) + biases.take(positives) - biases.take(negatives)
+difference = films[positives] - films[negatives]
+advantage = folding(new_users).vector_dot(difference) + biases[positives] - biases[negatives]
 rows = np.array([row_of[user] for user in folded_in["users"].tolist()])
 folding_loss = -advantage.sigmoid().mean()
 optimizer = wy.optim.Adagrad(folding_loss.parameters(), learning_rate=options.learning_rate)

@@ -15,6 +15,7 @@ from wyrm.ops import (
     entropy,
     gamma,
     index_arithmetic,
+    index_choice,
     normal_distribution,
     powers,
     predicates,
@@ -55,6 +56,8 @@ def _index_samples() -> list[Sample]:
         (index.IndexMultiply, np.multiply),
         (index.IndexFloorDivide, np.floor_divide),
         (index.IndexRemainder, np.remainder),
+        (index_choice.IndexMaximum, np.maximum),
+        (index_choice.IndexMinimum, np.minimum),
     ]
 
     def whole(*shape: int) -> Any:

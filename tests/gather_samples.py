@@ -73,6 +73,14 @@ def gather_samples() -> list[Sample]:
             empty=False,
         ),
         Sample(
+            Gather,
+            lambda x, i: x.take(i, axis=1),
+            (normal(4, 5, 3), integers(10, 2) - 5),
+            lambda x, i: x.take(i, axis=1),
+            name="Gather-take",
+            empty=False,
+        ),
+        Sample(
             IndexGather,
             lambda x, i: x[:, i],
             (integers(9, 3, 4), rows),

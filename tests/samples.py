@@ -20,6 +20,7 @@ from tests.elementwise_samples import elementwise_samples
 from tests.fused_samples import fused_samples
 from tests.gated_recurrent_samples import gated_recurrent_samples
 from tests.gather_samples import gather_samples
+from tests.integer_samples import integer_samples
 from tests.label_samples import label_samples
 from tests.linalg_samples import linalg_samples
 from tests.linear_cross_entropy_samples import linear_cross_entropy_samples
@@ -216,6 +217,7 @@ SAMPLES: list[Sample] = [
     *reducing(reduction.Min, np.min),
     *reducing(reduction.LogSumExp, special.logsumexp),
     *cumulative_samples(),
+    *integer_samples(),
     *sorting_samples(),
     *gather_samples(),
     *prod_samples(),
@@ -364,10 +366,10 @@ SAMPLES: list[Sample] = [
     ),
     Sample(
         index.Index,
-        lambda t, i: t.take(i, axis=1),
-        (normal(4, 5, 3), integers(5, 2)),
-        lambda t, i: t.take(i, axis=1),
-        name="Index-axis",
+        lambda t, i: t.take(i, axis=0),
+        (normal(5, 3), integers(10, 2) - 5),
+        lambda t, i: t.take(i, axis=0),
+        name="Index-take",
         empty=False,
     ),
     Sample(

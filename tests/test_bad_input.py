@@ -136,7 +136,7 @@ def test_an_index_that_is_beyond_its_table_from_the_start() -> None:
     with pytest.raises(IndexOutOfRange, match="takes 0 to 2"):
         wy.Parameter(np.ones((3, 2))).index([3])
     with pytest.raises(IndexOutOfRange, match="holds -1"):
-        wy.Parameter(np.ones((3, 2))).take([-1])
+        wy.Parameter(np.ones((3, 2))).index([-1])
 
 
 def test_an_axis_that_is_bound_twice_to_different_sizes() -> None:

@@ -52,7 +52,7 @@ OPS = [
     Op("max", 1, lambda x: (x + APART).max(), lambda x: (x + APART).max()),
     Op("softmax", 1, lambda x: whole(x).softmax(), lambda x: jax.nn.softmax(full(x))),
     Op("matmul", 2, lambda x, y: whole(x) @ (whole(y).T @ whole(x)), lambda x, y: full(x) @ (full(y).T @ full(x))),
-    Op("take", 1, lambda x: whole(x).take(ROWS), lambda x: full(x)[ROWS]),
+    Op("take", 1, lambda x: whole(x).take(ROWS, axis=0), lambda x: full(x)[ROWS]),
     Op(
         "parts",
         2,

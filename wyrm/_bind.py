@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from wyrm._lazy_imports import LateMethod
+from wyrm._lazy_imports import LateMethod, declares
 from wyrm._names import METHODS
 from wyrm.backends.numpy import reference
 from wyrm.foreign_names import Foreign
@@ -55,5 +55,5 @@ Node.at = LateMethod("wyrm.ops.index_update", "at")  # type: ignore[assignment] 
 for _name, _module in METHODS.items():
     _class, _method = _name.split(".")
     setattr(_CLASSES[_class], _method, LateMethod(_module, _method))
-    if _class == "Node" and not _method.startswith("__") and not hasattr(IndexNode, _method):
+    if _class == "Node" and not _method.startswith("__") and not declares(IndexNode, _method):
         setattr(IndexNode, _method, Foreign(_method))

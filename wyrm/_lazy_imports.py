@@ -28,6 +28,11 @@ class LateMethod:
         return getattr(owner if instance is None else instance, self.name)
 
 
+def declares(cls: type, name: str) -> bool:
+    """Return whether a class has a name, without importing what the name stands for, as `hasattr` would."""
+    return any(name in vars(base) for base in cls.__mro__)
+
+
 class LateFunction:
     """A method that a function of another module implements, which is imported with each use."""
 

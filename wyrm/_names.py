@@ -264,6 +264,7 @@ OPS = {
 
 # The module of each method that `import wyrm` does not import.
 METHODS: dict[str, str] = {
+    "IndexNode.__abs__": "wyrm.ops.index_choice",
     "IndexNode.__add__": "wyrm.ops.index_arithmetic",
     "IndexNode.__floordiv__": "wyrm.ops.index_arithmetic",
     "IndexNode.__mod__": "wyrm.ops.index_arithmetic",
@@ -276,7 +277,22 @@ METHODS: dict[str, str] = {
     "IndexNode.__rsub__": "wyrm.ops.index_arithmetic",
     "IndexNode.__sub__": "wyrm.ops.index_arithmetic",
     "IndexNode.__truediv__": "wyrm.ops.index_arithmetic",
+    "IndexNode.abs": "wyrm.ops.index_choice",
+    "IndexNode.argsort": "wyrm.ops.sorting",
     "IndexNode.astype": "wyrm.ops.index_arithmetic",
+    "IndexNode.clip": "wyrm.ops.index_choice",
+    "IndexNode.cumsum": "wyrm.ops.index_reduction",
+    "IndexNode.expand_dims": "wyrm.ops.index_shape",
+    "IndexNode.max": "wyrm.ops.index_reduction",
+    "IndexNode.maximum": "wyrm.ops.index_choice",
+    "IndexNode.min": "wyrm.ops.index_reduction",
+    "IndexNode.minimum": "wyrm.ops.index_choice",
+    "IndexNode.ravel": "wyrm.ops.index_shape",
+    "IndexNode.sort": "wyrm.ops.sorting",
+    "IndexNode.squeeze": "wyrm.ops.index_shape",
+    "IndexNode.sum": "wyrm.ops.index_reduction",
+    "IndexNode.take": "wyrm.ops.taking",
+    "IndexNode.take_along_axis": "wyrm.ops.take_along_axis",
     "Node.__divmod__": "wyrm.ops.division",
     "Node.__floordiv__": "wyrm.ops.division",
     "Node.__mod__": "wyrm.ops.division",
@@ -304,6 +320,7 @@ METHODS: dict[str, str] = {
     "Node.selu": "wyrm.ops.composed_activation",
     "Node.softsign": "wyrm.ops.composed_activation",
     "Node.sort": "wyrm.ops.sorting",
+    "Node.take": "wyrm.ops.taking",
     "Node.take_along_axis": "wyrm.ops.take_along_axis",
     "Node.trace": "wyrm.ops.rearranging",
 }

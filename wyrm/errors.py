@@ -22,12 +22,20 @@ class ShapeError(WyrmError, ValueError):
     """Shapes or axes that do not match."""
 
 
+class MissingShape(ShapeError, AttributeError):
+    """A property that a node of these axes does not have: `shape` where data decides a size, `mT` of a vector."""
+
+
 class DTypeError(WyrmError, TypeError):
     """A dtype that an operation, a leaf or a column does not accept."""
 
 
 class OptionError(WyrmError, ValueError):
     """An option that is out of range or not finite."""
+
+
+class Unavailable(OptionError, AttributeError):
+    """A property that an object lacks as it was made or used: the machine code of a program that JAX compiles."""
 
 
 class NotDifferentiable(WyrmError, TypeError):
@@ -44,6 +52,10 @@ class IndexOutOfRange(WyrmError, IndexError):
 
 class NotSet(WyrmError, ValueError):
     """A value that was read before the inputs it depends on were set, or before `forward()`."""
+
+
+class MissingValue(NotSet, AttributeError):
+    """A property that has no value yet, such as `value` of a node that was not computed."""
 
 
 class NotFinite(WyrmError, FloatingPointError):
@@ -86,6 +98,8 @@ __all__ = [
     "Diverged",
     "IndexOutOfRange",
     "LinAlgError",
+    "MissingShape",
+    "MissingValue",
     "NotDifferentiable",
     "NotFinite",
     "NotSet",
@@ -93,6 +107,7 @@ __all__ = [
     "ProcessLost",
     "RegistrationError",
     "ShapeError",
+    "Unavailable",
     "UnusedParameter",
     "WyrmError",
 ]

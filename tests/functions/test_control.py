@@ -134,7 +134,7 @@ def test_rows_of_a_table_by_integers_that_go_along(engine: Any) -> None:
     tokens, table = np.array([2, 0, 2, 1]), RANDOM.normal(size=(3, 4))
 
     def mine(table: Any) -> Any:
-        last, _ = wy.scan(lambda h, token: ((h + table.take(token)).tanh(), None), table[0] * 0.0, tokens)
+        last, _ = wy.scan(lambda h, token: ((h + table.take(token, axis=0)).tanh(), None), table[0] * 0.0, tokens)
         return (last * last).sum()
 
     def theirs(table: Any) -> Any:

@@ -116,12 +116,12 @@ def test_dtypes_are_those_of_the_arrays() -> None:
 
 
 def test_integers_choose_and_are_checked_on_every_call(engine: Any) -> None:
-    rows = wy.function(lambda x, indices: x.take(indices), engine=engine)
+    rows = wy.function(lambda x, indices: x.take(indices, axis=0), engine=engine)
     assert (rows(X, np.array([2, 0])) == X[[2, 0]]).all()
     with pytest.raises(IndexOutOfRange, match=r"indices.*holds 4 at position \(1,\)"):
         rows(X, np.array([2, 4]))
     with pytest.raises(NotDifferentiable, match=r"with dtype int64, which has no gradient"):
-        wy.function(lambda x, indices: x.take(indices).sum()).grad("indices")(X, np.array([2, 0]))
+        wy.function(lambda x, indices: x.take(indices, axis=0).sum()).grad("indices")(X, np.array([2, 0]))
 
 
 def test_integers_too_large_for_int64_do_not_become_negative(engine: Any) -> None:

@@ -131,7 +131,7 @@ def test_the_axis_of_segments_may_take_its_size_from_the_data() -> None:
     nodes, edges = Nodes(), Edges()
     features, receivers = wy.Input(dims=(nodes, 2)), wy.IndexInput(dims=(edges,))
     senders = wy.IndexInput(dims=(edges,))
-    aggregated: Any = features + wy.segment_sum(features.take(senders), receivers, nodes)
+    aggregated: Any = features + wy.segment_sum(features.take(senders, axis=0), receivers, nodes)
     run = wy.compile(aggregated)
     for count in (3, 5):
         values, sources, targets = np.ones((count, 2)), np.array([0, 1, 2, 0]), np.array([1, 1, 1, count - 1])
@@ -160,7 +160,7 @@ class MessagePassing(wy.nn.Module):
         self.neighbours = wy.nn.Linear(width, hidden, bias=False, dtype=np.float64)
 
     def __call__(self, x: Any, senders: Any, receivers: Any) -> Any:
-        received = wy.segment_sum(x.take(senders), receivers, x.dims[0])
+        received = wy.segment_sum(x.take(senders, axis=0), receivers, x.dims[0])
         return (self.own(x) + self.neighbours(received)).tanh()
 
 

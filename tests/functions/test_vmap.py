@@ -141,7 +141,7 @@ def test_arrays_beside_nodes_keep_their_types() -> None:
     assert both.dtype == np.float64
     assert both.forward().tolist() == [0.0, 2.5, 7.0]
     table = wy.Parameter(np.arange(4.0))
-    rows = wy.vmap(lambda i, t: t.take(i) * 2.0, in_axes=(0, None))(np.array([3, 1]), table)
+    rows = wy.vmap(lambda i, t: t.take(i, axis=0) * 2.0, in_axes=(0, None))(np.array([3, 1]), table)
     assert rows.forward().tolist() == [6.0, 2.0]
 
 

@@ -83,13 +83,13 @@ CASES = [
     Case("recurrence", our_recurrence, their_recurrence, (normal(3, 4), normal(4, 4), normal(4, 4))),
     Case(
         "table",
-        lambda t, w: (t.take(ROWS) * w).sigmoid(),
+        lambda t, w: (t.take(ROWS, axis=0) * w).sigmoid(),
         lambda t, w: jax.nn.sigmoid(t[ROWS] * w),
         (normal(3, 4), normal(4)),
     ),
     Case(
         "table-twice",
-        lambda t: t.take(ROWS) @ t.T + t.take(ROWS[::-1]).sum(),
+        lambda t: t.take(ROWS, axis=0) @ t.T + t.take(ROWS[::-1], axis=0).sum(),
         lambda t: t[ROWS] @ t.T + t[ROWS[::-1]].sum(),
         (normal(3, 4),),
     ),

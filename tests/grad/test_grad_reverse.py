@@ -145,8 +145,8 @@ TABLE_LOSSES: dict[str, Any] = {
     "rows": lambda t: t.index([1, 1, 3]).square().sum(),
     "rows-twice": lambda t: (t.index([1, 1, 3]) * t.index([0, 1, 1])).sum(),
     "rows-and-whole": lambda t: (t.index([1, 1, 3]).sum(axis=0) * t.sum(axis=0)).sum() + (t * t).sum(),
-    "rows-of-product": lambda t: (t * t).take([1, 1, 3]).sum(),
-    "rows-of-rows": lambda t: t.index([[1, 1], [3, 0]]).take([1, 1]).square().sum(),
+    "rows-of-product": lambda t: (t * t).take([1, 1, 3], axis=0).sum(),
+    "rows-of-rows": lambda t: t.index([[1, 1], [3, 0]]).take([1, 1], axis=0).square().sum(),
     "rows-along-axis": lambda t: t.take([1, 1, 0], axis=1).square().sum() + t.index([2]).sum(),
 }
 
@@ -232,7 +232,7 @@ OPEN_LOSSES: dict[str, Any] = {
     "mask": lambda x, p: (x > 0.0).astype(np.float64).sum(),
     "mean": lambda x, p: x.mean(),
     "number": lambda x, p: x[0].sum(),
-    "rows": lambda x, p: x.take([0, 0]).sum(),
+    "rows": lambda x, p: x.take([0, 0], axis=0).sum(),
     "bias": lambda x, p: (x + p).sum() * p.sum(),
     "flat": lambda x, p: x.reshape(-1).sum(),
     "einsum": lambda x, p: wy.einsum("bh,k->k", x, p).sum(),

@@ -67,7 +67,7 @@ MIXED: dict[str, Loss] = {
     "the largest": lambda r: r.x.max(),
     "a softmax over rows": lambda r: (r.x.softmax(axis=0) * r.x).sum(),
     "one row": lambda r: r.x.T[:, 0].sum(),
-    "other rows": lambda r: r.x.take(r.labels).square().mean(),
+    "other rows": lambda r: r.x.take(r.labels, axis=0).square().mean(),
     "batch normalization": lambda r: (wy.nn.BatchNorm(3, dtype=np.float64)(r.x) * r.w).square().mean(),
     "labels that do not count": lambda r: wy.linear_cross_entropy(r.x, r.matrix, r.labels, ignore_index=1),
     "draws of an axis that counts no rows": lambda r: (

@@ -13,8 +13,9 @@ from wyrm.errors import IndexOutOfRange
 
 SIZE = 5
 BAD = [-1, SIZE, 10**9]
+BEYOND = [-SIZE - 1, *BAD[1:]]
 KNOWN = np.arange(SIZE + 1), np.arange(SIZE)  # user i knows row i
-TOLD = r"but .* takes 0 to 4"
+TOLD = r"but .* takes (0|-5) to 4"
 RANDOM = np.random.default_rng(0)
 
 
@@ -24,7 +25,7 @@ class Nodes(wy.Dim): ...
 Op = Callable[[Any, Any], Any]
 # Ops with three indices into an axis of SIZE elements of a (SIZE, SIZE) matrix.
 OPS: dict[str, Op] = {
-    "take": lambda u, r: u.take(r),
+    "take": lambda u, r: u.take(r, axis=0),
     "take along axis 1": lambda u, r: u.take(r, axis=1),
     "take_along_axis": lambda u, r: u[:3].take_along_axis(r.reshape((3, 1)), axis=1),
     "scatter_add": lambda u, r: u.scatter_add(r, np.ones((3, SIZE))),
@@ -32,11 +33,11 @@ OPS: dict[str, Op] = {
     "linear_cross_entropy": lambda u, r: wy.linear_cross_entropy(u[:3], u, r),
     "ignored labels": lambda u, r: wy.linear_cross_entropy(u[:3], u, r, ignore_index=-100),
     "embed": lambda u, r: u.embed(r, np.ones((3, SIZE))),
-    "known rows": lambda u, r: u.take(wy.random.index(SIZE, (3,), known=KNOWN, rows=r)),
+    "known rows": lambda u, r: u.take(wy.random.index(SIZE, (3,), known=KNOWN, rows=r), axis=0),
 }
 # The same for the first axis of (SIZE, 3), or the last of (3, SIZE), whose size comes from the data.
 FIRST: dict[str, Op] = {
-    "take": lambda u, r: u.take(r),
+    "take": lambda u, r: u.take(r, axis=0),
     "scatter_add": lambda u, r: u.scatter_add(r, np.ones((3, 3))),
     "embed": lambda u, r: u.embed(r, np.ones((3, 3))),
 }
@@ -47,7 +48,7 @@ LAST: dict[str, Op] = {
 }
 # Ops with one index, in a step of a loop.
 IN_LOOPS: dict[str, Op] = {
-    "take": lambda u, i: u.take(i).sum(),
+    "take": lambda u, i: u.take(i, axis=0).sum(),
     "take_along_axis": lambda u, i: u[0].take_along_axis(i.reshape((1,)), axis=0).sum(),
     "scatter_add": lambda u, i: u.scatter_add(i, np.ones(SIZE)).sum(),
     "cross_entropy": lambda u, i: u[0].cross_entropy(i),
@@ -61,6 +62,11 @@ def table() -> Any:
 
 def indices() -> Any:
     return wy.IndexInput(dims=(3,), name="rows")
+
+
+def bad_for(name: str) -> list[int]:
+    """Return integers that an op refuses; `take` counts negative ones from the end of the axis."""
+    return BEYOND if name in ("take", "take along axis 1") else BAD
 
 
 def forms(node: Any, u: Any) -> list[Any]:
@@ -81,7 +87,7 @@ def refused(node: Any, feed: dict[Any, Any]) -> None:
 
 @pytest.mark.parametrize("name", OPS)
 def test_data_that_an_op_chooses_by(name: str) -> None:
-    for bad in BAD:
+    for bad in bad_for(name):
         u, rows = table(), indices()
         for node in forms(OPS[name](u, rows), u)[: 1 if name == "known rows" else 2]:
             refused(node, {rows: [0, bad, 2]})
@@ -90,7 +96,7 @@ def test_data_that_an_op_chooses_by(name: str) -> None:
 @pytest.mark.parametrize("name", [*(f"first {name}" for name in FIRST), *(f"last {name}" for name in LAST)])
 def test_an_axis_that_has_its_size_from_the_data(name: str) -> None:
     axis, name = name.split(" ", 1)
-    for bad in BAD:
+    for bad in bad_for(name):
         dims: Any = (Nodes(), 3) if axis == "first" else (3, Nodes())
         u, rows = wy.Input(dims=dims, name="u", dtype=np.float64), indices()
         data = RANDOM.standard_normal((SIZE, 3) if axis == "first" else (3, SIZE))
@@ -100,7 +106,7 @@ def test_an_axis_that_has_its_size_from_the_data(name: str) -> None:
 
 @pytest.mark.parametrize("name", IN_LOOPS)
 def test_data_that_a_step_of_a_loop_chooses_by(name: str) -> None:
-    for bad in BAD:
+    for bad in bad_for(name):
         u, rows = table(), indices()
 
         def step(state: Any, row: Any, u: Any = u) -> Any:
@@ -119,7 +125,7 @@ def test_integers_that_are_computed(name: str) -> None:
     if name != "known rows":
         node = wy.grad((node * node).sum(), u)
     program, fine = wy.compile(node), np.array([[0, 1, 4], [0, 10**9, -1]])
-    for bad in (None, *BAD, None):
+    for bad in (None, *bad_for(name), None):
         data = fine if bad is None else np.array([[0, bad, 2], [0, 0, 0]])
         pairs.set(data)
         if bad is None:
@@ -146,7 +152,7 @@ def test_integers_that_only_a_branch_chooses_by(name: str, loop: Any) -> None:
             leaf.set(data)
         for found, node in zip(program(fine), outputs, strict=True):
             np.testing.assert_allclose(found, node.forward(), rtol=1e-12)
-    for bad in BAD:
+    for bad in bad_for(name):
         with pytest.raises(IndexOutOfRange, match=TOLD):
             program({row: bad, taken: 1.0})
 
@@ -172,13 +178,13 @@ def test_training_refuses_before_a_parameter_moves() -> None:
 
     u, nodes = table(), wy.Input(dims=(Batch(), SIZE), name="nodes", dtype=np.float64)
     other = wy.IndexInput(dims=(Batch(),), name="other")
-    loss = (nodes.take(other) @ u).square().mean()  # each row indexes another row of its batch
+    loss = (nodes.take(other, axis=0) @ u).square().mean()  # each row indexes another row of its batch
     train = wy.compile(loss, wy.optim.SGD([u], 0.1))
     before, data = u.value, RANDOM.standard_normal((10, SIZE))
     columns = {nodes: data, other: np.arange(10) % 4}
-    for bad in (-1, 5):
+    for bad in (-6, 5):
         wrong = columns | {other: np.where(np.arange(10) == 8, bad, np.arange(10) % 4)}
-        with pytest.raises(IndexOutOfRange, match=f"column other holds {bad} in row 8, .*takes 0 to 4; no parameter"):
+        with pytest.raises(IndexOutOfRange, match=f"column other holds {bad} in row 8, .*takes -5 to 4; no parameter"):
             train.epoch(wrong, batch_size=5)
     assert (u.value == before).all()
     assert np.isfinite(train.epoch(columns, batch_size=5))
@@ -187,9 +193,9 @@ def test_training_refuses_before_a_parameter_moves() -> None:
 def test_a_function_refuses_what_its_derivative_chooses_by() -> None:
     @wy.function(engine="native")
     def loss(matrix: Any, rows: Any) -> Any:
-        return wy.scan(lambda s, i: (s + matrix.take(i).sum(), None), wy.Constant(np.zeros(())), rows)[0]
+        return wy.scan(lambda s, i: (s + matrix.take(i, axis=0).sum(), None), wy.Constant(np.zeros(())), rows)[0]
 
-    for bad in BAD:
+    for bad in BEYOND:
         with pytest.raises(IndexOutOfRange, match=TOLD):
             loss.grad()(np.ones((SIZE, 2)), np.array([0, bad, 2]))
 

@@ -46,7 +46,7 @@ def test_what_is_written_computes_the_gradients() -> None:
 def test_show_prints_the_last_call(capsys: pytest.CaptureFixture[str]) -> None:
     @wy.function
     def energy(x: Any, labels: Any) -> Any:
-        return (x @ x).mean() + x.take(labels).sum()
+        return (x @ x).mean() + x.take(labels, axis=0).sum()
 
     with pytest.raises(NotSet, match="has not been called yet"):
         wy.show(energy)

@@ -14,6 +14,7 @@ from wyrm.node.base import describe
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import S
+from wyrm.ops.index import Index
 from wyrm.ops.rearranging import sized_axis
 from wyrm.ops.reduction import AxisLike, all_axes
 from wyrm.ops.slicing import concatenate
@@ -191,7 +192,7 @@ def interp(x: Operand, xp: Operand, fp: Operand, left: float | None = None, righ
     inside = values[0]
     if sized_axis("interp", points, 0) > 1:
         piece = SearchSorted(points[1:-1], at, "right")  # among the inner points, so it is never the last
-        near, start = points.take(piece), values.take(piece)
-        inside = start + (at - near) * ((values[1:].take(piece) - start) / (points[1:].take(piece) - near))
+        near, start = Index(points, piece), Index(values, piece)
+        inside = start + (at - near) * ((Index(values[1:], piece) - start) / (Index(points[1:], piece) - near))
     ended = where(above, values[-1] if right is None else right, inside)
     return where(below, values[0] if left is None else left, ended)

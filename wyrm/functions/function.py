@@ -14,7 +14,7 @@ import numpy as np
 from typing_extensions import ParamSpec, TypeVar
 
 from wyrm.backends.numpy.reference import ReferenceRunner
-from wyrm.errors import CompileError, DTypeError, NotDifferentiable, NotSet, ShapeError
+from wyrm.errors import CompileError, DTypeError, MissingValue, NotDifferentiable, ShapeError
 from wyrm.foreign_names import answering
 from wyrm.functions.pytree import ArrayTree, Leaf, PyTreeDef, Unknown, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import Kind, Trace, argument_names, argument_nodes, kinds_of, name_of, number_dtype
@@ -257,20 +257,20 @@ class Function(Generic[P, R]):
 
     @property
     def graph(self) -> str:
-        """The nodes of the last call, one per line. Raise `NotSet` before the first call."""
+        """The nodes of the last call, one per line. Raise `MissingValue` before the first call."""
         from wyrm.view.text import to_text
 
         return to_text(self._known().trace.outputs)
 
     @property
     def source(self) -> str:
-        """The source generated for the last call. Raise `NotSet` before the first call."""
+        """The source generated for the last call. Raise `MissingValue` before the first call."""
         source: str = self._known().native.source
         return source
 
     def _known(self) -> _Specialization:
         if self._last is None:
-            raise NotSet(f"{name_of(self.function)} has not been called yet, so it has no trace to show")
+            raise MissingValue(f"{name_of(self.function)} has not been called yet, so it has no trace to show")
         return self._last
 
     def __repr__(self) -> str:

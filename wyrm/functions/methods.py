@@ -13,8 +13,12 @@ from wyrm import _names
 from wyrm.functions.op_functions import function_of
 from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Constant
-from wyrm.node.node import Node
+from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import operand
+from wyrm.ops.index import as_indices
+
+# The methods of two operands, of which the first may be numbers beside integers.
+_OF_PAIRS = ("maximum", "minimum")
 
 
 def _function(name: str) -> Callable[..., Any]:
@@ -22,7 +26,10 @@ def _function(name: str) -> Callable[..., Any]:
     def function(x: Any, *arguments: Any, **keywords: Any) -> Any:
         if not isinstance(x, BaseNode):
             beside = next((argument for argument in arguments if isinstance(argument, Node)), None)
-            x = Constant(x) if beside is None else operand(x, beside)
+            if name in _OF_PAIRS and isinstance(next(iter(arguments), None), IndexNode):
+                x = as_indices(x)
+            else:
+                x = Constant(x) if beside is None else operand(x, beside)
         return getattr(x, name)(*arguments, **keywords)
 
     function.__module__, function.__qualname__ = __name__, name

@@ -49,6 +49,7 @@ from wyrm.ops.slicing import Slice
 from wyrm.ops.softmax import LogSoftmax, Softmax
 from wyrm.ops.sorting import ArgSort
 from wyrm.ops.take_along_axis import TakeAlongAxis
+from wyrm.ops.taking import Mode
 from wyrm.ops.transpose import Transpose
 from wyrm.ops.trigonometric import Arccos, Arccosh, Arcsin, Arcsinh, Arctan, Arctan2, Arctanh, Tan
 from wyrm.types.dims import Axis, One
@@ -1443,25 +1444,31 @@ def swapaxes(x: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpos
 @overload
 def swapaxes(x: Number | Array, axis1: int, axis2: int) -> _Node: ...
 @overload
-def take(x: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int = 0) -> _Node: ...
+def take(
+    x: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+) -> _Node: ...
 @overload
-def take(x: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int = 0) -> _Node: ...
+def take(x: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: Mode = "raise") -> _Node: ...
 @overload
 def take(
-    x: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0] = 0
+    x: Shaped[L, S], indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: Mode = "raise"
+) -> _Node[Any, tuple[*Bs]]: ...
+@overload
+def take(
+    x: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
 ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
 @overload
 def take(
-    x: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0] = 0
+    x: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
 ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
 @overload
 def take(
-    x: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0] = 0
+    x: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
 ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
 @overload
-def take(x: Shaped[L, tuple[N, *Bs]], indices: _IndexNode | Indices, axis: int = 0) -> _Node: ...
+def take(x: Shaped[L, S], indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise") -> _Node: ...
 @overload
-def take(x: Number | Array, indices: _IndexNode | Indices, axis: int = ...) -> _Node: ...
+def take(x: Number | Array, indices: _IndexNode | Indices, axis: int | None = ..., *, mode: Mode = ...) -> _Node: ...
 @overload
 def take_along_axis(
     x: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1

@@ -39,17 +39,16 @@ UFUNCS: dict[str, Operation] = {
     "floor_divide": operator.floordiv, "remainder": operator.mod, "positive": operator.pos, "absolute": abs,
     "fabs": abs, "exp": Node.exp, "expm1": Node.expm1, "log": Node.log, "log1p": Node.log1p, "sqrt": Node.sqrt,
     "square": Node.square, "sign": Node.sign, "sin": Node.sin, "cos": Node.cos, "tanh": Node.tanh,
-    "maximum": Node.maximum, "minimum": Node.minimum, "bitwise_and": operator.and_, "bitwise_or": operator.or_,
-    "bitwise_xor": operator.xor, "invert": operator.invert, "erf": Node.erf, "expit": Node.sigmoid,
+    "maximum": lambda x, y: x.maximum(y), "minimum": lambda x, y: x.minimum(y), "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_, "bitwise_xor": operator.xor, "invert": operator.invert, "erf": Node.erf, "expit": Node.sigmoid,
 }  # fmt: skip
 # The ufuncs of integer nodes.
-_OF_INTEGERS = {*_COMPARISONS, "add", "subtract", "multiply", "negative", "floor_divide", "remainder"}
+_OF_INTEGERS = {
+    *_COMPARISONS, "add", "subtract", "multiply", "negative", "floor_divide", "remainder", "absolute",
+    "maximum", "minimum",
+}  # fmt: skip
 # Ufunc keywords with the default values that nodes accept.
 _UFUNC_DEFAULTS = {"out": None, "where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
-
-
-def _take(a: Node, indices: Any, axis: int | None = None) -> Node:
-    return a.ravel().take(indices) if axis is None else a.take(indices, axis=axis)
 
 
 def _concatenate(arrays: Any, axis: int | None = 0) -> Node:
@@ -107,7 +106,7 @@ FUNCTIONS: dict[Operation, Operation] = {
     np.expand_dims: lambda a, axis: a.expand_dims(axis),
     np.squeeze: lambda a, axis=None: a.squeeze(axis),
     np.split: lambda ary, indices_or_sections, axis=0: ary.split(indices_or_sections, axis=axis),
-    np.take: _take,
+    np.take: lambda a, indices, axis=None, mode="raise": a.take(indices, axis=axis, mode=mode),
     np.take_along_axis: lambda arr, indices, axis=-1: arr.take_along_axis(indices, axis),
 }  # fmt: skip
 # The modules whose functions serve those of the same name.

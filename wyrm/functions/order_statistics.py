@@ -18,6 +18,7 @@ from wyrm.node.leaves import as_constant
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import S
+from wyrm.ops.index import Index, as_indices
 from wyrm.ops.rearranging import sized_axis, taken
 from wyrm.ops.reduction import AxisLike, all_axes, reduced_dims
 from wyrm.ops.sorting import SearchSorted
@@ -155,7 +156,7 @@ def searchsorted(a: Operand, v: Operand, side: Side = "left", sorter: Indices | 
     """
     ascending, values = as_nodes(a, v)
     if sorter is not None:
-        ascending = ascending.take(sorter)
+        ascending = Index(ascending, as_indices(sorter))
     return SearchSorted(ascending, values, side)
 
 

@@ -8,7 +8,7 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import as_constant
 from wyrm.node.node import IndexNode, Node, Tensor
-from wyrm.ops.index import as_indices
+from wyrm.ops.index import Index, as_indices
 from wyrm.ops.segment import SegmentMax, segment_total
 from wyrm.types.dims import Axis, Dim
 from wyrm.types.options import whole
@@ -40,7 +40,7 @@ def segment_sum(data: Any, segment_ids: Any, num_segments: Any) -> Any:
 
     `data` has the axes (rows, ...), `segment_ids`, an index node or an array of integers in any order, the axis of
     rows, and the result (num_segments, ...). `num_segments` is a `Dim` or an integer. A segment without rows has sum 0.
-    The names are JAX's; `data = nodes.take(senders)` and `segment_sum(data, receivers, num_nodes)` pass messages along
+    The names are JAX's; `data = nodes[senders]` and `segment_sum(data, receivers, num_nodes)` pass messages along
     the edges of a graph.
 
     Raise `IndexOutOfRange` for an id below 0 or not below `num_segments`, where JAX drops the row, `ShapeError` where
@@ -117,6 +117,6 @@ def segment_softmax(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: Dim
     ids = as_indices(segment_ids)
     # A shift changes no quotient, so it has no gradient.
     shifts: Any = SegmentMax(rows.stop_gradient(), ids, segments)
-    exponentials = (rows - shifts.take(ids)).exp()
-    result: Tensor[N, *Bs] = exponentials / segment_total(exponentials, ids, segments).take(ids)
+    exponentials = (rows - Index(shifts, ids)).exp()
+    result: Tensor[N, *Bs] = exponentials / Index(segment_total(exponentials, ids, segments), ids)
     return result

@@ -12,6 +12,7 @@ from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
 from wyrm.node.storage import stored
 from wyrm.ops.comparison import where
+from wyrm.ops.index import Index
 from wyrm.ops.label import CountedLabels
 from wyrm.ops.softmax import Reduction
 from wyrm.types.typing import Array
@@ -113,6 +114,6 @@ def label_weights(
         labels = CountedLabels(labels, scores.dims[-1], ignore_index)
     of_rows = of_samples
     if classes is not None:
-        chosen: Node = classes.take(labels)
+        chosen: Node = Index(classes, labels)
         of_rows = chosen if of_samples is None else chosen * of_samples
     return LabelWeights(labels, counted, of_samples, of_rows)

@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm._lazy_imports import LateFunction, LateMethod
-from wyrm.errors import DTypeError, IndexOutOfRange, RegistrationError, ShapeError
+from wyrm.errors import DTypeError, IndexOutOfRange, MissingShape, RegistrationError, ShapeError
 from wyrm.foreign_names import Foreign, SizeWithHint, nodes
 from wyrm.node.pickling import copied, flatten, restore
 from wyrm.node.rules import check_rule_names
@@ -258,9 +258,12 @@ class BaseNode(Stateful, Generic[P_co, S]):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes of the axes; raise `ShapeError` if the data of a run decides one (see `dims`)."""
+        """The sizes of the axes; raise `MissingShape` if the data of a run decides one (see `dims`)."""
         dims: Any = self.dims
-        return tuple(axis if type(axis) is int else axis.__index__() for axis in dims)
+        try:
+            return tuple(axis if type(axis) is int else axis.__index__() for axis in dims)
+        except ShapeError as error:
+            raise MissingShape(f"{describe(self)} has no shape yet: {error}") from None
 
     @property
     def ndim(self) -> int:
@@ -270,7 +273,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """The number of elements; raise `MissingShape` if the data of a run decides it."""
         return SizeWithHint(np.prod(self.shape, dtype=np.int64))
 
     # What notebooks display.

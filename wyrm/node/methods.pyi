@@ -28,6 +28,8 @@ from wyrm.ops.exponential import Cos, Erf, Exp, Expm1, Log, Log1p, Sigmoid, Sin,
 from wyrm.ops.fused import Embed, LinearGelu
 from wyrm.ops.index import Index, ScatterAdd
 from wyrm.ops.index_arithmetic import IndexAdd, IndexFloorDivide, IndexMultiply, IndexRemainder, IndexSubtract
+from wyrm.ops.index_choice import IndexMaximum, IndexMinimum
+from wyrm.ops.index_reduction import IndexCumSum
 from wyrm.ops.keys import Advanced, All, Key_
 from wyrm.ops.normalization import LayerNorm, RMSNorm
 from wyrm.ops.prod import Prod
@@ -37,7 +39,8 @@ from wyrm.ops.shape import BroadcastTo, IndexReshape, Reshape
 from wyrm.ops.slicing import Concatenate, IndexSlice, Slice
 from wyrm.ops.softmax import CrossEntropy, LogSoftmax, Softmax
 from wyrm.ops.sorting import ArgSort
-from wyrm.ops.take_along_axis import TakeAlongAxis
+from wyrm.ops.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
+from wyrm.ops.taking import Mode
 from wyrm.ops.transpose import IndexTranspose, Transpose
 from wyrm.types.dims import Axis, One, Plus
 from wyrm.types.typing import (
@@ -470,26 +473,6 @@ class Node:
         self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
     ) -> Embed[L, tuple[*Bs, N]]:
         """Return `table[indices] + positions[:time]`, of the axes (..., time, width)."""
-
-    @overload
-    def take(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int = 0) -> _Node: ...
-    @overload
-    def take(self: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int = 0) -> _Node: ...
-    @overload
-    def take(
-        self: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0] = 0
-    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
-    @overload
-    def take(
-        self: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0] = 0
-    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
-    @overload
-    def take(
-        self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0] = 0
-    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
-    @overload
-    def take(self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode | Indices, axis: int = 0) -> _Node:
-        """Return the elements that `indices` select along `axis`, as `numpy.take(x, indices, axis)`."""
 
     def scatter_add(
         self: Shaped[L, S], indices: _IndexNode | Indices, values: _Node | Array
@@ -1106,6 +1089,36 @@ class Node:
         """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
 
     @overload
+    def take(
+        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+    ) -> _Node: ...
+    @overload
+    def take(
+        self: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: Mode = "raise"
+    ) -> _Node: ...
+    @overload
+    def take(
+        self: Shaped[L, S], indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: Mode = "raise"
+    ) -> _Node[Any, tuple[*Bs]]: ...
+    @overload
+    def take(
+        self: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
+    @overload
+    def take(
+        self: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
+    @overload
+    def take(
+        self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
+    @overload
+    def take(
+        self: Shaped[L, S], indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+    ) -> _Node:
+        """Return the elements that `indices` select along `axis`, by default among all in row-major order."""
+
+    @overload
     def transpose(self: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L]: ...
     @overload
     def transpose(self: Shaped[L, tuple[M, N]]) -> Transpose[L, tuple[N, M]]: ...
@@ -1419,6 +1432,137 @@ class IndexNode:
         """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes."""
 
     @overload
+    def maximum(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMaximum[S]: ...
+    @overload
+    def maximum(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexMaximum: ...
+    @overload
+    def maximum(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexMaximum[S]: ...
+    @overload
+    def maximum(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMaximum[S]: ...
+    @overload
+    def maximum(
+        self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+    ) -> IndexMaximum[tuple[*Bs, N]]: ...
+    @overload
+    def maximum(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMaximum[tuple[*Bs, N]]: ...
+    @overload
+    def maximum(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMaximum[tuple[*Bs, N]]:
+        """The larger of two integers, elementwise; the other operand is an integer node, an integer, or an array."""
+
+    @overload
+    def minimum(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMinimum[S]: ...
+    @overload
+    def minimum(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexMinimum: ...
+    @overload
+    def minimum(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexMinimum[S]: ...
+    @overload
+    def minimum(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMinimum[S]: ...
+    @overload
+    def minimum(
+        self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
+    ) -> IndexMinimum[tuple[*Bs, N]]: ...
+    @overload
+    def minimum(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMinimum[tuple[*Bs, N]]: ...
+    @overload
+    def minimum(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMinimum[tuple[*Bs, N]]:
+        """The smaller of two integers, elementwise; the other operand is an integer node, an integer, or an array."""
+
+    @overload
+    def clip(self: _IndexNode, min: _IndexNode, max: _IndexNode | IntegerArray | Size | None = None) -> _IndexNode: ...
+    @overload
+    def clip(self: _IndexNode, min: IntegerArray | Size | None, max: _IndexNode) -> _IndexNode: ...
+    @overload
+    def clip(
+        self: _IndexNode[S], min: IntegerArray | Size | None = None, max: IntegerArray | Size | None = None
+    ) -> _IndexNode[S]:
+        """Return the integers limited to `min` and `max`, of which None is no limit; where they cross, `max` wins."""
+
+    def abs(self: _IndexNode[S]) -> _IndexNode[S]:
+        """Return the absolute values of integers; the smallest integer of 64 bits has none and stays, as in NumPy."""
+
+    def __abs__(self: _IndexNode[S]) -> _IndexNode[S]:
+        """Return the absolute values of integers; the smallest integer of 64 bits has none and stays, as in NumPy."""
+
+    @overload
+    def sum(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
+    @overload
+    def sum(self: _IndexNode[AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _IndexNode: ...
+    @overload
+    def sum(
+        self: _IndexNode[tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def sum(
+        self: _IndexNode[tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def sum(self: _IndexNode, axis: AxisLike = None, keepdims: bool = False) -> _IndexNode:
+        """Sum of integers over `axis`: an axis, several, or all by default; it wraps around on overflow, as in NumPy."""
+
+    @overload
+    def max(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
+    @overload
+    def max(self: _IndexNode[AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _IndexNode: ...
+    @overload
+    def max(
+        self: _IndexNode[tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def max(
+        self: _IndexNode[tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def max(self: _IndexNode, axis: AxisLike = None, keepdims: bool = False) -> _IndexNode:
+        """Maximum of integers over `axis`: an axis, several, or all by default. Raise `ShapeError` over no elements."""
+
+    @overload
+    def min(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
+    @overload
+    def min(self: _IndexNode[AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _IndexNode: ...
+    @overload
+    def min(
+        self: _IndexNode[tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def min(
+        self: _IndexNode[tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def min(self: _IndexNode, axis: AxisLike = None, keepdims: bool = False) -> _IndexNode:
+        """Minimum of integers over `axis`: an axis, several, or all by default. Raise `ShapeError` over no elements."""
+
+    @overload
+    def cumsum(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexCumSum: ...
+    @overload
+    def cumsum(self: _IndexNode[S], axis: int) -> IndexCumSum[S]: ...
+    @overload
+    def cumsum(self: _IndexNode, axis: None = None) -> IndexCumSum[tuple[Any]]:
+        """Return the sums of the integers up to each one along `axis`, or of all in row-major order if it is None."""
+
+    @overload
+    def expand_dims(self: _IndexNode[AnyShape], axis: AxisLike) -> IndexReshape: ...
+    @overload
+    def expand_dims(self: _IndexNode[tuple[*Bs]], axis: Literal[-1]) -> IndexReshape[tuple[*Bs, One]]: ...
+    @overload
+    def expand_dims(self: _IndexNode[tuple[*Bs]], axis: Literal[0]) -> IndexReshape[tuple[One, *Bs]]: ...
+    @overload
+    def expand_dims(self: _IndexNode, axis: AxisLike) -> IndexReshape:
+        """Return `x` with axes of size 1 inserted, at the positions `axis` of the result; errors are as for floats."""
+
+    @overload
+    def squeeze(self: _IndexNode[AtLeast1D], axis: AxisLike = None) -> IndexReshape: ...
+    @overload
+    def squeeze(self: _IndexNode[tuple[*Bs, N]], axis: Literal[-1]) -> IndexReshape[tuple[*Bs]]: ...
+    @overload
+    def squeeze(self: _IndexNode[tuple[N, *Bs]], axis: Literal[0]) -> IndexReshape[tuple[*Bs]]: ...
+    @overload
+    def squeeze(self: _IndexNode, axis: AxisLike = None) -> IndexReshape:
+        """Return `x` without the axes `axis` of size 1, by default all of them; errors are as for floats."""
+
+    def ravel(self: _IndexNode[S]) -> IndexReshape[tuple[Any]]:
+        """Return all integers in row-major order, as one axis."""
+
+    @overload
     def reshape(self: _IndexNode, shape: Sizes, /) -> IndexReshape: ...
     @overload
     def reshape(self: _IndexNode, shape: tuple[D1 | int], /) -> IndexReshape[tuple[D1]]: ...
@@ -1450,6 +1594,48 @@ class IndexNode:
     def __getitem__(self: _IndexNode, key: Advanced) -> _IndexNode:
         """Return the part of the integers that a key selects, as for `Node.__getitem__`, with the same errors."""
 
-    def transpose(self: _IndexNode, *axes: int | Sequence[int]) -> IndexTranspose:
+    @overload
+    def argsort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> ArgSort: ...
+    @overload
+    def argsort(self: _IndexNode[S], axis: int = -1) -> ArgSort[S]: ...
+    @overload
+    def argsort(self: _IndexNode, axis: None) -> ArgSort[tuple[Any]]:
+        """Return the indices that sort the integers along `axis`, or all in row-major order if it is None."""
+
+    @overload
+    def sort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> IndexTakeAlongAxis: ...
+    @overload
+    def sort(self: _IndexNode[S], axis: int = -1) -> IndexTakeAlongAxis[S]: ...
+    @overload
+    def sort(self: _IndexNode, axis: None) -> IndexTakeAlongAxis[tuple[Any]]:
+        """Return the integers sorted along `axis`, or all in row-major order if it is None."""
+
+    @overload
+    def take_along_axis(
+        self: _IndexNode[AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
+    ) -> IndexTakeAlongAxis: ...
+    @overload
+    def take_along_axis(
+        self: _IndexNode[tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
+    ) -> IndexTakeAlongAxis[tuple[*Bs, M]]: ...
+    @overload
+    def take_along_axis(self: _IndexNode, indices: _IndexNode | Indices, axis: int | None = -1) -> IndexTakeAlongAxis:
+        """Return the integers that `indices` select along `axis`, as `numpy.take_along_axis`; errors are as for floats."""
+
+    @overload
+    def take(
+        self: _IndexNode, indices: _IndexNode[AnyShape] | Indices, axis: int | None = None, *, mode: Mode = "raise"
+    ) -> _IndexNode: ...
+    @overload
+    def take(
+        self: _IndexNode, indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: Mode = "raise"
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def take(
+        self: _IndexNode, indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+    ) -> _IndexNode:
+        """Return the integers that `indices` select along `axis`, by default among all in row-major order."""
+
+    def transpose(self: _IndexNode, *axes: int | Sequence[int] | None) -> IndexTranspose:
         """Return `x` with its axes in the order `axes`, reversed by default; errors are as for `Node.transpose`."""
     def __hash__(self) -> int: ...

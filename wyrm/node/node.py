@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 import numpy as np
 from typing_extensions import TypeVar
 
+from wyrm.errors import MissingShape
 from wyrm.node import methods, operators
 from wyrm.node.base import _BASES, BaseNode, P_co, S, describe
 from wyrm.types.typing import Bs
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from wyrm.ops.elementwise import L
     from wyrm.ops.index_update import Updates
     from wyrm.ops.slicing import Slice
-    from wyrm.ops.transpose import Transpose
+    from wyrm.ops.transpose import IndexTranspose, Transpose
     from wyrm.types.typing import A, AtLeast1D, AtLeast2D, FloatArray, IntegerArray, K, M, N, Shaped
 else:
     from wyrm.types.typing import FloatArray, IntegerArray
@@ -64,7 +65,26 @@ class MatrixTransposed(Generic[S]):
         self: MatrixTransposed[tuple[*Bs, M, N]], node: Shaped[L, Any], owner: object
     ) -> Transpose[L, tuple[*Bs, N, M]]: ...
     def __get__(self, node: Any, owner: object) -> Any:
-        return self if node is None else node.matrix_transpose()
+        if node is None:
+            return self
+        if node.ndim < 2:
+            raise MissingShape(f"{describe(node)} has no mT: it takes two axes or more")
+        return node.matrix_transpose()
+
+
+class IntegersReversed(Generic[S]):
+    """`node.T`, as `Reversed`, of an integer node."""
+
+    @overload
+    def __get__(self: IntegersReversed[AtLeast1D], node: IndexNode, owner: object) -> IndexTranspose: ...
+    @overload
+    def __get__(self: IntegersReversed[tuple[M, N]], node: IndexNode, owner: object) -> IndexTranspose[tuple[N, M]]: ...
+    @overload
+    def __get__(self: IntegersReversed[tuple[N]], node: IndexNode, owner: object) -> IndexTranspose[tuple[N]]: ...
+    @overload
+    def __get__(self: IntegersReversed[S], node: IndexNode, owner: object) -> IndexTranspose: ...
+    def __get__(self, node: Any, owner: object) -> Any:
+        return self if node is None else node.transpose()
 
 
 class Node(operators.Node, methods.Node, Evaluated[FloatArray], Differentiated, BaseNode[P_co, S], abstract=True):
@@ -141,6 +161,8 @@ class IndexNode(methods.IndexNode, Evaluated[IntegerArray], BaseNode[Any, S], ab
     __slots__ = ()
     __array_ufunc__: None = None
     dims: S
+    # The axes in reverse order.
+    T: IntegersReversed[S] = IntegersReversed()
 
     def dtype_rule(self) -> np.dtype:
         return np.dtype(np.int64)

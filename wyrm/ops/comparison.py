@@ -334,6 +334,10 @@ def where(condition: object, x: object, y: object) -> Where:
         if array.dtype.kind != "b":
             raise DTypeError(f"where: the condition must be a mask, such as x > 0, not an array of {array.dtype}")
         mask = as_constant(array, np.bool_)
+    if isinstance(x, IndexNode) or isinstance(y, IndexNode):
+        from wyrm.ops.index_choice import where_integers
+
+        return where_integers(mask, x, y)
     return Where(mask, operand(x, beside), operand(y, beside))
 
 

@@ -64,7 +64,9 @@ JAX.register(CumSum)(CumSumForm)
 
 
 @LOOPS.register(CumSum)
-class _CumSumLoops(_CumulativeLoops):
+class CumSumLoops(_CumulativeLoops):
+    """The sums as a loop over the axis."""
+
     @staticmethod
     def kernel(x: FloatArray, out: FloatArray, first: int, step: int) -> None:
         for i in range(x.shape[0]):

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, overload
 import numpy as np
 from typing_extensions import TypeVar
 
+from wyrm._lazy_imports import declares
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.foreign_names import Foreign, explain_keywords, keywords_of
 from wyrm.node.base import BaseNode, describe, label
@@ -48,7 +49,7 @@ def method(name: str, on: type[BaseNode] = Node, op: type[BaseNode] | None = Non
         if op is not None:
             function.__name__, function.__qualname__, function.__doc__ = name, name, op.__doc__
         setattr(on, name, function)
-        if on is Node and not name.startswith("__") and not hasattr(IndexNode, name):
+        if on is Node and not name.startswith("__") and not declares(IndexNode, name):
             setattr(IndexNode, name, Foreign(name))
         return function
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, BaseNode, Gradient, label
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.index_maps import IndexLoad, IndexMap
@@ -20,7 +19,7 @@ from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import Axes, L, Left_co, Right_co, S, common_dtype, method, operand
 from wyrm.ops.gather_jax import IndexForm, ScatterAddForm
-from wyrm.types.dims import Dims, normalize_axis, unify
+from wyrm.types.dims import Dims, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import AnyShape, Array, AtLeast1D, Bs, Indices, K, M, N, Number, Shaped
@@ -137,48 +136,6 @@ class Indexable:
     def index(self, indices: IndexNode | Indices) -> Index:
         """Return the rows `self[indices]`; see `Parameter.index`."""
         return Index(self, indices)
-
-
-@overload
-def take(x: Shaped[L, AtLeast1D], indices: IndexNode | Indices, axis: int = 0) -> Node: ...
-@overload
-def take(x: Shaped[L, S], indices: IndexNode[AnyShape], axis: int = 0) -> Node: ...
-@overload
-def take(
-    x: Shaped[L, tuple[N, K]], indices: IndexNode[tuple[*Bs]], axis: Literal[0] = 0
-) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
-@overload
-def take(
-    x: Shaped[L, tuple[N]], indices: IndexNode[tuple[*Bs]], axis: Literal[0] = 0
-) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
-@overload
-def take(
-    x: Shaped[L, tuple[N, K, M]], indices: IndexNode[tuple[*Bs]], axis: Literal[0] = 0
-) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
-@overload
-def take(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode | Indices, axis: int = 0) -> Node: ...
-@method("take")
-@answering
-def take(x: Any, indices: Any, axis: int = 0) -> Node:
-    """Return the elements that `indices` select along `axis`, as `numpy.take(x, indices, axis)`.
-
-    The axes of `indices` replace `axis` in the result. For NumPy's default, which counts through all elements, use
-    `node.ravel().take(indices)`. Raise `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
-
-    >>> wy.Constant([10.0, 20.0, 30.0]).take([2, 0]).forward().tolist()
-    [30.0, 10.0]
-    """
-    node: Node = x
-    chosen = as_indices(indices)
-    position = normalize_axis(axis, node.ndim)
-    if position == 0:
-        return Index(x, chosen)
-    rest = [i for i in range(node.ndim) if i != position]
-    rows: Node = Index(node.transpose(position, *rest), chosen)
-    before = range(chosen.ndim, chosen.ndim + position)
-    order = [*before, *range(chosen.ndim), *range(chosen.ndim + position, rows.ndim)]
-    result: Node = rows.transpose(*order)
-    return result
 
 
 class RowGradient(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Left_co, Rows_co], Axes]):

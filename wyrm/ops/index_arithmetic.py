@@ -52,6 +52,8 @@ def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) 
             left, right = _bound(cls)
             method(f"__{cls.operator}__", IndexNode, op=cls)(left)
             method(f"__r{cls.operator}__", IndexNode, op=cls)(right)
+        if cls.__dict__.get("method") is not None:
+            method(cls.method, IndexNode, op=cls)(_chosen(cls))
 
     def __init__(self, x: IndexNode, y: IndexNode) -> None:
         self._construct((x, y))
@@ -61,20 +63,25 @@ def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) 
         return broadcast(x.dims, y.dims)
 
     def dtype_rule(self) -> np.dtype:
-        for parent in self.parents:
-            if not isinstance(parent, IndexNode):
-                raise DTypeError(f"{describe(parent)} holds {parent.dtype}, not integers")
+        self.check_integers(self.parents)
         return super().dtype_rule()
+
+    @staticmethod
+    def check_integers(operands: Sequence[BaseNode]) -> None:
+        """Raise `DTypeError` for an operand that does not hold integers."""
+        for operand in operands:
+            if not isinstance(operand, IndexNode):
+                raise DTypeError(f"{describe(operand)} holds {operand.dtype}, not integers")
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> BaseNode | None:
         parents: Any = (aligned(x, many, self.ndim) for x, many in zip(operands, mapped, strict=True))
         return type(self)(*parents)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return ZERO, ZERO
+        return (ZERO,) * len(self.parents)
 
 
-def _integers(node: IndexNode, other: object) -> IndexNode | None:
+def integers_beside(node: IndexNode, other: object) -> IndexNode | None:
     """Return the other operand as integers; None if it does not hold numbers."""
     if isinstance(other, IndexNode):
         return other
@@ -95,14 +102,26 @@ def _bound(cls: Any) -> tuple[Callable[[IndexNode, object], object], Callable[[I
     """Return the methods by which an index node implements the operator of `cls`, on its left and on its right."""
 
     def left(self: IndexNode, other: object) -> object:
-        integers = _integers(self, other)
+        integers = integers_beside(self, other)
         return NotImplemented if integers is None else cls(self, integers)
 
     def right(self: IndexNode, other: object) -> object:
-        integers = _integers(self, other)
+        integers = integers_beside(self, other)
         return NotImplemented if integers is None else cls(integers, self)
 
     return left, right
+
+
+def _chosen(cls: Any) -> Callable[[IndexNode, object], object]:
+    """Return the method by which an index node constructs an op of two operands that is no operator."""
+
+    def choose(self: IndexNode, other: object) -> object:
+        integers = integers_beside(self, other)
+        if integers is None:
+            raise TypeError(f"{cls.op_name()}: {describe(self)} holds integers, and {type(other).__name__} does not")
+        return cls(self, integers)
+
+    return choose
 
 
 class IndexAdd(IndexArithmetic[Axes]):
@@ -175,16 +194,16 @@ def quotient(x: IndexNode, other: object) -> Any:
     >>> ((wy.Constant([1.0, 0.0]) > 0.5).sum() / 2).forward().item()
     0.5
     """
-    divisor: Any = other if isinstance(other, float) else _integers(x, other)
+    divisor: Any = other if isinstance(other, float) else integers_beside(x, other)
     if divisor is None:
         return NotImplemented
-    dividend: Any = astype_of_integers(x, np.float32)
+    dividend: Any = astype_ofintegers_beside(x, np.float32)
     result: Node = dividend / (divisor if isinstance(divisor, float) else divisor.astype(np.float32))
     return result
 
 
 @method("astype", IndexNode)
-def astype_of_integers(x: IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
+def astype_ofintegers_beside(x: IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
     """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes.
 
     >>> wy.IndexConstant([1, 2]).astype("float32").forward().tolist()

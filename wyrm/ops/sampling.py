@@ -214,7 +214,7 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
         self._construct(parents, table_size=table_size, to=to, weighted=weighted, seed=seed, stream=stream)
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
-        return (IndexOperand(len(self.parents) - 1, self._known_rows),) if self.rejects else ()
+        return (IndexOperand(len(self.parents) - 1, self._known_rows()),) if self.rejects else ()
 
     @property
     def draws_below(self) -> int:
@@ -228,7 +228,6 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
         """Whether known rows are drawn again."""
         return len(self.parents) > 3
 
-    @property
     def _known_rows(self) -> int:
         """The number of users that `known` describes."""
         return int(self.parents[-3].dims[0]) - 1

@@ -15,7 +15,7 @@ from wyrm.node.leaves import as_constant
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.elementwise import Axes, Left_co
-from wyrm.ops.index import Rows_co, as_indices
+from wyrm.ops.index import Index, Rows_co, as_indices
 from wyrm.types.dims import Axis, Dims, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, FloatArray, Indices, IntegerArray
@@ -66,9 +66,9 @@ class SegmentMax(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Lef
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         x, ids = self.parents
-        largest = x.equal(self.erase().take(ids)).astype(self.dtype)
+        largest = x.equal(Index(self.erase(), ids)).astype(self.dtype)
         share = gradient / segment_total(largest, ids, self.segments).maximum(1.0)
-        return largest * share.take(ids), ZERO
+        return largest * Index(share, ids), ZERO
 
 
 @LOOPS.register(SegmentMax)

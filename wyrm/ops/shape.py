@@ -355,13 +355,18 @@ def expand_dims(x: Any, axis: AxisLike) -> Reshape:
     >>> wy.Constant([1.0, 2.0]).expand_dims(0).shape
     (1, 2)
     """
-    node: Node = x
+    return Reshape(x, expanded(x, axis))
+
+
+def expanded(node: BaseNode, axis: AxisLike) -> Dims:
+    """Return the axes of a node with axes of size 1 at these positions of the result."""
     if axis is None:
         raise TypeError("expand_dims: axis must be an int or a tuple of ints, not None")
     count = 1 if isinstance(axis, int | np.integer) else len(axis)
     positions = all_axes(axis, node.ndim + count)
-    rest = iter(node.dims)
-    return Reshape(x, tuple(One() if i in positions else next(rest) for i in range(node.ndim + count)))
+    dims: Dims = node.dims
+    rest = iter(dims)
+    return tuple(One() if i in positions else next(rest) for i in range(node.ndim + count))
 
 
 @overload
@@ -384,15 +389,20 @@ def squeeze(x: Any, axis: AxisLike = None) -> Reshape:
     >>> wy.Constant([[1.0], [2.0]]).squeeze(-1).shape
     (2,)
     """
-    node: Node = x
+    return Reshape(x, squeezed(x, axis))
+
+
+def squeezed(node: BaseNode, axis: AxisLike) -> Dims:
+    """Return the axes of a node without those of size 1 at these positions, or without all of size 1."""
+    dims: Dims = node.dims
     if axis is None:
-        positions = tuple(i for i, a in enumerate(node.dims) if axis_size(a) == 1)
+        positions = tuple(i for i, a in enumerate(dims) if axis_size(a) == 1)
     else:
         positions = all_axes(axis, node.ndim)
         for i in positions:
-            if axis_size(node.dims[i]) != 1:
-                raise ShapeError(f"squeeze: axis {i} is {node.dims[i]!r}; only an axis of size 1 can be removed")
-    return Reshape(x, tuple(a for i, a in enumerate(node.dims) if i not in positions))
+            if axis_size(dims[i]) != 1:
+                raise ShapeError(f"squeeze: axis {i} is {dims[i]!r}; only an axis of size 1 can be removed")
+    return tuple(a for i, a in enumerate(dims) if i not in positions)
 
 
 @method("ravel")

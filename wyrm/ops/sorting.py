@@ -17,7 +17,7 @@ from wyrm.ops.along_axis import split_at
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise import Axes, L, S, common_dtype, method
 from wyrm.ops.scratch import scratch
-from wyrm.ops.take_along_axis import TakeAlongAxis
+from wyrm.ops.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.types.dims import Axis, Dims, axis_size, normalize_axis, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
@@ -30,7 +30,7 @@ class ArgSort(IndexNode[Axes]):
     method = "argsort"
     axis: int
 
-    def __init__(self, x: Node, axis: int) -> None:
+    def __init__(self, x: Node | IndexNode, axis: int) -> None:
         self._construct((x,), axis=axis)
 
     @property
@@ -167,6 +167,39 @@ def sort(x: Any, axis: int | None = -1) -> TakeAlongAxis:
     """
     x, axis = _last_axis(x, axis)
     return TakeAlongAxis(x, ArgSort(x, axis), axis)
+
+
+@overload
+def argsort_of_integers(x: IndexNode[AtLeast1D], axis: int | None = -1) -> ArgSort: ...
+@overload
+def argsort_of_integers(x: IndexNode[S], axis: int = -1) -> ArgSort[S]: ...
+@overload
+def argsort_of_integers(x: IndexNode, axis: None) -> ArgSort[tuple[Any]]: ...
+@method("argsort", IndexNode)
+def argsort_of_integers(x: Any, axis: int | None = -1) -> ArgSort:
+    """Return the indices that sort the integers along `axis`, or all in row-major order if it is None.
+
+    >>> wy.IndexConstant([3, 1, 2]).argsort().forward().tolist()
+    [1, 2, 0]
+    """
+    return ArgSort(*_last_axis(x, axis))
+
+
+@overload
+def sort_of_integers(x: IndexNode[AtLeast1D], axis: int | None = -1) -> IndexTakeAlongAxis: ...
+@overload
+def sort_of_integers(x: IndexNode[S], axis: int = -1) -> IndexTakeAlongAxis[S]: ...
+@overload
+def sort_of_integers(x: IndexNode, axis: None) -> IndexTakeAlongAxis[tuple[Any]]: ...
+@method("sort", IndexNode)
+def sort_of_integers(x: Any, axis: int | None = -1) -> IndexTakeAlongAxis:
+    """Return the integers sorted along `axis`, or all in row-major order if it is None.
+
+    >>> wy.IndexConstant([3, 1, 2]).sort().forward().tolist()
+    [1, 2, 3]
+    """
+    x, axis = _last_axis(x, axis)
+    return IndexTakeAlongAxis(x, ArgSort(x, axis), axis)
 
 
 class SearchSorted(IndexNode[Axes]):

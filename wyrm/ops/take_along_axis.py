@@ -9,7 +9,7 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.foreign_names import answering
-from wyrm.node.base import ZERO, Gradient
+from wyrm.node.base import ZERO, BaseNode, Gradient
 from wyrm.node.index_maps import IndexLoad, IndexMap
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.jax_form import JAX
@@ -33,17 +33,14 @@ def _columns(xp: ArrayNamespace, indices: IntegerArray, axis: int) -> tuple[Inte
     return tuple(grid)
 
 
-class TakeAlongAxis(Indexing[Left_co, Rows_co, Axes]):
-    """The elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
+class _AlongAxisRules(HasIndexOperands[Any, Axes], abstract=True):
+    """What `TakeAlongAxis` and `IndexTakeAlongAxis` share."""
 
     __slots__ = ("axis",)
     axis: int
 
-    def __init__(self, x: Node, indices: IndexNode | Indices, axis: int) -> None:
+    def __init__(self, x: BaseNode, indices: IndexNode | Indices, axis: int) -> None:
         self._construct((x, as_indices(indices)), axis=axis)
-
-    def _own(self) -> TakeAlongAxis[Any, Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         x, indices = self.parents
@@ -64,20 +61,38 @@ class TakeAlongAxis(Indexing[Left_co, Rows_co, Axes]):
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.parents[0].dims[self.axis]),)
 
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1}) if mapped[1] else None
+
+
+class TakeAlongAxis(_AlongAxisRules[Axes], Indexing[Left_co, Rows_co, Axes]):
+    """The elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
+
+    __slots__ = ()
+
+    def _own(self) -> TakeAlongAxis[Any, Any, Axes]:
+        return self
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         x, indices = self.parents
         return PlaceAlongAxis(gradient, indices, self.axis, x.dims), ZERO
 
 
-JAX.register(TakeAlongAxis)(TakeAlongAxisForm(_columns))
+class IndexTakeAlongAxis(_AlongAxisRules[Axes], IndexNode[Axes]):
+    """The same as `TakeAlongAxis` for integers."""
+
+    __slots__ = ()
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return ZERO, ZERO
 
 
-@LOOPS.register(TakeAlongAxis)
+JAX.register(TakeAlongAxis, IndexTakeAlongAxis)(TakeAlongAxisForm(_columns))
+
+
+@LOOPS.register(TakeAlongAxis, IndexTakeAlongAxis)
 class _TakeAlongAxisLoops(LoopForm):
-    def gather_index(self, node: TakeAlongAxis, index: IndexMap) -> IndexMap:
+    def gather_index(self, node: TakeAlongAxis | IndexTakeAlongAxis, index: IndexMap) -> IndexMap:
         return (*index[: node.axis], IndexLoad(1, index), *index[node.axis + 1 :])
 
 
@@ -164,3 +179,26 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> TakeAlongAxi
     [[2.0], [3.0]]
     """
     return TakeAlongAxis(x.ravel(), indices, 0) if axis is None else TakeAlongAxis(x, indices, axis)
+
+
+@overload
+def take_integers_along_axis(
+    x: IndexNode[AtLeast1D], indices: IndexNode | Indices, axis: int | None = -1
+) -> IndexTakeAlongAxis: ...
+@overload
+def take_integers_along_axis(
+    x: IndexNode[tuple[*Bs, N]], indices: IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
+) -> IndexTakeAlongAxis[tuple[*Bs, M]]: ...
+@overload
+def take_integers_along_axis(
+    x: IndexNode, indices: IndexNode | Indices, axis: int | None = -1
+) -> IndexTakeAlongAxis: ...
+@method("take_along_axis", IndexNode)
+@answering
+def take_integers_along_axis(x: Any, indices: Any, axis: int | None = -1) -> IndexTakeAlongAxis:
+    """Return the integers that `indices` select along `axis`, as `numpy.take_along_axis`; errors are as for floats.
+
+    >>> wy.IndexConstant([[1, 2], [3, 4]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
+    [[2], [3]]
+    """
+    return IndexTakeAlongAxis(x.reshape(-1), indices, 0) if axis is None else IndexTakeAlongAxis(x, indices, axis)

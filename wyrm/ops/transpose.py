@@ -121,13 +121,13 @@ def transpose(x: Any, *axes: Any) -> Transpose:
 
 
 @method("transpose", IndexNode)
-def index_transpose(x: IndexNode, *axes: int | Sequence[int]) -> IndexTranspose:
+def index_transpose(x: IndexNode, *axes: int | Sequence[int] | None) -> IndexTranspose:
     """Return `x` with its axes in the order `axes`, reversed by default; errors are as for `Node.transpose`.
 
     >>> wy.IndexConstant([[0, 1, 2], [3, 4, 5]]).transpose().forward().tolist()
     [[0, 3], [1, 4], [2, 5]]
     """
-    return IndexTranspose(x, tuple(reversed(range(x.ndim))) if not axes else target_axes(axes))
+    return IndexTranspose(x, tuple(reversed(range(x.ndim))) if axes in ((), (None,)) else target_axes(axes))
 
 
 @overload

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from wyrm.errors import OptionError
+from wyrm.errors import OptionError, Unavailable
 
 Stopped = Literal["completed", "early", "interrupted"]
 
@@ -56,7 +56,7 @@ class History(dict[str, list[float]]):
         1
         """
         if not self.epochs:
-            raise OptionError("there is no best epoch, because no epoch has ended")
+            raise Unavailable("there is no best epoch, because no epoch has ended")
         values = self[known(name, self)]
         sign = -1.0 if higher_is_better else 1.0
         return self.record(min(range(len(values)), key=lambda i: (math.isnan(values[i]), sign * values[i])))

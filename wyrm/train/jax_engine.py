@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from wyrm._interrupts import deferred
 from wyrm.backends.numpy.reference import accumulate
 from wyrm.backends.xla.processes import computing
-from wyrm.errors import Diverged, OptionError
+from wyrm.errors import Diverged, OptionError, Unavailable
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
@@ -284,8 +284,8 @@ class JaxEngine:
         return self.graph.stages() | {"stablehlo": lowered.as_text(), "optimized": lowered.compile().as_text()}
 
     def listing(self) -> Any:
-        """Raise `OptionError`: this engine has no LLVM modules of its own."""
-        raise OptionError("engine='jax' leaves code generation to XLA: see program.source and program.stages()")
+        """Raise `Unavailable`: this engine has no LLVM modules of its own."""
+        raise Unavailable("engine='jax' leaves code generation to XLA: see program.source and program.stages()")
 
     def plan(self) -> ProgramPlan:
         """Return the bytes of the temporary arrays of the function that ran last, as XLA planned them."""
@@ -304,7 +304,7 @@ class JaxEngine:
 
     def _lowered(self) -> Any:
         if self._last is None:
-            raise OptionError("this program has not run, so JAX has not compiled it: call it first")
+            raise Unavailable("this program has not run, so JAX has not compiled it: call it first")
         import jax
 
         function, structure, arrays = self._last

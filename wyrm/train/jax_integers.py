@@ -67,6 +67,10 @@ def _interval(node: BaseNode, known: Mapping[BaseNode, Interval | None]) -> Inte
     if type(LOOPS.of(node)).gather_index is not LoopForm.gather_index:  # the elements are those of the first operand
         return operands[0]
     integers = [operand for operand in operands if operand is not None]
+    bounds: Any = getattr(node, "bounds", None)
+    if bounds is not None and len(integers) == len(operands):
+        found: Interval = bounds(integers)
+        return found
     if node.formula is None or len(integers) < len(node.parents):
         return INT32 if None not in operands else None
     return interpret(node.formula, integers, lambda _: INT32, lambda value: (int(value), int(value)), _of_call)
@@ -74,9 +78,12 @@ def _interval(node: BaseNode, known: Mapping[BaseNode, Interval | None]) -> Inte
 
 def _of_call(_: int, call: FormulaCall, operands: list[Interval]) -> Interval:
     """Return an interval that has all values of a call in a formula."""
-    if call.function not in ("add", "subtract", "multiply", "floor_divide", "remainder"):
+    if call.function not in ("add", "subtract", "multiply", "floor_divide", "remainder", "maximum", "minimum"):
         return INT32
     x, y = operands
+    if call.function in ("maximum", "minimum"):
+        extreme = max if call.function == "maximum" else min
+        return extreme(x[0], y[0]), extreme(x[1], y[1])
     if call.function == "floor_divide":
         largest = max(map(abs, x))
         return (min(0, x[0]), max(0, x[1])) if y[0] >= 0 else (-largest, largest)

@@ -13,7 +13,7 @@ from wyrm._interrupts import deferred
 from wyrm.backends.numpy.calls import Cell
 from wyrm.backends.numpy.observe import observer
 from wyrm.backends.numpy.plan import EvaluationPlan
-from wyrm.errors import NotDifferentiable, NotSet, OptionError, ShapeError, UnusedParameter
+from wyrm.errors import MissingValue, NotDifferentiable, OptionError, ShapeError, UnusedParameter
 from wyrm.foreign_names import answering
 from wyrm.grad.reverse import pull_back
 from wyrm.node.base import BaseNode, describe, label
@@ -195,17 +195,17 @@ def _frozen(value: Any) -> Any:
     return array
 
 
-def _no_value(node: BaseNode) -> NotSet:
+def _no_value(node: BaseNode) -> MissingValue:
     """Return the error for a node without a value: in a traced function, nothing is computed yet."""
     argument = next((leaf for leaf in topological_order([node]) if leaf.is_argument), None)
     if argument is not None:
-        return NotSet(
+        return MissingValue(
             f"{describe(node)} has no value while a function of {label(argument)} is traced: return the node from the "
             f"function, or pass a number known before by keyword"
         )
     if node.is_leaf:
-        return not_set(node, "bind some with .set(value)")
-    return NotSet(f"{describe(node)} has no value yet: call .forward() on it, or on a node that depends on it")
+        return MissingValue(str(not_set(node, "bind some with .set(value)")))
+    return MissingValue(f"{describe(node)} has no value yet: call .forward() on it, or on a node that depends on it")
 
 
 class Evaluated(Generic[Value]):
@@ -213,7 +213,7 @@ class Evaluated(Generic[Value]):
 
     @property
     def value(self: Any) -> Value:
-        """The value that the last `forward()` cached (read-only); `NotSet` if there is none."""
+        """The value that the last `forward()` cached (read-only); raise `MissingValue` if there is none."""
         array: Any
         if self.is_leaf:
             array = stored(self).array

@@ -10,11 +10,11 @@ r1: wy.Tensor[Batch, Emb] = table.index([0, 1, 2, 3])
 r2: wy.Tensor[Batch, Emb] = table.index(np.zeros(4, np.int64))
 r3: wy.Tensor[Emb] = table.index(3)
 #@ take
-reveal_type(x.take(labels))  # reveals: Index[Input[tuple[Batch, In]], IndexNode[tuple[Batch]], tuple[Batch, In]]
-reveal_type(vector.take(tokens))  # reveals: Index[Input[tuple[In]], IndexNode[tuple[Batch, Time]], tuple[Batch, Time]]
+reveal_type(x.take(labels, axis=0))  # reveals: Index[Input[tuple[Batch, In]], IndexNode[tuple[Batch]], tuple[Batch, In]]
+reveal_type(vector.take(tokens, axis=0))  # reveals: Index[Input[tuple[In]], IndexNode[tuple[Batch, Time]], tuple[Batch, Time]]
 r1: wy.Tensor[Batch, Out] = x.take([1, 2, 3], axis=1)
-r2: wy.Tensor[Any, In] = x.take(np.array([0, 1]))
-r3: wy.Tensor[In] = x.take(0)
+r2: wy.Tensor[Any, In] = x.take(np.array([0, 1]), axis=0)
+r3: wy.Tensor[In] = x.take(0, axis=0)
 #@ take_along_axis
 best = x.argmax(axis=-1, keepdims=True)
 r1: wy.Tensor[Batch, wy.One] = x.take_along_axis(best)
@@ -84,7 +84,7 @@ reveal_type(2 * tokens)  # reveals: IndexMultiply[tuple[Batch, Time]]
 reveal_type((labels - labels) // 3 % labels)  # reveals: IndexRemainder[tuple[Batch]]
 reveal_type(labels / 2)  # reveals: Node[Any, tuple[Batch]]
 reveal_type(-labels)  # reveals: IndexSubtract[tuple[Batch]]
-r1: wy.Tensor[Batch, In] = x.take((labels + 1) % 4)
+r1: wy.Tensor[Batch, In] = x.take((labels + 1) % 4, axis=0)
 r2: wy.Tensor[Batch] = labels.astype(np.float32) * 0.5
 #@ counts_of_masks
 reveal_type((x > 0).sum())  # reveals: CountTrue[tuple[()]]

@@ -22,7 +22,7 @@ class Edges(wy.Dim): ...
 class Nodes(wy.Dim): ...
 nodes = wy.Input(numbers(5, 7), dims=(Nodes(5), in_))
 senders = wy.IndexInput(np.array([0, 1, 1]), dims=(Edges(3),))
-messages: wy.Tensor[Edges, In] = nodes.take(senders)
+messages: wy.Tensor[Edges, In] = nodes.take(senders, axis=0)
 r1: wy.Tensor[Nodes, In] = wy.segment_sum(messages, senders, Nodes(5))
 r2: wy.Tensor[Nodes, In] = nodes + wy.segment_max(messages, senders, Nodes(5))
 r3: wy.Tensor[Edges, In] = wy.segment_softmax(messages, senders, 5)

@@ -43,7 +43,7 @@ for row in unknown:
 #@ unknown_indices
 some = wy.IndexInput(np.zeros((3, 2), np.int64))
 r1: wy.Tensor[Batch, Time, Emb] = table.index(some)
-r2: wy.Tensor[Batch, Time, Emb] = x.take(some)
+r2: wy.Tensor[Batch, Time, Emb] = x.take(some, axis=0)
 guess: wy.IndexNode = unknown.argmax()
 loose = wy.Parameter(numbers(20, 3))
 r3: wy.Tensor[Batch, Time] = loose.index(labels)

@@ -25,7 +25,7 @@ x.argmax(-1).softmax()  # error: [attr-defined] "ArgMax[tuple[Batch]]" has no at
 #@ take_by_a_node
 x.take(vector)  # error: [call-overload] No overload variant of "take" of "Node" matches argument type "Input[tuple[In]]"
 #@ take_result
-r: wy.Tensor[Batch, Out] = x.take(labels)  # error: [assignment] Incompatible types in assignment (expression has type "Index[Input[tuple[Batch, In]], IndexNode[tuple[Batch]], tuple[Batch, In]]"
+r: wy.Tensor[Batch, Out] = x.take(labels, axis=0)  # error: [assignment] Incompatible types in assignment (expression has type "Index[Input[tuple[Batch, In]], IndexNode[tuple[Batch]], tuple[Batch, In]]"
 #@ floats_set_on_indices
 labels.set(numbers(4))  # error: [arg-type] Argument 1 to "set" of "IndexInput" has incompatible type "ndarray[tuple[Any, ...], dtype[floating[_32Bit]]]"
 #@ float_set_on_indices
