@@ -24,6 +24,7 @@ from wyrm.functions.tracing import name_of
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.node.source_location import building
+from wyrm.node.weak_types import chosen
 from wyrm.ops.loop_body import LoopBody, closure_convert
 from wyrm.ops.pass_through import alias
 from wyrm.ops.scan import Scan
@@ -144,7 +145,7 @@ def _one_of(
         built.append(inner)
     parts = [flatten(x, f"the result of {name_of(branch)}") for x, branch in zip(values, branches, strict=True)]
     shape = parts[0][1]
-    dtype = dtype_of([*(leaf for leaves, _ in parts for leaf in leaves), *given, *beside])
+    dtype = chosen(dtype_of([*(leaf for leaves, _ in parts for leaf in leaves), *given, *beside]))
     results = leaf_nodes(parts[0][0], dtype)
     like = placeholders_of(results, shape, f"the result of {name_of(branches[0])}")
     carry: list[Any] = []

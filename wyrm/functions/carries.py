@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths
-from wyrm.functions.tracing import number_dtype
+from wyrm.functions.tracing import enclosing_trace
 from wyrm.node.base import BaseNode, describe, format_dims, label
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
 from wyrm.node.source_location import building
 from wyrm.node.traversal import replaced
+from wyrm.node.weak_types import chosen, default_type, in_type, is_weak
 from wyrm.ops.digits import FromDigits, ToDigits
 from wyrm.ops.drawing import LoopSteps, drawn_for, draws_among
-from wyrm.ops.loop_body import placeholder_like
+from wyrm.ops.loop_body import WeakPlaceholder, placeholder_like
 from wyrm.ops.philox import STEP
 
 
 def dtype_of(leaves: Sequence[object]) -> np.dtype:
-    """Return the float dtype of the nodes, else of the arrays, else of the enclosing trace, else float32."""
-    for leaf in leaves:
-        if isinstance(leaf, BaseNode) and leaf.dtype.kind == "f":
-            return np.dtype(leaf.dtype)
-    return number_dtype(leaves)
+    """Return the float dtype of the nodes, else of the arrays, else a weak one."""
+    nodes = [leaf.dtype for leaf in leaves if isinstance(leaf, BaseNode) and leaf.dtype.kind == "f"]
+    arrays = [leaf.dtype for leaf in leaves if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"]
+    found = next((dtype for dtype in [*nodes, *arrays] if not is_weak(dtype)), None)
+    return found or max(nodes, default=default_type())
 
 
 def leaf_nodes(leaves: Sequence[object], dtype: np.dtype) -> list[Any]:
-    """Return leaves as nodes: integer arrays become indices, masks stay masks, other numbers take the float dtype."""
+    """Return leaves as nodes: integer arrays become indices, masks stay masks, other numbers take the float dtype.
+
+    Weak nodes take it too, unless it is weak.
+    """
     found: list[Any] = []
     for leaf in leaves:
         if isinstance(leaf, BaseNode):
-            found.append(leaf)
+            found.append(leaf if is_weak(dtype) else in_type(leaf, dtype))
         elif isinstance(leaf, np.ndarray) and leaf.dtype.kind in "iu":
             found.append(IndexConstant(leaf))
         elif isinstance(leaf, np.ndarray) and leaf.dtype.kind == "b":
@@ -45,10 +49,12 @@ def leaf_nodes(leaves: Sequence[object], dtype: np.dtype) -> list[Any]:
     return found
 
 
-def placeholders_of(nodes: Sequence[BaseNode], structure: PyTreeDef, name: str, axes: int = 0) -> list[Any]:
-    """Return placeholders for the nodes, or for their rows, named by their paths."""
+def placeholders_of(
+    nodes: Sequence[BaseNode], structure: PyTreeDef, name: str, axes: int = 0, weak: bool = False
+) -> list[Any]:
+    """Return placeholders for the nodes, or for their rows, named by their paths; with `weak`, weak ones of weak nodes."""
     return [
-        placeholder_like(node, node.dims[axes:], where)
+        (WeakPlaceholder if weak and is_weak(node.dtype) else placeholder_like)(node, node.dims[axes:], where)
         for node, where in zip(nodes, leaf_paths(structure, name), strict=True)
     ]
 
@@ -67,7 +73,8 @@ def checked_carry(
                 f"{what}: {label(given)} has the axes {format_dims(given.dims)} but becomes {describe(node)}; a carry "
                 f"keeps its axes from step to step"
             )
-        if given.dtype != node.dtype:
+        weak = (is_weak(given.dtype) or is_weak(node.dtype)) and given.dtype.kind == node.dtype.kind
+        if given.dtype != node.dtype and not weak:
             raise DTypeError(
                 f"{what}: {label(given)} is {given.dtype} but becomes {describe(node)}; cast it with .astype"
             )
@@ -83,6 +90,37 @@ def initial_carry(init: object, beside: Sequence[object], what: str) -> tuple[li
     if structure.has_module:
         raise DTypeError(f"{what}: a module cannot be a carry; carry its parameters' values and close over the module")
     return leaf_nodes(leaves, dtype), structure, dtype
+
+
+class TracedStep(NamedTuple):
+    """A step that was traced: what it is applied to, placeholders for these, its results, and the nodes it built."""
+
+    operands: list[Any]
+    placeholders: list[Any]
+    results: list[Any]
+    built: list[BaseNode]
+
+
+def traced_step(
+    operands: Sequence[Any],
+    stand_in: Callable[[Sequence[Any], bool], list[Any]],
+    step: Callable[[Sequence[Any]], list[Any]],
+) -> TracedStep:
+    """Trace a step on placeholders, which `stand_in` makes of nodes, weak ones for weak nodes if its flag is true.
+
+    Weak operands and results take the type of the floats that they meet in the step, which is then traced again.
+    """
+    nodes, may_be_weak = list(operands), True
+    while True:
+        placeholders = stand_in(nodes, may_be_weak)
+        with enclosing_trace(placeholders), building() as built:
+            results = step(placeholders)
+        met = [dtype for x in placeholders if isinstance(x, WeakPlaceholder) for dtype in x.met]
+        found = dtype_of([*nodes, *results])
+        dtype = chosen(max(met) if met and is_weak(found) else found)
+        if not may_be_weak or not (met or any(is_weak(x.dtype) and x.dtype != dtype for x in nodes)):
+            return TracedStep(nodes, placeholders, [in_type(x, dtype) for x in results], built)
+        nodes, may_be_weak = [in_type(x, dtype) for x in nodes], False
 
 
 def scalar_condition(mask: object, what: str) -> Node:

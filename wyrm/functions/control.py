@@ -11,19 +11,21 @@ from typing_extensions import TypeVar, TypeVarTuple
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.carries import (
     checked_carry,
+    dtype_of,
     from_floats,
     initial_carry,
     leaf_nodes,
     loop_parts,
     placeholders_of,
     scalar_condition,
+    traced_step,
 )
 from wyrm.functions.function import function_of_nodes
 from wyrm.functions.pytree import Branch, Tree, flatten, unflatten
-from wyrm.functions.tracing import enclosing_trace, name_of
+from wyrm.functions.tracing import name_of
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.node import IndexNode, Node, Tensor
-from wyrm.node.source_location import building
+from wyrm.node.weak_types import chosen
 from wyrm.ops.loop_body import LoopBody, closure_convert
 from wyrm.ops.scan import Scan
 from wyrm.ops.steps import ENDLESS, Steps
@@ -124,22 +126,31 @@ def scan(
     carry, structure, dtype = initial_carry(init, given, what)
     rows = leaf_nodes(given, dtype)
     time = _time(rows, length, what)
-    before = placeholders_of(carry, structure, "carry")
-    row_placeholders = placeholders_of(rows, rows_structure, "x", axes=1)
-    with enclosing_trace([*before, *row_placeholders]), building() as built:
-        result = plain(unflatten(structure, before), unflatten(rows_structure, row_placeholders))
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise ShapeError(f"{what}: a step returns a pair (carry, y), where y may be None, not {result!r}")
-    following = checked_carry(result[0], before, structure, what, dtype)
-    leaves, made_structure = flatten(result[1], f"the result of {what}")
-    made = leaf_nodes(leaves, dtype)
-    loop_carry, results = loop_parts(carry, before, [*following, *made], built)
-    inputs = [*loop_carry.placeholders, *row_placeholders]
+    count = len(carry)
+
+    def stand_in(nodes: Sequence[Any], weak: bool) -> list[Any]:
+        before = placeholders_of(nodes[:count], structure, "carry", weak=weak)
+        return before + placeholders_of(nodes[count:], rows_structure, "x", axes=1, weak=weak)
+
+    def step(placeholders: Sequence[Any]) -> list[Any]:
+        nonlocal made_structure
+        before, row = placeholders[:count], placeholders[count:]
+        result = plain(unflatten(structure, before), unflatten(rows_structure, row))
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise ShapeError(f"{what}: a step returns a pair (carry, y), where y may be None, not {result!r}")
+        leaves, made_structure = flatten(result[1], f"the result of {what}")
+        return checked_carry(result[0], before, structure, what, dtype) + leaf_nodes(leaves, dtype)
+
+    made_structure = structure
+    operands, placeholders, results, built = traced_step([*carry, *rows], stand_in, step)
+    carry, rows, made = operands[:count], operands[count:], results[count:]
+    loop_carry, results = loop_parts(carry, placeholders[:count], results, built)
+    inputs = [*loop_carry.placeholders, *placeholders[count:]]
     outside, captured, outputs = closure_convert(results, inputs, built=built)
     carried = loop_carry.init
     steps = Steps(LoopBody([*inputs, *captured], outputs), time, len(carried), len(rows), reverse=reverse)
     loop = Scan(steps, *carried, *rows, *outside)
-    last = from_floats([loop.last(i) for i in range(len(carry))], carry)
+    last = from_floats([loop.last(i) for i in range(count)], carry)
     stacked = from_floats([loop.output(i) for i in range(len(made))], made)
     return unflatten(structure, last), unflatten(made_structure, stacked)
 
@@ -215,15 +226,21 @@ def while_loop(
     if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
         raise ValueError(f"{what}: max_steps must be an integer of at least 1, not {max_steps!r}")
     carry, structure, dtype = initial_carry(init, (), what)
-    before = placeholders_of(carry, structure, "carry")
-    with enclosing_trace(before), building() as built:
+
+    def stand_in(nodes: Sequence[Any], weak: bool) -> list[Any]:
+        return placeholders_of(nodes, structure, "carry", weak=weak)
+
+    def one_step(before: Sequence[Any]) -> list[Any]:
         following = checked_carry(step(unflatten(structure, before)), before, structure, what, dtype)
-        again = scalar_condition(keep_going(unflatten(structure, following)), what)
+        return [*following, scalar_condition(keep_going(unflatten(structure, following)), what)]
+
+    carry, before, (*following, again), built = traced_step(carry, stand_in, one_step)
     loop_carry, results = loop_parts(carry, before, following, built, [again])
     inputs = loop_carry.placeholders
     outside, captured, outputs = closure_convert(results, inputs, built=built)
     most = ENDLESS if max_steps is None else max_steps
     steps = Steps(LoopBody([*inputs, *captured], outputs), most, len(inputs), 0, limited=True, stops=True)
+    dtype = chosen(dtype_of([*carry, *following]))
     limit = scalar_condition(keep_going(unflatten(structure, carry)), what).astype(dtype) * float(most)
     loop = Scan(steps, limit, *loop_carry.init, *outside)
     return unflatten(structure, from_floats([loop.last(i) for i in range(len(carry))], carry))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, overload
 
@@ -11,7 +12,7 @@ from numpy.typing import DTypeLike
 from wyrm.grad.reverse import with_sizes
 from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexConstant
-from wyrm.node.leaves import Constant, as_constant
+from wyrm.node.leaves import Constant, as_constant, constant_of
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import S
 from wyrm.ops.shape import BroadcastTo
@@ -39,7 +40,7 @@ def full(shape: Axes | tuple[Dim, ...], value: Number, dtype: DTypeLike | None =
     dims: Any = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     if isinstance(dtype, int):
         raise TypeError(f"the shape must be one tuple, as in wy.zeros((2, 3)), and dtype must not be {dtype!r}")
-    return Constant(np.full(dims, value, np.float32 if dtype is None else dtype), dims)
+    return constant_of(np.broadcast_to(np.asarray(value), tuple(map(operator.index, dims))), dtype, dims)
 
 
 @overload
@@ -75,13 +76,13 @@ def arange(start: Number, stop: Number | None = None, step: Number = 1) -> Const
 def arange(start: Number, stop: Number | None = None, step: Number = 1) -> Constant | IndexConstant:
     """Return the numbers from `start` (0 if there is one argument) up to but excluding `stop`, as `numpy.arange`.
 
-    Integers give an `IndexConstant`, other numbers a `Constant` of float32.
+    Integers give an `IndexConstant`, other numbers a `Constant` of a weak type.
 
     >>> wy.arange(3).value.tolist(), wy.arange(0.0, 1.0, 0.25).value.tolist()
     ([0, 1, 2], [0.0, 0.25, 0.5, 0.75])
     """
     array: Any = np.arange(start, stop, step) if stop is not None else np.arange(0, start, step)
-    return IndexConstant(array) if array.dtype.kind == "i" else Constant(array.astype(np.float32))
+    return IndexConstant(array) if array.dtype.kind == "i" else constant_of(array, None)
 
 
 @overload

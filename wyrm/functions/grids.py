@@ -14,8 +14,9 @@ from wyrm.foreign_names import answering
 from wyrm.functions.operands import Operand, as_nodes
 from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexConstant
-from wyrm.node.leaves import Constant, as_constant
+from wyrm.node.leaves import Constant, as_constant, constant_of
 from wyrm.node.node import IndexNode, Node
+from wyrm.ops.comparison import weak_floats
 from wyrm.ops.index import as_indices
 from wyrm.types.typing import Bs, Indices, Number
 
@@ -33,23 +34,23 @@ def _fractions(num: int, endpoint: bool) -> np.ndarray:
 
 @overload
 def linspace(
-    start: Number, stop: Number, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike = np.float32
+    start: Number, stop: Number, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike | None = None
 ) -> Constant[tuple[Any]]: ...
 @overload
 def linspace(
-    start: Operand, stop: Operand, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike = np.float32
+    start: Operand, stop: Operand, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike | None = None
 ) -> Node: ...
-def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike = np.float32) -> Node:
+def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike | None = None) -> Node:
     """Return `num` numbers at equal distances from `start` to `stop`, without `stop` if `endpoint` is false.
 
-    The bounds are numbers, which give a constant of `dtype`, or nodes and arrays, which broadcast; the numbers are then
+    The bounds are numbers, which give a constant of `dtype`, by default of a weak type, or nodes and arrays, which broadcast; the numbers are then
     along a new first axis.
 
     >>> wy.linspace(0.0, 1.0, 5).value.tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     if _are_numbers(start, stop):
-        return Constant(np.linspace(start, stop, num, endpoint, dtype=dtype))
+        return constant_of(np.linspace(start, stop, num, endpoint), dtype)
     first, last = as_nodes(start, stop)
     at = _column(_fractions(num, endpoint), first, last)
     return first * (1.0 - at) + last * at
@@ -62,14 +63,14 @@ def _column(values: np.ndarray, *beside: Node) -> np.ndarray:
 
 @overload
 def logspace(
-    start: Number, stop: Number, num: int = 50, endpoint: bool = True, base: float = 10.0, *, dtype: DTypeLike = ...
+    start: Number, stop: Number, num: int = 50, endpoint: bool = True, base: float = 10.0, *, dtype: DTypeLike | None = ...
 ) -> Constant[tuple[Any]]: ...
 @overload
 def logspace(
-    start: Operand, stop: Operand, num: int = 50, endpoint: bool = True, base: float = 10.0, *, dtype: DTypeLike = ...
+    start: Operand, stop: Operand, num: int = 50, endpoint: bool = True, base: float = 10.0, *, dtype: DTypeLike | None = ...
 ) -> Node: ...
 def logspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: float = 10.0, *, dtype: DTypeLike = np.float32
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: float = 10.0, *, dtype: DTypeLike | None = None
 ) -> Node:
     """Return `base` to the powers `linspace(start, stop, num, endpoint)`; the arguments are those of `linspace`.
 
@@ -77,7 +78,7 @@ def logspace(
     [1.0, 10.0, 100.0]
     """
     if _are_numbers(start, stop):
-        return Constant(np.logspace(start, stop, num, endpoint, base, dtype=dtype))
+        return constant_of(np.logspace(start, stop, num, endpoint, base), dtype)
     exponents = linspace(start, stop, num, endpoint)
     powers: Node = as_constant(base, exponents.dtype) ** exponents
     return powers
@@ -85,13 +86,13 @@ def logspace(
 
 @overload
 def geomspace(
-    start: Number, stop: Number, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike = np.float32
+    start: Number, stop: Number, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike | None = None
 ) -> Constant[tuple[Any]]: ...
 @overload
 def geomspace(
-    start: Operand, stop: Operand, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike = np.float32
+    start: Operand, stop: Operand, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike | None = None
 ) -> Node: ...
-def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike = np.float32) -> Node:
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike | None = None) -> Node:
     """Return `num` numbers from `start` to `stop` of which each is the same multiple of the one before.
 
     The arguments are those of `linspace`. Raise `ValueError` for a number 0 as a bound; nodes must have equal signs.
@@ -100,7 +101,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dt
     [1.0, 2.0, 4.0, 8.0]
     """
     if _are_numbers(start, stop):
-        return Constant(np.geomspace(start, stop, num, endpoint, dtype=dtype))
+        return constant_of(np.geomspace(start, stop, num, endpoint), dtype)
     first, last = as_nodes(start, stop)
     return first * (last / first) ** _column(_fractions(num, endpoint), first, last)
 
@@ -145,12 +146,12 @@ def indices(dimensions: Sequence[int]) -> IndexConstant:
 
 @overload
 def one_hot(
-    x: IndexNode[tuple[*Bs]], num_classes: int, *, dtype: DTypeLike = np.float32
+    x: IndexNode[tuple[*Bs]], num_classes: int, *, dtype: DTypeLike | None = None
 ) -> Node[Any, tuple[*Bs, Any]]: ...
 @overload
-def one_hot(x: IndexNode | Indices, num_classes: int, *, dtype: DTypeLike = np.float32) -> Node: ...
+def one_hot(x: IndexNode | Indices, num_classes: int, *, dtype: DTypeLike | None = None) -> Node: ...
 @answering
-def one_hot(x: Any, num_classes: int, *, dtype: DTypeLike = np.float32) -> Node:
+def one_hot(x: Any, num_classes: int, *, dtype: DTypeLike | None = None) -> Node:
     """Return vectors of `num_classes` zeros, with a 1 at the index that `x` gives, along a new last axis.
 
     An index out of range gives zeros only.
@@ -162,4 +163,4 @@ def one_hot(x: Any, num_classes: int, *, dtype: DTypeLike = np.float32) -> Node:
     classes = IndexConstant(np.arange(operator.index(num_classes)))
     dims: Any = chosen.dims
     hits: Node = chosen.reshape((*dims, 1)) == classes
-    return hits.astype(dtype)
+    return weak_floats(hits) if dtype is None else hits.astype(dtype)

@@ -12,7 +12,7 @@ from wyrm.errors import ShapeError
 from wyrm.functions.operands import Numbers, Operand, as_node
 from wyrm.node.base import describe
 from wyrm.node.index_leaves import IndexConstant
-from wyrm.node.leaves import Constant, as_constant
+from wyrm.node.leaves import Constant, as_constant, constant_of
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.ops.cumulative import CumProd
@@ -24,16 +24,16 @@ from wyrm.ops.slicing import concatenate
 __all__ = ["diag", "diagflat", "eye", "identity", "tri", "tril", "triu", "vander"]
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = np.float32) -> Constant[tuple[Any, Any]]:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Constant[tuple[Any, Any]]:
     """Return a constant matrix of `N` rows and `M` columns, by default as many, with ones on the diagonal `k`.
 
     >>> wy.eye(2).value.tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    return Constant(np.eye(N, M, k, dtype=dtype))
+    return constant_of(np.eye(N, M, k), dtype)
 
 
-def identity(n: int, dtype: DTypeLike = np.float32) -> Constant[tuple[Any, Any]]:
+def identity(n: int, dtype: DTypeLike | None = None) -> Constant[tuple[Any, Any]]:
     """Return the constant identity matrix of `n` rows.
 
     >>> wy.identity(2).value.tolist()
@@ -42,13 +42,13 @@ def identity(n: int, dtype: DTypeLike = np.float32) -> Constant[tuple[Any, Any]]
     return eye(n, dtype=dtype)
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = np.float32) -> Constant[tuple[Any, Any]]:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Constant[tuple[Any, Any]]:
     """Return a constant matrix of `N` rows and `M` columns with ones at and below the diagonal `k`.
 
     >>> wy.tri(2, 3).value.tolist()
     [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
     """
-    return Constant(np.tri(N, M, k, dtype=dtype))
+    return constant_of(np.tri(N, M, k), dtype)
 
 
 def _triangle(name: str, m: Operand, k: int, lower: bool) -> Node:

@@ -19,6 +19,7 @@ from wyrm.functions.creation import full_like, ones_like, zeros_like
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
+from wyrm.node.weak_types import default_type, is_weak
 from wyrm.ops.comparison import where
 from wyrm.ops.index import as_indices
 from wyrm.ops.keywords import refuse_keywords
@@ -251,7 +252,9 @@ def _same(value: object, default: object) -> bool:
 
 def _nodes(operands: Any) -> list[Any]:
     """Return the operands, with arrays and numbers as constants of the nodes' float dtype."""
-    kind = next((x.dtype for x in operands if isinstance(x, BaseNode) and x.dtype.kind == "f"), np.dtype(np.float32))
+    nodes = [x for x in operands if isinstance(x, BaseNode)]
+    floats = sorted((x for x in nodes if x.dtype.kind == "f"), key=lambda x: is_weak(x.dtype))
+    kind = floats[0].dtype if floats else default_type(*nodes)
     found = []
     for operand in operands:
         if isinstance(operand, np.ndarray | np.generic) and operand.dtype.kind == "b":

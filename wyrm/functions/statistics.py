@@ -14,6 +14,7 @@ from wyrm.functions.padding import pad
 from wyrm.node.base import describe
 from wyrm.node.leaves import as_constant
 from wyrm.node.node import IndexNode, Node
+from wyrm.node.weak_types import default_type
 from wyrm.ops.comparison import where
 from wyrm.ops.index import as_indices
 from wyrm.ops.rearranging import sized_axis, taken
@@ -69,7 +70,7 @@ def corrcoef(x: Operand, y: Operand | None = None, rowvar: bool = True) -> Node:
 def bincount(x: IndexNode | Indices, weights: Operand | None = None, minlength: int = 0) -> Node:
     """Return for each integer from 0 to `minlength - 1` the sum of the weights where `x` holds it.
 
-    Without weights it is the count of such elements, as float32. The result has `minlength` elements; where NumPy would
+    Without weights it is the count of such elements, of a weak float type. The result has `minlength` elements; where NumPy would
     return more, it is an error. Raise `ShapeError` unless `x` has one axis, of the same size as the weights, and
     `IndexOutOfRange` for an integer below 0 or above `minlength - 1`.
 
@@ -79,7 +80,7 @@ def bincount(x: IndexNode | Indices, weights: Operand | None = None, minlength: 
     rows = as_indices(x)
     if rows.ndim != 1:
         raise ShapeError(f"bincount: {describe(rows)} must have one axis")
-    one = as_constant(1.0, np.float32)
+    one = as_constant(1.0, default_type(rows))
     values = one.broadcast_to(rows.dims) if weights is None else as_node(weights)
     return as_constant(0.0, values.dtype).broadcast_to((operator.index(minlength),)).scatter_add(rows, values)
 

@@ -16,12 +16,12 @@ from wyrm.node.base import BaseNode, describe
 from wyrm.node.index_leaves import IndexConstant, IndexInput
 from wyrm.node.leaves import Constant, Input, as_constant
 from wyrm.node.traversal import replaced, topological_order
+from wyrm.node.weak_types import TRACED, chosen, default_type, in_one_type, in_type, is_weak
 from wyrm.ops.index import Indexable
 from wyrm.ops.loop_body import IndexPlaceholder, Placeholder
 
 # The signature of one argument leaf: its shape and dtype.
 Kind = tuple[tuple[int, ...], np.dtype]
-_NUMBER = np.dtype(np.float32)
 
 
 class Argument(Indexable, Input, abstract=True):
@@ -39,10 +39,9 @@ class IndexArgument(IndexInput, abstract=True):
 
 
 class _EnclosingTrace(NamedTuple):
-    """A trace in progress: its placeholders, None if unknown (then any input may be one), and its float dtype."""
+    """A trace in progress: its placeholders, None if unknown (then any input may be one)."""
 
     leaves: frozenset[BaseNode] | None
-    number: np.dtype | None
 
     def has(self, leaf: BaseNode) -> bool:
         return self.leaves is None or leaf in self.leaves
@@ -57,17 +56,14 @@ def enclosing_trace(leaves: Sequence[BaseNode], alone: bool = True) -> Iterator[
 
     With `alone=False` other inputs may be placeholders of it as well.
     """
-    number = next((leaf.dtype for leaf in leaves if leaf.dtype.kind == "f"), None)
-    token = _enclosing.set((*_enclosing.get(), _EnclosingTrace(frozenset(leaves) if alone else None, number)))
+    number = next((leaf.dtype for leaf in leaves if leaf.dtype.kind == "f" and not is_weak(leaf.dtype)), None)
+    token = _enclosing.set((*_enclosing.get(), _EnclosingTrace(frozenset(leaves) if alone else None)))
+    number_token = TRACED.set(number or TRACED.get())
     try:
         yield
     finally:
+        TRACED.reset(number_token)
         _enclosing.reset(token)
-
-
-def _enclosing_number() -> np.dtype:
-    """Return the float dtype for Python numbers: that of the innermost enclosing trace, else float32."""
-    return next((around.number for around in reversed(_enclosing.get()) if around.number is not None), _NUMBER)
 
 
 class Trace:
@@ -90,8 +86,10 @@ class Trace:
         with enclosing_trace(self.inputs):
             result = function(*unflatten(structure, self.inputs), **static)
         leaves, self.structure = flatten(result, f"the result of {name}")
-        kind = next((leaf.dtype for leaf in self.inputs if leaf.dtype.kind == "f"), None) or _enclosing_number()
-        self.outputs: list[Any] = [leaf if isinstance(leaf, BaseNode) else as_constant(leaf, kind) for leaf in leaves]
+        kind = next((leaf.dtype for leaf in self.inputs if leaf.dtype.kind == "f"), None) or number_dtype(())
+        self.outputs: list[Any] = [
+            in_type(leaf, kind) if isinstance(leaf, BaseNode) else as_constant(leaf, kind) for leaf in leaves
+        ]
         own, traced = set(self.inputs), _enclosing.get()
         foreign = [
             node for node in topological_order(self.outputs)
@@ -130,7 +128,7 @@ def number_dtype(leaves: Sequence[object]) -> np.dtype:
         if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f":
             found: np.dtype = leaf.dtype
             return found
-    return _enclosing_number()
+    return chosen(default_type())
 
 
 def kinds_of(leaves: Sequence[Leaf], names: Callable[[], Sequence[str]]) -> list[Kind]:
@@ -151,6 +149,8 @@ def kinds_of(leaves: Sequence[Leaf], names: Callable[[], Sequence[str]]) -> list
 
 def argument_nodes(leaves: Sequence[Leaf], names: Callable[[], Sequence[str]]) -> list[BaseNode]:
     """Return argument leaves as nodes: numbers and float arrays take the float dtype of the nodes among them."""
+    given = iter(in_one_type(*(leaf for leaf in leaves if isinstance(leaf, BaseNode))))
+    leaves = [next(given) if isinstance(leaf, BaseNode) else leaf for leaf in leaves]
     beside = next((leaf.dtype for leaf in leaves if isinstance(leaf, BaseNode) and leaf.dtype.kind == "f"), None)
     return [
         leaf if isinstance(leaf, BaseNode) else _as_constant(leaf, (beside or dtype) if dtype.kind == "f" else dtype)

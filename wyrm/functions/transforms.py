@@ -11,6 +11,7 @@ from typing_extensions import TypeVarTuple
 
 from wyrm.errors import NotDifferentiable, ShapeError
 from wyrm.foreign_names import answering
+from wyrm.functions.carries import dtype_of
 from wyrm.functions.function import Function, Wrt, evaluated, function_of_nodes, positions_of, split_aux
 from wyrm.functions.mapping import batched
 from wyrm.functions.pytree import (
@@ -62,7 +63,7 @@ def _matching(given: object, structure: PyTreeDef, what: str) -> list[Leaf]:
 
 def _as_nodes(leaves: Sequence[Leaf], beside: Sequence[object]) -> list[Any]:
     """Return the leaves as nodes; numbers take the float dtype of the nodes among the leaves, else of `beside`."""
-    kind = next((leaf.dtype for leaf in (*leaves, *beside) if isinstance(leaf, BaseNode)), np.dtype(np.float32))
+    kind = dtype_of([*leaves, *beside])
     return [leaf if isinstance(leaf, BaseNode) else as_constant(leaf, kind) for leaf in leaves]
 
 

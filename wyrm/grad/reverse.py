@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeAlias, overload
-
 from typing_extensions import TypeVarTuple
 
 from wyrm.errors import NotDifferentiable, ShapeError, UnusedParameter
 from wyrm.node.base import BaseNode, describe, format_dims
-from wyrm.node.leaves import Constant, as_constant
+from wyrm.node.leaves import as_constant, constant_of
 from wyrm.node.node import Node, Tensor
 from wyrm.node.traversal import topological_order
+from wyrm.node.weak_types import forms_among, is_weak
 from wyrm.ops.accumulation import accumulated
 from wyrm.ops.shape import WithSizes, zeros_like
 from wyrm.types.arrays import as_array
@@ -37,9 +37,25 @@ def pull_back(
     """
     if order is None:
         order = topological_order(outputs)
+    if any(is_weak(node.dtype) for node in wrt):
+        wrt = _stand_ins(wrt, set(order))
     results = accumulated(outputs, cotangents, wrt, leaves=False, order=order)
     unreached = set(wrt).difference(order) if len(results) < len(set(wrt)) else set()
     return [results[node] if node in results else None if node in unreached else zeros_like(node) for node in wrt]
+
+
+def _stand_ins(wrt: Sequence[Any], reached: Collection[BaseNode]) -> list[Any]:
+    """Return the nodes of `wrt` as they stand in the graph, in which weak ones may have taken the type of others."""
+    found = []
+    for node in wrt:
+        forms = forms_among([node], reached)
+        if len(forms) > 1:
+            raise NotDifferentiable(
+                f"{describe(node)} has no type of its own and is used as {' and '.join(str(x.dtype) for x in forms)}: "
+                f"choose its type with .astype to differentiate with respect to it"
+            )
+        found.append(forms[0] if forms else node)
+    return found
 
 
 def _bound(node: BaseNode) -> list[type[Dim]]:
@@ -206,7 +222,7 @@ def weights_of(output: Node, given: object, what: str) -> Node:
             axis_size(axis) in (None, size) for axis, size in zip(output.dims, array.shape, strict=True)
         )
         if fits:
-            return Constant(array, output.dims, dtype=output.dtype)
+            return constant_of(array, output.dtype, output.dims)
         node = as_constant(array, output.dtype)
     if [axis_size(a) for a in node.dims] != [axis_size(a) for a in output.dims]:
         raise ShapeError(f"the {what} must have the shape of {describe(output)}, not {format_dims(node.dims)}")

@@ -17,6 +17,7 @@ from wyrm.node.rules import check_rule_names
 from wyrm.node.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
 from wyrm.node.state import Stateful, set_cell, set_runner
 from wyrm.node.traversal import topological_order
+from wyrm.node.weak_types import FLOATS, WEAK32, WEAK64, is_weak, joined, settled
 from wyrm.types.dims import Dims, axis_size
 from wyrm.types.texts import encodable
 
@@ -31,6 +32,7 @@ P_co = TypeVar("P_co", bound="tuple[BaseNode, ...]", covariant=True, default=Any
 S = TypeVar("S", default=Any)
 
 _set = object.__setattr__
+_FLOAT32 = FLOATS[0]
 # Where a word starts in the name of a class; several capital letters are one word.
 _WORD_STARTS = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -192,7 +194,17 @@ class BaseNode(Stateful, Generic[P_co, S]):
         if built is not None:
             built.append(self)
         try:
-            _set_dtype(self, self.dtype_rule())
+            try:
+                dtype = self.dtype_rule()
+            except DTypeError:
+                operands = joined(parents)
+                if operands is None:
+                    raise
+                _set_parents(self, operands)
+                dtype = self.dtype_rule()
+            if dtype is not _FLOAT32 and (dtype is WEAK32 or dtype is WEAK64):  # first what most nodes are
+                dtype = settled(dtype, self.parents)
+            _set_dtype(self, dtype)
             _set_dims(self, self.shape_rule())
         except (ShapeError, DTypeError, IndexOutOfRange) as error:
             raise type(error)(explain(self, str(error))) from None
@@ -222,6 +234,11 @@ class BaseNode(Stateful, Generic[P_co, S]):
         node = cls.__new__(cls)
         node._construct(parents, name, **attributes)
         return node
+
+    def in_float_type(self, dtype: np.dtype, parents: tuple[BaseNode, ...]) -> BaseNode:
+        """Return this op, which is weak, in another float type, on its parents in that type; see `weak_types`."""
+        attributes = {key: dtype if is_weak(value) else value for key, value in self.attribute_values().items()}
+        return self.rebuild(parents, attributes, self.name)
 
     def attribute_values(self) -> dict[str, Any]:
         """Return the static attributes by name."""

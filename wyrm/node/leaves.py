@@ -15,7 +15,6 @@ from wyrm.node.base import _BASES, BaseNode, _set, _set_dims, _set_dtype, descri
 from wyrm.node.node import Node
 from wyrm.node.source_location import Origin, located_at, portable, user_origin
 from wyrm.node.storage import (
-    FLOATS,
     DeclaredDims,
     Leaf,
     Storage,
@@ -27,6 +26,7 @@ from wyrm.node.storage import (
     put_number,
     store,
 )
+from wyrm.node.weak_types import FLOATS, WEAK32, WEAK64, chosen, default_type, is_weak, weak
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dims
 from wyrm.types.rows import RowSparse
@@ -302,7 +302,7 @@ class Input(_FloatLeaf[S_co], abstract=True):
         _set(self, "_finite", finite)
         with np.errstate(over="ignore"):
             array = None if value is None else float_array(value, dtype)
-        kind = np.dtype(dtype if dtype is not None else np.float32) if array is None else array.dtype
+        kind = chosen(np.dtype(dtype if dtype is not None else np.float32)) if array is None else array.dtype
         if kind not in (*FLOATS, np.dtype(np.bool_)):
             raise DTypeError(f"an input holds float32, float64 or bool, not {kind}; for integers use wy.IndexInput")
         super().__init__(array, dims, name, kind)
@@ -314,8 +314,31 @@ class Input(_FloatLeaf[S_co], abstract=True):
         assign(self, value, self._finite)
 
 
+class _WeakStorage(Storage):
+    """The storage of a weak constant; `exact` holds the numbers as given, or the only one, if its type rounds them."""
+
+    __slots__ = ("exact",)
+
+    def __init__(self, array: np.ndarray, value: object) -> None:
+        super().__init__(array)
+        self.exact: object = None
+        if array.dtype != FLOATS[1] and isinstance(value, float | int):
+            self.exact = value
+        elif array.dtype != FLOATS[1]:
+            wide = np.asarray(value, FLOATS[1])
+            if not np.array_equal(array, wide, equal_nan=True):
+                self.exact = wide.copy() if any(wide.strides) else wide.flat[0]
+
+
 def as_constant(value: object, dtype: DTypeLike | None) -> Constant:
-    """Return a constant for a number or array used as an operand, in the other operand's dtype."""
+    """Return a constant for a number or array used as an operand, in the other operand's dtype.
+
+    Without a dtype, numbers are weak, and an array keeps its float type. Beside a weak operand both are weak.
+    """
+    if dtype is None and not isinstance(value, np.ndarray | np.generic):
+        dtype = default_type()
+    if dtype is WEAK32 or dtype is WEAK64:
+        return _weak_constant(value, WEAK64 if isinstance(value, np.ndarray) and value.dtype == FLOATS[1] else dtype)
     array = float_array(value, dtype)
     # This skips what `Constant` does for axes and a name: making this number was half of the time of `graph * 2.0`.
     node: Constant = object.__new__(Constant)
@@ -324,6 +347,18 @@ def as_constant(value: object, dtype: DTypeLike | None) -> Constant:
     _set_dims(node, array.shape)
     node._begin((), None, user_origin())
     return node
+
+
+def constant_of(array: np.ndarray, dtype: DTypeLike | None, dims: DeclaredDims = None) -> Constant:
+    """Return a constant of numbers that the library computed, in `dtype`; without a dtype they are weak."""
+    kind = default_type() if dtype is None else np.dtype(dtype)
+    return _weak_constant(array, kind, dims) if is_weak(kind) else Constant(array, dims, dtype=kind)
+
+
+def _weak_constant(value: object, dtype: np.dtype, dims: DeclaredDims = None, name: str | None = None) -> Constant:
+    made: Constant = object.__new__(Constant)
+    made._hold_weak(value, dims, name, dtype)
+    return made
 
 
 class Constant(_FloatLeaf[S_co], abstract=True):
@@ -379,8 +414,33 @@ class Constant(_FloatLeaf[S_co], abstract=True):
     def __init__(
         self, value: object, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
+        if dtype is None and not isinstance(value, np.ndarray | np.generic):
+            self._hold_weak(value, dims, name, default_type())
+        else:
+            array = float_array(value, dtype)
+            super().__init__(array, dims, name, array.dtype)
+
+    def _hold_weak(self, value: object, dims: DeclaredDims, name: str | None, dtype: np.dtype) -> None:
+        """Initialize the leaf with numbers of a weak type."""
         array = float_array(value, dtype)
-        super().__init__(array, dims, name, array.dtype)
+        super().__init__(array, dims, name, weak(array.dtype))
+        hold(self, _WeakStorage(array, value))
+
+    def _given(self) -> np.ndarray:
+        """Return the numbers of a weak constant as they were given, before its type has rounded them."""
+        storage = self._storage
+        assert isinstance(storage, _WeakStorage) and storage.array is not None
+        return storage.array if storage.exact is None else np.broadcast_to(storage.exact, storage.array.shape)
+
+    def in_float_type(self, dtype: np.dtype, parents: tuple[BaseNode, ...]) -> Constant:
+        if is_weak(dtype):
+            return _weak_constant(self._given(), dtype, self.dims, self.name)
+        return Constant(self._given(), self.dims, name=self.name, dtype=dtype)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if not is_weak(self.dtype):
+            return super().__reduce__()
+        return restore_weak, (self._given(), self.dims, self.name, self.dtype.name, portable(self.origin))
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -418,6 +478,12 @@ def restore_leaf(
         leaf._restore(held, dims, name, dtype)
     restored: BaseNode = leaf
     return restored
+
+
+def restore_weak(value: object, dims: Dims, name: str | None, dtype: str, origin: Origin) -> Constant:
+    """Return a pickled weak constant."""
+    with located_at(origin):
+        return _weak_constant(value, weak(np.dtype(dtype)), dims, name)
 
 
 _BASES.add(_FloatLeaf)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wyrm.node.source_location import Origin, located_at, portable
 from wyrm.node.traversal import topological_order
+from wyrm.node.weak_types import Portable, is_weak
 
 if TYPE_CHECKING:
     from wyrm.node.base import BaseNode
@@ -30,7 +31,10 @@ def flatten_all(roots: Sequence[BaseNode]) -> tuple[Records, list[int]]:
             records.append(node)
         else:
             parents = tuple(position[parent] for parent in node.parents)
-            records.append((type(node), parents, node.attribute_values(), node.name, portable(node.origin)))
+            attributes = {
+                key: Portable(value.name) if is_weak(value) else value for key, value in node.attribute_values().items()
+            }
+            records.append((type(node), parents, attributes, node.name, portable(node.origin)))
     return records, [position[root] for root in roots]
 
 
@@ -62,7 +66,8 @@ def restore_all(records: Records) -> list[BaseNode]:
         if not isinstance(record, tuple):
             nodes.append(record)
             continue
-        cls, parents, attributes, name, origin = record
+        cls, parents, given, name, origin = record
+        attributes = {key: value.dtype if isinstance(value, Portable) else value for key, value in given.items()}
         with located_at(origin):
             nodes.append(cls.rebuild(tuple(nodes[i] for i in parents), attributes, name))
     return nodes

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import linecache
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from wyrm.node.module_call import ModuleCall
 from wyrm.types.texts import encodable
@@ -132,14 +132,30 @@ running: Final = _place.get
 start_call: Final = _place.set
 end_call: Final = _place.reset
 
-_built: ContextVar[list[BaseNode] | None] = ContextVar("_built", default=None)
+class _Block(list["BaseNode"]):
+    """The nodes that a block of code has built; `around` is the block that contains it."""
+
+    __slots__ = ("_known", "around")
+
+    def __init__(self, around: _Block | None) -> None:
+        super().__init__()
+        self.around = around
+        self._known: set[BaseNode] = set()
+
+    def has(self, node: BaseNode) -> bool:
+        """Return whether the block has built this node itself."""
+        self._known.update(self[len(self._known) :])
+        return node in self._known
+
+
+_built: ContextVar[_Block | None] = ContextVar("_built", default=None)
 
 
 @contextmanager
 def building() -> Iterator[list[BaseNode]]:
     """Yield a list that receives every node built within the block."""
-    nodes: list[BaseNode] = []
     around = _built.get()
+    nodes = _Block(around)
     token = _built.set(nodes)
     try:
         yield nodes
@@ -151,3 +167,21 @@ def building() -> Iterator[list[BaseNode]]:
 
 # Returns the list that receives new nodes, if there is one. A builtin, because every new node calls it.
 built_nodes: Final = _built.get
+
+Built = TypeVar("Built", bound="BaseNode")
+
+
+def built_beside(node: BaseNode, build: Callable[[], Built]) -> Built:
+    """Return the node that `build` returns, recorded as built by the block that has built `node`, at the same line."""
+    block = _built.get()
+    token = _built.set(None)
+    try:
+        with located_at(node.origin):
+            made = build()
+    finally:
+        _built.reset(token)
+    while block is not None and not block.has(node):
+        block = block.around
+    if block is not None:
+        block.append(made)
+    return made

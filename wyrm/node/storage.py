@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, NotSet, ShapeError
 from wyrm.node.base import _BASES, BaseNode, describe
+from wyrm.node.weak_types import FLOATS, chosen
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Axis, Dim, Dims, axis_size, is_name
 from wyrm.types.memory import aligned
@@ -22,8 +23,6 @@ from wyrm.types.typing import FloatArray, Size
 
 # How the axes of a leaf are declared.
 DeclaredDims: TypeAlias = Axis | type[Dim] | Sequence[Size | Dim | type[Dim]] | None
-FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-
 
 # The next tick of a clock: leaves and cached values are compared by when they last changed. A builtin, because every
 # leaf and every run calls it.
@@ -193,7 +192,7 @@ def float_array(value: Any, dtype: DTypeLike | None) -> np.ndarray:
         )
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"cannot convert {array.dtype} values to numbers")
-    return _copied(array, target)
+    return _copied(array, chosen(target))
 
 
 # Arrays of at least this many elements begin at a cache line, so that their rows do not cross two lines.
@@ -201,7 +200,10 @@ _LARGE = 256
 
 
 def _copied(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    return aligned(array.shape, dtype, array) if array.size >= _LARGE else np.array(array, dtype, order="C")
+    if array.size >= _LARGE:
+        return aligned(array.shape, dtype, array)
+    copy = np.array(array, dtype, order="C")
+    return copy if copy.dtype is dtype else copy.view(dtype)  # the result of a weak node has a dtype that is equal
 
 
 # Up to this many elements, `bytes` finds out faster whether a mask is all true than `all`, which takes a microsecond.

@@ -9,6 +9,7 @@ from wyrm.node.base import ZERO, BaseNode, Gradient, Undefined, explain, format_
 from wyrm.node.node import Node
 from wyrm.node.source_location import located_at
 from wyrm.node.traversal import topological_order
+from wyrm.node.weak_types import in_type
 from wyrm.ops.index import JoinRows
 from wyrm.ops.reduction import Sum
 from wyrm.ops.shape import Reshape
@@ -66,9 +67,10 @@ def _contribution(node: BaseNode, position: int, gradient: Gradient) -> Node | N
             explain(node, f"vjp returned {gradient!r} for {label(parent)}; return a node, wyrm.ZERO or wyrm.Undefined")
         )
     if gradient.dtype is not parent.dtype and gradient.dtype != parent.dtype and parent.dtype.kind == "f":
-        raise DTypeError(
-            explain(node, f"vjp returned a gradient of {gradient.dtype} for {label(parent)}, which is {parent.dtype}")
-        )
+        gradient = in_type(gradient, parent.dtype)
+        if gradient.dtype != parent.dtype:
+            what = f"a gradient of {gradient.dtype} for {label(parent)}, which is {parent.dtype}"
+            raise DTypeError(explain(node, f"vjp returned {what}"))
     try:
         return unbroadcast(gradient, parent.dims)
     except ShapeError:

@@ -13,6 +13,7 @@ from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.node.source_location import located_at
 from wyrm.node.traversal import replaced, topological_order
+from wyrm.node.weak_types import forms_among
 from wyrm.ops.composite_gradient import composite_vjp
 from wyrm.ops.pass_through import PassThrough, Transparent
 from wyrm.ops.pass_through_jax import OptimizationBarrierForm
@@ -123,6 +124,8 @@ def checkpoint(function: Callable[..., Node[Any, S]], *inputs: Node) -> Node[Any
     result = function(*inputs)
     if not isinstance(result, Node):
         raise DTypeError(f"checkpoint: the function must return one float node, not {result!r}")
+    reached = set(topological_order([result]))
+    inputs = tuple(form for x in inputs for form in forms_among([x], reached) or [x])
     between = _between(result, inputs)
     if not between:
         raise ValueError(f"checkpoint: {describe(result)} depends on none of the inputs, so it recomputes nothing")

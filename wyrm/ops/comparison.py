@@ -16,7 +16,7 @@ from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.loop_form import LOOPS, SameIndex
 from wyrm.node.node import IndexNode, Node
-from wyrm.node.storage import FLOATS
+from wyrm.node.weak_types import FLOATS, chosen, default_type
 from wyrm.ops.elementwise import (
     COMPARISONS,
     Axes,
@@ -326,7 +326,8 @@ def where(condition: object, x: object, y: object) -> Where:
         beside: Node = next((node for node in nodes if node.dtype.kind == "f"), nodes[0])
     else:  # arrays keep their float dtype, as in a leaf
         floats = [v.dtype for v in (x, y) if isinstance(v, np.ndarray | np.generic) and v.dtype in FLOATS]
-        beside = as_constant(0.0, max(floats, default=FLOATS[0]))
+        sources = (condition,) if isinstance(condition, BaseNode) else ()
+        beside = as_constant(0.0, max(floats) if floats else default_type(*sources))
     if isinstance(condition, BaseNode):
         mask = condition
     else:
@@ -376,7 +377,13 @@ def astype(x: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
     >>> (wy.Constant([-1.0, 2.0]) > 0).astype("float32").forward().tolist()
     [0.0, 1.0]
     """
-    return Cast(x, dtype)
+    return Cast(x, chosen(np.dtype(dtype)))
+
+
+def weak_floats(x: BaseNode) -> Node:
+    """Return a mask as zeros and ones, or integers as floats, of a weak type; see `wyrm.node.weak_types`."""
+    discrete: Any = x
+    return Cast(discrete, default_type(x))
 
 
 class StopGradient(Unary[Left_co, Axes]):

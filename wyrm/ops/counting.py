@@ -12,6 +12,7 @@ from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, BaseNode, Gradient, label
 from wyrm.node.loop_form import LOOPS, Reducer
 from wyrm.node.node import IndexNode, Node
+from wyrm.ops.comparison import weak_floats
 from wyrm.ops.elementwise import Axes, L, S, method
 from wyrm.ops.keywords import check_keepdims
 from wyrm.ops.reduction import AxisLike, ReductionLoops, all_axes, reduced_dims
@@ -148,10 +149,10 @@ def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> IndexNode
 
 
 def _floats(name: str) -> Callable[..., Any]:
-    """Return the reduction `name` of a mask as zeros and ones of float32."""
+    """Return the reduction `name` of a mask as zeros and ones of a weak float type."""
 
     def reduce(x: Node, *arguments: Any, **keywords: Any) -> Any:
-        return getattr(x.astype(np.float32), name)(*arguments, **keywords)
+        return getattr(weak_floats(x), name)(*arguments, **keywords)
 
     return reduce
 

@@ -13,6 +13,7 @@ from wyrm.foreign_names import answering
 from wyrm.node.base import describe, format_dims, label
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import Node, Tensor
+from wyrm.node.weak_types import in_one_type
 from wyrm.ops.attention import MASKED_SCORE
 from wyrm.ops.comparison import where
 from wyrm.ops.dropout_mask import check_rate
@@ -79,6 +80,7 @@ def scaled_dot_product_attention(
     (1, 2, 3, 4)
     """
     check_rate("scaled_dot_product_attention", query, dropout_rate, "dropout_rate")
+    query, key, value = in_one_type(query, key, value)
     groups = _groups(query, key, value)
     features, keys = axis_size(query.dims[-1]), key.dims[-2]
     if scale is None:

@@ -16,7 +16,7 @@ from wyrm.foreign_names import Foreign, explain_keywords, keywords_of
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
-from wyrm.node.storage import FLOATS
+from wyrm.node.weak_types import FLOATS, default_type
 from wyrm.ops.batching import aligned
 from wyrm.ops.formula import OPERANDS, Attribute, Operand, parse
 from wyrm.types.dims import Dims, broadcast
@@ -121,7 +121,7 @@ def as_operand(value: object, beside: BaseNode) -> Node | None:
         if beside.dtype.kind == "f":
             return as_constant(value, beside.dtype)
         mask = isinstance(value, bool | np.bool_) or (isinstance(value, np.ndarray) and value.dtype.kind == "b")
-        return as_constant(value, np.bool_ if mask else np.float32)
+        return as_constant(value, np.bool_ if mask else default_type(beside))
     return None
 
 

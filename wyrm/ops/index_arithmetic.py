@@ -13,8 +13,9 @@ from wyrm.node.base import ZERO, BaseNode, Gradient, describe
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.jax_form import JAX, JaxForm, Lowering
 from wyrm.node.node import IndexNode, Node
+from wyrm.node.weak_types import chosen
 from wyrm.ops.batching import aligned
-from wyrm.ops.comparison import Cast
+from wyrm.ops.comparison import Cast, weak_floats
 from wyrm.ops.elementwise import Axes, S, method
 from wyrm.types.dims import Dims, broadcast
 from wyrm.types.typing import IntegerArray, Number
@@ -189,7 +190,7 @@ def quotient(x: IndexNode[S], other: Number) -> Node[Any, S]: ...
 def quotient(x: IndexNode, other: IndexNode | IntegerArray) -> Node: ...
 @method("__truediv__", IndexNode)
 def quotient(x: IndexNode, other: object) -> Any:
-    """Return the elementwise quotient of integers, in float32.
+    """Return the elementwise quotient of integers, of a weak float type.
 
     >>> ((wy.Constant([1.0, 0.0]) > 0.5).sum() / 2).forward().item()
     0.5
@@ -197,17 +198,15 @@ def quotient(x: IndexNode, other: object) -> Any:
     divisor: Any = other if isinstance(other, float) else integers_beside(x, other)
     if divisor is None:
         return NotImplemented
-    dividend: Any = astype_ofintegers_beside(x, np.float32)
-    result: Node = dividend / (divisor if isinstance(divisor, float) else divisor.astype(np.float32))
-    return result
+    return weak_floats(x) / (divisor if isinstance(divisor, float) else weak_floats(divisor))
 
 
 @method("astype", IndexNode)
-def astype_ofintegers_beside(x: IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
+def astype_of_integers(x: IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
     """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes.
 
     >>> wy.IndexConstant([1, 2]).astype("float32").forward().tolist()
     [1.0, 2.0]
     """
     integers: Any = x
-    return Cast(integers, dtype)
+    return Cast(integers, chosen(np.dtype(dtype)))

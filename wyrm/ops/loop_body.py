@@ -39,6 +39,30 @@ class Placeholder(Indexable, Input, abstract=True):
     stands_for = _STANDS_FOR
 
 
+class WeakPlaceholder(Placeholder, abstract=True):
+    """A `Placeholder` of a weak float type; `met` holds the types of the floats that it meets in the step.
+
+    It cannot take their type, so the step is traced again with placeholders that have it.
+    """
+
+    __slots__ = ("_met",)
+    _met: list[np.dtype]
+
+    def __init__(self, like: BaseNode, dims: Any, name: str) -> None:
+        super().__init__(dims=dims, name=name, dtype=like.dtype, finite=False)
+        object.__setattr__(self, "dtype", like.dtype)
+        object.__setattr__(self, "_met", [])
+
+    @property
+    def met(self) -> Sequence[np.dtype]:
+        """The types of the floats that the placeholder has met."""
+        return tuple(self._met)
+
+    def in_float_type(self, dtype: np.dtype, parents: tuple[BaseNode, ...]) -> BaseNode:
+        self._met.append(dtype)
+        return Placeholder(dims=self.dims, name=self.name, dtype=dtype, finite=False)
+
+
 class IndexPlaceholder(IndexInput, abstract=True):
     """A `Placeholder` for integers."""
 

@@ -20,6 +20,7 @@ from wyrm.node.index_maps import IndexExpression, IndexLiteral, IndexMap, flat
 from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.node.node import Node
+from wyrm.node.weak_types import chosen
 from wyrm.ops.arithmetic import Add
 from wyrm.ops.elementwise import Axes, Left_co
 from wyrm.ops.scan_gradient import reversed_loop
@@ -56,7 +57,7 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
                 raise DTypeError(f"a step must return float arrays, not {describe(output)}; cast it with .astype")
             if output.dtype != outputs[0].dtype:
                 raise DTypeError(f"{describe(outputs[0])} and {describe(output)} do not mix; convert one of them")
-        return outputs[0].dtype
+        return chosen(outputs[0].dtype)  # a loop cannot be rebuilt in another type
 
     def shape_rule(self) -> Dims:
         steps, parents = self.steps, self.parents[self.steps.limited :]

@@ -12,6 +12,7 @@ from wyrm.node.base import ZERO, BaseNode, Gradient, S, describe, explain, forma
 from wyrm.node.buffer import Buffer
 from wyrm.node.node import Node
 from wyrm.node.traversal import topological_order
+from wyrm.node.weak_types import in_type
 from wyrm.ops.pass_through import Transparent
 from wyrm.types.dims import Dims
 
@@ -66,7 +67,7 @@ def updating(x: Node[Any, S], updates: Mapping[Buffer, Node]) -> Updating[S]:
     >>> float(count.value)
     1.0
     """
-    return Updating(x, *(node for pair in updates.items() for node in pair))
+    return Updating(x, *(part for buffer, node in updates.items() for part in (buffer, in_type(node, buffer.dtype))))
 
 
 def updates_of(outputs: Iterable[BaseNode]) -> dict[Buffer, BaseNode]:

@@ -16,7 +16,8 @@ from wyrm.functions.tracing import number_dtype
 from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
-from wyrm.node.storage import FLOATS, declared_dims
+from wyrm.node.storage import declared_dims
+from wyrm.node.weak_types import FLOATS, chosen, default_type, is_weak
 from wyrm.ops.draws import (
     RandomInteger,
     RandomPermutation,
@@ -103,13 +104,14 @@ def _index_draw(function: Callable[Concatenate[Any, P], IndexNode]) -> IndexDraw
 
 
 def _float_dtype(what: str, dtype: DTypeLike | None, *parameters: object) -> np.dtype:
-    """Return the dtype of a draw: as given, else that of the parameters, else that of the enclosing function."""
-    for parameter in parameters:
-        if isinstance(parameter, BaseNode):
-            if dtype is not None and np.dtype(dtype) != parameter.dtype:
-                raise DTypeError(f"{what}: dtype is {np.dtype(dtype)}, but {describe(parameter)} is a parameter of it")
-            dtype = parameter.dtype
-    found = number_dtype(()) if dtype is None else np.dtype(dtype)
+    """Return the dtype of a draw: as given, else that of the parameters, else a weak one."""
+    found = None if dtype is None else chosen(np.dtype(dtype))
+    nodes = [parameter for parameter in parameters if isinstance(parameter, BaseNode)]
+    for parameter in sorted(nodes, key=lambda node: is_weak(node.dtype)):
+        if found is not None and found != parameter.dtype and not is_weak(parameter.dtype):
+            raise DTypeError(f"{what}: dtype is {found}, but {describe(parameter)} is a parameter of it")
+        found = found or parameter.dtype
+    found = found or default_type()
     if found not in FLOATS:
         raise DTypeError(f"{what}: dtype must be float32 or float64, not {found}")
     return found
@@ -211,7 +213,8 @@ def normal_like(
     (2, 3)
     """
     node: Any = x if isinstance(x, BaseNode) else as_constant(x, None)
-    result: Any = normal(node.dims, loc, scale, dtype=node.dtype, seed=seed, stream=stream)
+    dtype = None if is_weak(node.dtype) else node.dtype
+    result: Any = normal(node.dims, loc, scale, dtype=dtype, seed=seed, stream=stream)
     return cast("Node[Any, S]", result)
 
 
@@ -310,7 +313,8 @@ def uniform_like(
     (2, 3)
     """
     node: Any = x if isinstance(x, BaseNode) else as_constant(x, None)
-    result: Any = uniform(node.dims, low, high, dtype=node.dtype, seed=seed, stream=stream)
+    dtype = None if is_weak(node.dtype) else node.dtype
+    result: Any = uniform(node.dims, low, high, dtype=dtype, seed=seed, stream=stream)
     return cast("Node[Any, S]", result)
 
 
