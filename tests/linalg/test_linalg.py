@@ -54,6 +54,8 @@ class Batch(wy.Dim): ...
         ("matrix_norm", (BATCH,), {"ord": 2, "keepdims": True}),
         ("vector_norm", (BATCH,), {"axis": (0, 2), "ord": 3}),
         ("vector_norm", (BATCH,), {"keepdims": True}),
+        ("vector_norm", (np.zeros((0, 6)),), {"axis": 1, "ord": 3}),
+        ("vector_norm", (np.zeros((3, 0, 2)),), {"axis": (0, 2), "ord": 1}),
         ("matrix_power", (SQUARE, 5), {}),
         ("matrix_power", (BATCH, 0), {}),
         ("matrix_power", (BATCH, -1), {}),

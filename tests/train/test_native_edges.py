@@ -175,3 +175,13 @@ def test_rows_with_odd_numbers_give_what_they_do_in_the_reference(dtype: type, t
         outputs = {name: build(x) for name, build in REDUCING.items()}
     tolerance = 1e-6 if dtype is np.float32 else 1e-13
     check(outputs, rtol=tolerance, atol=1e-37 if dtype is np.float32 else 0.0)
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+@pytest.mark.parametrize(("shape", "axis"), [((0, 3), 0), ((3, 0), 0), ((0,), -1)])
+def test_softmax_of_no_elements(engine: Any, shape: tuple[int, ...], axis: int) -> None:
+    x = wy.Parameter(np.zeros(shape))
+    nodes = [x.softmax(axis=axis), x.log_softmax(axis=axis)]
+    nodes += [wy.grad(node.square().sum(), x) for node in nodes]
+    for found, expected in zip(wy.compile(nodes, engine=engine)(), wy.run(nodes), strict=True):
+        assert found.shape == expected.shape == shape

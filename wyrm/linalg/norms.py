@@ -14,6 +14,7 @@ from wyrm.linalg.systems import inv
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import L, S
 from wyrm.ops.reduction import AxisLike, all_axes
+from wyrm.types.dims import Times
 from wyrm.types.typing import AtLeast2D, Bs, M, N, Shaped
 
 Order = float | Literal["fro", "nuc"] | None
@@ -107,7 +108,8 @@ def vector_norm(x: Any, *, axis: AxisLike = None, keepdims: bool = False, ord: f
     axes = all_axes(axis, x.ndim)
     others = tuple(i for i in range(x.ndim) if i not in axes)
     kept = tuple(x.dims[i] for i in others)
-    flat: Node = x.transpose(*others, *axes).reshape((*kept, -1)) if x.ndim > 1 else x.reshape((-1,))
+    # Not -1: where another axis has no elements, the length does not follow from their number.
+    flat: Node = x.transpose(*others, *axes).reshape((*kept, Times(x.dims[i] for i in axes)))
     result = norm(flat, ord, axis=-1)
     return result.expand_dims(axes) if keepdims and x.ndim else result
 

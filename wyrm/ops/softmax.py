@@ -59,6 +59,11 @@ def {method}(self, axis: int = -1) -> {op}: ...
         return x.dtype
 
 
+def _is_empty(x: Node) -> bool:
+    """Return whether a node has no elements for any data: it may have no maximum, and is its own softmax."""
+    return 0 in map(axis_size, x.dims)
+
+
 class Softmax(_Normalized[Left_co, Axes]):
     """`exp(x) / sum(exp(x))` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
 
@@ -88,6 +93,8 @@ class Softmax(_Normalized[Left_co, Axes]):
 class _SoftmaxLoops(LoopForm):
     def decompose(self, node: Softmax[Node]) -> Node:
         (x,) = node.parents
+        if _is_empty(x):
+            return x.erase()
         exponentials = (x - x.max(node.axis, keepdims=True)).exp()
         return exponentials / exponentials.sum(node.axis, keepdims=True)
 
@@ -120,6 +127,8 @@ class LogSoftmax(_Normalized[Left_co, Axes]):
 class _LogSoftmaxLoops(LoopForm):
     def decompose(self, node: LogSoftmax[Node]) -> Node:
         (x,) = node.parents
+        if _is_empty(x):
+            return x.erase()
         shifted = x - x.max(node.axis, keepdims=True)
         return shifted - shifted.exp().sum(node.axis, keepdims=True).log()
 

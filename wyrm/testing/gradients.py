@@ -1,8 +1,4 @@
-"""Gradient checks against finite differences, for wyrm's ops and for your own.
-
->>> x = wy.Parameter(np.array([0.5, -1.0]))
->>> wy.testing.check_grads((x * x.tanh()).sum())  # raises `GradientError` if a gradient is wrong
-"""
+"""Gradients compared with finite differences."""
 
 from __future__ import annotations
 
@@ -17,6 +13,8 @@ from wyrm.grad.reverse import pull_back, with_sizes
 from wyrm.node.base import describe
 from wyrm.node.leaves import Constant, Input, Parameter, as_constant
 from wyrm.node.node import Node
+from wyrm.testing.engines import compare_engines
+from wyrm.train.engines import Engine
 
 
 class GradientError(WyrmError, AssertionError):
@@ -32,6 +30,7 @@ def check_grads(
     rtol: float = 1e-6,
     atol: float = 1e-8,
     seed: int = 0,
+    engines: Sequence[Engine] | None = None,
 ) -> None:
     """Compare gradients with central differences along random directions, for derivatives up to `order`.
 
@@ -39,6 +38,11 @@ def check_grads(
     leaves that hold data) moves along a random direction, and the derivative of the number along it is compared with
     the gradient. Order 2 checks the gradients themselves in the same way. Raise `GradientError` naming the leaf that
     disagrees, and `DTypeError` for a leaf that is not float64: float32 has too few digits for differences.
+
+    The reference engine computes these numbers. What other `engines` compute is compared with it for each op of your
+    own in the graph and its gradients: an op that wyrm does not define, or one with a loop form or a JAX form that wyrm
+    does not define. `EngineError` says which op, engine and rule differ. By default these engines are "native", and
+    "jax" where JAX is installed, except for an op without a JAX form that JAX cannot trace. `engines=()` compares none.
 
     >>> x = wy.Parameter(np.array([0.5, 2.0]), name="x")
     >>> check_grads((x * x).tanh())
@@ -51,6 +55,7 @@ def check_grads(
             raise DTypeError(f"{describe(leaf)}: gradients are checked in float64; make the leaf from a float64 array")
     random = np.random.default_rng(seed)
     nodes: list[Node] = [output]
+    every: list[Node] = [output]
     for current in range(1, order + 1):
         plan = ReferenceRunner(nodes).run()
         weights = [Constant(_away_from_zero(random, plan.value(n).shape), n.dims, dtype=n.dtype) for n in nodes]
@@ -61,6 +66,8 @@ def check_grads(
         gradients = with_sizes(gradients, nodes)
         _compare(nodes, weights, leaves, gradients, random, f"order {current}", step, rtol, atol)
         nodes = gradients
+        every += gradients
+    compare_engines(every, engines)
 
 
 def _away_from_zero(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -118,6 +125,3 @@ def _compare(
                 f"{describe(nodes[0])}: gradient of {what} with respect to {describe(leaf)}: along a random direction "
                 f"it is {expected:.12g}, finite differences give {measured:.12g}"
             )
-
-
-__all__ = ["GradientError", "check_grads"]

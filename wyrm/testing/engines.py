@@ -1,0 +1,173 @@
+"""What the engines compute for ops: each op by itself, on the operands that the reference engine computes."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wyrm.backends.numpy.reference import ReferenceRunner
+from wyrm.compiler.loops import loop_index
+from wyrm.errors import WyrmError
+from wyrm.node.base import BaseNode, describe
+from wyrm.node.index_leaves import IndexInput
+from wyrm.node.jax_form import JAX, JaxForm
+from wyrm.node.leaves import Input
+from wyrm.node.loop_form import LOOPS, LoopForm
+from wyrm.node.traversal import replaced, topological_order
+from wyrm.ops.philox import COUNTERS
+from wyrm.train.compiling import compile as compile_program
+from wyrm.train.engines import Engine
+
+# By how much an element may differ, relative to the largest one: sums of thousands of terms in another order.
+_TOLERANCE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
+
+
+class EngineError(WyrmError, AssertionError):
+    """An engine that computes other numbers for an op than the reference engine."""
+
+
+class _Alone(NamedTuple):
+    """An op on leaves that hold what its operands are, and its value in the reference engine."""
+
+    original: BaseNode
+    node: BaseNode
+    expected: np.ndarray
+
+
+def compare_engines(outputs: Sequence[BaseNode], engines: Sequence[Engine] | None = None) -> None:
+    """Compare what engines compute for the ops among `outputs` and their ancestors that wyrm does not define.
+
+    Raise `EngineError` for the first op for which an engine and the reference engine differ. An op that draws random
+    numbers is left out.
+    """
+    chosen = installed_engines() if engines is None else engines
+    nodes = [node for node in topological_order(outputs) if not node.is_leaf and _is_foreign(node)]
+    if not chosen or not nodes:
+        return
+    alone = _each_alone(_distinct(nodes))
+    for engine in chosen:
+        together = [each for each in alone if not (engines is None and _may_be_refused(each.node, engine))]
+        for each, found in zip(together, _computed(together, engine), strict=True):
+            _check(each, found, engine)
+        for each in alone:
+            if engines is None and _may_be_refused(each.node, engine):
+                try:
+                    (found,) = _computed([each], engine)
+                except Exception:  # JAX cannot trace it: tracing raises what `evaluate` raises
+                    continue
+                _check(each, found, engine)
+
+
+def installed_engines() -> list[Engine]:
+    """Return the engines that compile programs here, besides the reference engine."""
+    return ["native"] if importlib.util.find_spec("jax") is None else ["native", "jax"]
+
+
+def _is_foreign(node: BaseNode) -> bool:
+    """Return whether the op, or a rule for it, is defined outside of wyrm."""
+    return any(
+        not cls.__module__.startswith("wyrm.") for cls in (type(node), *map(type, (LOOPS.of(node), JAX.of(node))))
+    )
+
+
+def _distinct(nodes: Iterable[BaseNode]) -> list[BaseNode]:
+    """Return one node of each op with the same attributes, axes and dtypes of operands."""
+    found: dict[object, BaseNode] = {}
+    for node in nodes:
+        operands = tuple((parent.dims, parent.dtype) for parent in node.parents)
+        found.setdefault((type(node), repr(node.attribute_values()), operands), node)
+    return list(found.values())
+
+
+def _each_alone(nodes: Sequence[BaseNode]) -> list[_Alone]:
+    """Return each op on leaves, with its value."""
+    parents = [parent for node in nodes for parent in node.parents if not parent.is_leaf]
+    plan = ReferenceRunner([*nodes, *parents]).run()
+    leaves: dict[BaseNode, BaseNode] = {}
+    for parent in parents:
+        value = plan.value(parent)
+        # The residuals of a loop, and rows of a table, are no arrays: the op that computes them stays.
+        if isinstance(value, np.ndarray | np.generic):
+            leaves[parent] = _leaf(parent, np.asarray(value))
+    found = []
+    for node in nodes:
+        (copy,) = replaced([node], {parent: leaf for parent, leaf in leaves.items() if parent is not node})
+        if COUNTERS.isdisjoint(topological_order([copy])):
+            found.append(_Alone(node, copy, np.asarray(plan.value(node))))
+    return found
+
+
+def _leaf(node: BaseNode, value: np.ndarray) -> BaseNode:
+    """Return a leaf that stands for a node, set to its value."""
+    leaf: Any = (
+        IndexInput(dims=node.dims) if node.dtype.kind == "i" else Input(dims=node.dims, dtype=node.dtype, finite=False)
+    )
+    leaf.set(value)
+    return leaf
+
+
+def _may_be_refused(node: BaseNode, engine: Engine) -> bool:
+    """Return whether JAX traces the op's `evaluate`, which not every `evaluate` allows."""
+    return engine == "jax" and type(JAX.of(node)) is JaxForm and node.formula is None
+
+
+def _computed(group: Sequence[_Alone], engine: Engine) -> list[np.ndarray]:
+    """Return what one program of an engine computes."""
+    nodes = [each.node for each in group]
+    data = {leaf: leaf.value for leaf in topological_order(nodes) if isinstance(leaf, Input | IndexInput)}
+    return compile_program(nodes, engine=engine)(data) if nodes else []
+
+
+def _check(each: _Alone, found: np.ndarray, engine: Engine) -> None:
+    want = each.expected
+    if found.shape != want.shape or found.dtype != want.dtype:
+        raise EngineError(_text(each, engine, f"{found.dtype} {found.shape}", f"{want.dtype} {want.shape}"))
+    largest = float(np.abs(want[np.isfinite(want)]).max(initial=1.0)) if want.dtype.kind == "f" else 0.0
+    near = np.isclose(found, want, rtol=0.0, atol=_TOLERANCE.get(want.dtype, 0.0) * largest, equal_nan=True)
+    if not near.all():
+        place = tuple(map(int, np.argwhere(~near)[0]))
+        at = f" at {place}" if place else ""
+        raise EngineError(_text(each, engine, f"{found[place]:.12g}{at}", f"{want[place]:.12g}"))
+
+
+def _text(each: _Alone, engine: Engine, found: str, expected: str) -> str:
+    return (
+        f"{describe(each.original)}: the engine {engine!r} computes {found} by {_rule(each.node, engine)}, the "
+        f"reference engine {expected} by {_meaning(each.node)}: both must compute the same"
+    )
+
+
+def _meaning(node: BaseNode) -> str:
+    """Return what defines the value of an op in the reference engine."""
+    op = type(node).__name__
+    return f"{op}.evaluate" if node.formula is None else f"the formula of {op}, {node.formula!r}"
+
+
+def _rule(node: BaseNode, engine: Engine) -> str:
+    """Return what defines the value of an op in an engine."""
+    form: LoopForm | JaxForm = JAX.of(node) if engine == "jax" else LOOPS.of(node)
+    part = "lower" if isinstance(form, JaxForm) else _part(node, form)
+    if type(form) in (LoopForm, JaxForm) or part is None:
+        return _meaning(node)
+    return f"{type(form).__name__}.{part}"
+
+
+def _part(node: BaseNode, form: LoopForm) -> str | None:
+    """Return the part of a loop form that is used, in the order in which the compiler asks for them."""
+    if form.decompose(node) is not None:
+        return "decompose"
+    if form.by_flat_index is not None:
+        return "by_flat_index"
+    if node.formula is not None:
+        return None
+    if form.reducer is not None:
+        return "reducer"
+    index = loop_index(node.dims)
+    if form.gather_index(node, index) is not None:
+        return "gather_index"
+    if any(form.scatter_index(node, i, loop_index(parent.dims)) is not None for i, parent in enumerate(node.parents)):
+        return "scatter_index"
+    return None if form.kernel is None else "kernel"
