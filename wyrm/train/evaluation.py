@@ -171,7 +171,8 @@ def _arguments(metrics: Mapping[str, Any]) -> list[BaseNode]:
         raise TypeError(f"metrics must be a dict {{name: (metric, targets, predictions)}}, not {metrics!r}")
     for name, entry in metrics.items():
         nodes = entry[1:] if isinstance(entry, tuple) else ()
-        if not nodes or not hasattr(entry[0], "update") or not all(isinstance(node, BaseNode) for node in nodes):
+        running = nodes and all(callable(getattr(entry[0], name, None)) for name in ("update", "compute", "reset"))
+        if not running or not all(isinstance(node, BaseNode) for node in nodes):
             raise TypeError(
                 f"the metric {name!r} must be a running metric and the nodes that it is updated with, as in "
                 f"(wy.metrics.Accuracy(), labels, predicted), not {entry!r}"
@@ -183,8 +184,9 @@ def _batch_size(given: Mapping[Leaf, np.ndarray], rows: int, singly: bool, batch
     fixed = [size for leaf in given if not singly and (size := axis_size(leaf.dims[0])) is not None]
     if batch_size is None:
         batch_size = 1 if singly else fixed[0] if fixed else min(rows, _BATCH)
-    check_batches(given, rows, singly, whole("batch_size", batch_size, 1))
-    return batch_size
+    size = whole("batch_size", batch_size, 1)
+    check_batches(given, rows, singly, size)
+    return size
 
 
 def _has_rows(output: BaseNode, given: Mapping[Leaf, np.ndarray], singly: bool) -> bool:

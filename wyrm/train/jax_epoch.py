@@ -20,16 +20,15 @@ from wyrm.node.base import BaseNode, describe
 from wyrm.node.storage import bound_array
 from wyrm.ops.philox_jax import step_words
 from wyrm.train.epoch_position import Done
-from wyrm.train.epoch_state import check_batches, check_options
+from wyrm.train.epoch_state import EpochOptions, check_batches
 from wyrm.train.feeding import check_ranges
 from wyrm.train.jax_engine import JaxEngine, refuse_threads
 from wyrm.train.jax_processes import Part, agreed, check_same, part_of
 from wyrm.train.jax_state import Read, exchange, on_host
 from wyrm.train.jax_step import State
 from wyrm.train.jax_updates import all_finite
-from wyrm.train.progress import Bar, LossBar, NoBar, bar
+from wyrm.train.progress import LossBar, NoBar, bar
 from wyrm.train.shuffle import Shuffle
-from wyrm.train.training import Mode
 
 Leaf = BaseNode
 # Seconds that a chunk of steps should take; Ctrl-C and the progress bar come between chunks.
@@ -76,21 +75,14 @@ class JaxTraining(JaxEngine):
         given: dict[Leaf, np.ndarray],
         rows: int,
         singly: bool,
-        *,
-        batch_size: int,
-        shuffle: bool,
-        seed: int,
-        threads: int,
-        mode: Mode,
-        progress: bool | Bar | LossBar,
+        options: EpochOptions,
         first: int = 0,
-        accumulate: int = 1,
     ) -> list[float]:
         """Train on all rows once; return the means of the loss and of the metrics.
 
         Within `own_rows`, they are this process's part of each batch, and follow `first` batches.
         """
-        check_options(batch_size, threads, mode, seed, accumulate)
+        batch_size, shuffle, seed, threads, _, progress, accumulate = options
         refuse_threads(threads)
         part = self._part(given) if self._in_batches else Part()
         check_batches(given, rows * part.count, singly, batch_size * part.count)
@@ -102,10 +94,10 @@ class JaxTraining(JaxEngine):
         if shuffle:
             mixed = int(np.random.SeedSequence([seed, self.epochs]).generate_state(1, np.uint64)[0])
             self._shuffle(order, mixed % 2**63)
-        options = {"rows": rows, "batch_size": batch_size, "shuffle": shuffle, "seed": seed, "accumulate": accumulate}
-        with self.running(), deferred, self._of_epoch(options) as before:
+        rows_of = {"rows": rows, "batch_size": batch_size, "shuffle": shuffle, "seed": seed, "accumulate": accumulate}
+        with self.running(), deferred, self._of_epoch(rows_of) as before:
             if self.placement.several_processes:
-                check_same(self._common(given, options))
+                check_same(self._common(given, rows_of))
             left = order if self._in_batches else order[before.batches * batch_size :]
             numbers = self.numbers(-(-len(left) // (batch_size * accumulate)))
             epoch = _Epoch(given, left, batch_size, singly, numbers, part)

@@ -17,7 +17,7 @@ from wyrm._lazy_imports import LateFunction
 from wyrm.backends.numpy.reference import checked_weight
 from wyrm.compiler.pipeline import Graph
 from wyrm.compiler.updates import OptimizerInterface
-from wyrm.errors import CheckpointError, OptionError, ShapeError
+from wyrm.errors import CheckpointError, ShapeError
 from wyrm.foreign_names import Answering, answering
 from wyrm.node.base import BaseNode, label
 from wyrm.node.buffer import Buffer
@@ -27,13 +27,14 @@ from wyrm.node.training_mode import modes_of, warn_of_training
 from wyrm.train.arguments import check_metrics, checked_outputs
 from wyrm.train.batches import epoch_of_batches
 from wyrm.train.engines import Engine, EngineOptions, checked_engine, jax_training
+from wyrm.train.epoch_state import Mode, checked_options
 from wyrm.train.evaluation import AnyRunningMetrics, Evaluation, RunningMetrics, merged, native_calls
 from wyrm.train.feeding import checked_columns, checked_inputs
 from wyrm.train.profiled import Profiled
 from wyrm.train.progress import Bar, LossBar
 from wyrm.train.runner import NativeRunner, ProgramPlan
 from wyrm.train.tables import DataT, FeedT, is_batches
-from wyrm.train.training import Mode, Training
+from wyrm.train.training import Training
 from wyrm.types.dims import Dim
 from wyrm.types.options import whole
 
@@ -254,24 +255,21 @@ class Program(Answering, Profiled, Generic[R, E]):
         `IndexOutOfRange` naming the column and row, before any parameter changes. Raise `Diverged` for a loss that is
         not finite, and restore the last finite parameters.
         """
+        in_batches = is_batches(columns)
+        options = checked_options(
+            batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode, progress=progress,
+            accumulate=accumulate, in_batches=in_batches,
+        )  # fmt: skip
         with self._lock:
             if self._graph.optimizer is None:
                 raise ShapeError(
                     "this program has no optimizer, so there is no epoch to train; call it for its outputs"
                 )
-            if is_batches(columns):
-                if batch_size != 1 or shuffle:
-                    raise OptionError("batches have their size and order already: set batch_size and shuffle there")
-                limits = self._graph.ranges.limits
-                return self._means(
-                    epoch_of_batches(self._training, limits, columns, threads, mode, progress, accumulate)
-                )
-            given, rows, singly = checked_columns(columns, self._graph.inputs, self._graph.ranges.limits)
-            means = self._training.epoch(
-                given, rows, singly, batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode,
-                progress=progress, accumulate=accumulate,
-            )  # fmt: skip
-            return self._means(means)
+            limits = self._graph.ranges.limits
+            if in_batches:
+                return self._means(epoch_of_batches(self._training, limits, columns, options))
+            given, rows, singly = checked_columns(columns, self._graph.inputs, limits)
+            return self._means(self._training.epoch(given, rows, singly, options))
 
     def _means(self, values: Sequence[float]) -> E:
         answer: Any = values[0] if self._single else list(values)
@@ -315,7 +313,8 @@ class Program(Answering, Profiled, Generic[R, E]):
         {'loss': 3.0, 'largest': 3.0}
         """
         with self._lock:
-            means, measured = self._evaluation(self._graph.outputs, columns, batch_size, metrics or {})
+            running = {} if metrics is None else metrics
+            means, measured = self._evaluation(self._graph.outputs, columns, batch_size, running)
         if metrics is None:
             return self._means(means)
         names = ["loss", *self._metrics] if self._single else list(map(label, self._graph.outputs))
@@ -342,7 +341,7 @@ class Program(Answering, Profiled, Generic[R, E]):
         with self._lock:
             if self._graph.optimizer is None:
                 raise ShapeError("this program has no optimizer, so it has no gradients; call it for its outputs")
-            whole("blas_threads", blas_threads, 1)
+            threads, blas_threads = whole("threads", threads, 1), whole("blas_threads", blas_threads, 1)
             checked_weight(weight, self._graph.outputs[0].dtype)
             given, rows, singly = checked_columns(columns, self._graph.inputs, self._graph.ranges.limits)
             return self._training.backward(given, rows, singly, threads, weight, blas_threads)
