@@ -92,8 +92,8 @@ def epoch_of_batches(
     batches: Any,
     options: EpochOptions,
 ) -> list[float]:
-    """Train on all batches in order, as one epoch; return the means of the loss and the metrics over all rows."""
-    epochs, inputs = training.epochs, training.graph.inputs
+    """Train on all batches in order, as one epoch; return the loss and the metrics over all rows."""
+    epochs, inputs, totals = training.epochs, training.graph.inputs, training.totals
     try:
         with bar(row_count(batches), options.progress) as shown, training.own_rows() as done:
             _, rows, sums = done
@@ -102,8 +102,9 @@ def epoch_of_batches(
                     given, count, singly = checked_columns(chunk.columns, inputs, limits)
                     training.epochs = epochs
                     of_chunk = options._replace(batch_size=chunk.batch_size, progress=shown)
-                    means = training.epoch(given, count, singly, of_chunk, first=done.batches + chunk.first)
-                sums = sums + np.asarray(means) * count
+                    values = training.epoch(given, count, singly, of_chunk, first=done.batches + chunk.first)
+                totals = training.totals.for_columns(given)
+                sums = sums + np.asarray(values) * totals.weights(count)
                 rows += count
     except BaseException:
         training.epochs = epochs
@@ -111,5 +112,4 @@ def epoch_of_batches(
     if not rows:
         raise ShapeError("there are no batches, so there is nothing to train on; a generator yields its batches once")
     training.epochs = epochs + 1
-    result: list[float] = (sums / rows).tolist()
-    return result
+    return totals.of_all_rows((sums / totals.weights(rows)).tolist())

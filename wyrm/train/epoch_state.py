@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import OptionError, ShapeError
 from wyrm.node.base import BaseNode, label
+from wyrm.schedule.totals import Totals
 from wyrm.train.partition import Part
 from wyrm.train.progress import Bar, LossBar, NoBar, checked_bar
 from wyrm.types.dims import axis_size
@@ -96,8 +97,9 @@ class EpochState:
     # The number of batches of the epoch before these rows.
     first: int = 0
     bar: LossBar = field(default_factory=NoBar)
-    # The sums over rows of the loss and of the metrics.
+    # The sums of the outputs' values for batches, each times its weight.
     sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+    totals: Totals = field(default_factory=lambda: Totals(()))
     steps: int = 0
     # The number of batches in a step, and the program's first step of the epoch; the program counts batches.
     accumulate: int = 1

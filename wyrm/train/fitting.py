@@ -152,7 +152,7 @@ class _Validation:
         if not isinstance(program, Program):
             raise OptionError(f"evaluation must be a program that wy.compile made, not {program!r}")
         self._program, self._batch_size, self._metrics = program, batch_size, metrics
-        outputs = program._graph.outputs
+        outputs = program.outputs
         self._data: Any = program._evaluation.prepare(outputs, data, batch_size, metrics).given
 
     def __call__(self) -> dict[str, float]:

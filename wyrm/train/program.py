@@ -15,6 +15,7 @@ from typing_extensions import TypeVar, Unpack
 
 from wyrm._lazy_imports import LateFunction
 from wyrm.backends.numpy.reference import checked_weight
+from wyrm.compiler.decompose import expand
 from wyrm.compiler.pipeline import Graph
 from wyrm.compiler.updates import OptimizerInterface
 from wyrm.errors import CheckpointError, ShapeError
@@ -24,6 +25,7 @@ from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.node.training_mode import modes_of, warn_of_training
+from wyrm.schedule.totals import Totals, likely_columns
 from wyrm.train.arguments import check_metrics, checked_outputs
 from wyrm.train.batches import epoch_of_batches
 from wyrm.train.engines import Engine, EngineOptions, checked_engine, jax_training
@@ -91,16 +93,22 @@ class Program(Answering, Profiled, Generic[R, E]):
         self._choices: _Choices = {"loop": loop, **checked_engine(options, loop)}
         # A program with an optimizer is meant to be in training mode; only others warn of it.
         self._modes = modes_of(nodes) if optimizer is None else []
+        self._outputs = nodes
+        # An epoch also adds up what the loss and the metrics for all rows are functions of.
+        totals = Totals(nodes)
+        if optimizer is not None:
+            totals = Totals(nodes, likely_columns(nodes), expand, only_scalars=True)
         self._graph: Graph | JaxGraph
         self._runner: NativeRunner | JaxTraining
         self._training: Training | JaxTraining
         if self.engine == "native":
-            self._graph = Graph(nodes, optimizer)
+            self._graph = Graph(totals.nodes, optimizer)
             self._runner = NativeRunner(self._graph, loop)
             self._training = Training(self._graph, self._runner)
         else:
-            self._runner = self._training = jax_training(nodes, optimizer, self._choices)
+            self._runner = self._training = jax_training(totals.nodes, optimizer, self._choices)
             self._graph = self._training.graph
+        self._training.totals = totals
         self._evaluation = self._new_evaluation()
         # Reentrant, because a signal handler that runs between two steps may read the state.
         self._lock = threading.RLock()
@@ -173,7 +181,7 @@ class Program(Answering, Profiled, Generic[R, E]):
     @property
     def outputs(self) -> tuple[BaseNode, ...]:
         """The nodes whose values a call returns, metrics last."""
-        return tuple(self._graph.outputs)
+        return tuple(self._outputs)
 
     @property
     def optimizer(self) -> OptimizerInterface | None:
@@ -212,8 +220,8 @@ class Program(Answering, Profiled, Generic[R, E]):
 
     def _answer(self, values: list[np.ndarray]) -> R:
         answer: Any = values[0] if self._single else values
-        if self._metrics:
-            answer = dict(zip(("loss", *self._metrics), values, strict=True))
+        if self._metrics:  # and behind them what they are functions of
+            answer = dict(zip(("loss", *self._metrics), values, strict=False))
         result: R = answer
         return result
 
@@ -269,7 +277,8 @@ class Program(Answering, Profiled, Generic[R, E]):
             if in_batches:
                 return self._means(epoch_of_batches(self._training, limits, columns, options))
             given, rows, singly = checked_columns(columns, self._graph.inputs, limits)
-            return self._means(self._training.epoch(given, rows, singly, options))
+            values = self._training.epoch(given, rows, singly, options)
+            return self._means(self._training.totals.for_columns(given).of_all_rows(values))
 
     def _means(self, values: Sequence[float]) -> E:
         answer: Any = values[0] if self._single else list(values)
@@ -314,10 +323,10 @@ class Program(Answering, Profiled, Generic[R, E]):
         """
         with self._lock:
             running = {} if metrics is None else metrics
-            means, measured = self._evaluation(self._graph.outputs, columns, batch_size, running)
+            means, measured = self._evaluation(self._outputs, columns, batch_size, running)
         if metrics is None:
             return self._means(means)
-        names = ["loss", *self._metrics] if self._single else list(map(label, self._graph.outputs))
+        names = ["loss", *self._metrics] if self._single else list(map(label, self._outputs))
         return merged(names, means, measured)
 
     def backward(self, columns: FeedT, *, threads: int = 1, weight: float = 1.0, blas_threads: int = 1) -> float:
@@ -342,7 +351,7 @@ class Program(Answering, Profiled, Generic[R, E]):
             if self._graph.optimizer is None:
                 raise ShapeError("this program has no optimizer, so it has no gradients; call it for its outputs")
             threads, blas_threads = whole("threads", threads, 1), whole("blas_threads", blas_threads, 1)
-            checked_weight(weight, self._graph.outputs[0].dtype)
+            checked_weight(weight, self._outputs[0].dtype)
             given, rows, singly = checked_columns(columns, self._graph.inputs, self._graph.ranges.limits)
             return self._training.backward(given, rows, singly, threads, weight, blas_threads)
 
@@ -377,7 +386,7 @@ class Program(Answering, Profiled, Generic[R, E]):
     def __copy__(self) -> Program[R, E]:
         """Return a program with the same nodes and optimizer that counts its own steps from here on."""
         with self._lock:
-            return _build(self._graph.outputs, *self._form, self._graph.optimizer, self._choices, self.state_dict())
+            return _build(self._outputs, *self._form, self._graph.optimizer, self._choices, self.state_dict())
 
     @property
     def _form(self) -> tuple[bool, list[str]]:
@@ -392,13 +401,13 @@ class Program(Answering, Profiled, Generic[R, E]):
         with self._lock:
             for leaf in self._graph.inputs:
                 memo.setdefault(id(leaf), leaf)
-            outputs = [copied(output, memo) for output in self._graph.outputs]
+            outputs = [copied(output, memo) for output in self._outputs]
             optimizer = copy.deepcopy(self._graph.optimizer, memo)
             return _build(outputs, *self._form, optimizer, self._choices, self.state_dict())
 
     def __reduce__(self) -> tuple[object, ...]:
         with self._lock:
-            records, roots = flatten_all(self._graph.outputs)
+            records, roots = flatten_all(self._outputs)
             return _restored, (records, roots, *self._form, self._graph.optimizer, self._choices, self.state_dict())
 
     def _after_fork(self) -> None:
@@ -414,7 +423,7 @@ class Program(Answering, Profiled, Generic[R, E]):
     _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_program")
 
     def __repr__(self) -> str:
-        what = ", ".join(map(label, self._graph.outputs))
+        what = ", ".join(map(label, self._outputs))
         return f"<Program {what}{'' if self._graph.optimizer is None else f', trained by {self._graph.optimizer!r}'}>"
 
 

@@ -67,7 +67,7 @@ class Training(Calls):
         options: EpochOptions,
         first: int = 0,
     ) -> list[float]:
-        """Train on all rows once; return the means of the loss and of the metrics."""
+        """Train on all rows once; return the totals of the loss and of the other outputs, see `Totals`."""
         batch_size, shuffle, seed, threads, mode, progress, accumulate = options
         check_batches(given, rows, singly, batch_size)
         self._check_open_ranges(given, min(rows, batch_size), singly)
@@ -93,7 +93,7 @@ class Training(Calls):
             data_parallel = accumulate > 1 or (threads > 1 and mode == "synchronized" and not separate)
             used = given if data_parallel else columns
             work = EpochState(given, {leaf: as_column(used[leaf]) for leaf in given}, rows, batch_size, singly, first)
-            work.sums = np.zeros(len(self.graph.outputs))
+            work.sums, work.totals = np.zeros(len(self.graph.outputs)), self.totals.for_columns(given)
             work.accumulate, work.first_step = accumulate, self.steps
             if self._snapshot is None or not self._snapshot.is_current():
                 self._snapshot = Snapshot(self.graph)
@@ -112,8 +112,8 @@ class Training(Calls):
             if work.failed_at is not None:
                 self._raise_diverged(work)
             self.epochs += 1
-        means: list[float] = (work.sums / rows).tolist()
-        return means
+        values: list[float] = (work.sums / work.totals.weights(rows)).tolist()
+        return values
 
     @property
     def _sparse(self) -> set[Leaf]:
@@ -265,8 +265,8 @@ class Training(Calls):
             raise
         steps_done = int(totals[1])
         with self._count_lock:
-            work.sums[0] += totals[0] * batch
-            work.sums[1:] += totals[2:] * batch
+            # `totals` holds the number of steps behind the loss.
+            work.sums += np.delete(totals, 1) * work.totals.weights(batch)
             work.steps += steps_done
             self._count(steps_done)
             work.bar.add(steps_done * batch, totals[0] * batch)
@@ -398,7 +398,7 @@ class Training(Calls):
             add(gradients, added)
             step.move_buffers()
             self.steps += 1  # the optimizer counts its own steps
-            work.sums += np.array([loss, *self._data_parallel.metrics]) * len(rows)
+            work.sums += np.array([loss, *self._data_parallel.metrics]) * work.totals.weights(len(rows))
             work.bar.add(len(rows), loss * len(rows))
         step.apply(gradients)
         return loss
