@@ -52,17 +52,17 @@ def _plain(make: Make) -> Callable[[], Measurement]:
 def _with_clocks(make: Make) -> Callable[[], Measurement]:
     """Return a round of the same steps with clocks, without the counting of work that follows them."""
     from wyrm.profile.recording import Recorder, RecordingRunner, RecordingTraining
+    from wyrm.train.epoch_state import EpochOptions
 
     program, columns, batch = make()
     runner = RecordingRunner(program._graph, "auto", Recorder(on=True))
     training = RecordingTraining(program._graph, runner)
     rows = len(next(iter(columns.values())))
+    options = EpochOptions(batch, shuffle=False, seed=0, threads=1, mode="hogwild", progress=False, accumulate=1)
 
     def epoch() -> object:
         runner.recorder.restart()
-        return training.epoch(
-            columns, rows, False, batch_size=batch, shuffle=False, seed=0, threads=1, mode="hogwild", progress=False
-        )
+        return training.epoch(columns, rows, False, options)
 
     return timed(epoch)
 

@@ -17,6 +17,7 @@ from wyrm.errors import DataError, Diverged, DTypeError, OptionError, ShapeError
 from wyrm.profile.instrument import SUM_ROWS, instrumented
 from wyrm.profile.peaks import processors
 from wyrm.profile.recording import Recorder, RecordingRunner, RecordingTraining
+from wyrm.train.epoch_state import EpochOptions
 from wyrm.train.runner import NativeRunner
 
 PEAKS = wy.profile.Peaks((1e11, 2e11), (5e10, 1e11), (1e10, 1.5e10), ((2e5, 1e11, 2e11),), threads=2)
@@ -348,8 +349,7 @@ def test_the_clocks_change_no_number() -> None:
     program, columns, weight = trained()
     copied = copy.deepcopy(program)
     runner = RecordingRunner(copied._graph, "auto", Recorder())
-    means = RecordingTraining(copied._graph, runner).epoch(
-        columns, 96, False, batch_size=16, shuffle=True, seed=3, threads=1, mode="hogwild", progress=False
-    )
+    options = EpochOptions(16, shuffle=True, seed=3, threads=1, mode="hogwild", progress=False, accumulate=1)
+    means = RecordingTraining(copied._graph, runner).epoch(columns, 96, False, options)
     assert means == [program.epoch(columns, batch_size=16, shuffle=True, seed=3)]
     np.testing.assert_array_equal(copied.optimizer.parameters[0].value, weight.value)

@@ -116,7 +116,10 @@ def _outcome(
 
 
 def checked_state(state: object) -> dict[str, Any]:
-    """Return the state if JSON round-trips it; else raise `DTypeError` or `NotFinite` with the path of the value."""
+    """Return the state if a checkpoint can hold it: JSON values with finite numbers, and arrays of numbers.
+
+    Else raise `DTypeError` or `NotFinite` with the path of the value.
+    """
     if not isinstance(state, dict):
         raise DTypeError(f"the state of a checkpoint must be a dict, not {state!r}")
     waiting: list[tuple[str, Any, int]] = [("state", state, 0)]
@@ -133,10 +136,47 @@ def checked_state(state: object) -> dict[str, Any]:
             waiting += [(f"{path}[{position}]", inner, depth + 1) for position, inner in enumerate(value)]
         elif isinstance(value, float):
             if not math.isfinite(value):
-                raise NotFinite(f"{path} is {value}; JSON supports finite numbers only")
+                raise NotFinite(
+                    f"{path} is {value}; JSON supports finite numbers only; an array, as in np.array(value), holds any"
+                )
+        elif isinstance(value, np.ndarray):
+            if value.dtype.kind not in "biuf" or value.dtype.itemsize > 8:
+                raise DTypeError(f"{path} is an array of {value.dtype}; a file stores floats, integers and booleans")
         elif value is not None and not isinstance(value, bool | int | str):
             raise DTypeError(
                 f"{path} is {value!r}, a {type(value).__name__}; JSON supports None, bool, int, float, str, list and "
                 f"dict. Convert it, for example with int(...) or .tolist()"
             )
+    return state
+
+
+def without_arrays(state: Any, path: tuple[str | int, ...] = ()) -> tuple[Any, dict[str, np.ndarray]]:
+    """Return a copy of a checked state with None in place of each array, and the arrays by their path as JSON.
+
+    >>> without_arrays({"epoch": 2, "best": [np.array([1, 2])]})
+    ({'epoch': 2, 'best': [None]}, {'["best", 0]': array([1, 2])})
+    """
+    if isinstance(state, np.ndarray):
+        return None, {json.dumps(path): np.array(state)}
+    if not isinstance(state, dict | list):
+        return state, {}
+    arrays: dict[str, np.ndarray] = {}
+    rest: dict[str | int, Any] = {}
+    for key, inner in state.items() if isinstance(state, dict) else enumerate(state):
+        rest[key], found = without_arrays(inner, (*path, key))
+        arrays |= found
+    return (rest if isinstance(state, dict) else list(rest.values())), arrays
+
+
+def with_arrays(state: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Put the arrays of `without_arrays` back into the rest of the state, and return it.
+
+    Raise `KeyError`, `IndexError` or `TypeError` for a path that the state does not have.
+    """
+    for name, array in arrays.items():
+        *parents, last = json.loads(name)
+        place: Any = state
+        for key in parents:
+            place = place[key]
+        place[last] = array
     return state

@@ -18,12 +18,12 @@ from wyrm.errors import CheckpointError, DTypeError, NotFinite
 from wyrm.io.arrays import load_arrays, write_arrays
 from wyrm.io.checkpoint import Kept, Parameters, by_name, differences, not_finite
 from wyrm.io.files import FilePath, replacing
-from wyrm.io.record import KEY, CheckpointRecord, checked_state, examined, parsed
+from wyrm.io.record import KEY, CheckpointRecord, checked_state, examined, parsed, with_arrays, without_arrays
 from wyrm.optim.optimizer import Optimizer
 from wyrm.types.options import whole
 
 _NAME = re.compile(r"step-([0-9]{8}|[1-9][0-9]{8,})\.safetensors")
-_WEIGHTS, _OPTIMIZER = "weights/", "optimizer/"
+_WEIGHTS, _OPTIMIZER, _STATE = "weights/", "optimizer/", "state/"
 # Inode, size and mtime, which identify the content of a path without reading it.
 _Signature = tuple[int, int, int]
 
@@ -77,16 +77,17 @@ class Checkpoints:
         """Write a checkpoint of step `step`, 0 or more, and return the path of its safetensors file.
 
         `parameters` are a module or a mapping from names to parameters. `state` is everything else that resuming needs,
-        as JSON values: the epoch, the position in the data, `program.state_dict()`, the configuration, and for random
-        nodes of `forward()` the next step, `wy.random.next_step()`. A checkpoint of the same step is replaced.
-        Old checkpoints are removed after the new one is written, as the class describes.
+        as JSON values and arrays: the epoch, the position in the data, `program.state_dict()`, the configuration, and
+        for random nodes of `forward()` the next step, `wy.random.next_step()`. Arrays may hold any numbers. A
+        checkpoint of the same step is replaced. Old checkpoints are removed after the new one is written, as the class
+        describes.
 
         Raises:
             CheckpointError: the file cannot be written, as on a full disk; existing checkpoints are then unchanged and
                 no temporary file is left. Or the optimizer has a parameter that is not among `parameters`, or the
                 directory has a checkpoint of a later step, which would stay the latest.
             NotFinite: a parameter, the optimizer's state, a number of the state or the score is not finite.
-            DTypeError: the step is not a whole number, or the state holds values JSON lacks, such as tuples and arrays.
+            DTypeError: the step is not a whole number, or the state holds values JSON lacks, such as tuples.
             ValueError: the step is below 0.
 
         >>> import tempfile
@@ -98,14 +99,16 @@ class Checkpoints:
         """
         number = whole("step", step, 0)
         named = by_name(parameters)
+        rest, of_state = without_arrays(checked_state(state))
         record = CheckpointRecord(
-            number, _score(score), type(optimizer).__name__, _parameter_names(optimizer, named), checked_state(state)
+            number, _score(score), type(optimizer).__name__, _parameter_names(optimizer, named), rest
         )
         arrays = {f"{_WEIGHTS}{name}": np.array(parameter.value) for name, parameter in named.items()}
         arrays |= {f"{_OPTIMIZER}{name}": array for name, array in optimizer.state_dict().items()}
         for name, array in arrays.items():
             if not np.isfinite(array).all():
                 raise NotFinite(f"saving step {number}: {name} holds a NaN or an infinity; nothing was written")
+        arrays |= {f"{_STATE}{name}": array for name, array in of_state.items()}
         path = self.directory / f"step-{number:08d}.safetensors"
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -193,12 +196,16 @@ class Checkpoints:
                 f"{', '.join(record.parameters)} in the file, {', '.join(parameter_names)} here"
             )
         try:
+            state = with_arrays(record.state, _part(arrays, _STATE))
+        except (LookupError, TypeError, ValueError) as error:  # possible if another program wrote it
+            raise CheckpointError(f"{file!r} is corrupt: an array of its state has no place ({error})") from error
+        try:
             optimizer.load_state_dict(slots)
         except CheckpointError as error:
             raise CheckpointError(f"{file!r} cannot be loaded into this optimizer: {error}") from error
         for name, parameter in named.items():
             parameter.set(weights[name])
-        return record.state
+        return state
 
     # --- the files ------------------------------------------------------------------------------------------------
 

@@ -147,6 +147,14 @@ class BaseNode(Stateful, Generic[P_co, S]):
         """
         return None
 
+    def weight_of_rows(self) -> Node | None:
+        """Return the sum of the weights of its rows as a node, for an op that is a mean over rows with weights.
+
+        A mean over all rows of a data set then follows from those over batches, as for labels that are ignored. It is 0
+        where the sum is 0.
+        """
+        return None
+
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         """Return for each parent a node with its gradient, `ZERO`, or `Undefined(reason)`."""
         raise NotImplementedError

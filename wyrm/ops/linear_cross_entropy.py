@@ -167,6 +167,13 @@ class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
         # With ignored labels, the mean over a batch is not the mean of the means over its parts.
         return "mean" if list(rows) == [0, None, 0] and self.ignore_index is None else None
 
+    def weight_of_rows(self) -> Node | None:
+        if self.ignore_index is None:
+            return None
+        counted: Any = self.parents[2] != self.ignore_index
+        weight: Node = counted.astype(self.dtype).sum()
+        return weight
+
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         residuals: LinearCrossEntropyResiduals = LinearCrossEntropyResiduals(*self.parents, **self._options())
         parts: list[Node] = [

@@ -138,6 +138,13 @@ class Optimizer(GroupRules):
         """The groups of parameters as optimizers with options of their own; without groups, this optimizer alone."""
         return self._members or (self,)
 
+    @property
+    def rated_groups(self) -> list[Optimizer]:
+        """This optimizer and its groups, as far as they have a learning rate of their own, which others follow."""
+        every = (self, *self._members)
+        # `Combined` has no rate.
+        return [group for group in every if group._rate_factor is None and "_learning_rate" in group.__dict__]
+
     def _member(self, group: Mapping[str, Any]) -> Optimizer:
         """Return the optimizer of a group: the options are this one's unless the group has its own."""
         own = {name: value for name, value in group.items() if name not in ("parameters", "learning_rate_factor")}
@@ -208,11 +215,9 @@ class Optimizer(GroupRules):
         """
         if any(callable(group.options()["learning_rate"]) for group in self.groups):
             raise OptionError(f"a learning rate must be a number to be scaled, and {self!r} has a schedule")
-        for group in (self, *self._members):
-            # `Combined` has no rate, and the rates of groups with a factor follow.
-            if group._rate_factor is None and "_learning_rate" in group.__dict__:
-                rate = group.learning_rate
-                group.learning_rate = max(rate * factor, min(rate, minimum))
+        for group in self.rated_groups:
+            rate = group.learning_rate
+            group.learning_rate = max(rate * factor, min(rate, minimum))
 
     # --- stepping -------------------------------------------------------------------------------------------------
 

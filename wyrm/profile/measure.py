@@ -19,13 +19,14 @@ from wyrm.profile.peaks import Peaks, measured_peaks, processors
 from wyrm.profile.recording import Recorder, RecordingRunner, RecordingTraining, Totals
 from wyrm.profile.result import Event, Profile
 from wyrm.profile.stages import Description, Frame, Kind, Stage, described, frame_inside, frame_of, text_of
+from wyrm.train.epoch_state import checked_options
 from wyrm.train.feeding import checked_columns, checked_inputs
 from wyrm.train.tables import is_batches
-from wyrm.types.options import whole
+from wyrm.types.options import flag, whole
 
 if TYPE_CHECKING:
+    from wyrm.train.epoch_state import EpochOptions, Mode
     from wyrm.train.program import Program
-    from wyrm.train.training import Mode
 
 Method = Literal["epoch", "call", "backward"]
 # Seconds that the measured steps take together, unless their number is given, and how many they are at least and most.
@@ -57,11 +58,11 @@ def measured(
         raise OptionError(f"method must be 'epoch', 'call' or 'backward', not {method!r}")
     if method != "call" and not trains:
         raise OptionError(f"this program has no optimizer, so it has no {method} to measure: use method='call'")
-    for name, count in (("batch_size", batch_size), ("threads", threads), ("accumulate", accumulate)):
-        whole(name, count, 1)
-    if steps is not None:
-        whole("steps", steps, 1)
-    if method == "call" and threads > 1:
+    options = checked_options(
+        batch_size=batch_size, shuffle=False, seed=0, threads=threads, mode=mode, progress=False, accumulate=accumulate
+    )
+    steps, memory = None if steps is None else whole("steps", steps, 1), flag("memory", memory)
+    if method == "call" and options.threads > 1:
         raise OptionError("a call runs in one thread: use method='epoch' or 'backward' for several")
     if peaks is not None and not isinstance(peaks, Peaks):
         raise OptionError(f"peaks must be a wy.profile.Peaks, not {peaks!r}")
@@ -71,7 +72,7 @@ def measured(
     runner = RecordingRunner(graph, program._choices.get("loop", "auto"), recorder)
     training = RecordingTraining(graph, runner)
     training.steps, training.epochs = state["steps"], state["epochs"]
-    run, most = _run_of(training, graph, columns, method, batch_size, threads, mode, accumulate)
+    run, most = _run_of(training, graph, columns, method, options)
     run(1)  # compiles, and touches all memory
     if steps is None:
         start, before, recorder.on = perf_counter_ns(), training.steps, True
@@ -87,14 +88,13 @@ def measured(
     recorder.on = False
     return _profile(
         graph, recorder, peaks or measured_peaks(), method, training.steps - before,
-        _blas_threads(training, method, threads), memory,
+        _blas_threads(training, method, options.threads), memory,
     )  # fmt: skip
 
 
 def _run_of(
-    training: RecordingTraining, graph: Graph, columns: Any, method: Method, batch_size: int, threads: int, mode: Mode,
-    accumulate: int,
-) -> tuple[Callable[[int], None], int]:  # fmt: skip
+    training: RecordingTraining, graph: Graph, columns: Any, method: Method, options: EpochOptions
+) -> tuple[Callable[[int], None], int]:
     """Return the function that does a number of steps, after the data is checked, and how many it should do at most."""
     limits = graph.ranges.limits
     if method == "call":
@@ -112,22 +112,20 @@ def _run_of(
 
         def backward(steps: int) -> None:
             for _ in range(steps):
-                training.backward(given, rows, singly, threads, 1.0, 1)
+                training.backward(given, rows, singly, options.threads, 1.0, 1)
 
         return backward, _MOST
-    batch = min(batch_size, rows)
+    options = options._replace(batch_size=min(options.batch_size, rows))
+    rows_of_step = options.batch_size * options.accumulate
 
     def epoch(steps: int) -> None:
         # A step for each thread at least, and rows again where the data has too few.
-        chosen = np.arange(batch * accumulate * max(steps, threads)) % rows
+        chosen = np.arange(rows_of_step * max(steps, options.threads)) % rows
         part = {leaf: _rows(array, chosen) for leaf, array in given.items()}
-        training.epoch(
-            part, len(chosen), singly, batch_size=batch, shuffle=False, seed=0, threads=threads, mode=mode,
-            progress=False, accumulate=accumulate,
-        )  # fmt: skip
+        training.epoch(part, len(chosen), singly, options)
 
     # Rows are repeated only where there are few.
-    return epoch, min(_MOST, max(_FEW, rows // (batch * accumulate)))
+    return epoch, min(_MOST, max(_FEW, rows // rows_of_step))
 
 
 def _rows(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:

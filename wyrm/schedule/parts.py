@@ -44,23 +44,41 @@ def combinations_of(
     nodes = list(outputs)
     if any(not leaf.dims or axis_size(leaf.dims[0]) is not None for leaf in columns):
         return [Combination.MIXED] * len(nodes)  # a batch of fixed size has no parts
-    batch = {type(leaf.dims[0]) for leaf in columns if isinstance(leaf.dims[0], Dim)}
-    replacements = simplified(nodes)
-    dependences: dict[Node, RowDependence] = {}
-    for node in topological_order([replacements[output] for output in nodes]):
-        if node.is_leaf:
-            dependences[node] = 0 if node in columns else Combination.SAME
-        elif node.same_value:
-            dependences[node] = dependences[node.parents[0]]
-        else:
-            dependences[node] = _row_dependence(node, [dependences[parent] for parent in node.parents], batch)
-    results = [dependences[replacements[output]] for output in nodes]
+    found = dependences_of(nodes, columns, simplified)
+    results = [Combination.MIXED if found is None else found[0][output] for output in nodes]
     return [dependence if isinstance(dependence, Combination) else Combination.MIXED for dependence in results]
+
+
+def dependences_of(
+    outputs: Iterable[Node], columns: Collection[Node], simplified: Callable[[list[Node]], dict[Node, Node]]
+) -> tuple[dict[Node, RowDependence], set[type[Dim]]] | None:
+    """Return how each node that the outputs depend on depends on the rows of `columns`, and the axes of rows.
+
+    Return None if the first axis of a column has no name. `simplified` is that of `combinations_of`.
+    """
+    nodes = list(outputs)
+    batch = {type(leaf.dims[0]) for leaf in columns if leaf.dims and isinstance(leaf.dims[0], Dim)}
+    if any(not leaf.dims or not isinstance(leaf.dims[0], Dim) for leaf in columns):
+        return None
+    replacements = simplified(nodes)
+    found: dict[Node, RowDependence] = {}
+    for node in topological_order(replacements[node] for node in topological_order(nodes)):
+        if node.is_leaf:
+            found[node] = 0 if node in columns else Combination.SAME
+        elif node.same_value:
+            found[node] = found[node.parents[0]]
+        else:
+            found[node] = _row_dependence(node, [found[parent] for parent in node.parents], batch)
+    return {node: found[replacement] for node, replacement in replacements.items() if replacement in found}, batch
 
 
 def _row_axes(dims: Dims, batch: set[type[Dim]]) -> list[int]:
     """Return the axes whose size depends on the number of rows."""
-    return [position for position, axis in enumerate(dims) if not batch.isdisjoint(open_axes((axis,)))]
+    return [
+        position
+        for position, axis in enumerate(dims)
+        if type(axis) in batch or not batch.isdisjoint(open_axes((axis,)))
+    ]
 
 
 def _row_dependence(node: Node, parents: list[RowDependence], batch: set[type[Dim]]) -> RowDependence:

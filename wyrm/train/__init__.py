@@ -22,35 +22,21 @@ from typing import TYPE_CHECKING
 from wyrm import _lazy_imports
 
 if TYPE_CHECKING:
-    from wyrm.train.callbacks import (
-        Callback,
-        EarlyStopping,
-        LambdaCallback,
-        Monitor,
-        ProgressBar,
-        ReduceOnPlateau,
-        Run,
-    )
+    from wyrm.train.callbacks import Callback, LambdaCallback, ProgressBar, Run
     from wyrm.train.checkpointing import Checkpoint
     from wyrm.train.fitting import fit
     from wyrm.train.history import EpochRecord, History
     from wyrm.train.loggers import CSVLogger, TensorBoardLogger
+    from wyrm.train.monitoring import EarlyStopping, Monitor, ReduceOnPlateau
 
 # The public names of each file, which is imported on first use.
 _NAMES = {
-    "callbacks": (
-        "Callback",
-        "EarlyStopping",
-        "LambdaCallback",
-        "Monitor",
-        "ProgressBar",
-        "ReduceOnPlateau",
-        "Run",
-    ),
+    "callbacks": ("Callback", "LambdaCallback", "ProgressBar", "Run"),
     "checkpointing": ("Checkpoint",),
     "fitting": ("fit",),
     "history": ("EpochRecord", "History"),
     "loggers": ("CSVLogger", "TensorBoardLogger"),
+    "monitoring": ("EarlyStopping", "Monitor", "ReduceOnPlateau"),
 }
 
 if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name

@@ -13,11 +13,11 @@ import numpy as np
 from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.node.base import BaseNode
 from wyrm.schedule.ranges import Limit
+from wyrm.train.epoch_state import EpochOptions
 from wyrm.train.feeding import checked_columns, given_inputs
-from wyrm.train.progress import Bar, LossBar, bar
+from wyrm.train.progress import bar
 from wyrm.train.tables import row_count
-from wyrm.train.training import Mode, Training
-from wyrm.types.options import whole
+from wyrm.train.training import Training
 
 if TYPE_CHECKING:
     from wyrm.train.jax_epoch import JaxTraining
@@ -90,25 +90,21 @@ def epoch_of_batches(
     training: Training | JaxTraining,
     limits: Sequence[Limit],
     batches: Any,
-    threads: int,
-    mode: Mode,
-    progress: bool | Bar | LossBar,
-    accumulate: int,
+    options: EpochOptions,
 ) -> list[float]:
-    """Train on all batches in order, as one epoch; return the means of the loss and the metrics over all rows."""
-    epochs, inputs = training.epochs, training.graph.inputs
+    """Train on all batches in order, as one epoch; return the loss and the metrics over all rows."""
+    epochs, inputs, totals = training.epochs, training.graph.inputs, training.totals
     try:
-        with bar(row_count(batches), progress) as shown, training.own_rows() as done:
+        with bar(row_count(batches), options.progress) as shown, training.own_rows() as done:
             _, rows, sums = done
-            for chunk in chunks(islice(batches, done.batches, None), inputs, whole("accumulate", accumulate, 1)):
+            for chunk in chunks(islice(batches, done.batches, None), inputs, options.accumulate):
                 with chunk.naming_its_place():
                     given, count, singly = checked_columns(chunk.columns, inputs, limits)
                     training.epochs = epochs
-                    means = training.epoch(
-                        given, count, singly, batch_size=chunk.batch_size, shuffle=False, seed=0, threads=threads,
-                        mode=mode, progress=shown, first=done.batches + chunk.first, accumulate=accumulate,
-                    )  # fmt: skip
-                sums = sums + np.asarray(means) * count
+                    of_chunk = options._replace(batch_size=chunk.batch_size, progress=shown)
+                    values = training.epoch(given, count, singly, of_chunk, first=done.batches + chunk.first)
+                totals = training.totals.for_columns(given)
+                sums = sums + np.asarray(values) * totals.weights(count)
                 rows += count
     except BaseException:
         training.epochs = epochs
@@ -116,5 +112,4 @@ def epoch_of_batches(
     if not rows:
         raise ShapeError("there are no batches, so there is nothing to train on; a generator yields its batches once")
     training.epochs = epochs + 1
-    result: list[float] = (sums / rows).tolist()
-    return result
+    return totals.of_all_rows((sums / totals.weights(rows)).tolist())

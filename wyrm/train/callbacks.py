@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from wyrm._interrupts import deferred
-from wyrm.errors import OptionError
-from wyrm.foreign_names import answering
-from wyrm.node.buffer import Buffer
-from wyrm.node.leaves import Parameter
-from wyrm.train.history import History, known
+from wyrm.train.history import History
 from wyrm.train.program import Program
 from wyrm.train.progress import Bar, LossBar, shown_bar
-from wyrm.types.options import number, whole
 
 
 @dataclass
@@ -37,6 +30,9 @@ class Run:
     finished: bool = False
     # The progress bar of epochs.
     bar: bool | Bar | LossBar = False
+    # All callbacks of the training, in order; and the states of those of the training that `restore` continues.
+    callbacks: Sequence[Callback] = ()
+    restored: Mapping[str, Mapping[str, Any]] | None = None
 
     @property
     def epoch(self) -> int:
@@ -59,6 +55,10 @@ class Callback:
     `values` are those of the epoch that ended, as `History` names them. An exception in a callback ends the training;
     parameters and optimizer are then as after the last epoch.
 
+    A callback that remembers more than `run.history` tells returns it from `state_dict`, for `Checkpoint` to save, and
+    takes it back in `load_state_dict`: a training that is resumed then ends like one without a break. States belong to
+    callbacks by the names of their classes, those of one class in the order of the callbacks.
+
     >>> class Printer(wy.train.Callback):
     ...     def on_epoch_end(self, run, values):
     ...         print(run.epoch, round(values["loss"], 3))
@@ -68,10 +68,29 @@ class Callback:
     >>> history = wy.train.fit(program, {"x": np.ones(10)}, epochs=2, callbacks=[Printer()])
     1 0.275
     2 0.003
+    >>> class Slowest(wy.train.Callback):
+    ...     def on_start(self, run):
+    ...         self.seconds = 0.0
+    ...     def on_epoch_end(self, run, values):
+    ...         self.seconds = max(self.seconds, values["seconds"])
+    ...     def state_dict(self):
+    ...         return {"seconds": self.seconds}
+    ...     def load_state_dict(self, state):
+    ...         self.seconds = state["seconds"]
     """
 
     def restore(self, run: Run) -> None:
         """Continue an earlier training; called before `on_start` of any callback."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a resumed training needs to know: JSON values with finite numbers, and arrays; by default {}.
+
+        Called after `on_epoch_end` of all callbacks, whenever a checkpoint is saved.
+        """
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a result of `state_dict`; called after `on_start` of all callbacks, if there is one."""
 
     def on_start(self, run: Run) -> None:
         """Act before the first epoch; after a restore, `run.history` holds the earlier epochs."""
@@ -81,6 +100,9 @@ class Callback:
 
     def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
         """Act after each epoch and its validation."""
+
+    def on_epoch_complete(self, run: Run, values: Mapping[str, float]) -> None:
+        """Act after `on_epoch_end` of all callbacks, when each has seen the epoch; checkpoints are saved here."""
 
     def on_end(self, run: Run) -> None:
         """Act after the last epoch, after an interrupt and after an error."""
@@ -157,158 +179,3 @@ class ProgressBar(Callback):
             self._bar.close()
             self._bar = None
             run.bar = False
-
-
-class Monitor(Callback):
-    """The base class of callbacks that follow one value: whether it improves, and for how long it has not.
-
-    `monitor` is the value's name, by default "validation_loss", or without validation "loss". A value improves on the
-    best so far if it is lower, or with `higher_is_better` higher, by more than `minimum_change`.
-    """
-
-    @answering
-    def __init__(
-        self, monitor: str | None = None, *, higher_is_better: bool = False, minimum_change: float = 0.0
-    ) -> None:
-        self.monitor = monitor
-        self.higher_is_better = higher_is_better
-        self.minimum_change = number("minimum_change", minimum_change, 0.0)
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget all epochs."""
-        self.best, self.epochs_without_improvement = -math.inf if self.higher_is_better else math.inf, 0
-
-    def on_start(self, run: Run) -> None:
-        """Forget an earlier training, and take the epochs of `run.history` into account."""
-        self.reset()
-        for position in range(run.epoch):
-            self.improved(run.history.record(position).values)
-
-    def value(self, values: Mapping[str, float]) -> float:
-        """Return the monitored value of an epoch; raise `OptionError` if there is none of its name."""
-        name = self.monitor or ("validation_loss" if "validation_loss" in values else "loss")
-        return values[known(name, values)]
-
-    def improved(self, values: Mapping[str, float]) -> bool:
-        """Return whether an epoch improves on the best so far, and count it if it does not."""
-        value = self.value(values)
-        change = value - self.best if self.higher_is_better else self.best - value
-        if change > self.minimum_change:
-            self.best, self.epochs_without_improvement = value, 0
-            return True
-        self.epochs_without_improvement += 1
-        return False
-
-
-class EarlyStopping(Monitor):
-    """Stops after `patience` epochs without an improvement, and restores the parameters of the best epoch.
-
-    `restore_best=False` keeps those of the last epoch, as an interrupt and an error do. The optimizer's state stays
-    that of the last epoch. Options are those of `Monitor`.
-
-    Raise `OptionError` for a patience below 1.
-
-    >>> slope = wy.Parameter(0.0)
-    >>> x = wy.Input(name="x")
-    >>> program = wy.compile((slope * x - 1.0).square(), wy.optim.SGD([slope], 0.9))
-    >>> stopping = EarlyStopping(patience=2)
-    >>> history = wy.train.fit(program, {"x": [1.0]}, epochs=100, callbacks=[stopping])
-    >>> history.stopped, history.epochs < 100
-    ('early', True)
-    """
-
-    @answering
-    def __init__(
-        self,
-        patience: int = 5,
-        monitor: str | None = None,
-        *,
-        higher_is_better: bool = False,
-        minimum_change: float = 0.0,
-        restore_best: bool = True,
-    ) -> None:
-        super().__init__(monitor, higher_is_better=higher_is_better, minimum_change=minimum_change)
-        self.patience = whole("patience", patience, 1)
-        self.restore_best = restore_best
-        self._best_values: list[tuple[Parameter | Buffer, np.ndarray]] = []
-
-    def on_start(self, run: Run) -> None:
-        """Forget an earlier training; after a restore, only epochs from here on can be restored as the best."""
-        super().on_start(run)
-        self._best_values = []
-        if self.epochs_without_improvement >= self.patience:
-            run.stop()
-
-    def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
-        """Keep the parameters of the best epoch, or stop."""
-        if self.improved(values):
-            if self.restore_best:
-                self._best_values = [(leaf, np.array(leaf.value)) for leaf in run.program.trained]
-        elif self.epochs_without_improvement >= self.patience:
-            run.stop()
-
-    def on_end(self, run: Run) -> None:
-        """Restore the parameters and buffers of the best epoch."""
-        if run.finished and self.epochs_without_improvement:
-            with deferred:
-                for leaf, array in self._best_values:
-                    leaf.set(array)
-
-
-class ReduceOnPlateau(Monitor):
-    """Multiplies the learning rates by `factor` after each `patience` epochs without an improvement.
-
-    Rates never fall below `minimum`. Groups with a `learning_rate_factor` follow the optimizer's rate. Options are
-    those of `Monitor`. All rates must be numbers.
-
-    Raise `OptionError` for a factor outside (0, 1), a patience below 1, and for an optimizer with a schedule.
-
-    >>> slope = wy.Parameter(0.0)
-    >>> x = wy.Input(name="x")
-    >>> program = wy.compile((0.0 * slope * x).square(), wy.optim.SGD([slope], learning_rate=1.0))
-    >>> reduce = ReduceOnPlateau(factor=0.5, patience=2)
-    >>> wy.train.fit(program, {"x": [1.0]}, epochs=6, callbacks=[reduce])["learning_rate"]
-    [1.0, 1.0, 1.0, 0.5, 0.5, 0.25]
-    """
-
-    @answering
-    def __init__(
-        self,
-        factor: float = 0.1,
-        patience: int = 5,
-        monitor: str | None = None,
-        *,
-        minimum: float = 0.0,
-        higher_is_better: bool = False,
-        minimum_change: float = 0.0,
-    ) -> None:
-        super().__init__(monitor, higher_is_better=higher_is_better, minimum_change=minimum_change)
-        self.factor = number("factor", factor, 0.0, 1.0)
-        if not self.factor:
-            raise OptionError("factor must be above 0, because a learning rate of 0 ends all learning")
-        self.patience = whole("patience", patience, 1)
-        self.minimum = number("minimum", minimum, 0.0)
-
-    def on_start(self, run: Run) -> None:
-        """Start at the optimizer's rates, or after a restore with the reductions of the epochs before."""
-        if any(callable(group.options()["learning_rate"]) for group in run.optimizer.groups):
-            raise OptionError(
-                f"ReduceOnPlateau changes a learning rate that is a number; {run.optimizer!r} has a schedule: use "
-                f"one of the two"
-            )
-        self.reset()
-        if run.epoch and (rate := run.optimizer.learning_rate):
-            # Back to the first epoch's rates, if this optimizer has reduced them already.
-            run.optimizer.scale_learning_rates(run.history["learning_rate"][0] / rate)
-        for position in range(run.epoch):
-            self._reduce_if_due(run, run.history.record(position).values)
-
-    def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
-        """Reduce the rates if the value has not improved for long enough."""
-        self._reduce_if_due(run, values)
-
-    def _reduce_if_due(self, run: Run, values: Mapping[str, float]) -> None:
-        if not self.improved(values) and self.epochs_without_improvement >= self.patience:
-            self.epochs_without_improvement = 0
-            run.optimizer.scale_learning_rates(self.factor, self.minimum)

@@ -12,6 +12,7 @@ from wyrm.compiler.pipeline import Graph
 from wyrm.errors import Diverged
 from wyrm.node.base import BaseNode
 from wyrm.node.storage import stored, touch
+from wyrm.schedule.totals import Totals
 from wyrm.train.epoch_position import Done
 from wyrm.train.feeding import check_ranges
 from wyrm.train.repeated_call import RepeatedCall
@@ -27,6 +28,8 @@ class Calls:
 
     def __init__(self, graph: Graph, runner: NativeRunner) -> None:
         self.graph, self.runner = graph, runner
+        # What the outputs for batches are for all rows.
+        self.totals = Totals(graph.outputs)
         self.steps = 0
         self._totals, self._numbers = np.zeros(1 + len(graph.outputs)), np.zeros((1, len(graph.source.hyperparameters)))
         # The arguments of a step, and the arrays of the last one.

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from wyrm.errors import CheckpointError
 from wyrm.foreign_names import answering
 from wyrm.node.base import BaseNode, label
-from wyrm.train.callbacks import Monitor, Run
+from wyrm.train.callback_states import states_of
+from wyrm.train.callbacks import Run
+from wyrm.train.monitoring import Monitor
 from wyrm.train.tables import is_batches
 from wyrm.types.options import whole
 
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 class Checkpoint(Monitor):
     """Saves a `wy.io.Checkpoints` checkpoint every `every` epochs and after the last, and can continue from the latest.
 
-    It holds parameters, buffers, optimizer, the program's counters and the history. `parameters` is the model, or a
+    It holds parameters, buffers, optimizer, the program's counters, the history and the states of all callbacks, see
+    `Callback`, as they are when each has seen the epoch. `parameters` is the model, or a
     mapping from names; by default the program's parameters are saved under their names and positions. The score is the
     monitored value, see `Monitor`: the best and the last `keep_last` checkpoints are kept. With `best_only`, only
     epochs that improve are saved. With `resume`, training continues after the latest checkpoint in the directory, if
@@ -79,11 +82,12 @@ class Checkpoint(Monitor):
         if not {"history", "program"} <= state.keys():
             raise CheckpointError(f"{os.fspath(path)!r} was not saved by wy.train.Checkpoint, so it has no history")
         run.program.load_state_dict(state["program"])
+        run.restored = state.get("callbacks", {})
         if _counts_epochs(run.data) and "loader" in state:
             run.data.epoch = state["loader"]
         run.history.update(state["history"])
 
-    def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
+    def on_epoch_complete(self, run: Run, values: Mapping[str, float]) -> None:
         """Save a checkpoint if one is due."""
         improved = self.improved(values)
         due = run.epoch % self.every == 0 or run.epoch == run.epochs or run.stopping
@@ -91,6 +95,7 @@ class Checkpoint(Monitor):
             return
         program = run.program.state_dict()
         state = {"epoch": run.epoch, "program": program, "history": dict(run.history)}
+        state["callbacks"] = states_of(run.callbacks)
         if _counts_epochs(run.data):
             state["loader"] = run.data.epoch
         self.checkpoints.save(program["steps"], self._named(run), run.optimizer, state, self.value(values))

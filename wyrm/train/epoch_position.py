@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import OptionError
+from wyrm.schedule.totals import Totals
 
 
 class Done(NamedTuple):
-    """Batches and rows of an epoch that are done, with the sums over these rows of the loss and the metrics."""
+    """Batches and rows of an epoch that are done, with the sums of the outputs' values times their weights."""
 
     batches: int
     rows: int
@@ -24,10 +25,10 @@ class Done(NamedTuple):
         """Return the beginning of an epoch of a program with a number of outputs."""
         return cls(0, 0, np.zeros(outputs))
 
-    def means(self, before: Done) -> list[float]:
-        """Return the means of the loss and the metrics over the rows that came after `before`."""
-        means: list[float] = ((self.sums - before.sums) / (self.rows - before.rows)).tolist()
-        return means
+    def values(self, before: Done, totals: Totals) -> list[float]:
+        """Return the totals of the outputs for the rows that came after `before`."""
+        values: list[float] = ((self.sums - before.sums) / totals.weights(self.rows - before.rows)).tolist()
+        return values
 
 
 class EpochPosition:
@@ -58,7 +59,7 @@ class EpochPosition:
             self._options = None
 
     def add(self, batches: int, rows: int, sums: NDArray[np.float64]) -> None:
-        """Count batches, whose losses and metrics times their rows have these sums."""
+        """Count batches, whose outputs times their weights have these sums."""
         done = self.done
         self.done = Done(done.batches + batches, done.rows + rows, done.sums + sums)
 

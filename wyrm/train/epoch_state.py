@@ -5,30 +5,62 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import OptionError, ShapeError
 from wyrm.node.base import BaseNode, label
+from wyrm.schedule.totals import Totals
 from wyrm.train.partition import Part
-from wyrm.train.progress import LossBar, NoBar
+from wyrm.train.progress import Bar, LossBar, NoBar, checked_bar
 from wyrm.types.dims import axis_size
-from wyrm.types.options import whole
+from wyrm.types.options import flag, whole
 
 Leaf = BaseNode
+Mode = Literal["hogwild", "synchronized"]
 
 
-def check_options(batch_size: int, threads: int, mode: str, seed: int = 0, accumulate: int = 1) -> None:
-    """Raise `DTypeError` or `OptionError` for options that are out of range."""
-    whole("batch_size", batch_size, 1)
-    whole("threads", threads, 1)
-    whole("seed", seed, 0)
+class EpochOptions(NamedTuple):
+    """The options of an epoch, checked: its integers are Python's own, which arithmetic does not overflow."""
+
+    batch_size: int
+    shuffle: bool
+    seed: int
+    threads: int
+    mode: Mode
+    progress: bool | Bar | LossBar
+    accumulate: int
+
+
+def checked_options(
+    *,
+    batch_size: object,
+    shuffle: object,
+    seed: object,
+    threads: object,
+    mode: object,
+    progress: Any,
+    accumulate: object,
+    in_batches: bool = False,
+) -> EpochOptions:
+    """Return the options of an epoch; raise `DTypeError` or `OptionError` for one that it cannot have.
+
+    `in_batches`: the data is batches, which have their own size and order.
+    """
     if mode not in ("hogwild", "synchronized"):
         raise OptionError(f"mode must be 'hogwild' or 'synchronized', not {mode!r}")
-    whole("accumulate", accumulate, 1)
-    if accumulate > 1 and threads > 1 and mode == "hogwild":
+    options = EpochOptions(
+        whole("batch_size", batch_size, 1), flag("shuffle", shuffle), whole("seed", seed, 0),
+        whole("threads", threads, 1), "hogwild" if mode == "hogwild" else "synchronized", checked_bar(progress),
+        whole("accumulate", accumulate, 1),
+    )  # fmt: skip
+    if options.accumulate > 1 and options.threads > 1 and options.mode == "hogwild":
         raise OptionError("threads in mode 'hogwild' do not accumulate gradients: use mode='synchronized' or threads=1")
+    if in_batches and (options.batch_size != 1 or options.shuffle):
+        raise OptionError("batches have their size and order already: set batch_size and shuffle there")
+    return options
 
 
 @dataclass(frozen=True)
@@ -65,8 +97,9 @@ class EpochState:
     # The number of batches of the epoch before these rows.
     first: int = 0
     bar: LossBar = field(default_factory=NoBar)
-    # The sums over rows of the loss and of the metrics.
+    # The sums of the outputs' values for batches, each times its weight.
     sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+    totals: Totals = field(default_factory=lambda: Totals(()))
     steps: int = 0
     # The number of batches in a step, and the program's first step of the epoch; the program counts batches.
     accumulate: int = 1

@@ -7,16 +7,19 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from wyrm.compiler.decompose import expand
 from wyrm.compiler.pipeline import Graph
 from wyrm.errors import OptionError, ShapeError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.index_leaves import IndexInput
 from wyrm.node.leaves import Input
 from wyrm.node.training_mode import modes_of
+from wyrm.node.traversal import topological_order
 from wyrm.schedule.ranges import Ranges
+from wyrm.schedule.totals import Totals
 from wyrm.train.calls import Calls
 from wyrm.train.epoch_state import check_batches
-from wyrm.train.feeding import checked_columns
+from wyrm.train.feeding import checked_columns, given_inputs
 from wyrm.train.pinned_step import drawing
 from wyrm.train.runner import NativeRunner
 from wyrm.types.dims import axis_size
@@ -92,6 +95,7 @@ class _Prepared(NamedTuple):
     rows: int
     batch_size: int
     singly: bool
+    totals: Totals
 
 
 class Evaluation:
@@ -104,16 +108,18 @@ class Evaluation:
         self._make = compiled
         self._nodes: tuple[int, ...] = ()
         self._calls: Runs | None = None
+        self._inputs: tuple[list[int], list[BaseNode]] | None = None
+        self._totals: tuple[object, Totals] | None = None
 
     def __call__(
         self, outputs: Sequence[BaseNode], columns: object, batch_size: int | None, metrics: Mapping[str, Any]
     ) -> tuple[list[float], dict[str, Any]]:
-        """Return the means of the outputs over all rows, and the results of the metrics."""
-        calls, nodes, given, rows, size, singly = self.prepare(outputs, columns, batch_size, metrics)
+        """Return the outputs for all rows, and the results of the metrics."""
+        calls, nodes, given, rows, size, singly, totals = self.prepare(outputs, columns, batch_size, metrics)
         by_row = [_has_rows(output, given, singly) for output in outputs]
         for metric, *_ in metrics.values():
             metric.reset()
-        sums = np.zeros(len(outputs))
+        sums: list[Any] = [0.0] * len(totals.nodes)
         # Random nodes draw the same numbers in every evaluation.
         calls.steps = 0
         for start in range(0, rows, size):
@@ -121,14 +127,16 @@ class Evaluation:
             feed = {leaf: batch[leaf] for leaf in calls.graph.inputs if leaf in batch}
             with drawing(calls):
                 values = dict(zip(nodes, calls.repeat(feed) or calls.call(feed), strict=True))
-            for position, output in enumerate(outputs):
-                weight = 1 if by_row[position] else min(size, rows - start)
-                sums[position] += values[output].sum(dtype=np.float64) * weight
+            weights = totals.weights(1 if singly else min(size, rows - start))
+            for position, node in enumerate(totals.nodes):
+                value = values[node].astype(np.float64)
+                has_rows = position < len(by_row) and by_row[position]
+                sums[position] = sums[position] + (value.sum() if has_rows else value * weights[position])
             for metric, *operands in metrics.values():
                 arrays = [batch[node] if node in batch else values[node] for node in operands]
                 metric.update(*(array[np.newaxis] if singly else array for array in arrays))
-        means: list[float] = (sums / rows).tolist()
-        return means, {name: metric.compute() for name, (metric, *_) in metrics.items()}
+        found = totals.of_all_rows([total / weight for total, weight in zip(sums, totals.weights(rows), strict=True)])
+        return [float(value) for value in found], {name: metric.compute() for name, (metric, *_) in metrics.items()}
 
     def prepare(
         self, outputs: Sequence[BaseNode], columns: object, batch_size: int | None, metrics: Mapping[str, Any]
@@ -136,13 +144,33 @@ class Evaluation:
         """Check everything, and return what an evaluation runs on."""
         arguments = _arguments(metrics)
         fed = [node for node in arguments if isinstance(node, Input | IndexInput)]
-        nodes = list(dict.fromkeys([*outputs, *(node for node in arguments if node not in set(fed))]))
+        computed = [node for node in arguments if node not in set(fed)]
+        inputs = list(dict.fromkeys([*self._inputs_of([*outputs, *computed]), *fed]))
+        data = given_inputs(columns, inputs)
+        totals = self._totals_of(outputs, data)
+        nodes = list(dict.fromkeys([*totals.nodes, *computed]))
         calls = self._compiled(nodes)
-        inputs = list(dict.fromkeys([*calls.graph.inputs, *fed]))
-        given, rows, singly = checked_columns(columns, inputs, calls.graph.ranges.limits)
+        given, rows, singly = checked_columns(data, inputs, calls.graph.ranges.limits)
         if missing := [node for node in fed if node not in given]:
             raise ShapeError(f"{describe(missing[0])} is an argument of a metric, so it needs a column of the data")
-        return _Prepared(calls, nodes, given, rows, _batch_size(given, rows, singly, batch_size), singly)
+        return _Prepared(calls, nodes, given, rows, _batch_size(given, rows, singly, batch_size), singly, totals)
+
+    def _inputs_of(self, nodes: list[BaseNode]) -> list[BaseNode]:
+        """Return the leaves that take the data of nodes as they are compiled."""
+        key = list(map(id, nodes))
+        if self._inputs is None or self._inputs[0] != key:
+            simpler = expand(nodes)
+            leaves = topological_order(simpler[node] for node in nodes)
+            self._inputs = key, [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput)]
+        return self._inputs[1]
+
+    def _totals_of(self, outputs: Sequence[BaseNode], given: Mapping[Leaf, np.ndarray]) -> Totals:
+        """Return how the outputs for all rows follow from those for batches of these columns."""
+        columns = frozenset(leaf for leaf, array in given.items() if array.ndim == len(leaf.dims))
+        key = tuple(map(id, outputs)), columns
+        if self._totals is None or self._totals[0] != key:
+            self._totals = key, Totals(outputs, columns, expand)
+        return self._totals[1]
 
     def _compiled(self, nodes: Sequence[BaseNode]) -> Runs:
         key = tuple(map(id, nodes))
@@ -173,7 +201,8 @@ def _arguments(metrics: Mapping[str, Any]) -> list[BaseNode]:
         raise TypeError(f"metrics must be a dict {{name: (metric, targets, predictions)}}, not {metrics!r}")
     for name, entry in metrics.items():
         nodes = entry[1:] if isinstance(entry, tuple) else ()
-        if not nodes or not hasattr(entry[0], "update") or not all(isinstance(node, BaseNode) for node in nodes):
+        running = nodes and all(callable(getattr(entry[0], name, None)) for name in ("update", "compute", "reset"))
+        if not running or not all(isinstance(node, BaseNode) for node in nodes):
             raise TypeError(
                 f"the metric {name!r} must be a running metric and the nodes that it is updated with, as in "
                 f"(wy.metrics.Accuracy(), labels, predicted), not {entry!r}"
@@ -185,8 +214,9 @@ def _batch_size(given: Mapping[Leaf, np.ndarray], rows: int, singly: bool, batch
     fixed = [size for leaf in given if not singly and (size := axis_size(leaf.dims[0])) is not None]
     if batch_size is None:
         batch_size = 1 if singly else fixed[0] if fixed else min(rows, _BATCH)
-    check_batches(given, rows, singly, whole("batch_size", batch_size, 1))
-    return batch_size
+    size = whole("batch_size", batch_size, 1)
+    check_batches(given, rows, singly, size)
+    return size
 
 
 def _has_rows(output: BaseNode, given: Mapping[Leaf, np.ndarray], singly: bool) -> bool:

@@ -11,14 +11,15 @@ from typing import Any
 from wyrm._interrupts import deferred
 from wyrm.errors import OptionError
 from wyrm.foreign_names import answering
+from wyrm.train.callback_states import load_states
 from wyrm.train.callbacks import Callback, ProgressBar, Run
+from wyrm.train.epoch_state import Mode, checked_options
 from wyrm.train.evaluation import RunningMetrics
 from wyrm.train.feeding import given_inputs
 from wyrm.train.history import History
 from wyrm.train.program import Program
 from wyrm.train.tables import DataT, FeedT, is_batches, row_count
-from wyrm.train.training import Mode
-from wyrm.types.options import whole
+from wyrm.types.options import flag, whole
 
 
 @answering
@@ -66,36 +67,36 @@ def fit(
     >>> history.stopped, history.epochs, round(float(slope), 3), history["validation_loss"][-1] < 1e-6
     ('completed', 5, 3.0, True)
     """
-    whole("epochs", epochs, 1)
+    epochs, in_batches = whole("epochs", epochs, 1), is_batches(data)
+    options = checked_options(
+        batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode,
+        progress=flag("progress", progress), accumulate=accumulate, in_batches=in_batches,
+    )  # fmt: skip
     if not isinstance(program, Program) or program.optimizer is None:
         raise OptionError(f"fit trains a program that wy.compile made with an optimizer, not {program!r}")
     if validation is None and (evaluation is not None or metrics is not None):
         raise OptionError("evaluation and metrics are of a validation: give validation={input: column} too")
     # Tables and lists are converted once, and not in each epoch.
-    held: Any = data if is_batches(data) else given_inputs(data, program.inputs)
+    held: Any = data if in_batches else given_inputs(data, program.inputs)
     if epochs > 1 and isinstance(held, Iterator):
         raise OptionError("a generator yields its batches once, so it serves one epoch: give a wy.data.DataLoader")
     validate = None
     if validation is not None:
-        validate = _Validation(evaluation or program, validation, validation_batch_size, metrics or {})
-    columns = None if is_batches(data) else held
-    run = Run(program, data, epochs, row_count(held), batch_size, columns)
-    given: Any = callbacks
-    for callback in given if isinstance(given, Iterable) else (given,):
-        if not isinstance(callback, Callback):
-            raise TypeError(
-                f"callbacks must be a list of callbacks, as in [wy.train.EarlyStopping(patience=3)], with "
-                f"wy.train.LambdaCallback for functions; an element is {callback!r}"
-            )
-    if isinstance(given, Callback):
-        raise TypeError(f"callbacks must be a list, as in callbacks=[{type(given).__name__}(...)]")
-    steps: list[Callback] = [*callbacks, *([ProgressBar()] if progress else [])]
+        validate = _Validation(
+            program if evaluation is None else evaluation, validation, validation_batch_size,
+            {} if metrics is None else metrics,
+        )  # fmt: skip
+    steps = _checked_callbacks(callbacks)
+    if options.progress:
+        steps.append(ProgressBar())
     if not isinstance(watch, bool | str | os.PathLike):
         raise TypeError(f"watch must be True for a new run, or the folder of a run, not {watch!r}")
     if watch is not False:
         from wyrm.watch.logger import RunLogger
 
         steps.append(RunLogger(None if watch is True else watch))
+    columns = None if in_batches else held
+    run = Run(program, data, epochs, row_count(held), options.batch_size, columns, callbacks=steps)
     with ExitStack() as ending:
         for callback in reversed(steps):
             ending.callback(callback.on_end, run)
@@ -104,14 +105,13 @@ def fit(
                 callback.restore(run)
             for callback in steps:
                 callback.on_start(run)
+            if run.restored is not None:
+                load_states(steps, run.restored)
             while run.epoch < epochs and not run.stopping:
                 for callback in steps:
                     callback.on_epoch_start(run)
                 rate, start = run.optimizer.learning_rate, time.perf_counter()
-                means = program.epoch(
-                    held, batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode,
-                    progress=run.bar, accumulate=accumulate,
-                )  # fmt: skip
+                means = program.epoch(held, **options._replace(progress=run.bar)._asdict())
                 seconds = time.perf_counter() - start
                 values = means if isinstance(means, dict) else {"loss": means}
                 values |= validate() if validate is not None else {}
@@ -120,11 +120,27 @@ def fit(
                     run.history.append(values)
                 for callback in steps:
                     callback.on_epoch_end(run, values)
+                for callback in steps:
+                    callback.on_epoch_complete(run, values)
             run.finished = True
             run.history.stopped = "early" if run.epoch < epochs else "completed"
         except KeyboardInterrupt:
             run.history.stopped = "interrupted"
     return run.history
+
+
+def _checked_callbacks(callbacks: Any) -> list[Callback]:
+    """Return the callbacks as a list; raise `TypeError` unless that is what they are."""
+    if isinstance(callbacks, Callback):
+        raise TypeError(f"callbacks must be a list, as in callbacks=[{type(callbacks).__name__}(...)]")
+    given = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
+    for callback in given:
+        if not isinstance(callback, Callback):
+            raise TypeError(
+                f"callbacks must be a list of callbacks, as in [wy.train.EarlyStopping(patience=3)], with "
+                f"wy.train.LambdaCallback for functions; an element is {callback!r}"
+            )
+    return given
 
 
 class _Validation:
@@ -133,8 +149,10 @@ class _Validation:
     def __init__(
         self, program: Program[Any, Any], data: object, batch_size: int | None, metrics: RunningMetrics
     ) -> None:
+        if not isinstance(program, Program):
+            raise OptionError(f"evaluation must be a program that wy.compile made, not {program!r}")
         self._program, self._batch_size, self._metrics = program, batch_size, metrics
-        outputs = program._graph.outputs
+        outputs = program.outputs
         self._data: Any = program._evaluation.prepare(outputs, data, batch_size, metrics).given
 
     def __call__(self) -> dict[str, float]:

@@ -19,6 +19,7 @@ from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array, check_shape, not_set, store, stored
 from wyrm.ops.philox_jax import step_words
+from wyrm.schedule.totals import Totals
 from wyrm.train.epoch_position import EpochPosition
 from wyrm.train.epoch_state import check_batches
 from wyrm.train.feeding import check_ranges
@@ -38,6 +39,8 @@ class JaxEngine:
 
     def __init__(self, graph: JaxGraph, placement: Placement, narrow: Any = None) -> None:
         self.graph, self.placement = graph, placement
+        # What the outputs for batches are for all rows.
+        self.totals = Totals(graph.outputs)
         self.steps = self.epochs = 0
         self.functions = Steps(graph, narrow, placement.sharding)
         self.state = DeviceState(graph, placement, self.functions.stacks)

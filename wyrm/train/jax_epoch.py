@@ -19,17 +19,17 @@ from wyrm.errors import Diverged, OptionError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.storage import bound_array
 from wyrm.ops.philox_jax import step_words
+from wyrm.schedule.totals import Totals
 from wyrm.train.epoch_position import Done
-from wyrm.train.epoch_state import check_batches, check_options
+from wyrm.train.epoch_state import EpochOptions, check_batches
 from wyrm.train.feeding import check_ranges
 from wyrm.train.jax_engine import JaxEngine, refuse_threads
 from wyrm.train.jax_processes import Part, agreed, check_same, part_of
 from wyrm.train.jax_state import Read, exchange, on_host
 from wyrm.train.jax_step import State
 from wyrm.train.jax_updates import all_finite
-from wyrm.train.progress import Bar, LossBar, NoBar, bar
+from wyrm.train.progress import LossBar, NoBar, bar
 from wyrm.train.shuffle import Shuffle
-from wyrm.train.training import Mode
 
 Leaf = BaseNode
 # Seconds that a chunk of steps should take; Ctrl-C and the progress bar come between chunks.
@@ -50,6 +50,7 @@ class _Epoch:
     numbers: Mapping[str, NDArray[np.float64]]
     # Which part of each batch the rows are: all of it, unless each process has batches of its own.
     part: Part
+    totals: Totals
     bar: LossBar = field(default_factory=NoBar)
     steps: int = 0
 
@@ -76,21 +77,14 @@ class JaxTraining(JaxEngine):
         given: dict[Leaf, np.ndarray],
         rows: int,
         singly: bool,
-        *,
-        batch_size: int,
-        shuffle: bool,
-        seed: int,
-        threads: int,
-        mode: Mode,
-        progress: bool | Bar | LossBar,
+        options: EpochOptions,
         first: int = 0,
-        accumulate: int = 1,
     ) -> list[float]:
-        """Train on all rows once; return the means of the loss and of the metrics.
+        """Train on all rows once; return the totals of the loss and of the other outputs, see `Totals`.
 
         Within `own_rows`, they are this process's part of each batch, and follow `first` batches.
         """
-        check_options(batch_size, threads, mode, seed, accumulate)
+        batch_size, shuffle, seed, threads, _, progress, accumulate = options
         refuse_threads(threads)
         part = self._part(given) if self._in_batches else Part()
         check_batches(given, rows * part.count, singly, batch_size * part.count)
@@ -102,13 +96,13 @@ class JaxTraining(JaxEngine):
         if shuffle:
             mixed = int(np.random.SeedSequence([seed, self.epochs]).generate_state(1, np.uint64)[0])
             self._shuffle(order, mixed % 2**63)
-        options = {"rows": rows, "batch_size": batch_size, "shuffle": shuffle, "seed": seed, "accumulate": accumulate}
-        with self.running(), deferred, self._of_epoch(options) as before:
+        rows_of = {"rows": rows, "batch_size": batch_size, "shuffle": shuffle, "seed": seed, "accumulate": accumulate}
+        with self.running(), deferred, self._of_epoch(rows_of) as before:
             if self.placement.several_processes:
-                check_same(self._common(given, options))
+                check_same(self._common(given, rows_of))
             left = order if self._in_batches else order[before.batches * batch_size :]
             numbers = self.numbers(-(-len(left) // (batch_size * accumulate)))
-            epoch = _Epoch(given, left, batch_size, singly, numbers, part)
+            epoch = _Epoch(given, left, batch_size, singly, numbers, part, self.totals.for_columns(given))
             with bar(len(left), progress) as epoch.bar:
                 if accumulate > 1:
                     self._accumulating(epoch, accumulate)
@@ -118,9 +112,10 @@ class JaxTraining(JaxEngine):
                     if len(left) % batch_size:
                         self._single(epoch, left[full * batch_size :])
                 self._check_finite()
-            means = self.position.done.means(before if self._in_batches else Done.nothing(len(self.graph.outputs)))
+            start = before if self._in_batches else Done.nothing(len(self.graph.outputs))
+            values = self.position.done.values(start, epoch.totals)
         self.epochs += 1
-        return means
+        return values
 
     def _of_epoch(self, options: Mapping[str, Any]) -> AbstractContextManager[Done]:
         """Return a context that counts the batches of an epoch, and gives what was done of it before."""
@@ -247,7 +242,7 @@ class JaxTraining(JaxEngine):
         done = int(outputs[:, -1].sum())
         epoch.steps += done
         self.count(done)
-        self.position.add(done, done * rows, outputs[:done, :-1].sum(axis=0) * rows)
+        self.position.add(done, done * rows, outputs[:done, :-1].sum(axis=0) * epoch.totals.weights(rows))
         epoch.bar.add(done * rows, float(outputs[:done, 0].sum()) * rows)
         if done < len(outputs):
             self._check_computed(outside, shapes, self.position.done.batches + 1)
@@ -312,7 +307,7 @@ class JaxTraining(JaxEngine):
         for start in range(0, len(epoch.order), size):
             order = epoch.order[start : start + size]
             values: Any = None
-            totals, sums = None, np.zeros(len(self.graph.outputs))
+            totals, sums, losses = None, np.zeros(len(self.graph.outputs)), 0.0
             for batch, position in enumerate(range(0, len(order), epoch.batch)):
                 rows = order[position : position + epoch.batch]
                 feed, weight = self._batches(epoch, rows), self.real(len(rows) / len(order))
@@ -330,16 +325,20 @@ class JaxTraining(JaxEngine):
                         step_words(self.steps + batch),
                     )
                 self._check_computed(outside, self.shapes(feed), self.position.done.batches + batch + 1)
-                sums += np.array([float(on_host(output)) for output in outputs]) * len(rows)
+                found = np.array([float(on_host(output)) for output in outputs])
+                sums += found * epoch.totals.weights(len(rows))
+                losses += found[0] * len(rows)
             numbers = {name: array[epoch.steps] for name, array in epoch.numbers.items()}
-            loss = np.asarray(sums[0] / len(order), self.graph.outputs[0].dtype)
+            loss = np.asarray(losses / len(order), self.graph.outputs[0].dtype)
             buffers = values[len(self.graph.parameters) :]
             (state,) = self.train(self._update, totals, numbers, loss, buffers)
-            self._record_accumulated(epoch, bool(on_host(state.alive)), sums, len(order))
+            self._record_accumulated(epoch, bool(on_host(state.alive)), sums, losses, len(order))
             deliver()
 
-    def _record_accumulated(self, epoch: _Epoch, alive: bool, sums: NDArray[np.float64], rows: int) -> None:
-        """Count a step of several batches, whose outputs times their rows have these sums."""
+    def _record_accumulated(
+        self, epoch: _Epoch, alive: bool, sums: NDArray[np.float64], losses: float, rows: int
+    ) -> None:
+        """Count a step of several batches, given the sums of their weighted outputs, and of their losses times rows."""
         if not alive:
             raise self._diverged(epoch)
         batches = -(-rows // epoch.batch)
@@ -348,7 +347,7 @@ class JaxTraining(JaxEngine):
         assert self.graph.optimizer is not None
         self.graph.optimizer.advance(1, self.graph.parameters)
         self.position.add(batches, rows, sums)
-        epoch.bar.add(rows, float(sums[0]))
+        epoch.bar.add(rows, losses)
 
     @cached_property
     def _accumulate(self) -> Any:

@@ -11,7 +11,7 @@ from wyrm.train.tables import FeedT
 if TYPE_CHECKING:
     from wyrm.profile.peaks import Peaks
     from wyrm.profile.result import Profile
-    from wyrm.train.training import Mode
+    from wyrm.train.epoch_state import Mode
 
 
 class Profiled:

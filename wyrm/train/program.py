@@ -15,18 +15,21 @@ from typing_extensions import TypeVar, Unpack
 
 from wyrm._lazy_imports import LateFunction
 from wyrm.backends.numpy.reference import checked_weight
+from wyrm.compiler.decompose import expand
 from wyrm.compiler.pipeline import Graph
 from wyrm.compiler.updates import OptimizerInterface
-from wyrm.errors import CheckpointError, OptionError, ShapeError
+from wyrm.errors import CheckpointError, ShapeError
 from wyrm.foreign_names import Answering, answering
 from wyrm.node.base import BaseNode, label
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.node.training_mode import modes_of, warn_of_training
+from wyrm.schedule.totals import Totals, likely_columns
 from wyrm.train.arguments import check_metrics, checked_outputs
 from wyrm.train.batches import epoch_of_batches
 from wyrm.train.engines import Engine, EngineOptions, checked_engine, jax_training
+from wyrm.train.epoch_state import Mode, checked_options
 from wyrm.train.evaluation import AnyRunningMetrics, Evaluation, RunningMetrics, merged, native_calls
 from wyrm.train.feeding import checked_columns, checked_inputs
 from wyrm.train.pinned_step import drawing, refuse_epoch
@@ -34,7 +37,7 @@ from wyrm.train.profiled import Profiled
 from wyrm.train.progress import Bar, LossBar
 from wyrm.train.runner import NativeRunner, ProgramPlan
 from wyrm.train.tables import DataT, FeedT, is_batches
-from wyrm.train.training import Mode, Training
+from wyrm.train.training import Training
 from wyrm.types.dims import Dim
 from wyrm.types.options import whole
 
@@ -91,16 +94,22 @@ class Program(Answering, Profiled, Generic[R, E]):
         self._choices: _Choices = {"loop": loop, **checked_engine(options, loop)}
         # A program with an optimizer is meant to be in training mode; only others warn of it.
         self._modes = modes_of(nodes) if optimizer is None else []
+        self._outputs = nodes
+        # An epoch also adds up what the loss and the metrics for all rows are functions of.
+        totals = Totals(nodes)
+        if optimizer is not None:
+            totals = Totals(nodes, likely_columns(nodes), expand, only_scalars=True)
         self._graph: Graph | JaxGraph
         self._runner: NativeRunner | JaxTraining
         self._training: Training | JaxTraining
         if self.engine == "native":
-            self._graph = Graph(nodes, optimizer)
+            self._graph = Graph(totals.nodes, optimizer)
             self._runner = NativeRunner(self._graph, loop)
             self._training = Training(self._graph, self._runner)
         else:
-            self._runner = self._training = jax_training(nodes, optimizer, self._choices)
+            self._runner = self._training = jax_training(totals.nodes, optimizer, self._choices)
             self._graph = self._training.graph
+        self._training.totals = totals
         self._evaluation = self._new_evaluation()
         # Reentrant, because a signal handler that runs between two steps may read the state.
         self._lock = threading.RLock()
@@ -173,7 +182,7 @@ class Program(Answering, Profiled, Generic[R, E]):
     @property
     def outputs(self) -> tuple[BaseNode, ...]:
         """The nodes whose values a call returns, metrics last."""
-        return tuple(self._graph.outputs)
+        return tuple(self._outputs)
 
     @property
     def optimizer(self) -> OptimizerInterface | None:
@@ -212,8 +221,8 @@ class Program(Answering, Profiled, Generic[R, E]):
 
     def _answer(self, values: list[np.ndarray]) -> R:
         answer: Any = values[0] if self._single else values
-        if self._metrics:
-            answer = dict(zip(("loss", *self._metrics), values, strict=True))
+        if self._metrics:  # and behind them what they are functions of
+            answer = dict(zip(("loss", *self._metrics), values, strict=False))
         result: R = answer
         return result
 
@@ -255,25 +264,23 @@ class Program(Answering, Profiled, Generic[R, E]):
         `IndexOutOfRange` naming the column and row, before any parameter changes. Raise `Diverged` for a loss that is
         not finite, and restore the last finite parameters.
         """
+        in_batches = is_batches(columns)
+        options = checked_options(
+            batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode, progress=progress,
+            accumulate=accumulate, in_batches=in_batches,
+        )  # fmt: skip
         with self._lock:
             if self._graph.optimizer is None:
                 raise ShapeError(
                     "this program has no optimizer, so there is no epoch to train; call it for its outputs"
                 )
             refuse_epoch(self._graph.schedule.leaves)
-            if is_batches(columns):
-                if batch_size != 1 or shuffle:
-                    raise OptionError("batches have their size and order already: set batch_size and shuffle there")
-                limits = self._graph.ranges.limits
-                return self._means(
-                    epoch_of_batches(self._training, limits, columns, threads, mode, progress, accumulate)
-                )
-            given, rows, singly = checked_columns(columns, self._graph.inputs, self._graph.ranges.limits)
-            means = self._training.epoch(
-                given, rows, singly, batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode,
-                progress=progress, accumulate=accumulate,
-            )  # fmt: skip
-            return self._means(means)
+            limits = self._graph.ranges.limits
+            if in_batches:
+                return self._means(epoch_of_batches(self._training, limits, columns, options))
+            given, rows, singly = checked_columns(columns, self._graph.inputs, limits)
+            values = self._training.epoch(given, rows, singly, options)
+            return self._means(self._training.totals.for_columns(given).of_all_rows(values))
 
     def _means(self, values: Sequence[float]) -> E:
         answer: Any = values[0] if self._single else list(values)
@@ -317,10 +324,11 @@ class Program(Answering, Profiled, Generic[R, E]):
         {'loss': 3.0, 'largest': 3.0}
         """
         with self._lock:
-            means, measured = self._evaluation(self._graph.outputs, columns, batch_size, metrics or {})
+            running = {} if metrics is None else metrics
+            means, measured = self._evaluation(self._outputs, columns, batch_size, running)
         if metrics is None:
             return self._means(means)
-        names = ["loss", *self._metrics] if self._single else list(map(label, self._graph.outputs))
+        names = ["loss", *self._metrics] if self._single else list(map(label, self._outputs))
         return merged(names, means, measured)
 
     def backward(self, columns: FeedT, *, threads: int = 1, weight: float = 1.0, blas_threads: int = 1) -> float:
@@ -344,8 +352,8 @@ class Program(Answering, Profiled, Generic[R, E]):
         with self._lock:
             if self._graph.optimizer is None:
                 raise ShapeError("this program has no optimizer, so it has no gradients; call it for its outputs")
-            whole("blas_threads", blas_threads, 1)
-            checked_weight(weight, self._graph.outputs[0].dtype)
+            threads, blas_threads = whole("threads", threads, 1), whole("blas_threads", blas_threads, 1)
+            checked_weight(weight, self._outputs[0].dtype)
             given, rows, singly = checked_columns(columns, self._graph.inputs, self._graph.ranges.limits)
             with drawing(self._training):
                 return self._training.backward(given, rows, singly, threads, weight, blas_threads)
@@ -381,7 +389,7 @@ class Program(Answering, Profiled, Generic[R, E]):
     def __copy__(self) -> Program[R, E]:
         """Return a program with the same nodes and optimizer that counts its own steps from here on."""
         with self._lock:
-            return _build(self._graph.outputs, *self._form, self._graph.optimizer, self._choices, self.state_dict())
+            return _build(self._outputs, *self._form, self._graph.optimizer, self._choices, self.state_dict())
 
     @property
     def _form(self) -> tuple[bool, list[str]]:
@@ -396,13 +404,13 @@ class Program(Answering, Profiled, Generic[R, E]):
         with self._lock:
             for leaf in self._graph.inputs:
                 memo.setdefault(id(leaf), leaf)
-            outputs = [copied(output, memo) for output in self._graph.outputs]
+            outputs = [copied(output, memo) for output in self._outputs]
             optimizer = copy.deepcopy(self._graph.optimizer, memo)
             return _build(outputs, *self._form, optimizer, self._choices, self.state_dict())
 
     def __reduce__(self) -> tuple[object, ...]:
         with self._lock:
-            records, roots = flatten_all(self._graph.outputs)
+            records, roots = flatten_all(self._outputs)
             return _restored, (records, roots, *self._form, self._graph.optimizer, self._choices, self.state_dict())
 
     def _after_fork(self) -> None:
@@ -418,7 +426,7 @@ class Program(Answering, Profiled, Generic[R, E]):
     _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_program")
 
     def __repr__(self) -> str:
-        what = ", ".join(map(label, self._graph.outputs))
+        what = ", ".join(map(label, self._outputs))
         return f"<Program {what}{'' if self._graph.optimizer is None else f', trained by {self._graph.optimizer!r}'}>"
 
 

@@ -9,6 +9,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
+from wyrm.errors import DTypeError
+
 
 class Bar(Protocol):
     """A progress bar that counts rows."""
@@ -40,6 +42,16 @@ class _RowsOnly:
 
     def add(self, rows: int, losses: float) -> None:
         self._given.update(rows)
+
+
+def checked_bar(shown: Any) -> bool | Bar | LossBar:
+    """Return the option `progress` of an epoch; raise `DTypeError` unless it is a bool or a bar."""
+    known: bool | Bar | LossBar = shown
+    # A dict and a set have methods of these names, which take no rows.
+    takes_rows = any(callable(getattr(shown, name, None)) for name in ("add", "update"))
+    if isinstance(shown, bool) or (takes_rows and not isinstance(shown, type | dict | set)):
+        return known
+    raise DTypeError(f"progress must be True, False or a bar with a method update(rows), not {shown!r}")
 
 
 def bar(rows: int | None, shown: bool | Bar | LossBar) -> AbstractContextManager[LossBar]:

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +22,11 @@ from wyrm.node.base import BaseNode
 from wyrm.node.storage import bound_array
 from wyrm.train.calls import Calls
 from wyrm.train.data_parallel import DataParallelStep, Gradient, add, parts_of
-from wyrm.train.epoch_state import EpochState, ThreadWork, check_batches, check_options, turns
+from wyrm.train.epoch_state import EpochOptions, EpochState, ThreadWork, check_batches, turns
 from wyrm.train.feeding import as_column, check_ranges
 from wyrm.train.partition import Partition, Partitioner
 from wyrm.train.pool import Barrier, Pool
-from wyrm.train.progress import Bar, LossBar, bar
+from wyrm.train.progress import bar
 from wyrm.train.runner import NativeRunner
 from wyrm.train.shuffle import Shuffle
 from wyrm.train.snapshot import Snapshot
@@ -35,7 +34,6 @@ from wyrm.types.dims import axis_size
 from wyrm.types.memory import aligned
 
 Leaf = BaseNode
-Mode = Literal["hogwild", "synchronized"]
 # Seconds that a chunk of steps should take; Ctrl-C, the progress bar and the snapshot come between chunks.
 _CHUNK = 0.05
 # A snapshot is taken when training has taken this many times as long as the last snapshot.
@@ -66,18 +64,11 @@ class Training(Calls):
         given: dict[Leaf, np.ndarray],
         rows: int,
         singly: bool,
-        *,
-        batch_size: int,
-        shuffle: bool,
-        seed: int,
-        threads: int,
-        mode: Mode,
-        progress: bool | Bar | LossBar,
+        options: EpochOptions,
         first: int = 0,
-        accumulate: int = 1,
     ) -> list[float]:
-        """Train on all rows once; return the means of the loss and of the metrics."""
-        check_options(batch_size, threads, mode, seed, accumulate)
+        """Train on all rows once; return the totals of the loss and of the other outputs, see `Totals`."""
+        batch_size, shuffle, seed, threads, mode, progress, accumulate = options
         check_batches(given, rows, singly, batch_size)
         self._check_open_ranges(given, min(rows, batch_size), singly)
         optimizer = self.graph.optimizer
@@ -102,7 +93,7 @@ class Training(Calls):
             data_parallel = accumulate > 1 or (threads > 1 and mode == "synchronized" and not separate)
             used = given if data_parallel else columns
             work = EpochState(given, {leaf: as_column(used[leaf]) for leaf in given}, rows, batch_size, singly, first)
-            work.sums = np.zeros(len(self.graph.outputs))
+            work.sums, work.totals = np.zeros(len(self.graph.outputs)), self.totals.for_columns(given)
             work.accumulate, work.first_step = accumulate, self.steps
             if self._snapshot is None or not self._snapshot.is_current():
                 self._snapshot = Snapshot(self.graph)
@@ -121,8 +112,8 @@ class Training(Calls):
             if work.failed_at is not None:
                 self._raise_diverged(work)
             self.epochs += 1
-        means: list[float] = (work.sums / rows).tolist()
-        return means
+        values: list[float] = (work.sums / work.totals.weights(rows)).tolist()
+        return values
 
     @property
     def _sparse(self) -> set[Leaf]:
@@ -274,8 +265,8 @@ class Training(Calls):
             raise
         steps_done = int(totals[1])
         with self._count_lock:
-            work.sums[0] += totals[0] * batch
-            work.sums[1:] += totals[2:] * batch
+            # `totals` holds the number of steps behind the loss.
+            work.sums += np.delete(totals, 1) * work.totals.weights(batch)
             work.steps += steps_done
             self._count(steps_done)
             work.bar.add(steps_done * batch, totals[0] * batch)
@@ -331,7 +322,6 @@ class Training(Calls):
         self, given: dict[Leaf, np.ndarray], rows: int, singly: bool, threads: int, weight: float, blas_threads: int
     ) -> float:
         """Add `weight` times the gradients of the loss over all rows to the parameters' gradients; return the loss."""
-        check_options(rows, threads, "synchronized")
         check_batches(given, rows, singly, rows)
         self._check_open_ranges(given, rows, singly)
         columns = {leaf: as_column(array) for leaf, array in given.items()}
@@ -408,7 +398,7 @@ class Training(Calls):
             add(gradients, added)
             step.move_buffers()
             self.steps += 1  # the optimizer counts its own steps
-            work.sums += np.array([loss, *self._data_parallel.metrics]) * len(rows)
+            work.sums += np.array([loss, *self._data_parallel.metrics]) * work.totals.weights(len(rows))
             work.bar.add(len(rows), loss * len(rows))
         step.apply(gradients)
         return loss

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -31,17 +32,47 @@ def number(name: str, value: object, low: float = -math.inf, high: float = math.
     return result
 
 
-def whole(name: str, value: object, low: int, error: type[WyrmError] = OptionError) -> int:
-    """Return `value` as an int of at least `low`; raise `error`, or `DTypeError` if it is no integer.
+def integer(name: str, value: object) -> int:
+    """Return `value` as Python's int; raise `DTypeError` if it is no integer, as a bool is none.
 
-    >>> whole("threads", 2, 1)
+    NumPy's integers and arrays of one number become Python's: their arithmetic would overflow, and compiled code
+    would take them for other types.
+
+    >>> integer("axis", np.int8(-1))
+    -1
+    """
+    if isinstance(value, bool | np.bool_) or not hasattr(type(value), "__index__"):
+        raise DTypeError(f"{name} must be an integer, not {value!r}")
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # it has `__index__`
+    except TypeError:  # such as an array of several numbers
+        raise DTypeError(f"{name} must be an integer, not {value!r}") from None
+
+
+def whole(name: str, value: object, low: int, error: type[WyrmError] = OptionError) -> int:
+    """Return `value` as Python's int of at least `low`; raise `error`, or `DTypeError` if it is no integer.
+
+    >>> whole("threads", np.uint8(2), 1)
     2
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise DTypeError(f"{name} must be an integer of at least {low}, not {value!r}")
-    if value < low:
-        raise error(f"{name} must be an integer of at least {low}, not {value}")
-    return int(value)
+    try:
+        result = integer(name, value)
+    except DTypeError:
+        raise DTypeError(f"{name} must be an integer of at least {low}, not {value!r}") from None
+    if result < low:
+        raise error(f"{name} must be an integer of at least {low}, not {result}")
+    return result
+
+
+def flag(name: str, value: object) -> bool:
+    """Return `value` as a bool; raise `DTypeError` if it is none, as a word or None would count as one of both.
+
+    >>> flag("shuffle", True)
+    True
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise DTypeError(f"{name} must be True or False, not {value!r}")
+    return bool(value)
 
 
 def pair(name: str, values: object) -> tuple[float, float]:

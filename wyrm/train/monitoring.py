@@ -1,0 +1,217 @@
+"""Callbacks of `fit` that follow one value: they stop the training, or reduce the learning rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from wyrm._interrupts import deferred
+from wyrm.errors import CheckpointError, OptionError
+from wyrm.foreign_names import answering
+from wyrm.node.buffer import Buffer
+from wyrm.node.leaves import Parameter
+from wyrm.train.callbacks import Callback, Run
+from wyrm.train.history import known
+from wyrm.types.options import number, whole
+
+
+class Monitor(Callback):
+    """The base class of callbacks that follow one value: whether it improves, and for how long it has not.
+
+    `monitor` is the value's name, by default "validation_loss", or without validation "loss". A value improves on the
+    best so far if it is lower, or with `higher_is_better` higher, by more than `minimum_change`.
+    """
+
+    @answering
+    def __init__(
+        self, monitor: str | None = None, *, higher_is_better: bool = False, minimum_change: float = 0.0
+    ) -> None:
+        self.monitor = monitor
+        self.higher_is_better = higher_is_better
+        self.minimum_change = number("minimum_change", minimum_change, 0.0)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all epochs."""
+        self.best, self.epochs_without_improvement = -math.inf if self.higher_is_better else math.inf, 0
+
+    def on_start(self, run: Run) -> None:
+        """Forget an earlier training, and take the epochs of `run.history` into account."""
+        self.reset()
+        for position in range(run.epoch):
+            self.improved(run.history.record(position).values)
+
+    def value(self, values: Mapping[str, float]) -> float:
+        """Return the monitored value of an epoch; raise `OptionError` if there is none of its name."""
+        name = self.monitor or ("validation_loss" if "validation_loss" in values else "loss")
+        return values[known(name, values)]
+
+    def improved(self, values: Mapping[str, float]) -> bool:
+        """Return whether an epoch improves on the best so far, and count it if it does not."""
+        value = self.value(values)
+        change = value - self.best if self.higher_is_better else self.best - value
+        if change > self.minimum_change:
+            self.best, self.epochs_without_improvement = value, 0
+            return True
+        self.epochs_without_improvement += 1
+        return False
+
+
+class EarlyStopping(Monitor):
+    """Stops after `patience` epochs without an improvement, and restores the parameters of the best epoch.
+
+    `restore_best=False` keeps those of the last epoch, as an interrupt and an error do. The optimizer's state stays
+    that of the last epoch. Options are those of `Monitor`. The parameters of the best epoch are a part of checkpoints,
+    so that a resumed training restores them too.
+
+    Raise `OptionError` for a patience below 1, and `CheckpointError` for a checkpoint with another best epoch, as other
+    options would have found.
+
+    >>> slope = wy.Parameter(0.0)
+    >>> x = wy.Input(name="x")
+    >>> program = wy.compile((slope * x - 1.0).square(), wy.optim.SGD([slope], 0.9))
+    >>> stopping = EarlyStopping(patience=2)
+    >>> history = wy.train.fit(program, {"x": [1.0]}, epochs=100, callbacks=[stopping])
+    >>> history.stopped, history.epochs < 100
+    ('early', True)
+    """
+
+    @answering
+    def __init__(
+        self,
+        patience: int = 5,
+        monitor: str | None = None,
+        *,
+        higher_is_better: bool = False,
+        minimum_change: float = 0.0,
+        restore_best: bool = True,
+    ) -> None:
+        super().__init__(monitor, higher_is_better=higher_is_better, minimum_change=minimum_change)
+        self.patience = whole("patience", patience, 1)
+        self.restore_best = restore_best
+        # The parameters and buffers of the training, the best epoch, and their values after it.
+        self._leaves: tuple[Parameter | Buffer, ...] = ()
+        self._best_epoch = 0
+        self._best_values: list[np.ndarray] = []
+
+    def on_start(self, run: Run) -> None:
+        """Forget an earlier training, and stop if the epochs of `run.history` are enough."""
+        super().on_start(run)
+        self._leaves, self._best_values = run.program.trained, []
+        self._best_epoch = run.epoch - self.epochs_without_improvement
+        if self.epochs_without_improvement >= self.patience:
+            run.stop()
+
+    def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
+        """Keep the parameters of the best epoch, or stop."""
+        if self.improved(values):
+            self._best_epoch = run.epoch
+            if self.restore_best:
+                self._best_values = [np.array(leaf.value) for leaf in self._leaves]
+        elif self.epochs_without_improvement >= self.patience:
+            run.stop()
+
+    def on_end(self, run: Run) -> None:
+        """Restore the parameters and buffers of the best epoch."""
+        if run.finished and self.epochs_without_improvement:
+            with deferred:
+                for leaf, array in zip(self._leaves, self._best_values, strict=bool(self._best_values)):
+                    leaf.set(array)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the best epoch, and the parameters and buffers after it."""
+        return {"epoch": self._best_epoch, "values": list(self._best_values)} if self.restore_best else {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Keep the parameters of the best epoch of the earlier training."""
+        if not self.restore_best:
+            return
+        epoch, values = state.get("epoch"), state.get("values")
+        if epoch != self._best_epoch:
+            raise CheckpointError(
+                f"the checkpoint holds the parameters of epoch {epoch}, the best one for the EarlyStopping that saved "
+                f"them; this one finds epoch {self._best_epoch} the best: resume with the options of that training, or "
+                f"with restore_best=False"
+            )
+        shapes = [np.shape(array) for array in values] if isinstance(values, list) else None
+        if shapes is None or (shapes and shapes != [leaf.shape for leaf in self._leaves]):
+            raise CheckpointError("the state of EarlyStopping is not that of these parameters: their shapes differ")
+        self._best_values = list(values or [])
+
+
+class ReduceOnPlateau(Monitor):
+    """Multiplies the learning rates by `factor` after each `patience` epochs without an improvement.
+
+    Rates never fall below `minimum`. Groups with a `learning_rate_factor` follow the optimizer's rate. Options are
+    those of `Monitor`. All rates must be numbers.
+
+    Raise `OptionError` for a factor outside (0, 1), a patience below 1, and for an optimizer with a schedule.
+
+    >>> slope = wy.Parameter(0.0)
+    >>> x = wy.Input(name="x")
+    >>> program = wy.compile((0.0 * slope * x).square(), wy.optim.SGD([slope], learning_rate=1.0))
+    >>> reduce = ReduceOnPlateau(factor=0.5, patience=2)
+    >>> wy.train.fit(program, {"x": [1.0]}, epochs=6, callbacks=[reduce])["learning_rate"]
+    [1.0, 1.0, 1.0, 0.5, 0.5, 0.25]
+    """
+
+    @answering
+    def __init__(
+        self,
+        factor: float = 0.1,
+        patience: int = 5,
+        monitor: str | None = None,
+        *,
+        minimum: float = 0.0,
+        higher_is_better: bool = False,
+        minimum_change: float = 0.0,
+    ) -> None:
+        super().__init__(monitor, higher_is_better=higher_is_better, minimum_change=minimum_change)
+        self.factor = number("factor", factor, 0.0, 1.0)
+        if not self.factor:
+            raise OptionError("factor must be above 0, because a learning rate of 0 ends all learning")
+        self.patience = whole("patience", patience, 1)
+        self.minimum = number("minimum", minimum, 0.0)
+        # The optimizers whose rates are reduced: the program's, and its groups with rates of their own.
+        self._rated: Sequence[Any] = ()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the learning rates."""
+        return {"learning_rates": [group.learning_rate for group in self._rated]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with the learning rates of the earlier training."""
+        rates = state.get("learning_rates")
+        if not isinstance(rates, list) or len(rates) != len(self._rated):
+            raise CheckpointError(
+                f"the checkpoint holds the learning rates {rates!r}, and this optimizer has {len(self._rated)} of them"
+            )
+        for group, rate in zip(self._rated, rates, strict=True):
+            group.learning_rate = rate
+
+    def on_start(self, run: Run) -> None:
+        """Start at the optimizer's rates, or after a restore with the reductions of the epochs before."""
+        if any(callable(group.options()["learning_rate"]) for group in run.optimizer.groups):
+            raise OptionError(
+                f"ReduceOnPlateau changes a learning rate that is a number; {run.optimizer!r} has a schedule: use "
+                f"one of the two"
+            )
+        self._rated = run.optimizer.rated_groups
+        self.reset()
+        if run.epoch and (rate := run.optimizer.learning_rate):
+            # Back to the first epoch's rates, if this optimizer has reduced them already.
+            run.optimizer.scale_learning_rates(run.history["learning_rate"][0] / rate)
+        for position in range(run.epoch):
+            self._reduce_if_due(run, run.history.record(position).values)
+
+    def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
+        """Reduce the rates if the value has not improved for long enough."""
+        self._reduce_if_due(run, values)
+
+    def _reduce_if_due(self, run: Run, values: Mapping[str, float]) -> None:
+        if not self.improved(values) and self.epochs_without_improvement >= self.patience:
+            self.epochs_without_improvement = 0
+            run.optimizer.scale_learning_rates(self.factor, self.minimum)
