@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import wyrm.node
 import wyrm.ops
+from wyrm.errors import RegistrationError
 from wyrm.ops.elementwise import FUNCTIONS, METHODS
 
 for _each in pkgutil.iter_modules(wyrm.ops.__path__, "wyrm.ops."):
@@ -123,7 +124,28 @@ def _from_class(name: str, cls: Any, owner: str) -> Declaration:
     else:
         template = cls.operator_declaration if name == f"__{cls.operator}__" else cls.declaration
     text = template.format(method=name, op=cls.__name__, more=getattr(cls, "more_arguments", ""))
-    return _documented(_without_implementation(_functions(ast.parse(text).body, name)), cls.__doc__, cls.__module__)
+    return _documented(_signatures(text, name, cls.__name__), cls.__doc__, cls.__module__)
+
+
+def _signatures(text: str, name: str, op: str) -> list[ast.FunctionDef]:
+    """Return the signatures of method `name` that a template of `op` declares.
+
+    Raise `RegistrationError` for a statement that is none of them: a template is never run, so it would have no effect.
+    """
+    statements = ast.parse(text).body
+    signatures = _functions(statements, name)
+    for statement in statements:
+        if (
+            statement not in signatures
+            or [ast.unparse(each) for each in statement.body] != ["..."]
+            or _is_overload(statement) != (len(statements) > 1)
+        ):
+            raise RegistrationError(
+                f"the declaration of {name} in op {op} must have only signatures of {name}, each with the body `...` "
+                f"and, where there are several, @overload. It is a description for type checkers, which never runs. "
+                f"Move this out of it:\n{ast.unparse(statement)}"
+            )
+    return signatures
 
 
 def _from_function(name: str, function: Any) -> Declaration:

@@ -27,6 +27,10 @@ class Lowering(Protocol):
         """Return the dtype of a node's value: bfloat16 for activations of a program that computes in it."""
         ...
 
+    def product(self, x: Any, y: Any) -> Any:
+        """Return `x @ y`, of operands in the dtype that the program computes in, with sums of float32 or wider."""
+        ...
+
     def outputs(self, outputs: Sequence[BaseNode], known: Mapping[BaseNode, Any]) -> list[Any]:
         """Return the values of nodes of another graph, such as the body of a loop; `known` has values of its leaves."""
         ...
@@ -59,6 +63,9 @@ class JaxForm:
     # Whether the op is computed in bfloat16 in a program that computes in it; other ops are computed in float32.
     # None decides by the op: a formula is.
     narrow: bool | None = None
+    # Whether the op sums products of its float operands: they are narrow for a result of any axes and use, a loss too,
+    # because the sums are not. Other ops with a result of no or one axis are computed in float32.
+    sums_products = False
     # Whether the value keeps the dtype of the graph in a program that computes in bfloat16, as integers in floats must.
     exact = False
     # Whether `lower` reads the data of constants among the parents, and not only the operands: equal layers with such

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wyrm.node.jax_form import JaxForm, Lowering
+from wyrm.node.jax_form import Lowering
 from wyrm.ops.blocks_jax import in_blocks
 from wyrm.ops.dropout_mask import drop_threshold, kept_factor
 from wyrm.ops.philox_jax import Words, kept_by_rows, row_keys
+from wyrm.ops.product_jax import ProductForm, sum_dtype
 
 if TYPE_CHECKING:
     from wyrm.ops.attention import Attention, AttentionGradient, AttentionMask
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
 _TILES, _FEWEST_QUERIES = 2, 32
 
 
-class _AttentionForm(JaxForm):
-    narrow = True
-
+class _AttentionForm(ProductForm):
     def operands(self, node: Any, operands: Sequence[Any], lowering: Lowering) -> tuple[int, list[Any]]:
         """Return the number of float operands, and these, with the mask of each sequence and the keys of dropout."""
         qkv = operands[0]
@@ -83,7 +82,7 @@ class AttentionGradientForm(_AttentionForm):
 class AttentionMaskForm(_AttentionForm):
     """The lowering of `AttentionMask`."""
 
-    narrow = False
+    narrow = sums_products = False
 
     def lower(self, node: AttentionMask, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         """Return the bias or the factors, (batch, heads, queries, keys)."""
@@ -110,11 +109,9 @@ class _Weights:
     def __init__(
         self, node: Attention | AttentionGradient, qkv: Any, mask: Any, random_keys: Words | tuple[()]
     ) -> None:
-        import jax.numpy as jnp
-
         self._node, self._mask, self._random_keys = node, mask, random_keys
         self.queries, self.keys, self.values = (qkv[:, :, i].swapaxes(1, 2) for i in range(3))
-        self.dtype = np.dtype(jnp.promote_types(qkv.dtype, np.float32))
+        self.dtype = np.dtype(sum_dtype(qkv))
         _, self._time, _, heads, features = qkv.shape
         self.scale = self.dtype.type(features**-0.5)
         self._slopes = node._slopes(heads).astype(self.dtype)[:, None, None]

@@ -14,6 +14,7 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import ZERO, Gradient, format_dims, label
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
+from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.accumulation import unbroadcast
@@ -24,6 +25,7 @@ from wyrm.ops.elementwise import Axes, L, Left_co, common_dtype, method, operand
 from wyrm.ops.formula import array_function
 from wyrm.ops.index import Index, RowGradient, as_indices
 from wyrm.ops.product import MatMul
+from wyrm.ops.product_jax import LinearGeluForm
 from wyrm.types.dims import Dims, axis_size, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, AtLeast1D, Bs, FloatArray, Indices, K, M, N, Shaped
@@ -83,11 +85,13 @@ class _Linear(Node[tuple[Node, ...], Axes], abstract=True):
         product: Node = MatMul(x, weight)
         return product + bias[0] if bias else product
 
-    def _preactivation_value(
-        self, xp: ArrayNamespace, x: FloatArray, weight: FloatArray, *bias: FloatArray
-    ) -> FloatArray:
-        product = xp.matmul(x, weight)
-        return product + bias[0] if bias else product
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        x, weight, *others = operands
+        return self.of_product(xp, xp.matmul(x, weight), others)
+
+    def of_product(self, xp: ArrayNamespace, product: FloatArray, others: Sequence[FloatArray]) -> FloatArray:
+        """Return the value, given `x @ weight` and the operands after these two."""
+        raise NotImplementedError
 
 
 class LinearGelu(_Linear[Axes], Generic[Left_co, Axes]):
@@ -112,8 +116,9 @@ class LinearGelu(_Linear[Axes], Generic[Left_co, Axes]):
     def shape_rule(self) -> Dims:
         return self._axes()
 
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        x = self._preactivation_value(xp, *operands)
+    def of_product(self, xp: ArrayNamespace, product: FloatArray, others: Sequence[FloatArray]) -> FloatArray:
+        """Return the value, given `x @ weight` and the bias."""
+        x = product + others[0] if self.biased else product
         return 0.5 * x * (1.0 + _tanh_term(xp, x) if self.approximate else _twice_normal_cdf(xp, x))
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
@@ -153,15 +158,16 @@ class LinearGeluGradient(_Linear[Axes]):
             raise ShapeError(f"{format_dims(dims)} against {format_dims(gradient)}")
         return tuple(map(unify, dims, gradient))
 
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        x = self._preactivation_value(xp, *operands[:-1])
+    def of_product(self, xp: ArrayNamespace, product: FloatArray, others: Sequence[FloatArray]) -> FloatArray:
+        """Return the value, given `x @ weight`, and the bias and the cotangent."""
+        x = product + others[0] if self.biased else product
         if self.approximate:
             tanh_term = _tanh_term(xp, x)
             argument_derivative = math.sqrt(2.0 / math.pi) * (1.0 + 3.0 * 0.044715 * x * x)
             tanh_derivative = (1.0 - tanh_term * tanh_term) * argument_derivative
-            return operands[-1] * (0.5 * (1.0 + tanh_term) + 0.5 * x * tanh_derivative)
+            return others[-1] * (0.5 * (1.0 + tanh_term) + 0.5 * x * tanh_derivative)
         density = xp.exp(-0.5 * x * x) * (1.0 / math.sqrt(2.0 * math.pi))
-        return operands[-1] * (0.5 * _twice_normal_cdf(xp, x) + x * density)
+        return others[-1] * (0.5 * _twice_normal_cdf(xp, x) + x * density)
 
     def _decomposed(self) -> Node:
         """Return the same value composed of ordinary ops."""
@@ -176,6 +182,9 @@ class LinearGeluGradient(_Linear[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return composite_vjp(self._decomposed(), gradient, self.parents)
+
+
+JAX.register(LinearGelu, LinearGeluGradient)(LinearGeluForm)
 
 
 @LOOPS.register(LinearGeluGradient)

@@ -54,7 +54,7 @@ def _forward(of: Functions[Value], steps: int, operands: Sequence[Any], axes: tu
     for t in range(steps):
         for mask in resets:
             hidden = of.where(mask[:, t, None], 0.0, hidden)
-        inputs, sums = (x.reshape((axes[0], 3, axes[1])) for x in (projected[:, t], hidden @ weights))
+        inputs, sums = (x.reshape((axes[0], 3, axes[1])) for x in (projected[:, t], of.matmul(hidden, weights)))
         reset, update = of.sigmoid(inputs[:, 0] + sums[:, 0]), of.sigmoid(inputs[:, 1] + sums[:, 1])
         recurrent = sums[:, _RECURRENT] + bias
         candidate = of.tanh(inputs[:, 2] + reset * recurrent)
@@ -80,7 +80,7 @@ def _backward(of: Functions[Value], steps: int, operands: Sequence[Any], axes: t
         ]
         direct = hidden_gradient * update
         sums: Any = of.stack([*gates, inward * reset], 1)
-        hidden_gradient = sums.reshape((batch, product((3, width)))) @ weights.T
+        hidden_gradient = of.matmul(sums.reshape((batch, product((3, width)))), weights.T)
         for mask in resets:
             hidden_gradient, direct = (of.where(mask[:, t, None], 0.0, x) for x in (hidden_gradient, direct))
         result.append(of.stack([*gates, inward, inward * reset, direct], 1))

@@ -5,30 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from wyrm.node.jax_form import JaxForm, Lowering
+from wyrm.node.jax_form import Lowering
 from wyrm.ops.blocks_jax import in_blocks
+from wyrm.ops.product_jax import ProductForm, matmul, sum_dtype
 
 if TYPE_CHECKING:
     from wyrm.ops.linear_cross_entropy import LinearCrossEntropy, LinearCrossEntropyResiduals
 
 
-class _CrossEntropyForm(JaxForm):
-    narrow = True
-
+class _CrossEntropyForm(ProductForm):
     def sums(self, node: Any, operands: Sequence[Any], lowering: Lowering, gradients: bool) -> tuple[Any, Any, Any]:
         """Return the gradient with respect to x and the weight, None without `gradients`, and the mean loss."""
         import jax.numpy as jnp
 
         x, weight, labels = operands
-        dtype = jnp.promote_types(x.dtype, np.float32)
+        dtype = sum_dtype(x)
         is_counted = jnp.ones(labels.shape, bool) if node.ignore_index is None else labels != node.ignore_index
         count = jnp.maximum(is_counted.sum(), 1).astype(dtype)
         smoothing, classes = node.label_smoothing, weight.shape[0]
 
         def of_block(x: Any, labels: Any, is_counted: Any) -> tuple[Any, Any]:
-            logits = jnp.matmul(x, weight.T, preferred_element_type=dtype)
+            logits = matmul(x, weight.T)
             logits = logits - logits.max(axis=1, keepdims=True)
             exponentials = jnp.exp(logits)
             totals = exponentials.sum(axis=1)
@@ -43,8 +40,8 @@ class _CrossEntropyForm(JaxForm):
             targets = jnp.where(one_hot, 1 - smoothing + smoothing / classes, smoothing / classes).astype(dtype)
             scale = (is_counted / count)[:, None].astype(dtype)
             slopes = ((exponentials / totals[:, None] - targets) * scale).astype(x.dtype)
-            weight_gradient = jnp.matmul(slopes.T, x, preferred_element_type=dtype)
-            return jnp.matmul(slopes, weight, preferred_element_type=dtype), (weight_gradient, loss)
+            weight_gradient = matmul(slopes.T, x)
+            return matmul(slopes, weight), (weight_gradient, loss)
 
         rows = labels.shape[0]
         blocks, shards = lowering.blocks(rows, rows * classes * dtype.itemsize)

@@ -25,7 +25,7 @@ from wyrm.ops.elementwise import (
     method,
     operand,
 )
-from wyrm.ops.product_jax import VectorDotForm
+from wyrm.ops.product_jax import MatMulForm, VectorDotForm
 from wyrm.ops.reduction import Sum
 from wyrm.ops.sums import summed
 from wyrm.types.dims import Dims, broadcast, product, unify
@@ -67,11 +67,6 @@ class MatMul(Product[Left_co, Right_co, Axes]):
     # have the product with a matrix: mypy infers the leading axes of the right one's from the declared result, and
     # where that is wrong, it would reject the operands instead.
     operator_declaration = """
-
-
-JAX.register(MatMul)(MatMulForm)
-
-
 @overload
 def {method}(self: Shaped[L, AtLeast1D], other: Shaped[L, Any]) -> {op}[L, L]: ...
 @overload
@@ -171,6 +166,7 @@ def _which(dims: Dims) -> str:
     return "only" if len(dims) == 1 else "second-to-last"
 
 
+JAX.register(MatMul)(MatMulForm)
 bind_operator(MatMul, "matmul")
 
 

@@ -51,7 +51,7 @@ def _forward(of: Functions[Value], steps: int, operands: Sequence[Any], axes: tu
     for t in range(steps):
         for mask in resets:
             hidden, cell = (of.where(mask[:, t, None], 0.0, state) for state in (hidden, cell))
-        preactivations = (projected[:, t] + hidden @ weights).reshape(axes)
+        preactivations = (projected[:, t] + of.matmul(hidden, weights)).reshape(axes)
         *cell_gates, candidate, output = (preactivations[:, k] for k in range(axes[1]))
         gates: list[Any] = [*map(of.sigmoid, cell_gates), of.tanh(candidate), of.sigmoid(output)]
         forget = 1.0 - gates[0] if len(gates) == 3 else gates[1]
@@ -86,7 +86,7 @@ def _backward(of: Functions[Value], steps: int, operands: Sequence[Any], axes: t
             hidden_gradient * tanh_cell * output * (1.0 - output),
         ]
         cell_gradient = cell_gradient * forget
-        hidden_gradient = of.stack(parts, 1).reshape((batch, product((gates, width)))) @ weights.T
+        hidden_gradient = of.matmul(of.stack(parts, 1).reshape((batch, product((gates, width)))), weights.T)
         for mask in resets:
             hidden_gradient, cell_gradient = (
                 of.where(mask[:, t, None], 0.0, x) for x in (hidden_gradient, cell_gradient)

@@ -25,7 +25,7 @@ class LSTMResidualsForm(_RecurrentForm):
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         projected, weights, hidden, cell, *resets = operands
-        functions, axes = of_arrays(lowering.xp), (shape[0], node.gates, shape[3])
+        functions, axes = of_arrays(lowering.xp)._replace(matmul=lowering.product), (shape[0], node.gates, shape[3])
 
         def step(state: State, rows: list[Any]) -> tuple[State, Any]:
             made = self._formula(functions, 1, [rows[0], weights, *state, *rows[1:]], axes)
@@ -41,13 +41,13 @@ class LSTMGradientForm(_RecurrentForm):
         xp: Any = lowering.xp
         residuals, weights, states_gradient, *resets = operands
         batch, _, parts, width = shape
-        functions = of_arrays(xp)
+        functions = of_arrays(xp)._replace(matmul=lowering.product)
 
         def step(later: State, rows: list[Any]) -> tuple[State, Any]:
             residuals, gradient, *resets = rows
             given = gradient + xp.stack(later, axis=1)[:, None]
             made = self._formula(functions, 1, [residuals, weights, given, *resets], (batch, parts - 1, width))
-            hidden = made[:, 0, :-1].reshape(batch, (parts - 1) * width) @ weights.T
+            hidden = lowering.product(made[:, 0, :-1].reshape(batch, (parts - 1) * width), weights.T)
             for mask in resets:
                 hidden = xp.where(mask, 0.0, hidden)
             return (hidden, made[:, 0, -1]), made
@@ -61,7 +61,7 @@ class GRUResidualsForm(_RecurrentForm):
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         projected, weights, bias, hidden, *resets = operands
-        functions, axes = of_arrays(lowering.xp), (shape[0], shape[3])
+        functions, axes = of_arrays(lowering.xp)._replace(matmul=lowering.product), (shape[0], shape[3])
 
         def step(state: State, rows: list[Any]) -> tuple[State, Any]:
             made = self._formula(functions, 1, [rows[0], weights, bias, *state, *rows[1:]], axes)
@@ -77,7 +77,7 @@ class GRUGradientForm(_RecurrentForm):
         xp: Any = lowering.xp
         residuals, weights, states_gradient, *resets = operands
         batch, width = shape[0], shape[3]
-        functions = of_arrays(xp)
+        functions = of_arrays(xp)._replace(matmul=lowering.product)
 
         def step(later: State, rows: list[Any]) -> tuple[State, Any]:
             residuals, gradient, *resets = rows
@@ -85,7 +85,7 @@ class GRUGradientForm(_RecurrentForm):
             made = self._formula(functions, 1, [residuals, weights, given, *resets], (batch, width))
             # The gradients with respect to both gates and to the recurrent part of the candidate.
             sums = xp.concat([made[:, 0, :2], made[:, 0, 3:4]], axis=1)
-            hidden = sums.reshape(batch, 3 * width) @ weights.T
+            hidden = lowering.product(sums.reshape(batch, 3 * width), weights.T)
             for mask in resets:
                 hidden = xp.where(mask, 0.0, hidden)
             return (hidden + made[:, 0, 4],), made

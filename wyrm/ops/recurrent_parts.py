@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
@@ -30,9 +31,10 @@ class Functions(NamedTuple, Generic[Value]):
     tanh: Callable[[Value], Value]
     where: Callable[[Value, float, Value], Value]
     stack: Callable[[list[Value], int], Value]
+    matmul: Callable[[Value, Value], Value]
 
 
-OF_NODES: Functions[Node] = Functions(lambda x: x.sigmoid(), lambda x: x.tanh(), where, stack)
+OF_NODES: Functions[Node] = Functions(lambda x: x.sigmoid(), lambda x: x.tanh(), where, stack, operator.matmul)
 
 
 def of_arrays(xp: ArrayNamespace) -> Functions[FloatArray]:
@@ -42,7 +44,7 @@ def of_arrays(xp: ArrayNamespace) -> Functions[FloatArray]:
         power = xp.exp(-xp.abs(x))
         return xp.where(x < 0.0, power, 1.0) / (1.0 + power)
 
-    return Functions(sigmoid, xp.tanh, xp.where, xp.stack)
+    return Functions(sigmoid, xp.tanh, xp.where, xp.stack, xp.matmul)
 
 
 class Recurrent(Node[tuple[Node, ...], Axes], abstract=True):

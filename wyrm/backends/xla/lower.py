@@ -19,6 +19,7 @@ from wyrm.ops.blocks_jax import number_of_blocks
 from wyrm.ops.formula import formula_value
 from wyrm.ops.philox import COUNTERS
 from wyrm.ops.philox_jax import step_words
+from wyrm.ops.product_jax import matmul
 from wyrm.ops.scan_jax import LoopParts
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import Dim, resolve
@@ -76,6 +77,10 @@ class Lowerer:
         if JAX.of(node).exact:
             return node.dtype
         return self._narrow
+
+    def product(self, x: Any, y: Any) -> Any:
+        """Return `x @ y`, of operands in the dtype that the program computes in, with sums of float32 or wider."""
+        return matmul(*(x, y) if self._narrow is None else (x.astype(self._narrow), y.astype(self._narrow)))
 
     def blocks(self, rows: int, size: int) -> tuple[int, int]:
         """Return in how many blocks to compute values of `size` bytes, and over how many devices rows are sharded."""
@@ -164,8 +169,8 @@ class Lowerer:
         of_data = any(isinstance(parent, Input) for parent in node.parents)
         narrow = form.narrow if form.narrow is not None else node.formula is not None and not of_data
         # So do losses, biases, and sums of gradients.
-        if node.dtype.kind == "f" and (len(node.dims) < 2 or (form.narrow is None and node in self._wide)):
-            narrow = False
+        if node.dtype.kind == "f" and not form.sums_products:
+            narrow = narrow and len(node.dims) >= 2 and (form.narrow is not None or node not in self._wide)
         return [
             operand.astype(self._narrow if narrow else parent.dtype)
             if parent.dtype.kind == "f" and (operand.dtype == self._narrow) != narrow

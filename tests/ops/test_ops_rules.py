@@ -1,0 +1,49 @@
+"""The rules of all backends: each class that describes an op is registered."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import wyrm
+from wyrm.node.rules import Rules
+from wyrm.ops.product_jax import ProductForm
+
+for _module in pkgutil.walk_packages(wyrm.__path__, "wyrm."):
+    if not _module.name.endswith("__main__"):
+        importlib.import_module(_module.name)
+
+REGISTRIES: dict[str, Rules[Any]] = {
+    value.name: value
+    for name, module in sorted(sys.modules.items())
+    if name.startswith("wyrm.")
+    for value in vars(module).values()
+    if isinstance(value, Rules)
+}
+# Besides those whose names begin with an underscore.
+BASE_CLASSES = {ProductForm}
+
+
+def subclasses(cls: type) -> Iterator[type]:
+    for each in cls.__subclasses__():
+        yield each
+        yield from subclasses(each)
+
+
+def test_the_registries() -> None:
+    assert REGISTRIES.keys() == {"JAX", "LOOPS"}
+
+
+@pytest.mark.parametrize("rules", REGISTRIES.values(), ids=REGISTRIES)
+def test_every_class_of_rules_is_registered(rules: Rules[Any]) -> None:
+    registered = {type(rule) for rule in rules._rules.values()}
+    found = {cls for cls in subclasses(type(rules.default)) if cls.__module__.startswith("wyrm.")}
+    bases = {cls for cls in found if cls.__name__.startswith("_") or cls in BASE_CLASSES}
+    assert len(found) > 30
+    assert not found - bases - registered
+    assert not {cls for cls in bases if not any(issubclass(rule, cls) for rule in registered)}
