@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from tests.sampling import Sample, distinct, normal
-from wyrm.ops.linalg import eigh, expm, lu, matrices, qr, svd, triangular
+from wyrm.ops.linalg import determinant, eigh, expm, least_squares, lu, matrices, qr, svd, triangular
 
 
 def regular(*shape: int) -> NDArray[np.float64]:
@@ -104,6 +104,64 @@ def _right(a: Any) -> Any:
     return np.swapaxes(np.linalg.svd(a, full_matrices=False)[2], -1, -2)
 
 
+def _cofactors(a: Any) -> Any:
+    return np.linalg.det(a)[..., None, None] * np.swapaxes(np.linalg.inv(a), -1, -2)
+
+
+def _slope_of_cofactors(a: Any, gradient: Any) -> Any:
+    inverse = np.swapaxes(np.linalg.inv(a), -1, -2)
+    share = (gradient * inverse).sum((-2, -1), keepdims=True)
+    product = inverse @ np.swapaxes(gradient, -1, -2) @ inverse
+    return np.linalg.det(a)[..., None, None] * (share * inverse - product)
+
+
+def _determinant_samples() -> list[Sample]:
+    """Samples of determinants and of their derivatives."""
+    shapes: tuple[tuple[int, ...], ...] = ((3, 3), (1, 1), (2, 3, 3))
+    parts: tuple[Any, ...] = ("value", "sign", "logarithm")
+    determinants = [
+        Sample(
+            determinant.Determinant,
+            lambda a, p=part: determinant.Determinant(lu.LUResiduals(a), a, p),
+            (regular(*shape),),
+            lambda a, i=position: (np.linalg.det(a), *np.linalg.slogdet(a))[i],
+            name=f"Determinant-{part}-{shape}",
+            empty=len(shape) > 2,
+        )
+        for position, part in enumerate(parts)
+        for shape in shapes
+    ]
+    slopes = [
+        Sample(
+            determinant.Cofactors,
+            lambda a: determinant.Cofactors(lu.LUResiduals(a), a),
+            (regular(*shape),),
+            _cofactors,
+            name=f"Cofactors-{shape}",
+            empty=len(shape) > 2,
+        )
+        for shape in shapes
+    ]
+    return [
+        *determinants,
+        *slopes,
+        Sample(
+            determinant.CofactorsSlope,
+            lambda a, gradient: determinant.CofactorsSlope(determinant.along(a, gradient), a, gradient),
+            (regular(3, 3), normal(3, 3)),
+            _slope_of_cofactors,
+            empty=False,
+        ),
+        Sample(
+            determinant.LogDeterminantSlope,
+            lambda a: determinant.LogDeterminantSlope(lu.LUResiduals(a), a, lu.identity(a.dims[-1], a.dtype), True),
+            (regular(3, 3),),
+            lambda a: np.swapaxes(np.linalg.inv(a), -1, -2),
+            empty=False,
+        ),
+    ]
+
+
 def linalg_samples() -> list[Sample]:
     square, one, batch = (3, 3), (1, 1), (2, 3, 3)
     tall, wide = (2, 4, 3), (3, 5)
@@ -120,19 +178,6 @@ def linalg_samples() -> list[Sample]:
             (square, (3, 2)), (one, (1, 3)), (batch, (2, 3, 1)), (batch, (3, 2)), ((2, 1, 3, 3), (4, 3, 2)),
         )
     ]  # fmt: skip
-    parts: tuple[Any, ...] = ("value", "sign", "logarithm")
-    determinants = [
-        Sample(
-            lu.Determinant,
-            lambda a, p=part: lu.Determinant(lu.LUResiduals(a), a, p),
-            (regular(*shape),),
-            lambda a, i=position: (np.linalg.det(a), *np.linalg.slogdet(a))[i],
-            name=f"Determinant-{part}-{shape}",
-            empty=len(shape) > 2,
-        )
-        for position, part in enumerate(parts)
-        for shape in (square, one, batch)
-    ]
     return [
         *_triangular_samples(),
         *_parts_of_matrix(
@@ -141,7 +186,7 @@ def linalg_samples() -> list[Sample]:
         ),
         Sample(lu.LUResiduals, _solve, (regular(4, 4), normal(4, 2)), np.linalg.solve, empty=False),
         *solving,
-        *determinants,
+        *_determinant_samples(),
         Sample(
             eigh.EighResiduals,
             lambda a: eigh.Eigenvalues(eigh.EighResiduals(a), a),
@@ -175,6 +220,20 @@ def linalg_samples() -> list[Sample]:
                 empty=len(shape) > 2,
             )
             for shape in (square, tall, wide)
+        ),
+        *(
+            Sample(
+                least_squares.LeastSquares,
+                lambda a, b, t=turned: least_squares.LeastSquares(svd.SVDResiduals(a), a, b, 1e-9, t),
+                (regular(*left), normal(*right)),
+                lambda a, b, t=turned: np.linalg.pinv(np.swapaxes(a, -1, -2) if t else a) @ b,
+                name=f"LeastSquares-{left}-{right}-{turned}",
+                empty=False,
+                misfit=(normal(3, 3), normal(4, 2)),
+            )
+            for left, right, turned in (
+                (square, (3, 2), False), (tall, (4, 1), False), (tall, (2, 3, 2), True), (wide, (5, 1), True),
+            )
         ),
         Sample(
             qr.QRResiduals,

@@ -80,7 +80,7 @@ def test_numpy_functions_take_nodes(name: str, arguments: Any, options: dict[str
     found = function(as_node(arguments[0]), *arguments[1:], **options)
     expected = function(*arguments, **options)
     for node, array in zip(*(x if isinstance(x, tuple) else (x,) for x in (found, expected)), strict=True):
-        value = node if isinstance(node, int) else node.forward()
+        value = node.forward()
         assert np.shape(value) == np.shape(array)
         np.testing.assert_allclose(value, array, rtol=1e-11, atol=1e-12)
 
@@ -116,7 +116,7 @@ WRONG: dict[str, tuple[Any, np.ndarray]] = {
     "svd": (wy.linalg.svdvals, np.array([[np.inf, 0.0], [0.0, 1.0]])),
     "pinv": (wy.linalg.pinv, np.array([[np.nan, 0.0], [0.0, 1.0]])),
     "expm": (wy.linalg.expm, np.array([[np.inf, 0.0], [0.0, 1.0]])),
-    "lstsq": (lambda a: wy.linalg.lstsq(a, np.ones(2)).x, SINGULAR),
+    "lstsq": (lambda a: wy.linalg.lstsq(a, np.ones(2)).x, np.array([[np.inf, 0.0], [0.0, 1.0]])),
 }
 
 
@@ -157,7 +157,6 @@ def test_a_gradient_that_does_not_exist_is_an_error(engine: str) -> None:
     for loss, leaf, reason in (
         (wy.linalg.eigh(a).eigenvectors.sum(), a, "two equal eigenvalues"),
         (wy.linalg.svd(a).U.sum(), a, "two equal eigenvalues or singular values"),
-        (wy.linalg.det(singular), singular, "is singular"),
         (wy.linalg.slogdet(singular).logabsdet, singular, "is singular"),
     ):
         gradient = wy.grad(loss, leaf)

@@ -10,7 +10,7 @@ The functions work on the last two axes and have gradients of any order. NumPy's
 `np.linalg.solve(a, b)`, call them. LAPACK computes in both engines; a singular matrix raises `LinAlgError`.
 
 - Factorizations: `cholesky`, `qr`, `svd` and `eigh` (of symmetric matrices), `expm`.
-- Systems: `solve`, `solve_triangular`, `cho_solve`, `lstsq` (full rank), `inv`, `pinv`, `det`, `slogdet`.
+- Systems: `solve`, `solve_triangular`, `cho_solve`, `lstsq`, `inv`, `pinv`, `det`, `slogdet`.
 - Products and norms: `matrix_power`, `multi_dot`, `trace`, `diagonal`, `norm` with every order of NumPy, `cond`.
 """
 

@@ -39,7 +39,8 @@ def norm(x: Any, ord: Order = None, axis: AxisLike = None, keepdims: bool = Fals
     singular value, -1, `-inf` and -2 the smallest ones, "fro" the root of the sum of squares, and "nuc" the sum of the
     singular values.
 
-    The gradient of a root is undefined where the norm is 0.
+    Equal largest or smallest elements, sums or singular values share the gradient. The gradient of a root is NaN where
+    the norm is 0, and for `ord` below 1 at an element of 0.
 
     Raise `ShapeError` for more than two axes with `ord` and for an axis that `x` lacks, and `OptionError` for another
     `ord`.
@@ -87,7 +88,8 @@ def _of_matrices(x: Node, ord: Order, axes: tuple[int, int], keepdims: bool) -> 
     if ord == "nuc":
         result = svdvals(moved).sum(axis=-1)
     elif ord in (2, -2):
-        result = svdvals(moved)[..., 0 if ord == 2 else -1]
+        values = svdvals(moved)
+        result = values.max(axis=-1) if ord == 2 else values.min(axis=-1)
     elif ord in (1, -1, math.inf, -math.inf):
         sums = abs(moved).sum(axis=-2 if ord in (1, -1) else -1)
         result = sums.max(axis=-1) if ord in (1, math.inf) else sums.min(axis=-1)

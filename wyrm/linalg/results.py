@@ -4,7 +4,7 @@ from typing import Any, Generic, NamedTuple
 
 from typing_extensions import TypeVar
 
-from wyrm.node.node import Node
+from wyrm.node.node import IndexNode, Node
 
 First = TypeVar("First", default=Any)
 Second = TypeVar("Second", default=Any)
@@ -45,5 +45,5 @@ class LstsqResult(NamedTuple, Generic[First]):
 
     x: Node[Any, First]
     residuals: Node
-    rank: int
+    rank: IndexNode
     singular_values: Node

@@ -9,14 +9,17 @@ import numpy as np
 
 from wyrm.errors import OptionError
 from wyrm.functions.operands import Operand, as_nodes, shape_error
-from wyrm.linalg.factorizations import as_matrix, as_square, qr, svdvals
+from wyrm.linalg.factorizations import as_matrix, as_square
 from wyrm.linalg.results import LstsqResult, SlogdetResult
 from wyrm.node.leaves import Constant
-from wyrm.node.node import Node
+from wyrm.node.node import IndexNode, Node
+from wyrm.ops.counting import CountTrue
 from wyrm.ops.elementwise import L, R, S
-from wyrm.ops.linalg.lu import Determinant, LUResiduals, Solve, inverse
+from wyrm.ops.linalg.determinant import Determinant
+from wyrm.ops.linalg.least_squares import LeastSquares
+from wyrm.ops.linalg.lu import LUResiduals, Solve, inverse
 from wyrm.ops.linalg.matrices import at_least_as_long, matrix
-from wyrm.ops.linalg.svd import PseudoInverse
+from wyrm.ops.linalg.svd import PseudoInverse, SingularValues, SVDResiduals
 from wyrm.ops.linalg.triangular import TriangularSolve
 from wyrm.types.dims import axis_size
 from wyrm.types.typing import S2, A, Array, AtLeast2D, Bs, FittingShape, K, M, N, Shaped
@@ -191,8 +194,8 @@ def det(a: Shaped[L, tuple[*Bs, N, N]]) -> Node[Any, tuple[*Bs]]: ...
 def det(a: Any) -> Node:
     """Return the determinant of square matrices, of the axes (...) for (..., n, n).
 
-    Raise `ShapeError` unless the matrices are square and, when computed, `LinAlgError` for the gradient of a singular
-    one.
+    The gradient, the matrix of cofactors, and its gradient exist for singular matrices too. Raise `ShapeError` unless
+    the matrices are square and, when computed, `LinAlgError` for a third derivative of a singular one.
 
     >>> wy.linalg.det(wy.Constant([[2.0, 1.0], [0.0, 4.0]])).forward().item()
     8.0
@@ -208,7 +211,8 @@ def slogdet(a: Shaped[L, tuple[*Bs, N, N]]) -> SlogdetResult[tuple[*Bs]]: ...
 def slogdet(a: Any) -> SlogdetResult:
     """Return the sign of the determinant and the logarithm of its absolute value: 0 and -inf for a singular matrix.
 
-    The sign has the gradient zero. Raise the errors of `det`.
+    The sign has the gradient zero. Raise `ShapeError` unless the matrices are square and, when computed, `LinAlgError`
+    for the gradient of the logarithm of a singular one.
 
     >>> wy.linalg.slogdet(wy.Constant([[1.0, 0.0], [0.0, -1.0]])).sign.forward().item()
     -1.0
@@ -235,44 +239,57 @@ def pinv(a: Any, rcond: float | None = None) -> Node:
     [[0.5, 0.0]]
     """
     node = as_matrix("pinv", a)
-    cutoff = _tolerance("pinv", node) if rcond is None else float(rcond)
-    if not cutoff >= 0.0:
-        raise OptionError(f"pinv: rcond must be at least 0, not {rcond}")
-    return PseudoInverse(node, cutoff)
+    return PseudoInverse(node, _cutoff("pinv", node, rcond))
 
 
-def _tolerance(name: str, a: Node) -> float:
-    """Return the relative size below which a singular value counts as zero, by NumPy's rule."""
+def _cutoff(name: str, a: Node, rcond: float | None) -> float:
+    """Return the relative size up to which a singular value counts as zero: `rcond`, or by NumPy's rule for None."""
     *_, rows, columns = matrix(a)
+    if rcond is not None:
+        if not rcond >= 0.0:
+            raise OptionError(f"{name}: rcond must be at least 0, not {rcond}")
+        return float(rcond)
     longer = axis_size(rows if at_least_as_long(name, rows, columns) else columns) or 1
     return longer * float(np.finfo(a.dtype).eps)
 
 
 @overload
-def lstsq(a: Shaped[L, AtLeast2D], b: Shaped[R, S2]) -> LstsqResult: ...
+def lstsq(a: Shaped[L, AtLeast2D], b: Shaped[R, S2], rcond: float | None = None) -> LstsqResult: ...
 @overload
-def lstsq(a: Shaped[L, S], b: Shaped[R, FittingShape]) -> LstsqResult: ...
+def lstsq(a: Shaped[L, S], b: Shaped[R, FittingShape], rcond: float | None = None) -> LstsqResult: ...
 @overload
-def lstsq(a: Node[Any, tuple[*Bs, M, N]], b: Node[Any, tuple[M]]) -> LstsqResult[tuple[*Bs, N]]: ...
+def lstsq(
+    a: Node[Any, tuple[*Bs, M, N]], b: Node[Any, tuple[M]], rcond: float | None = None
+) -> LstsqResult[tuple[*Bs, N]]: ...
 @overload
-def lstsq(a: Node[Any, tuple[*Bs, M, N]], b: Node[Any, tuple[*Bs, M, K]]) -> LstsqResult[tuple[*Bs, N, K]]: ...
+def lstsq(
+    a: Node[Any, tuple[*Bs, M, N]], b: Node[Any, tuple[*Bs, M, K]], rcond: float | None = None
+) -> LstsqResult[tuple[*Bs, N, K]]: ...
 @overload
-def lstsq(a: Node[Any, tuple[*Bs, M, N]], b: Node[Any, tuple[M, K]]) -> LstsqResult[tuple[*Bs, N, K]]: ...
+def lstsq(
+    a: Node[Any, tuple[*Bs, M, N]], b: Node[Any, tuple[M, K]], rcond: float | None = None
+) -> LstsqResult[tuple[*Bs, N, K]]: ...
 @overload
-def lstsq(a: Node[Any, tuple[M, N]], b: Node[Any, tuple[*Bs, M, K]]) -> LstsqResult[tuple[*Bs, N, K]]: ...
+def lstsq(
+    a: Node[Any, tuple[M, N]], b: Node[Any, tuple[*Bs, M, K]], rcond: float | None = None
+) -> LstsqResult[tuple[*Bs, N, K]]: ...
 @overload
-def lstsq(a: Shaped[L, S], b: Array) -> LstsqResult: ...
+def lstsq(a: Shaped[L, S], b: Array, rcond: float | None = None) -> LstsqResult: ...
 @overload
-def lstsq(a: Array, b: Shaped[R, S]) -> LstsqResult: ...
-def lstsq(a: Any, b: Any) -> LstsqResult:
-    """Return the least-squares solution of `a @ x = b` for `a` of full rank, of the axes (..., m, n).
+def lstsq(a: Array, b: Shaped[R, S], rcond: float | None = None) -> LstsqResult: ...
+def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
+    """Return the least-squares solution of `a @ x = b`, for `a` of the axes (..., m, n) and of any rank.
 
-    `b` has the axes (..., m, k), or (m,) for one vector. For more columns than rows, `x` is the solution of the
-    smallest norm. The result has NumPy's parts: `x`, the sums of squared residuals (without elements unless m > n), the
-    rank and the singular values of `a`; a part that nothing uses is not computed.
+    `b` has the axes (..., m, k), or (m,) for one vector. Of several solutions, `x` is that of the smallest norm.
+    Singular values of at most `rcond` times the largest one count as 0; the default is the larger of m and n times the
+    machine epsilon. The gradient is valid where the rank is constant.
 
-    Raise `ShapeError` for shapes that do not match and, when computed, `LinAlgError` for a matrix that is not of full
-    rank (use `pinv(a) @ b` there).
+    The result has NumPy's parts: `x`, the sums of squared residuals (without elements unless m > n), the rank and the
+    singular values of `a`; a part that nothing uses is not computed. The sums are there for a low rank too, where
+    NumPy's have no elements.
+
+    Raise `ShapeError` for shapes that do not match, `OptionError` for a negative `rcond` and, when computed,
+    `LinAlgError` for a NaN or an infinity.
 
     >>> a, b = wy.Constant([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), wy.Constant([1.0, 3.0, 5.0])
     >>> wy.linalg.lstsq(a, b).x.forward().round(5).tolist()
@@ -280,19 +297,15 @@ def lstsq(a: Any, b: Any) -> LstsqResult:
     """
     left, right, vector = _operands("lstsq", a, b, as_matrix)
     *_, rows, columns = matrix(left)
-    tolerance = _tolerance("lstsq", left)
+    cutoff = _cutoff("lstsq", left, rcond)
     tall = at_least_as_long("lstsq", rows, columns)
-    orthonormal, upper = qr(left if tall else left.mT)
-    x: Node
-    if tall:
-        x = TriangularSolve(upper, orthonormal.mT @ right, lower=False, tolerance=tolerance)
-    else:
-        x = orthonormal @ TriangularSolve(upper, right, lower=False, transposed=True, tolerance=tolerance)
+    parts = SVDResiduals(left), left
+    x: Node = LeastSquares(*parts, right, cutoff)
     residuals: Node
     if tall and axis_size(rows) != axis_size(columns):
         residuals = (right - left @ x).square().sum(axis=-2)
     else:
         residuals = Constant(np.zeros(0), dtype=left.dtype)
-    rank = axis_size(columns if tall else rows)
-    assert rank is not None
-    return LstsqResult(_columns(x, vector), residuals, rank, svdvals(left))
+    values: Node = SingularValues(*parts)
+    rank: IndexNode = CountTrue(values > values[..., :1] * cutoff, -1)
+    return LstsqResult(_columns(x, vector), residuals, rank, values)

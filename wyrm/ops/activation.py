@@ -51,7 +51,7 @@ class LeakyRelu(Unary[Left_co, Axes]):
 
 @method("leaky_relu")
 def leaky_relu(x: Shaped[L, S], negative_slope: float = 0.01) -> LeakyRelu[L, S]:
-    """Return `x` where positive, else `negative_slope * x` (leaky rectified linear unit).
+    """Return `x` where positive, else `negative_slope * x` (leaky rectified linear unit); so is the derivative at 0.
 
     >>> wy.Constant([-1.0, 1.0]).leaky_relu(0.5).forward().tolist()
     [-0.5, 1.0]

@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 from wyrm.errors import ShapeError
 from wyrm.node.base import describe
 from wyrm.node.node import Node
+from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import L, S, method
 from wyrm.types.dims import axis_size, normalize_axis
 from wyrm.types.typing import AtLeast1D, Bs, N, Shaped
@@ -18,13 +19,13 @@ _SELU_SCALE = 1.0507009873554805
 
 @method("relu6")
 def relu6(x: Shaped[L, S]) -> Node[Any, S]:
-    """Return `min(max(x, 0), 6)`; the derivative at 0 is 0.
+    """Return `min(max(x, 0), 6)`; the derivative at 0 and at 6 is 0.
 
     >>> wy.Constant([-1.0, 2.0, 7.0]).relu6().forward().tolist()
     [0.0, 2.0, 6.0]
     """
     node: Any = x
-    result: Node[Any, S] = node.relu().minimum(6.0)
+    result: Node[Any, S] = where(node >= 6.0, 6.0, node.relu())
     return result
 
 
@@ -44,11 +45,13 @@ def hardtanh(x: Shaped[L, S], min_value: float = -1.0, max_value: float = 1.0) -
 def hardsigmoid(x: Shaped[L, S]) -> Node[Any, S]:
     """Return `x / 6 + 1 / 2` limited to 0..1, a piecewise linear approximation of the sigmoid.
 
+    The derivative at -3 and at 3 is 0.
+
     >>> wy.Constant([-4.0, 0.0, 4.0]).hardsigmoid().forward().tolist()
     [0.0, 0.5, 1.0]
     """
     node: Any = x
-    result: Node[Any, S] = ((node + 3.0) * (1.0 / 6.0)).clip(0.0, 1.0)
+    result: Node[Any, S] = (node + 3.0).relu6() * (1.0 / 6.0)
     return result
 
 
@@ -88,7 +91,9 @@ def celu(x: Shaped[L, S], alpha: float = 1.0) -> Node[Any, S]:
     if alpha == 0.0:
         raise ValueError("celu: alpha must not be 0")
     node: Any = x
-    result: Node[Any, S] = node.relu() + (node.minimum(0.0) * (1.0 / alpha)).expm1() * alpha
+    # Both branches have the slope 1 at 0, where the minimum of `x` and 0 would have 1/2.
+    below = where(node > 0.0, 0.0, node)
+    result: Node[Any, S] = where(node > 0.0, node, (below * (1.0 / alpha)).expm1() * alpha)
     return result
 
 

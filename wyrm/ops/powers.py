@@ -29,7 +29,7 @@ class Cbrt(Unary[Left_co, Axes]):
 
 
 class Hypot(Binary[Left_co, Right_co, Axes]):
-    """Elementwise `sqrt(x ** 2 + y ** 2)` without overflow; the operands broadcast. The gradient at the origin is NaN.
+    """Elementwise `sqrt(x ** 2 + y ** 2)` without overflow; the operands broadcast. The gradient at the origin is 0.
 
     >>> wy.hypot(wy.Constant([3.0]), 4.0).forward().tolist()
     [5.0]
@@ -43,8 +43,10 @@ class Hypot(Binary[Left_co, Right_co, Axes]):
         return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, y = self.parents
-        return gradient * (x / self), gradient * (y / self)
+        origin = self.erase().equal(0.0)
+        length = where(origin, 1.0, self.erase())
+        x, y = (where(origin, 0.0, parent.erase() / length) for parent in self.parents)
+        return gradient * x, gradient * y
 
 
 class LogAddExp2(Binary[Left_co, Right_co, Axes]):

@@ -1,8 +1,16 @@
-"""Special functions that JAX computes with less than the precision of the dtype."""
+"""Special functions that JAX computes with less than the precision of the dtype, or not at a pole."""
 
 from __future__ import annotations
 
 from typing import Any
+
+
+def digamma(x: Any) -> Any:
+    """Return the derivative of the logarithm of the gamma function: an infinity at 0, as SciPy's, where JAX has NaN."""
+    import jax.numpy as jnp
+    from jax.scipy.special import digamma
+
+    return jnp.where(x == 0.0, jnp.copysign(jnp.inf, -x), digamma(x))
 
 
 def betaln(a: Any, b: Any) -> Any:

@@ -62,7 +62,6 @@ def triangular_kernel(
     lower: bool,
     transposed: bool,
     unit_diagonal: bool,
-    tolerance: float,
     out: FloatArray,
 ) -> None:
     """Solve triangular systems; `of_a` and `of_b` hold the number of each result's operands."""
@@ -71,11 +70,8 @@ def triangular_kernel(
     diagonal = np.uint8(85 if unit_diagonal else 78)  # U or N
     for m in range(out.shape[0]):
         p = natural(of_a[m])
-        largest = abs(a[p, 0, 0]) if size > 0 else 0 * tolerance
         for i in range(size):
-            largest = max(largest, abs(a[p, i, i]))
-        for i in range(size):
-            if not unit_diagonal and abs(a[p, i, i]) <= tolerance * largest:
+            if not unit_diagonal and a[p, i, i] == 0.0:
                 refuse()
         copy_into(b[natural(of_b[m])], out[m])
         if size > 0 and columns > 0:
@@ -102,6 +98,23 @@ def swap_rows(x: FloatArray, pivots: FloatArray, i: int) -> None:
             x[i, k], x[other, k] = x[other, k], x[i, k]
 
 
+def solve_factored(factor: FloatArray, pivots: FloatArray, transposed: bool, x: FloatArray) -> None:
+    """Solve a linear system from `a.T = p @ l @ u`; `x` holds the right-hand side and then the solution."""
+    size, columns = x.shape[0], x.shape[1]
+    if transposed:
+        # a.T @ x = b: x.T = b.T @ p @ inv(l).T @ inv(u).T.
+        for i in range(size):
+            swap_rows(x, pivots, i)
+        lapack("trsm", "R", "L", "T", "U", columns, size, 1.0, factor, size, x, columns)
+        lapack("trsm", "R", "U", "T", "N", columns, size, 1.0, factor, size, x, columns)
+    else:
+        # x.T = b.T @ inv(u) @ inv(l) @ p.T.
+        lapack("trsm", "R", "U", "N", "N", columns, size, 1.0, factor, size, x, columns)
+        lapack("trsm", "R", "L", "N", "U", columns, size, 1.0, factor, size, x, columns)
+        for i in range(size):
+            swap_rows(x, pivots, size - 1 - i)
+
+
 def solve_kernel(
     factors: FloatArray, of_a: IntegerArray, b: FloatArray, of_b: IntegerArray, transposed: bool, out: FloatArray
 ) -> None:
@@ -115,37 +128,7 @@ def solve_kernel(
                 refuse()
         copy_into(b[natural(of_b[m])], x)
         if size > 0 and columns > 0:
-            if transposed:
-                # a.T @ x = b: x.T = b.T @ p @ inv(l).T @ inv(u).T.
-                for i in range(size):
-                    swap_rows(x, pivots, i)
-                lapack("trsm", "R", "L", "T", "U", columns, size, 1.0, factor, size, x, columns)
-                lapack("trsm", "R", "U", "T", "N", columns, size, 1.0, factor, size, x, columns)
-            else:
-                # x.T = b.T @ inv(u) @ inv(l) @ p.T.
-                lapack("trsm", "R", "U", "N", "N", columns, size, 1.0, factor, size, x, columns)
-                lapack("trsm", "R", "L", "N", "U", columns, size, 1.0, factor, size, x, columns)
-                for i in range(size):
-                    swap_rows(x, pivots, size - 1 - i)
-
-
-def determinant_kernel(factors: FloatArray, part: int, out: FloatArray) -> None:
-    """Compute the determinants (part 0), their signs (1), or the logarithms of their absolute values (2)."""
-    size = factors.shape[2]
-    for m in range(factors.shape[0]):
-        one = factors.dtype.type(1)
-        product, logarithm = one, one - one
-        for i in range(size):
-            x = factors[m, i, i]
-            if factors[m, size, i] != i:
-                product = -product
-            if part == 0:
-                product *= x
-            elif part == 1:
-                product *= np.sign(x)
-            else:
-                logarithm += np.log(abs(x))
-        out[m] = logarithm if part == 2 else product
+            solve_factored(factor, pivots, transposed, x)
 
 
 def eigh_kernel(

@@ -1,9 +1,9 @@
-"""The LU factorization, and what follows from it: the solution of linear systems and determinants."""
+"""The LU factorization, and the solution of linear systems."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes
-from wyrm.ops.linalg.jax_forms import DeterminantForm, LUResidualsForm, SolveForm
-from wyrm.ops.linalg.kernels import determinant_kernel, lu_kernel, solve_kernel
+from wyrm.ops.linalg.jax_forms import LUResidualsForm, SolveForm
+from wyrm.ops.linalg.kernels import lu_kernel, solve_kernel
 from wyrm.ops.linalg.matrices import (
     KernelArgument,
     MatrixOp,
@@ -87,6 +87,8 @@ class Solve(MatrixOp[Axes]):
     __slots__ = ("transposed",)
     transposed: bool
     residual_parents = frozenset([0])
+    # What the error for a singular matrix says.
+    reason: ClassVar[str] = "is singular"
 
     def __init__(self, factors: Node, a: Node, b: Node, transposed: bool = False) -> None:
         self._construct((factors, a, b), transposed=transposed)
@@ -102,7 +104,7 @@ class Solve(MatrixOp[Axes]):
 
         factors, _, b = (np.asarray(operand) for operand in operands)
         diagonal = np.diagonal(factors[..., :-1, :], axis1=-2, axis2=-1)
-        self.refuse((diagonal == 0.0).any(axis=-1), "is singular")
+        self.refuse((diagonal == 0.0).any(axis=-1), self.reason)
         getrs: Any = get_lapack_funcs("getrs", (b,))
 
         def solution(factors: Array, b: Array) -> Any:
@@ -142,54 +144,3 @@ def identity(axis: Axis, dtype: np.dtype) -> Node:
         return Constant(np.eye(size), (axis, axis), dtype=dtype)
     lower = TriangularPart(BroadcastTo(as_constant(1.0, dtype), (axis, axis)), lower=True)
     return TriangularPart(lower, lower=False)
-
-
-class Determinant(MatrixOp[Axes]):
-    """The determinant, its sign, or the logarithm of its absolute value, from the LU factorization."""
-
-    __slots__ = ("part",)
-    part: Literal["value", "sign", "logarithm"]
-    residual_parents = frozenset([0])
-
-    def __init__(self, factors: Node, a: Node, part: Literal["value", "sign", "logarithm"]) -> None:
-        self._construct((factors, a), part=part)
-
-    def _own(self) -> Determinant[Axes]:
-        return self
-
-    def shape_rule(self) -> Dims:
-        batch, _ = square(self.parents[1])
-        return batch
-
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        factors = np.asarray(operands[0])
-        diagonal = np.diagonal(factors[..., :-1, :], axis1=-2, axis2=-1)
-        interchanges = (factors[..., -1, :] != np.arange(factors.shape[-1])).sum(axis=-1)
-        sign = np.where(interchanges % 2, factors.dtype.type(-1.0), factors.dtype.type(1.0))
-        result: FloatArray
-        if self.part == "value":
-            result = sign * diagonal.prod(axis=-1)
-        elif self.part == "sign":
-            result = sign * np.sign(diagonal).prod(axis=-1)
-        else:
-            with np.errstate(divide="ignore"):
-                result = np.log(np.abs(diagonal)).sum(axis=-1)
-        return result
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        if self.part == "sign":
-            return ZERO, ZERO
-        weight: Node = gradient * self if self.part == "value" else gradient
-        factors, a = self.parents
-        return ZERO, weight[..., None, None] * inverse(factors, a, transposed=True)
-
-
-JAX.register(Determinant)(DeterminantForm)
-
-
-@LOOPS.register(Determinant)
-class _DeterminantLoops(LoopForm):
-    kernel = staticmethod(determinant_kernel)
-
-    def kernel_arguments(self, node: Determinant, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        return matrices(operands[0]), ("value", "sign", "logarithm").index(node.part), out.reshape(-1)

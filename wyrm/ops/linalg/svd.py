@@ -77,12 +77,16 @@ class _SVDResidualsLoops(LoopForm):
 
     def kernel_arguments(self, node: SVDResiduals, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         a = matrices(operands[0])
-        _, rows, columns = a.shape
-        count = out.shape[-1]
-        # At least what `gesdd` asks for, with blocks of 64 columns for speed.
-        work = scratch(4 * count * count + 7 * count + 65 * (rows + columns), out.dtype)
-        matrix, left = scratch((columns, rows), out.dtype), scratch((count, rows), out.dtype)
-        return a, matrices(out), matrix, left, work, scratch(8 * count, np.int32), scratch(1, np.int32)
+        return a, matrices(out), *svd_scratch(*a.shape[1:], out.dtype)
+
+
+def svd_scratch(rows: int, columns: int, dtype: np.dtype) -> tuple[Array, ...]:
+    """Return the scratch memory that `svd_kernel` takes for matrices of this size."""
+    count = min(rows, columns)
+    # At least what `gesdd` asks for, with blocks of 64 columns for speed.
+    work = scratch(4 * count * count + 7 * count + 65 * (rows + columns), dtype)
+    matrix, left = scratch((columns, rows), dtype), scratch((count, rows), dtype)
+    return matrix, left, work, scratch(8 * count, np.int32), scratch(1, np.int32)
 
 
 class _PartOfSVD(MatrixOp[Axes], abstract=True):

@@ -46,15 +46,13 @@ def solution_dims(a: Node, b: Node) -> Dims:
 class TriangularSolve(MatrixOp[Axes]):
     """The solution `x` of `a @ x = b`, or of `a.mT @ x = b`, for triangular matrices `a`.
 
-    Only the triangle that `lower` selects is read; with `unit_diagonal` the diagonal counts as ones. A diagonal element
-    of at most `tolerance` times the largest one makes a matrix singular.
+    Only the triangle that `lower` selects is read; with `unit_diagonal` the diagonal counts as ones.
     """
 
-    __slots__ = ("lower", "tolerance", "transposed", "unit_diagonal")
+    __slots__ = ("lower", "transposed", "unit_diagonal")
     lower: bool
     transposed: bool
     unit_diagonal: bool
-    tolerance: float
 
     def __init__(
         self,
@@ -63,9 +61,8 @@ class TriangularSolve(MatrixOp[Axes]):
         lower: bool = True,
         transposed: bool = False,
         unit_diagonal: bool = False,
-        tolerance: float = 0.0,
     ) -> None:
-        self._construct((a, b), lower=lower, transposed=transposed, unit_diagonal=unit_diagonal, tolerance=tolerance)
+        self._construct((a, b), lower=lower, transposed=transposed, unit_diagonal=unit_diagonal)
 
     def _own(self) -> TriangularSolve[Axes]:
         return self
@@ -79,11 +76,8 @@ class TriangularSolve(MatrixOp[Axes]):
 
     def check_diagonal(self, a: Array) -> None:
         """Raise `LinAlgError` if a matrix is singular."""
-        if not self.unit_diagonal and a.size:
-            sizes = np.abs(np.diagonal(a, axis1=-2, axis2=-1))
-            least = self.tolerance * sizes.max(axis=-1, keepdims=True)
-            rank = "singular" if self.tolerance == 0.0 else "not of full rank, up to rounding"
-            self.refuse((sizes <= least).any(axis=-1), f"is {rank}")
+        if not self.unit_diagonal:
+            self.refuse((np.diagonal(a, axis1=-2, axis2=-1) == 0.0).any(axis=-1), "is singular")
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         from scipy.linalg import get_blas_funcs
@@ -118,7 +112,7 @@ class _TriangularSolveLoops(LoopForm):
         self, node: TriangularSolve, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
         a, b = operands
-        options = node.lower, node.transposed, node.unit_diagonal, node.tolerance
+        options = node.lower, node.transposed, node.unit_diagonal
         return *numbered(a, out), *numbered(b, out), *options, matrices(out)
 
 
