@@ -112,7 +112,7 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
         return record_training_mode(result, self)
 
     def _moved(self, buffer: Buffer, batch: Node) -> Node:
-        moved = (1.0 - self.momentum) * buffer + self.momentum * batch.stop_gradient()
+        moved: Node = (1.0 - self.momentum) * buffer + self.momentum * batch.stop_gradient()
         # A layer of a plain number may get an operand whose axis has a name.
         return moved if moved.dims == buffer.dims else moved.reshape(buffer.dims)
 

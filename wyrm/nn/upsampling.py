@@ -13,7 +13,7 @@ from wyrm.nn.spatial import per_axis, spatial_sizes
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import L
 from wyrm.ops.resample import Taps
-from wyrm.types.options import number
+from wyrm.types.options import choice, number
 from wyrm.types.typing import AtLeast1D, Shaped
 
 Mode = Literal["nearest", "linear", "bilinear", "trilinear"]
@@ -75,12 +75,7 @@ def interpolate(
     >>> interpolate(wy.Constant([[[0.0, 1.0]]]), size=3, mode="linear").forward().tolist()
     [[[0.0, 0.5, 1.0]]]
     """
-    if mode not in _RANKS:
-        raise OptionError(f"interpolate: mode must be one of {', '.join(map(repr, _RANKS))}, not {mode!r}")
-    if align_corners and mode == "nearest":
-        raise OptionError("interpolate: align_corners is for linear interpolation; 'nearest' has no such choice")
-    if (size is None) == (scale_factor is None):
-        raise OptionError("interpolate: give either size or scale_factor")
+    _check("interpolate", size, scale_factor, mode, align_corners)
     sizes = spatial_sizes("interpolate", x, _RANKS[mode])
     scales: Sequence[float]
     if size is not None:
@@ -98,6 +93,15 @@ def interpolate(
     ]
     result: Node[Any, Any] = resampled(x, taps)
     return result
+
+
+def _check(name: str, size: object, scale_factor: object, mode: str, align_corners: bool) -> None:
+    """Raise `OptionError` for options that fit no node."""
+    choice(f"{name}: mode", mode, _RANKS)
+    if align_corners and mode == "nearest":
+        raise OptionError(f"{name}: align_corners is for linear interpolation; 'nearest' has no such choice")
+    if (size is None) == (scale_factor is None):
+        raise OptionError(f"{name}: give either size or scale_factor")
 
 
 def _factors(value: Any, rank: int) -> list[float]:
@@ -138,6 +142,7 @@ class Upsample(Module):
         mode: Mode = "nearest",
         align_corners: bool = False,
     ) -> None:
+        _check("Upsample", size, scale_factor, mode, align_corners)
         self.size, self.scale_factor, self.align_corners = size, scale_factor, align_corners
         self.mode: Mode = mode
 

@@ -21,7 +21,7 @@ from wyrm.profile.result import Event, Profile
 from wyrm.profile.stages import Description, Frame, Kind, Stage, described, frame_inside, frame_of, text_of
 from wyrm.train.feeding import checked_columns, checked_inputs
 from wyrm.train.tables import is_batches
-from wyrm.types.options import whole
+from wyrm.types.options import choice, whole
 
 if TYPE_CHECKING:
     from wyrm.train.program import Program
@@ -53,8 +53,7 @@ def measured(
     assert isinstance(graph, Graph)
     trains = graph.optimizer is not None
     method = method or ("epoch" if trains else "call")
-    if method not in ("epoch", "call", "backward"):
-        raise OptionError(f"method must be 'epoch', 'call' or 'backward', not {method!r}")
+    choice("method", method, ("epoch", "call", "backward"))
     if method != "call" and not trains:
         raise OptionError(f"this program has no optimizer, so it has no {method} to measure: use method='call'")
     for name, count in (("batch_size", batch_size), ("threads", threads), ("accumulate", accumulate)):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from wyrm.errors import DTypeError, OptionError, WyrmError
+from wyrm.foreign_names.nearest import nearest
 
 
 def number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
@@ -42,6 +43,27 @@ def whole(name: str, value: object, low: int, error: type[WyrmError] = OptionErr
     if value < low:
         raise error(f"{name} must be an integer of at least {low}, not {value}")
     return int(value)
+
+
+def choice(
+    name: str, value: object, choices: Iterable[str], error: type[WyrmError] = OptionError, more: str = ""
+) -> str:
+    """Return `value` if it is one of the words; else raise `error`, which names them and the most similar one.
+
+    `more` tells what else is allowed.
+
+    >>> choice("mode", "sum", ("sum", "mean"))
+    'sum'
+    >>> choice("mode", "maen", ("sum", "mean"))
+    Traceback (most recent call last):
+    wyrm.errors.OptionError: mode must be 'sum' or 'mean', not 'maen'; did you mean 'mean'?
+    """
+    words = list(choices)
+    if isinstance(value, str) and value in words:
+        return value
+    shown = [*map(repr, words), *([more] if more else [])]
+    allowed = " or ".join(part for part in (", ".join(shown[:-1]), shown[-1]) if part)
+    raise error(f"{name} must be {allowed}, not {value!r}{nearest(value, words) if isinstance(value, str) else ''}")
 
 
 def pair(name: str, values: object) -> tuple[float, float]:
