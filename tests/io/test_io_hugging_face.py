@@ -312,7 +312,8 @@ def test_a_damaged_index_is_told(tmp_path: Path) -> None:
     refused(f"no such file: '.*{second}'", listed)
     for path in (f"../{outside.name}", str(outside), f"..\\{outside.name}", "C:x.safetensors", "..", "", "config.json"):
         refused("must be the name of a safetensors file beside it, not", listed | {name: path})
-    for shard in (3, None, [second], {}):
+    others: list[Any] = [3, None, [second], {}]
+    for shard in others:
         refused("must be the name of a safetensors file beside it, not", listed | {name: shard})
     outside.rename(tmp_path / second)
     refused(f"{name}: in '{first}', by the index in '{second}'", listed | {name: second})

@@ -118,7 +118,8 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
 
     def _scaled(self, centred: Node, variance: Node, after: int) -> Node:
         scale = self.weight / (variance + self.epsilon).sqrt()
-        return centred * with_axes_after(scale, after) + with_axes_after(self.bias, after)
+        scaled: Node = centred * with_axes_after(scale, after) + with_axes_after(self.bias, after)
+        return scaled
 
     def __repr__(self) -> str:
         momentum = "" if self.momentum == 0.1 else f", momentum={self.momentum}"
