@@ -73,7 +73,7 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
         self.momentum = number("BatchNorm: momentum", momentum)
         if not 0.0 <= self.momentum <= 1.0:
             raise OptionError(f"BatchNorm: momentum must be in [0, 1], not {momentum}")
-        self.axis = axis_number("BatchNorm", axis)
+        self.axis = None if axis is None else axis_number("BatchNorm", axis)
         size = int(own)
         self.weight = Parameter(np.ones(size), (own,), name="weight", dtype=dtype)
         self.bias = Parameter(np.zeros(size), (own,), name="bias", dtype=dtype)

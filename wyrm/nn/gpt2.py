@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
-from wyrm.errors import ShapeError
+from wyrm.errors import DTypeError, ShapeError
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Positions, Vocabulary
@@ -108,6 +108,10 @@ class GPT2(Module):
     def __init__(
         self, config: GPT2Config, *, seed: int = 0, checkpoint: bool = False, dtype: DTypeLike = np.float32
     ) -> None:
+        if not isinstance(config, GPT2Config):
+            raise DTypeError(
+                f"GPT2 takes a configuration, as in wy.nn.GPT2(wy.nn.GPT2Config(n_layer=2)), not {config!r}"
+            )
         self.config, self.checkpoint = config, checkpoint
         weight, residual = Normal(0.02), Normal(0.02 / (2 * config.n_layer) ** 0.5)
         vocabulary, embed, inner = Vocabulary(config.vocab_size), Embed(config.n_embd), Inner(config.inner_dim)

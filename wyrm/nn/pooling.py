@@ -56,7 +56,7 @@ def _pools(
     """Return the windows along each spatial axis; raise `ShapeError` if one covers no element of `x`."""
     sizes = spatial_sizes(name, x, rank)
     found = []
-    options = window_options(name, rank, kernel_size, stride, padding, dilation)
+    options = window_options(name, rank, kernel_size, kernel_size if stride is None else stride, padding, dilation)
     for size, each, step, pair, spread in zip(sizes, *options, strict=True):
         window = Window(each, step, *pair, spread)
         outputs = window.count(size)

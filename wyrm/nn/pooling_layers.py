@@ -29,6 +29,10 @@ class _Pool(Module):
     # The number of spatial axes.
     rank: int
 
+    def _check(self, kernel_size: PerAxis, stride: PerAxis | None, padding: Padding, dilation: PerAxis) -> None:
+        step = kernel_size if stride is None else stride
+        window_options(type(self).__name__, self.rank, kernel_size, step, padding, dilation)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
 
@@ -42,7 +46,7 @@ class _MaxPool(_Pool):
         dilation: PerAxis = 1,
         ceil_mode: bool = False,
     ) -> None:
-        window_options(type(self).__name__, self.rank, kernel_size, stride, padding, dilation)
+        self._check(kernel_size, stride, padding, dilation)
         self.options = {
             "kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation,
             "ceil_mode": ceil_mode,
@@ -58,7 +62,7 @@ class _AvgPool(_Pool):
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
-        window_options(type(self).__name__, self.rank, kernel_size, stride, padding, 1)
+        self._check(kernel_size, stride, padding, 1)
         self.options = {
             "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode,
             "count_include_pad": count_include_pad,

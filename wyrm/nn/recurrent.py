@@ -21,6 +21,7 @@ from wyrm.node.node import Node, Tensor
 from wyrm.ops import recurrent
 from wyrm.ops.elementwise import operand
 from wyrm.types.dims import Dim, Times, product
+from wyrm.types.options import number
 
 
 class _Options(TypedDict, total=False):
@@ -58,6 +59,7 @@ class _LSTM(Module, Generic[In, Out]):
         draw = Uniform(-bound, bound)
         bias = draw((int(gates),), rng, dtype)
         if forget_bias is not None:
+            forget_bias = number(f"{layer}: forget_bias", forget_bias)
             bias[size : 2 * size] = forget_bias
         of_input, of_hidden = draw((int(features), int(gates)), rng, dtype), draw((size, int(gates)), rng, dtype)
         axes: Any = (features, gates), (hidden, gates), (gates,)

@@ -69,9 +69,8 @@ class Windows(NamedTuple):
 def window_options(
     name: str, rank: int, kernel_size: object, stride: object, padding: object, dilation: object
 ) -> Windows:  # fmt: skip
-    """Return the checked options; without a stride, that is the size of the windows."""
-    kernel = per_axis(name, "kernel_size", kernel_size, rank)
-    strides = kernel if stride is None else per_axis(name, "stride", stride, rank)
+    """Return the checked options."""
+    kernel, strides = per_axis(name, "kernel_size", kernel_size, rank), per_axis(name, "stride", stride, rank)
     dilations = per_axis(name, "dilation", dilation, rank)
     return Windows(kernel, strides, pads(name, padding, kernel, strides, dilations), dilations)
 

@@ -82,7 +82,7 @@ def interpolate(
         outputs = per_axis("interpolate", "size", size, len(sizes))
         scales = [old / new for old, new in zip(sizes, outputs, strict=True)]
     else:
-        factors = _factors(scale_factor, len(sizes))
+        factors = _factors("interpolate", scale_factor, len(sizes))
         outputs = tuple(math.floor(old * factor) for old, factor in zip(sizes, factors, strict=True))
         scales = [1.0 / factor for factor in factors]
     if min(*sizes, *outputs) < 1:
@@ -102,15 +102,21 @@ def _check(name: str, size: object, scale_factor: object, mode: str, align_corne
         raise OptionError(f"{name}: align_corners is for linear interpolation; 'nearest' has no such choice")
     if (size is None) == (scale_factor is None):
         raise OptionError(f"{name}: give either size or scale_factor")
+    value: Any = scale_factor if size is None else size
+    rank = max(1, len(value)) if isinstance(value, tuple | list) else 1
+    if size is None:
+        _factors(name, value, rank)
+    else:
+        per_axis(name, "size", value, rank)
 
 
-def _factors(value: Any, rank: int) -> list[float]:
+def _factors(name: str, value: Any, rank: int) -> list[float]:
     values = value if isinstance(value, tuple | list) else [value] * rank
     if len(values) != rank:
-        raise DTypeError(f"interpolate: scale_factor must be a number, or one for each of {rank} axes, not {value!r}")
-    factors = [number("interpolate: scale_factor", each, 0.0) for each in values]
+        raise DTypeError(f"{name}: scale_factor must be a number, or one for each of {rank} axes, not {value!r}")
+    factors = [number(f"{name}: scale_factor", each, 0.0) for each in values]
     if min(factors) == 0.0:
-        raise OptionError(f"interpolate: scale_factor must be greater than 0, not {value}")
+        raise OptionError(f"{name}: scale_factor must be greater than 0, not {value}")
     return factors
 
 
