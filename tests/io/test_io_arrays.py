@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+import wyrm as wy
 from wyrm import io
 from wyrm.errors import CheckpointError, DTypeError
 
 RANDOM = np.random.default_rng(0)
 
 
-def written(path: Path, dtype: str, shape: list[int], size: int) -> Path:
-    """Return the bytes of a hand-written file with one array."""
+def written(path: Path, dtype: str, shape: list[int], size: int, contents: bytes = b"") -> Path:
+    """Write a file with one array by hand, zeros without `contents`."""
     header = json.dumps({"x": {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}}).encode()
-    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(size))
+    path.write_bytes(struct.pack("<Q", len(header)) + header + (contents or bytes(size)))
     return path
 
 
@@ -203,3 +204,18 @@ def test_importing_the_room_does_not_import_the_format() -> None:
     program = "import sys, wyrm.io; print('safetensors' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
+
+
+def test_bfloat16_is_read_as_float32(path: Path) -> None:
+    words = np.array([[0x3F80, 0xC000, 0x0001], [0x7F80, 0x7FC0, 0x4049]], np.uint16)
+    written(path, "BF16", [2, 3], 12, words.tobytes())
+    array = io.load_arrays(path).arrays["x"]
+    assert array.dtype == np.float32 and array.shape == (2, 3)
+    np.testing.assert_array_equal(array.view(np.uint32) >> 16, words)
+    assert array[0].tolist() == [1.0, -2.0, 2.0**-133] and array[1, 2] == 3.140625 and np.isnan(array[1, 1])
+    parameter = wy.Parameter(np.zeros((2, 3), np.float32))
+    with pytest.raises(CheckpointError, match="a NaN or an infinity"):
+        io.load({"x": parameter}, path)
+    written(path, "BF16", [2, 3], 12, words[:1].repeat(2, 0).tobytes())
+    io.load({"x": parameter}, path)
+    assert parameter.value[1, 1] == -2.0

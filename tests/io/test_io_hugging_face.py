@@ -13,7 +13,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import CheckpointError
-from wyrm.io import hugging_face
+from wyrm.io import hugging_face, shards
 from wyrm.nn import GPT2, GPT2Config
 
 SIZES: dict[str, Any] = {"vocab_size": 61, "n_positions": 12, "n_layer": 2, "n_head": 4, "n_embd": 16}
@@ -139,7 +139,10 @@ def test_what_is_wrong_with_a_folder_is_told(tmp_path: Path) -> None:
     small().save_pretrained(tmp_path)
     for options, reason in (
         ({"model_type": "bert"}, r"a model of type 'bert', not 'gpt2'"),
-        ({"activation_function": "relu"}, r"activation_function = 'relu'; GPT2 supports 'gelu_new' only"),
+        (
+            {"activation_function": "relu"},
+            r"activation_function = 'relu'; GPT2 supports 'gelu_new' and 'gelu_pytorch_tanh' only",
+        ),
         ({"n_head": 3}, r"n_embd 4 is not divisible by n_head 3"),
         ({"n_layer": 2}, r"missing: h\.1\.ln_1\.weight"),
         ({"n_layer": 1, "vocab_size": 12}, r"wte\.weight: \(11, 4\) in the file, \(12, 4\) by the configuration"),
@@ -175,7 +178,7 @@ def test_sizes_that_the_file_has_not_are_refused_before_anything_is_made(
         pytest.fail("something was made before it was looked at")
 
     monkeypatch.setattr(hugging_face, "GPT2", made)
-    monkeypatch.setattr(hugging_face, "load_some", made)
+    monkeypatch.setattr(shards, "load_some", made)
     with pytest.raises(CheckpointError, match=r"by the configuration|too few for n_layer \d+"):
         hugging_face.from_pretrained(tmp_path)
 
@@ -211,7 +214,7 @@ def test_a_configuration_of_wrong_types_is_refused(tmp_path: Path) -> None:
             (tmp_path / "config.json").write_text(whole)
     wrongs: dict[str, list[Any]] = {
         **{name: ["0.1", [0.1], {}, True, None, -0.1, 1.0, float("nan"), float("inf"), 10**400] for name in RATES},
-        "layer_norm_epsilon": ["1e-5", [1e-5], True, None, -1e-5, float("nan"), float("inf"), 10**400],
+        "layer_norm_epsilon": ["1e-5", [1e-5], True, None, -1e-5, 0, 1e30, float("nan"), float("inf"), 10**400],
         "tie_word_embeddings": ["yes", 1, 0, None, []],
         "activation_function": [["gelu_new"], 3, {}], "model_type": [["gpt2"], 3], "scale_attn_weights": ["yes", []],
     }  # fmt: skip
@@ -249,3 +252,97 @@ def test_a_repeated_head_counts_only_where_it_is_the_same(tmp_path: Path) -> Non
     wy.io.save_arrays(file, arrays | {"transformer.ln_f.weight": np.full(4, np.nan, np.float32)})
     with pytest.raises(CheckpointError, match=r"ln_f\.weight: a NaN or an infinity in the file"):
         GPT2.from_pretrained(tmp_path)
+
+
+def test_a_model_is_in_evaluation_mode_as_in_the_library(tmp_path: Path) -> None:
+    GPT2(replace(small().config, resid_pdrop=0.5, embd_pdrop=0.5, attn_pdrop=0.5)).save_pretrained(tmp_path)
+    model = GPT2.from_pretrained(tmp_path)
+    assert not any(module.training for module in model.modules())
+    tokens = wy.IndexInput(np.array([[1, 2, 3]]))
+    logits = model.logits(tokens)
+    np.testing.assert_array_equal(logits.forward(), wy.compile(logits)())
+    trained = model.train().logits(tokens)
+    assert not np.array_equal(trained.forward(), trained.forward())
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16", "shards", "bfloat16 shards"])
+def test_files_of_other_kinds_are_read_as_the_library_reads_them(tmp_path: Path, kind: str) -> None:
+    other, (torch, transformers) = theirs(tied=True), map(pytest.importorskip, ("torch", "transformers"))
+    other.config.activation_function = "gelu_pytorch_tanh"
+    narrow = getattr(torch, kind.split()[0], torch.float32)
+    other.to(narrow).save_pretrained(tmp_path, max_shard_size="10KB" if "shards" in kind else "1GB")
+    assert len(list(tmp_path.glob("*.safetensors"))) > 1 or "shards" not in kind
+    model = GPT2.from_pretrained(tmp_path)
+    again = transformers.GPT2LMHeadModel.from_pretrained(tmp_path, dtype=torch.float32).eval()
+    for name, tensor in again.named_parameters():
+        ours = hugging_face._names(model.config)[name.removeprefix("transformer.")]
+        np.testing.assert_array_equal(dict(model.named_parameters())[ours].value, tensor.detach().numpy(), err_msg=name)
+    if kind == "bfloat16 shards":
+        compare(model, again)
+
+
+def in_shards(folder: Path) -> tuple[Path, dict[str, str]]:
+    """Write a small model in two shards; return the path of its index, and the shard of each array."""
+    small().save_pretrained(folder)
+    arrays = wy.io.load_arrays(folder / "model.safetensors").arrays
+    (folder / "model.safetensors").unlink()
+    listed: dict[str, str] = {}
+    for number, names in enumerate((list(arrays)[:5], list(arrays)[5:])):
+        shard = f"model-0000{number + 1}-of-00002.safetensors"
+        wy.io.save_arrays(folder / shard, {name: arrays[name] for name in names})
+        listed |= dict.fromkeys(names, shard)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": listed}))
+    return index, listed
+
+
+def test_a_damaged_index_is_told(tmp_path: Path) -> None:
+    index, listed = in_shards(tmp_path)
+    GPT2.from_pretrained(tmp_path)
+    first, second = sorted(set(listed.values()))
+    name = next(iter(listed))
+
+    def refused(reason: str, weight_map: Any) -> None:
+        index.write_text(weight_map if isinstance(weight_map, str) else json.dumps({"weight_map": weight_map}))
+        with pytest.raises(CheckpointError, match=reason):
+            GPT2.from_pretrained(tmp_path)
+
+    outside = tmp_path.parent / "outside.safetensors"
+    (tmp_path / second).rename(outside)
+    refused(f"no such file: '.*{second}'", listed)
+    for path in (f"../{outside.name}", str(outside), f"..\\{outside.name}", "C:x.safetensors", "..", "", "config.json"):
+        refused("must be the name of a safetensors file beside it, not", listed | {name: path})
+    others: list[Any] = [3, None, [second], {}]
+    for shard in others:
+        refused("must be the name of a safetensors file beside it, not", listed | {name: shard})
+    outside.rename(tmp_path / second)
+    refused(f"{name}: in '{first}', by the index in '{second}'", listed | {name: second})
+    refused(f"more: not in '{first}'", listed | {"more": first})
+    refused(f"{name}: in '{first}', not in the index", {key: shard for key, shard in listed.items() if key != name})
+    refused("it has 'b' twice", '{"weight_map": {"a": "x.safetensors", "b": "y", "b": "z"}}')
+    for text in ("[]", "{}", "null", '{"weight_map": []}', '{"weight_map": {}}'):
+        refused("it has no 'weight_map'", text)
+    for text in ("", "{", "[" * 10**5, "\udc80"):
+        index.write_bytes(text.encode("utf-8", "surrogateescape"))
+        with pytest.raises(CheckpointError, match=r"cannot read '.*index\.json'"):
+            GPT2.from_pretrained(tmp_path)
+    twice = wy.io.load_arrays(tmp_path / first).arrays
+    wy.io.save_arrays(tmp_path / second, wy.io.load_arrays(tmp_path / second).arrays | {name: twice[name]})
+    refused(f"does not fit its shards:\n  {name}: in '{first}' and in '{second}'", listed)
+    index.unlink()
+    with pytest.raises(CheckpointError, match=r"no such file: '.*model\.safetensors'"):
+        GPT2.from_pretrained(tmp_path)
+
+
+def test_a_whole_file_counts_before_an_index(tmp_path: Path) -> None:
+    index, _ = in_shards(tmp_path)
+    index.write_text("{")
+    small().save_pretrained(tmp_path)
+    GPT2.from_pretrained(tmp_path)
+
+
+def test_an_epsilon_that_divides_by_zero_or_hides_the_numbers_is_refused() -> None:
+    for epsilon in (0, 0.0, 1e-50, 1.5, 1e30):
+        with pytest.raises(ValueError, match=r"layer_norm_epsilon must be a number in \[1e-30, 1\]"):
+            GPT2Config(layer_norm_epsilon=epsilon)
+    assert GPT2Config(layer_norm_epsilon=1e-12).layer_norm_epsilon == 1e-12

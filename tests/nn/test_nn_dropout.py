@@ -87,7 +87,11 @@ def test_training_goes_on_beside_a_graph_for_evaluation() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [wy.nn.BatchNorm(8, axis=-1), wy.nn.MultiHeadAttention(8, 2, dropout=0.5), wy.nn.TransformerBlock(8, 16, 2, dropout=0.5)],
+    [
+        wy.nn.BatchNorm(8, axis=-1),
+        wy.nn.MultiHeadAttention(8, 2, dropout=0.5),
+        wy.nn.TransformerBlock(8, 16, 2, dropout=0.5),
+    ],
     ids=lambda module: type(module).__name__,
 )
 def test_every_module_that_knows_a_mode_says_so(module: Any) -> None:

@@ -95,7 +95,9 @@ def answering(function: Call) -> Call:
         try:
             return function(*arguments, **keywords)
         except TypeError as error:
-            name = function.__qualname__.removesuffix(".__init__")
+            name = function.__qualname__
+            if function.__name__ == "__init__" and arguments:
+                name = type(arguments[0]).__name__  # maybe a subclass
             explain_keywords(error, name, keywords, keywords_of(function))
             raise
 

@@ -28,6 +28,7 @@ from wyrm.node.traversal import topological_order
 from wyrm.ops.pass_through import alias
 from wyrm.ops.philox import advance_step
 from wyrm.types.exact import exact
+from wyrm.types.options import choice
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
@@ -52,8 +53,7 @@ class Function(Generic[P, R]):
     __name__: str
 
     def __init__(self, function: Callable[P, R], engine: Engine = "reference", derives: bool = False) -> None:
-        if engine not in ("reference", "native", "auto"):
-            raise ValueError(f"engine must be 'reference', 'native' or 'auto', not {engine!r}")
+        choice("engine", engine, ("reference", "native", "auto"))
         if not callable(function):
             raise TypeError(f"wyrm.function takes a function, not {function!r}")
         functools.update_wrapper(self, function)

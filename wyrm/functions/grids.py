@@ -18,6 +18,7 @@ from wyrm.node.leaves import Constant, as_constant, constant_of
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import weak_floats
 from wyrm.ops.index import as_indices
+from wyrm.types.options import choice
 from wyrm.types.typing import Bs, Indices, Number
 
 __all__ = ["geomspace", "indices", "linspace", "logspace", "meshgrid", "one_hot"]
@@ -116,8 +117,7 @@ def meshgrid(*xi: Operand, indexing: Literal["xy", "ij"] = "xy", sparse: bool = 
     >>> columns.forward().tolist()
     [[3.0, 4.0, 5.0], [3.0, 4.0, 5.0]]
     """
-    if indexing not in ("xy", "ij"):
-        raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', not {indexing!r}")
+    choice("meshgrid: indexing", indexing, ("xy", "ij"))
     nodes = as_nodes(*xi) if xi else ()
     for x in nodes:
         if x.ndim > 1:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from wyrm.errors import ShapeError
+from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.operands import Operand, as_node
 from wyrm.node.base import describe
 from wyrm.node.leaves import as_constant
@@ -15,6 +15,7 @@ from wyrm.node.node import Node
 from wyrm.ops.rearranging import sized_axis, taken
 from wyrm.ops.slicing import concatenate
 from wyrm.types.dims import normalize_axis
+from wyrm.types.options import choice
 
 __all__ = ["pad"]
 
@@ -53,8 +54,7 @@ def pad(array: Operand, pad_width: Widths, mode: Mode = "constant", constant_val
     [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]
     """
     x = as_node(array)
-    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
-        raise TypeError(f"pad: mode must be 'constant', 'edge', 'reflect', 'symmetric' or 'wrap', not {mode!r}")
+    choice("pad: mode", mode, ("constant", "edge", "reflect", "symmetric", "wrap"), DTypeError)
     values = np.broadcast_to(np.asarray(constant_values), (x.ndim, 2))
     result = x
     for axis, (before, after) in enumerate(_widths(x, pad_width).tolist()):

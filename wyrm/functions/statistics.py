@@ -20,6 +20,7 @@ from wyrm.ops.index import as_indices
 from wyrm.ops.rearranging import sized_axis, taken
 from wyrm.ops.slicing import concatenate
 from wyrm.ops.sorting import SearchSorted
+from wyrm.types.options import choice
 from wyrm.types.typing import Indices
 
 __all__ = ["bincount", "convolve", "corrcoef", "correlate", "cov", "histogram"]
@@ -157,8 +158,7 @@ def _slid(longer: Node, shorter: Node, mode: Mode) -> Node:
     """Return the products of `shorter` with the parts of `longer` as it slides along it."""
     width = len(shorter)
     ends = {"full": (width - 1, width - 1), "same": (width // 2, width - width // 2 - 1), "valid": (0, 0)}
-    if mode not in ends:
-        raise ValueError(f"mode must be 'full', 'same' or 'valid', not {mode!r}")
+    choice("mode", mode, ends)
     padded = pad(longer, ends[mode])
     windows = np.arange(len(padded) - width + 1)[:, None] + np.arange(width)
     return taken(padded, windows, 0) @ shorter

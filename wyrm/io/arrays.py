@@ -1,7 +1,9 @@
 """Named arrays in a safetensors file, with optional text metadata."""
 
+import json
+import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,9 +17,10 @@ from wyrm.types.arrays import as_array
 # The key that the format reserves for metadata.
 _RESERVED = "__metadata__"
 _KINDS = "fiub"
-# NumPy names of the format's dtypes.
+# NumPy names of the format's dtypes; bfloat16, which NumPy lacks, is read as float32, which has all its numbers.
+_BFLOAT16 = "BF16"
 _DTYPES = {
-    "F64": "float64", "F32": "float32", "F16": "float16", "C64": "complex64", "BOOL": "bool",
+    _BFLOAT16: "float32", "F64": "float64", "F32": "float32", "F16": "float16", "C64": "complex64", "BOOL": "bool",
     "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8",
     "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8",
 }  # fmt: skip
@@ -78,7 +81,7 @@ def _writable(file: str, name: object, array: Any) -> np.ndarray:
 
 
 def load_arrays(path: FilePath) -> Arrays:
-    """Return the arrays and the text metadata of a safetensors file.
+    """Return the arrays and the text metadata of a safetensors file; arrays of bfloat16 become float32.
 
     Raises:
         CheckpointError: the file is missing, unreadable, truncated, corrupt or of another format, or has a dtype that
@@ -90,18 +93,37 @@ def load_arrays(path: FilePath) -> Arrays:
     wyrm.errors.CheckpointError: no such file: 'missing.safetensors'
     """
     with opened(path) as file:
-        return Arrays(_read(file, file.keys()), dict(file.metadata() or {}))
+        return Arrays(_read(path, file, file.keys()), dict(file.metadata() or {}))
 
 
 def load_some(path: FilePath, names: Iterable[str]) -> dict[str, np.ndarray]:
     """Return the named arrays of a file; raises the errors of `load_arrays`."""
     with opened(path) as file:
-        return _read(file, names)
+        return _read(path, file, names)
 
 
-def _read(file: Any, names: Iterable[str]) -> dict[str, np.ndarray]:
+def _read(path: FilePath, file: Any, names: Iterable[str]) -> dict[str, np.ndarray]:
+    parts = {name: file.get_slice(name) for name in names}
+    halves = {name: part.get_shape() for name, part in parts.items() if part.get_dtype() == _BFLOAT16}
+    read = _read_bfloat16(path, halves) if halves else {}
     # Copied, since the reader's array may be a memory map of the file, which can be truncated later.
-    return {name: np.array(file.get_tensor(name)) for name in names}
+    return {name: read[name] if name in read else np.array(file.get_tensor(name)) for name in parts}
+
+
+def _read_bfloat16(path: FilePath, shapes: Mapping[str, Sequence[int]]) -> dict[str, np.ndarray]:
+    """Return arrays of bfloat16, the upper 16 bits of float32, as float32; the reader has checked the file's header."""
+    read: dict[str, np.ndarray] = {}
+    with Path(path).open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+        for name, shape in shapes.items():
+            first, end = header[name]["data_offsets"]
+            file.seek(8 + length + first)
+            words = np.fromfile(file, "<u2", (end - first) // 2)
+            if words.size != math.prod(shape):
+                raise CheckpointError(f"{os.fspath(path)!r} was truncated while it was read")
+            read[name] = (words.astype(np.uint32) << 16).view(np.float32).reshape(shape)
+    return read
 
 
 class Outline(NamedTuple):

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import CheckpointError
-from wyrm.io.arrays import Outline, load_some, outlines, save_arrays
+from wyrm.io.arrays import Outline, save_arrays
 from wyrm.io.checkpoint import not_finite
 from wyrm.io.files import FilePath, replacing
+from wyrm.io.shards import stored_arrays
 from wyrm.nn.gpt2 import GPT2, GPT2Config
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -25,6 +26,12 @@ _BLOCK = {
     "ln_1": "attention_norm", "attn.c_attn": "attention.qkv", "attn.c_proj": "attention.out_proj",
     "ln_2": "feed_forward_norm", "mlp.c_fc": "feed_forward.fc1", "mlp.c_proj": "feed_forward.fc2",
 }  # fmt: skip
+# The values of fields that `GPT2` can have. The names of the activation are those of one function, of tanh.
+_SUPPORTED: dict[str, tuple[object, ...]] = {
+    "activation_function": ("gelu_new", "gelu_pytorch_tanh"),
+    "scale_attn_weights": (True,),
+    "scale_attn_by_inverse_layer_idx": (False,),
+}
 # Attention masks, which older files store beside the weights.
 _IGNORED = re.compile(r"h\.[0-9]+\.attn\.(bias|masked_bias)")
 
@@ -115,14 +122,11 @@ def read_config(path: FilePath) -> GPT2Config:
     model_type = contents.get("model_type") if isinstance(contents, dict) else None
     if model_type != "gpt2":
         raise CheckpointError(f"{file!r} describes a model of type {model_type!r}, not 'gpt2'")
-    supported = {
-        "activation_function": "gelu_new",
-        "scale_attn_weights": True,
-        "scale_attn_by_inverse_layer_idx": False,
-    }
-    for name, value in supported.items():
-        if contents.get(name, value) != value:
-            raise CheckpointError(f"{file!r} has {name} = {contents[name]!r}; GPT2 supports {value!r} only")
+    for name, supported in _SUPPORTED.items():
+        if name in contents and contents[name] not in supported:
+            raise CheckpointError(
+                f"{file!r} has {name} = {contents[name]!r}; GPT2 supports {' and '.join(map(repr, supported))} only"
+            )
     names = [field.name for field in fields(GPT2Config) if field.name != "bias"]
     try:
         return GPT2Config(**{name: contents[name] for name in names if name in contents})
@@ -133,13 +137,15 @@ def read_config(path: FilePath) -> GPT2Config:
 def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GPT2:
     """Return the model in `config.json` and `model.safetensors`, as the Hugging Face library writes them.
 
+    The weights may be divided over several files, which `model.safetensors.index.json` lists. The model is in
+    evaluation mode.
+
     Raises:
         CheckpointError: a file is missing, damaged or of another model, or the arrays do not match the configuration.
     """
     folder = Path(directory)
     config = read_config(folder / CONFIG)
-    file = os.fspath(folder / WEIGHTS)
-    stored = outlines(file)
+    file, stored, _ = weights = stored_arrays(folder / WEIGHTS)
     full = {name.removeprefix(_PREFIX): name for name in stored}
     # The configuration may ask for more memory than there is: compare everything before allocating or reading arrays.
     if config.n_layer > len(full):
@@ -160,7 +166,7 @@ def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GP
     ]
     arrays: dict[str, np.ndarray] = {}
     if not problems:
-        read = load_some(file, [full[name] for name in shapes])
+        read = weights.read(full[name] for name in shapes)
         arrays = {name: read[full[name]] for name in shapes}
         problems = not_finite(arrays)
         table = arrays["wte.weight"]
@@ -172,7 +178,7 @@ def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GP
     named = dict(model.named_parameters())
     for theirs, ours in _names(config).items():
         named[ours].set(arrays[theirs].astype(dtype))
-    return model
+    return model.eval()
 
 
 def _problem(stored: Outline, shape: tuple[int, ...]) -> str | None:

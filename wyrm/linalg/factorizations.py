@@ -17,6 +17,7 @@ from wyrm.ops.linalg.qr import Orthonormal, QRResiduals, UpperFactor
 from wyrm.ops.linalg.svd import LeftSingularVectors, RightSingularVectors, SingularValues, SVDResiduals
 from wyrm.ops.linalg.triangular import Cholesky
 from wyrm.ops.slicing import concatenate
+from wyrm.types.options import choice
 from wyrm.types.typing import AtLeast2D, Bs, M, N, Shaped
 
 
@@ -84,8 +85,7 @@ def eigh(a: Any, UPLO: Literal["L", "U"] = "L") -> EighResult:  # NumPy's name
     >>> wy.linalg.eigh(wy.Constant([[3.0, 0.0], [0.0, 1.0]])).eigenvalues.forward().tolist()
     [1.0, 3.0]
     """
-    if UPLO not in ("L", "U"):
-        raise OptionError(f"eigh: UPLO must be 'L' or 'U', not {UPLO!r}")
+    choice("eigh: UPLO", UPLO, ("L", "U"))
     node = _symmetric(as_square("eigh", a), lower=UPLO == "L")
     residuals = EighResiduals(node)
     return EighResult(Eigenvalues(residuals, node), Eigenvectors(residuals, node))

@@ -18,6 +18,7 @@ from wyrm.ops.elementwise import as_operand
 from wyrm.ops.index import as_indices
 from wyrm.ops.softmax import Reduction
 from wyrm.types.dims import Dims, unify
+from wyrm.types.options import choice
 from wyrm.types.typing import Array, IntegerArray
 
 Values = Literal["any", "signs", "probabilities"]
@@ -104,8 +105,7 @@ def labels_of(loss: str, name: str, node: Node, labels: IndexNode | IntegerArray
 
 def check_reduction(loss: str, reduction: str) -> None:
     """Raise `ValueError` unless the reduction is one of the three."""
-    if reduction not in get_args(Reduction):
-        raise ValueError(f"{loss}: reduction must be 'mean', 'sum' or 'none', not {reduction!r}")
+    choice(f"{loss}: reduction", reduction, get_args(Reduction))
 
 
 def check_range(loss: str, name: str, value: float, low: float, high: float) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, ShapeError
 from wyrm.metrics.checks import class_labels, same_shape, score_matrix
+from wyrm.types.options import choice
 
 Average: TypeAlias = Literal["binary", "macro", "micro"]
 Counts: TypeAlias = NDArray[np.int64]
@@ -80,6 +81,7 @@ def class_counts(
     targets: ArrayLike, predictions: ArrayLike, average: Average, positive_label: int
 ) -> tuple[Counts, Counts, Counts]:
     """Return, per class selected by `average`, the number of correct predictions, of predictions, and of targets."""
+    choice("average", average, get_args(Average), DataError)
     true, predicted = _labels(targets, predictions)
     classes, class_of = np.unique(np.concatenate([true, predicted]), return_inverse=True)
     true_class, predicted_class = class_of[: len(true)], class_of[len(true) :]
@@ -90,8 +92,6 @@ def class_counts(
         return right, claimed, present
     if average == "micro":
         return right.sum(keepdims=True), claimed.sum(keepdims=True), present.sum(keepdims=True)
-    if average != "binary":
-        raise DataError(f"average must be 'binary', 'macro' or 'micro', not {average!r}")
     if len(classes) > 2:
         shown = ", ".join(map(str, classes[:6])) + (", ..." if len(classes) > 6 else "")
         raise DataError(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, ShapeError
-from wyrm.metrics.checks import numbers, same_shape, score_matrix
-from wyrm.types.arrays import as_array
+from wyrm.metrics.checks import array_of, numbers, same_shape, score_matrix
 
 Mask: TypeAlias = NDArray[np.bool_]
 Items: TypeAlias = Collection[int] | NDArray[np.integer] | Mask
@@ -58,17 +57,21 @@ def roc_auc(targets: ArrayLike, scores: ArrayLike) -> float:
 def _item_mask(name: str, items: Items | None, count: int) -> Mask:
     """Return a mask over `count` items, given a mask or item indices."""
     mask = np.zeros(count, dtype=np.bool_)
-    if items is None or len(items) == 0:
+    if items is None:
         return mask
-    given = as_array(items if isinstance(items, np.ndarray) else list(items))
+    if not isinstance(items, Iterable):
+        raise DTypeError(f"{name} is {items!r}; expected a mask of dtype bool, or the indices of items, such as [5].")
+    given = array_of(name, items if isinstance(items, np.ndarray) else list(items))
+    if given.shape == (0,) and given.dtype.kind != "b":
+        return mask
     if given.dtype.kind == "b":
         if given.shape != (count,):
             raise ShapeError(f"{name} is a mask of shape {given.shape} over {count} scores; expected ({count},).")
         return given
     if given.dtype.kind not in "iu" or given.ndim != 1:
         raise DTypeError(
-            f"{name} has dtype {given.dtype} and shape {given.shape}; expected a mask of dtype bool, "
-            f"or the indices of items."
+            f"{name} has dtype {given.dtype} and shape {given.shape} for {count} scores; expected a mask of dtype "
+            f"bool, or the indices of items. (Arguments are scores, then relevant items.)"
         )
     outside = (given < 0) | (given >= count)
     if outside.any():
@@ -142,7 +145,7 @@ def _masks(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayLike | None) ->
     """Return the scores (users, items), and masks of that shape of the relevant and of the irrelevant items."""
     matrix = score_matrix("scores", scores, "users", "items")
     users, items = matrix.shape
-    given = as_array(relevant)
+    given = array_of("relevant", relevant)
     if given.dtype.kind in "iu" and given.ndim == 1:
         if len(given) != users:
             raise ShapeError(
@@ -157,7 +160,7 @@ def _masks(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayLike | None) ->
         wanted = _matrix_mask("relevant", given, matrix, f", or one item index per user, shape ({users},)")
     if exclude is None:
         return matrix, wanted, ~wanted
-    included = ~_matrix_mask("exclude", as_array(exclude), matrix, "")
+    included = ~_matrix_mask("exclude", array_of("exclude", exclude), matrix, "")
     return matrix, wanted & included, ~wanted & included
 
 

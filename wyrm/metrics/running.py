@@ -12,11 +12,10 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wyrm.errors import DataError
-from wyrm.metrics.checks import class_labels, numbers, same_shape
+from wyrm.errors import DataError, ShapeError
+from wyrm.metrics.checks import array_of, class_labels, numbers, same_shape
 from wyrm.metrics.confusion import confusion_matrix
 from wyrm.metrics.regression import output_columns
-from wyrm.types.arrays import as_array
 from wyrm.types.options import whole
 
 T = TypeVar("T")
@@ -227,16 +226,30 @@ class Collected(Generic[T]):
 
     def reset(self) -> None:
         """Forget all batches."""
-        self._targets: list[np.ndarray] = []
-        self._predictions: list[np.ndarray] = []
+        # Targets and predictions, an array for each batch.
+        self._kept: tuple[list[np.ndarray], list[np.ndarray]] = [], []
 
     def update(self, targets: ArrayLike, predictions: ArrayLike) -> None:
-        """Keep copies of the arrays of a batch, whose first axis is its rows."""
-        self._targets.append(np.array(as_array(targets)))
-        self._predictions.append(np.array(as_array(predictions)))
+        """Keep copies of the arrays of a batch, whose first axis is its rows; raise `ShapeError` for other rows."""
+        given = np.array(array_of("targets", targets)), np.array(array_of("predictions", predictions))
+        shapes = [array.shape for array in given]
+        if not all(shapes) or shapes[0][0] != shapes[1][0]:
+            raise ShapeError(
+                f"targets have shape {shapes[0]} and predictions have shape {shapes[1]}; expected the same number of "
+                f"rows, on the first axis."
+            )
+        for name, kept, array in zip(("targets", "predictions"), self._kept, given, strict=True):
+            if kept and kept[-1].shape[1:] != array.shape[1:]:
+                raise ShapeError(
+                    f"{name} have shape {array.shape}, those of the last batch {kept[-1].shape}; expected the same but "
+                    f"for the number of rows."
+                )
+        for kept, array in zip(self._kept, given, strict=True):
+            kept.append(array)
 
     def compute(self) -> T:
         """Return the metric of all rows; raise what it raises, and `DataError` without batches."""
-        if not self._targets:
+        targets, predictions = self._kept
+        if not targets:
             raise DataError("a collected metric has no rows yet: call update(...) with a batch first")
-        return self._metric(np.concatenate(self._targets), np.concatenate(self._predictions))
+        return self._metric(np.concatenate(targets), np.concatenate(predictions))

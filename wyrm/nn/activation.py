@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from wyrm.errors import DTypeError, OptionError
+from wyrm.foreign_names.nearest import nearest
 from wyrm.nn.axes import Axes
 from wyrm.nn.layer import Pointwise
 from wyrm.node.node import Node, Tensor
@@ -19,8 +21,11 @@ class Activation(Pointwise):
     """
 
     def __init__(self, method: str, **options: Any) -> None:
+        if not isinstance(method, str):
+            raise DTypeError(f"Activation: the method must be a name, such as 'relu', not {method!r}")
         if not callable(getattr(Node, method, None)):
-            raise ValueError(f"Activation: nodes have no method {method!r}; give one such as 'relu' or 'tanh'")
+            near = nearest(method, (name for name in dir(Node) if not name.startswith("_")))
+            raise OptionError(f"Activation: nodes have no method {method!r}; give one such as 'relu' or 'tanh'{near}")
         self.method = method
         self.options = options
 
@@ -30,6 +35,16 @@ class Activation(Pointwise):
 
     def __repr__(self) -> str:
         return f"{self.method}({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
+
+
+def checked_activation(layer: str, activation: Pointwise) -> Pointwise:
+    """Return the activation of a layer; raise `DTypeError` for a word or another value that is not callable."""
+    if not callable(activation):
+        name = activation if isinstance(activation, str) else "relu"
+        raise DTypeError(
+            f"{layer}: activation must be a module, as in activation=wy.nn.Activation({name!r}), not {activation!r}"
+        )
+    return activation
 
 
 relu = Activation("relu")

@@ -7,7 +7,7 @@ from typing import Any, Generic
 import numpy as np
 from numpy.typing import DTypeLike
 
-from wyrm.nn.activation import gelu, relu, sigmoid, silu
+from wyrm.nn.activation import checked_activation, gelu, relu, sigmoid, silu
 from wyrm.nn.axes import Axes, Bs, Hidden, Width, axis_number, feature_axis, sized_axis, with_axes_after
 from wyrm.nn.initializers import Initializer, XavierUniform
 from wyrm.nn.layer import Layer, Pointwise
@@ -17,6 +17,7 @@ from wyrm.node.node import Node, Tensor
 from wyrm.ops.comparison import where
 from wyrm.ops.composed_activation import halves
 from wyrm.types.dims import Dim
+from wyrm.types.options import number
 
 _WEIGHT = XavierUniform()
 
@@ -39,8 +40,10 @@ class PReLU(Pointwise):
         self, features: Dim | int = 1, *, axis: int | None = None, initial: float = 0.25, dtype: DTypeLike = np.float32
     ) -> None:
         size: Any = sized_axis("PReLU", "features", features)
-        self.axis = axis_number("PReLU", axis)
-        self.weight = Parameter(np.full(int(size), initial), (size,), name="weight", dtype=dtype)
+        self.axis = None if axis is None else axis_number("PReLU", axis)
+        self.weight = Parameter(
+            np.full(int(size), number("PReLU: initial", initial)), (size,), name="weight", dtype=dtype
+        )
 
     def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
         """Return the activation of `x`, of its axes."""
@@ -66,7 +69,8 @@ class GLU(Layer):
     """
 
     def __init__(self, activation: Pointwise = sigmoid, axis: int = -1) -> None:
-        self.activation, self.axis = activation, axis
+        self.activation = checked_activation("GLU", activation)
+        self.axis = axis_number("GLU", axis)
 
     def __call__(self, x: Tensor[*Bs, Any]) -> Tensor[*Bs, Any]:
         """Return the gated half of `x`, of its axes except for `axis`."""
@@ -105,7 +109,7 @@ class GatedFeedForward(Layer[Width, Width], Generic[Width, Hidden]):
         initializer: Initializer = _WEIGHT,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        self.activation = activation
+        self.activation = checked_activation("GatedFeedForward", activation)
         self.gate = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
         self.value = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
         self.output = Linear(hidden_dim, embed_dim, bias=bias, initializer=initializer, dtype=dtype)

@@ -86,10 +86,8 @@ def refuse_named_elsewhere(
         raise ShapeError(f"{layer}: {argument}, {axis!r}, is axis {found} of {describe(x)}, not {wanted}{advice}")
 
 
-def axis_number(layer: str, axis: object) -> int | None:
-    """Return `axis`, a position or None, as an int; raise `DTypeError` for another kind."""
-    if axis is None:
-        return None
+def axis_number(layer: str, axis: object) -> int:
+    """Return `axis`, the position of an axis, as an int; raise `DTypeError` for another kind."""
     if isinstance(axis, bool) or not hasattr(type(axis), "__index__"):
         raise DTypeError(f"{layer}: axis must be the number of an axis, not {axis!r}")
     return operator.index(axis)  # type: ignore[arg-type]  # it has `__index__`

@@ -73,7 +73,7 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
         self.momentum = number("BatchNorm: momentum", momentum)
         if not 0.0 <= self.momentum <= 1.0:
             raise OptionError(f"BatchNorm: momentum must be in [0, 1], not {momentum}")
-        self.axis = axis_number("BatchNorm", axis)
+        self.axis = None if axis is None else axis_number("BatchNorm", axis)
         size = int(own)
         self.weight = Parameter(np.ones(size), (own,), name="weight", dtype=dtype)
         self.bias = Parameter(np.zeros(size), (own,), name="bias", dtype=dtype)
@@ -112,13 +112,14 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
         return record_training_mode(result, self)
 
     def _moved(self, buffer: Buffer, batch: Node) -> Node:
-        moved = (1.0 - self.momentum) * buffer + self.momentum * batch.stop_gradient()
+        moved: Node = (1.0 - self.momentum) * buffer + self.momentum * batch.stop_gradient()
         # A layer of a plain number may get an operand whose axis has a name.
         return moved if moved.dims == buffer.dims else moved.reshape(buffer.dims)
 
     def _scaled(self, centred: Node, variance: Node, after: int) -> Node:
         scale = self.weight / (variance + self.epsilon).sqrt()
-        return centred * with_axes_after(scale, after) + with_axes_after(self.bias, after)
+        scaled: Node = centred * with_axes_after(scale, after) + with_axes_after(self.bias, after)
+        return scaled
 
     def __repr__(self) -> str:
         momentum = "" if self.momentum == 0.1 else f", momentum={self.momentum}"

@@ -7,7 +7,7 @@ from typing import Any
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.nn.spatial import Padding, PerAxis, pads, per_axis, spatial_sizes
+from wyrm.nn.spatial import Padding, PerAxis, per_axis, spatial_sizes, window_options
 from wyrm.node.base import describe
 from wyrm.node.node import Node, Tensor
 from wyrm.ops.convolution import Convolution, ConvolutionInputGradient
@@ -31,9 +31,9 @@ L = TypeVar("L")
 J = TypeVar("J")
 
 
-def _kernel(name: str, x: Node, weight: Node, rank: int) -> list[int]:
+def _kernel(name: str, x: Node, weight: Node, rank: int) -> tuple[int, ...]:
     """Return the sizes of the weight's windows; raise `ShapeError` unless both have `rank` spatial axes."""
-    sizes = [size for size in map(axis_size, weight.dims[2:]) if size is not None]
+    sizes = tuple(size for size in map(axis_size, weight.dims[2:]) if size is not None)
     if len(x.dims) != rank + 2 or len(weight.dims) != rank + 2 or len(sizes) != rank:
         raise ShapeError(
             f"{name} takes x, (batch, channels, *sizes), and a weight, (two axes of channels, *windows with sizes), of "
@@ -49,11 +49,10 @@ def convolve(
     """Return the convolution of a function or layer called `name`, with `rank` spatial axes."""
     weight = operand(weight, x)
     kernel = _kernel(name, x, weight, rank)
-    strides = per_axis(name, "stride", stride, rank)
-    dilations = per_axis(name, "dilation", dilation, rank)
+    options = window_options(name, rank, kernel, stride, padding, dilation)
     return Convolution(
-        x, weight, None if bias is None else operand(bias, x), stride=strides,
-        padding=pads(name, padding, kernel, strides, dilations), dilation=dilations, groups=groups,
+        x, weight, None if bias is None else operand(bias, x), stride=options.stride, padding=options.padding,
+        dilation=options.dilation, groups=groups,
     )  # fmt: skip
 
 
@@ -64,8 +63,7 @@ def convolve_transposed(
     """Return the transposed convolution of a function or layer called `name`, with `rank` spatial axes."""
     weight = operand(weight, x)
     kernel, sizes = _kernel(name, x, weight, rank), spatial_sizes(name, x, rank)
-    strides, dilations = per_axis(name, "stride", stride, rank), per_axis(name, "dilation", dilation, rank)
-    ends = pads(name, padding, kernel, strides, dilations)
+    kernel, strides, ends, dilations = window_options(name, rank, kernel, stride, padding, dilation)
     more = per_axis(name, "output_padding", output_padding, rank, 0)
     if any(extra >= max(step, spread) for extra, step, spread in zip(more, strides, dilations, strict=True)):
         raise ShapeError(

@@ -11,10 +11,10 @@ from typing_extensions import TypeVar
 from wyrm.errors import ShapeError
 from wyrm.nn.axes import In, M, N, Out, check_axis, sized_axis
 from wyrm.nn.convolution import convolve, convolve_transposed
-from wyrm.nn.initializers import Initializer, XavierUniform, Zeros
+from wyrm.nn.initializers import Initializer, XavierUniform, Zeros, initialized
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
-from wyrm.nn.spatial import CHANNELS_SECOND, Padding, PerAxis, per_axis
+from wyrm.nn.spatial import CHANNELS_SECOND, Padding, PerAxis, per_axis, window_options
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter
 from wyrm.node.node import Node, Tensor
@@ -69,10 +69,11 @@ class _Convolution(Module, Generic[In, Out]):
         dtype: DTypeLike = np.float32,
         output_padding: PerAxis = 0,
     ) -> None:
-        """Check the channels and draw the parameters; calls check the other options."""
+        """Check the options and draw the parameters."""
         name = type(self).__name__
         axes: Any = sized_axis(name, "in_channels", in_channels), sized_axis(name, "out_channels", out_channels)
-        self.kernel_size = per_axis(name, "kernel_size", kernel_size, self.rank)
+        self.kernel_size = window_options(name, self.rank, kernel_size, stride, padding, dilation).kernel
+        per_axis(name, "output_padding", output_padding, self.rank, 0)
         self.stride, self.padding, self.dilation = stride, padding, dilation
         self.output_padding, self.groups = output_padding, whole(f"{name}: groups", groups, 1, ShapeError)
         for argument, axis in zip(("in_channels", "out_channels"), axes, strict=True):
@@ -84,13 +85,13 @@ class _Convolution(Module, Generic[In, Out]):
         random = generator(seed)
         # Initializers draw weights of the axes (*windows, in, out).
         channels = (first, second) if self.transposed else (second, first)
-        drawn = initializer((*self.kernel_size, *map(int, channels)), random, dtype)
+        drawn = initialized(name, "initializer", initializer, (*self.kernel_size, *map(int, channels)), random, dtype)
         places = (-2, -1) if self.transposed else (-1, -2)
         values = np.ascontiguousarray(np.moveaxis(drawn, places, (0, 1)))
         self.weight = Parameter(values, (first, second, *self.kernel_size), name="weight", dtype=dtype)
         self.bias = None
         if bias:
-            values = bias_initializer((int(axes[1]),), random, dtype)
+            values = initialized(name, "bias_initializer", bias_initializer, (int(axes[1]),), random, dtype)
             self.bias = Parameter(values, axes[1:], name="bias", dtype=dtype)
 
     def _apply(self, x: Node) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.nn.axes import Bs, Columns, M, N, Rows, sized_axis
-from wyrm.nn.initializers import Initializer, Normal
+from wyrm.nn.initializers import Initializer, Normal, initialized
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
 from wyrm.node.leaves import Parameter
@@ -63,7 +63,7 @@ class Embedding(Module, Generic[Rows, Columns]):
             sized_axis("Embedding", "num_embeddings", num_embeddings),
             sized_axis("Embedding", "embedding_dim", embedding_dim),
         )
-        values = initializer((int(axes[0]), int(axes[1])), generator(seed), dtype)
+        values = initialized("Embedding", "initializer", initializer, tuple(map(int, axes)), generator(seed), dtype)
         self.weight = Parameter(values, axes, name="weight", dtype=dtype)
 
     def __call__(self, indices: IndexNode[tuple[*Bs]]) -> Tensor[*Bs, Columns]:

@@ -19,7 +19,7 @@ from wyrm.node.node import IndexNode, Node, Tensor
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import operand
 from wyrm.types.dims import Dim
-from wyrm.types.options import whole
+from wyrm.types.options import choice, whole
 from wyrm.types.typing import Array
 
 _WEIGHT = Normal(0.1)
@@ -74,8 +74,7 @@ class EmbeddingBag(Module, Generic[Rows, Columns]):
         seed: int | None = None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        if mode not in get_args(Mode):
-            raise ValueError(f"EmbeddingBag: mode must be 'sum', 'mean' or 'max', not {mode!r}")
+        choice("EmbeddingBag: mode", mode, get_args(Mode))
         table: Any = Embedding(num_embeddings, embedding_dim, initializer=initializer, seed=seed, dtype=dtype)
         self.weight = table.weight
         if padding_idx is not None:

@@ -10,12 +10,13 @@ from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
 from wyrm.nn.axes import B, In, M, N, Out, T, sized_axis
+from wyrm.nn.initial_states import initial_state
 from wyrm.nn.initializers import Uniform
 from wyrm.nn.module import Module
 from wyrm.nn.recurrent_outputs import GRUOutput
 from wyrm.nn.seeding import generator
 from wyrm.node.base import describe
-from wyrm.node.leaves import Parameter, as_constant
+from wyrm.node.leaves import Parameter
 from wyrm.node.node import Node, Tensor
 from wyrm.ops import gated_recurrent
 from wyrm.ops.elementwise import operand
@@ -61,11 +62,10 @@ class _GRU(Module, Generic[In, Out]):
 
     def _states(self, projected: Node, state: Node | None, reset: Node | None) -> Node:
         """Return the states of all steps, (batch, time, hidden_size)."""
-        if state is None:
-            axes: Any = projected.dims[0], self.recurrent_weight.dims[0]
-            state = as_constant(0.0, projected.dtype).broadcast_to(axes)
+        width = self.recurrent_weight.dims[0]
+        hidden = initial_state(type(self).__name__, "the state", state, projected, width)
         resets = () if reset is None else (reset,)
-        return gated_recurrent.GRU(projected, self.recurrent_weight, self.recurrent_bias, state, *resets)
+        return gated_recurrent.GRU(projected, self.recurrent_weight, self.recurrent_bias, hidden, *resets)
 
     def _check(self, x: Node, axes: str, count: int) -> None:
         if len(x.dims) != count:
@@ -146,7 +146,8 @@ class GRUCell(_GRU[In, Out]):
 
     def __call__(self, x: Tensor[B, In], state: Tensor[B, Out] | None = None) -> Tensor[B, Out]:
         """Return the state after one step from `state` or zeros; raise `ShapeError` where axes do not match."""
-        self._check(x, "(batch, input_size)", 2)
-        projected: Node = x @ self.input_weight + self.bias
+        row: Any = operand(x, self.input_weight)
+        self._check(row, "(batch, input_size)", 2)
+        projected: Node = row @ self.input_weight + self.bias
         result: Tensor[B, Out] = self._states(projected.expand_dims(1), state, None)[:, 0]
         return result

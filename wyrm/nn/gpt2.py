@@ -6,7 +6,6 @@ Radford et al., "Language models are unsupervised multitask learners" (2019).
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
-from wyrm.errors import ShapeError
+from wyrm.errors import DTypeError, ShapeError
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Positions, Vocabulary
@@ -44,8 +43,8 @@ class GPT2Config:
     - `n_inner`: features inside the feed-forward layers, `4 * n_embd` if None.
     - `resid_pdrop`, `embd_pdrop`, `attn_pdrop`: dropout rates in [0, 1), for the results of attention and feed-forward,
       the embeddings, and the attention weights.
-    - `layer_norm_epsilon`: at least 0. `tie_word_embeddings`: whether the output layer shares its weight with the token
-      embedding. `bias`: whether linear layers and norms have biases; the Hugging Face library always has them.
+    - `layer_norm_epsilon`: in [1e-30, 1]. `tie_word_embeddings`: whether the output layer shares its weight with the
+      token embedding. `bias`: whether linear layers and norms have biases; the Hugging Face library always has them.
 
     Raise `ValueError` for a value of another type or outside its range.
 
@@ -78,8 +77,9 @@ class GPT2Config:
         for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop", "layer_norm_epsilon"):
             value, is_rate = getattr(self, name), name.endswith("_pdrop")
             numeric = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-            if not numeric or not 0.0 <= value <= sys.float_info.max or (is_rate and value >= 1.0):
-                bounds = "a number in [0, 1)" if is_rate else "a finite number of at least 0"
+            # Zero divides by the variance of a row of equal numbers, and more than 1 hides the numbers.
+            if not numeric or not (0.0 <= value < 1.0 if is_rate else 1e-30 <= value <= 1.0):
+                bounds = "a number in [0, 1)" if is_rate else "a number in [1e-30, 1]"
                 raise ValueError(f"GPT2Config: {name} must be {bounds}, not {value!r}")
         for name in ("tie_word_embeddings", "bias"):
             if not isinstance(getattr(self, name), bool | np.bool_):
@@ -108,6 +108,10 @@ class GPT2(Module):
     def __init__(
         self, config: GPT2Config, *, seed: int = 0, checkpoint: bool = False, dtype: DTypeLike = np.float32
     ) -> None:
+        if not isinstance(config, GPT2Config):
+            raise DTypeError(
+                f"GPT2 takes a configuration, as in wy.nn.GPT2(wy.nn.GPT2Config(n_layer=2)), not {config!r}"
+            )
         self.config, self.checkpoint = config, checkpoint
         weight, residual = Normal(0.02), Normal(0.02 / (2 * config.n_layer) ** 0.5)
         vocabulary, embed, inner = Vocabulary(config.vocab_size), Embed(config.n_embd), Inner(config.inner_dim)
@@ -184,7 +188,10 @@ class GPT2(Module):
 
     @staticmethod
     def from_pretrained(directory: str | os.PathLike[str], *, dtype: DTypeLike = np.float32) -> GPT2:
-        """Return the model that the Hugging Face library, or `save_pretrained`, wrote to a folder.
+        """Return the model that the Hugging Face library, or `save_pretrained`, wrote to a folder, in evaluation mode.
+
+        As in that library, graphs of it have no dropout until `model.train()`. Weights in bfloat16 are read as float32,
+        and weights that are divided over several files by their index.
 
         Raise `CheckpointError` for a file that is missing, damaged or of another model.
         """

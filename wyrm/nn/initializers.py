@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
+
+from wyrm.errors import DTypeError, OptionError
 
 if TYPE_CHECKING:  # at run time, naming the generator would import numpy.random together with wyrm
     Seed: TypeAlias = int | np.random.Generator
@@ -51,10 +54,26 @@ def fans(shape: tuple[int, ...]) -> tuple[int, int]:
     return window * shape[-2], window * shape[-1]
 
 
-def _check(name: str, value: float, rule: str = "", holds: bool = True) -> None:
-    """Raise `ValueError` unless the option is finite and `holds` is true; `rule` describes that condition."""
-    if not (math.isfinite(value) and holds):
-        raise ValueError(f"{name} must be a finite number{rule}, not {value}")
+def initialized(
+    layer: str, argument: str, initializer: object, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike
+) -> np.ndarray:
+    """Return what the `argument` of a layer draws; raise `DTypeError` unless it is an initializer."""
+    if isinstance(initializer, type) or not callable(initializer):
+        found = f"{initializer.__name__}()" if isinstance(initializer, type) else "XavierUniform()"
+        raise DTypeError(
+            f"{layer}: {argument} must be an initializer, as in {argument}=wy.nn.initializers.{found}, "
+            f"not {initializer!r}"
+        )
+    drawn: np.ndarray = initializer(shape, seed, dtype)
+    return drawn
+
+
+def _check(name: str, value: object, rule: str = "", holds: Callable[[float], bool] = math.isfinite) -> None:
+    """Raise `OptionError` unless the option is finite and `holds` is true for it; `rule` describes that condition."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise DTypeError(f"{name} must be a finite number{rule}, not {value!r}")
+    if not (math.isfinite(value) and holds(float(value))):
+        raise OptionError(f"{name} must be a finite number{rule}, not {value}")
 
 
 def _uniform(low: float, high: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> np.ndarray:
@@ -122,7 +141,7 @@ class Uniform:
 
     def __post_init__(self) -> None:
         _check("low", self.low)
-        _check("high", self.high, f" of at least {self.low}", self.high >= self.low)
+        _check("high", self.high, f" of at least {self.low}", lambda value: value >= self.low)
 
     def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
         return _uniform(self.low, self.high, shape, seed, dtype)
@@ -140,7 +159,7 @@ class Normal:
     mean: float = 0.0
 
     def __post_init__(self) -> None:
-        _check("standard_deviation", self.standard_deviation, " of at least 0", self.standard_deviation >= 0.0)
+        _check("standard_deviation", self.standard_deviation, " of at least 0", lambda value: value >= 0.0)
         _check("mean", self.mean)
 
     def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
@@ -153,7 +172,7 @@ class _Scaled:
     gain: float
 
     def __post_init__(self) -> None:
-        _check("gain", self.gain, " above 0", self.gain > 0.0)
+        _check("gain", self.gain, " above 0", lambda value: value > 0.0)
 
     def standard_deviation(self, shape: tuple[int, ...]) -> float:
         """Return the standard deviation of the elements of an array of this shape."""

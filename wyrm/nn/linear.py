@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.nn.axes import Bs, In, M, N, Out, refuse_named_elsewhere, sized_axis
-from wyrm.nn.initializers import Initializer, XavierUniform, Zeros
+from wyrm.nn.initializers import Initializer, XavierUniform, Zeros, initialized
 from wyrm.nn.layer import Layer
 from wyrm.nn.seeding import generator
 from wyrm.node.base import BaseNode
@@ -70,10 +70,12 @@ class Linear(Layer[In, Out]):
         )
         sizes = int(axes[0]), int(axes[1])
         random = generator(seed)
-        self.weight = Parameter(initializer(sizes, random, dtype), axes, name="weight", dtype=dtype)
+        drawn = initialized("Linear", "initializer", initializer, sizes, random, dtype)
+        self.weight = Parameter(drawn, axes, name="weight", dtype=dtype)
         self.bias = None
         if bias:
-            self.bias = Parameter(bias_initializer(sizes[1:], random, dtype), axes[1:], name="bias", dtype=dtype)
+            drawn = initialized("Linear", "bias_initializer", bias_initializer, sizes[1:], random, dtype)
+            self.bias = Parameter(drawn, axes[1:], name="bias", dtype=dtype)
 
     def __call__(self, x: Tensor[*Bs, In]) -> Tensor[*Bs, Out]:
         """Return `x @ weight + bias`: the leading axes of `x`, then `out_features`.

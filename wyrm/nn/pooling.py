@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.nn.spatial import Padding, PerAxis, pads, per_axis, spatial_sizes
+from wyrm.nn.spatial import Padding, PerAxis, per_axis, spatial_sizes, window_options
 from wyrm.node.base import describe
 from wyrm.node.node import Node, Tensor
 from wyrm.ops.activation import Relu
@@ -55,13 +55,9 @@ def _pools(
 ) -> list[_Pool]:  # fmt: skip
     """Return the windows along each spatial axis; raise `ShapeError` if one covers no element of `x`."""
     sizes = spatial_sizes(name, x, rank)
-    kernel = per_axis(name, "kernel_size", kernel_size, rank)
-    strides = kernel if stride is None else per_axis(name, "stride", stride, rank)
-    dilations = per_axis(name, "dilation", dilation, rank)
     found = []
-    for size, each, step, pair, spread in zip(
-        sizes, kernel, strides, pads(name, padding, kernel, strides, dilations), dilations, strict=True
-    ):
+    options = window_options(name, rank, kernel_size, kernel_size if stride is None else stride, padding, dilation)
+    for size, each, step, pair, spread in zip(sizes, *options, strict=True):
         window = Window(each, step, *pair, spread)
         outputs = window.count(size)
         # A last window that is not whole must start inside of the axis or of the padding before it.
@@ -102,12 +98,17 @@ def average_pool(
     return resampled(x, [pool.mean_taps(count_include_pad) for pool in pools])
 
 
+def adaptive_sizes(name: str, sizes: Sequence[int], output_size: object) -> tuple[int, ...]:
+    """Return the checked number of outputs along each axis; None keeps its size."""
+    if isinstance(output_size, tuple | list) and len(output_size) == len(sizes):
+        output_size = [size if each is None else each for each, size in zip(output_size, sizes, strict=True)]
+    return per_axis(name, "output_size", output_size, len(sizes))
+
+
 def _adaptive_ranges(name: str, x: Node, rank: int, output_size: object) -> list[list[tuple[int, int]]]:
     """Return for each spatial axis the ranges of elements that its outputs pool, as even as possible."""
     sizes = spatial_sizes(name, x, rank)
-    if isinstance(output_size, tuple | list):
-        output_size = [size if each is None else each for each, size in zip(output_size, sizes, strict=False)]
-    outputs = per_axis(name, "output_size", output_size, rank)
+    outputs = adaptive_sizes(name, sizes, output_size)
     if 0 in sizes:
         raise ShapeError(f"{name}: {describe(x)} has no elements along a spatial axis")
     return [

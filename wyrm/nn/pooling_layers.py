@@ -6,8 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from wyrm.nn.module import Module
-from wyrm.nn.pooling import B, C, D, H, W, adaptive_average_pool, adaptive_max_pool, average_pool, max_pool
-from wyrm.nn.spatial import Padding, PerAxis
+from wyrm.nn.pooling import (
+    B,
+    C,
+    D,
+    H,
+    W,
+    adaptive_average_pool,
+    adaptive_max_pool,
+    adaptive_sizes,
+    average_pool,
+    max_pool,
+)
+from wyrm.nn.spatial import Padding, PerAxis, window_options
 from wyrm.node.node import Tensor
 
 
@@ -15,6 +26,12 @@ class _Pool(Module):
     """Base class of the layers: `options` are the arguments of the function after `x`."""
 
     options: dict[str, Any]
+    # The number of spatial axes.
+    rank: int
+
+    def _check(self, kernel_size: PerAxis, stride: PerAxis | None, padding: Padding, dilation: PerAxis) -> None:
+        step = kernel_size if stride is None else stride
+        window_options(type(self).__name__, self.rank, kernel_size, step, padding, dilation)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
@@ -29,6 +46,7 @@ class _MaxPool(_Pool):
         dilation: PerAxis = 1,
         ceil_mode: bool = False,
     ) -> None:
+        self._check(kernel_size, stride, padding, dilation)
         self.options = {
             "kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation,
             "ceil_mode": ceil_mode,
@@ -44,6 +62,7 @@ class _AvgPool(_Pool):
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
+        self._check(kernel_size, stride, padding, 1)
         self.options = {
             "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode,
             "count_include_pad": count_include_pad,
@@ -52,6 +71,7 @@ class _AvgPool(_Pool):
 
 class _AdaptivePool(_Pool):
     def __init__(self, output_size: PerAxis | Sequence[int | None]) -> None:
+        adaptive_sizes(type(self).__name__, [1] * self.rank, output_size)
         self.options = {"output_size": output_size}
 
 
@@ -62,9 +82,11 @@ class MaxPool1d(_MaxPool):
     (2, 3, 4)
     """
 
+    rank = 1
+
     def __call__(self, x: Tensor[B, C, W]) -> Tensor[B, C, Any]:
         """Return the pooled `x`, (batch, channels, width)."""
-        result: Tensor[B, C, Any] = max_pool(type(self).__name__, 1, x, **self.options)
+        result: Tensor[B, C, Any] = max_pool(type(self).__name__, self.rank, x, **self.options)
         return result
 
 
@@ -75,9 +97,11 @@ class MaxPool2d(_MaxPool):
     (2, 3, 4, 4)
     """
 
+    rank = 2
+
     def __call__(self, x: Tensor[B, C, H, W]) -> Tensor[B, C, Any, Any]:
         """Return the pooled `x`, (batch, channels, height, width)."""
-        result: Tensor[B, C, Any, Any] = max_pool(type(self).__name__, 2, x, **self.options)
+        result: Tensor[B, C, Any, Any] = max_pool(type(self).__name__, self.rank, x, **self.options)
         return result
 
 
@@ -88,9 +112,11 @@ class MaxPool3d(_MaxPool):
     (2, 3, 2, 4, 4)
     """
 
+    rank = 3
+
     def __call__(self, x: Tensor[B, C, D, H, W]) -> Tensor[B, C, Any, Any, Any]:
         """Return the pooled `x`, (batch, channels, depth, height, width)."""
-        result: Tensor[B, C, Any, Any, Any] = max_pool(type(self).__name__, 3, x, **self.options)
+        result: Tensor[B, C, Any, Any, Any] = max_pool(type(self).__name__, self.rank, x, **self.options)
         return result
 
 
@@ -101,9 +127,11 @@ class AvgPool1d(_AvgPool):
     (2, 3, 4)
     """
 
+    rank = 1
+
     def __call__(self, x: Tensor[B, C, W]) -> Tensor[B, C, Any]:
         """Return the pooled `x`, (batch, channels, width)."""
-        result: Tensor[B, C, Any] = average_pool(type(self).__name__, 1, x, **self.options)
+        result: Tensor[B, C, Any] = average_pool(type(self).__name__, self.rank, x, **self.options)
         return result
 
 
@@ -114,9 +142,11 @@ class AvgPool2d(_AvgPool):
     (2, 3, 4, 4)
     """
 
+    rank = 2
+
     def __call__(self, x: Tensor[B, C, H, W]) -> Tensor[B, C, Any, Any]:
         """Return the pooled `x`, (batch, channels, height, width)."""
-        result: Tensor[B, C, Any, Any] = average_pool(type(self).__name__, 2, x, **self.options)
+        result: Tensor[B, C, Any, Any] = average_pool(type(self).__name__, self.rank, x, **self.options)
         return result
 
 
@@ -127,9 +157,11 @@ class AvgPool3d(_AvgPool):
     (2, 3, 2, 4, 4)
     """
 
+    rank = 3
+
     def __call__(self, x: Tensor[B, C, D, H, W]) -> Tensor[B, C, Any, Any, Any]:
         """Return the pooled `x`, (batch, channels, depth, height, width)."""
-        result: Tensor[B, C, Any, Any, Any] = average_pool(type(self).__name__, 3, x, **self.options)
+        result: Tensor[B, C, Any, Any, Any] = average_pool(type(self).__name__, self.rank, x, **self.options)
         return result
 
 
@@ -140,9 +172,11 @@ class AdaptiveMaxPool1d(_AdaptivePool):
     (2, 3, 2)
     """
 
+    rank = 1
+
     def __call__(self, x: Tensor[B, C, W]) -> Tensor[B, C, Any]:
         """Return the pooled `x`, (batch, channels, width)."""
-        result: Tensor[B, C, Any] = adaptive_max_pool(type(self).__name__, 1, x, **self.options)
+        result: Tensor[B, C, Any] = adaptive_max_pool(type(self).__name__, self.rank, x, **self.options)
         return result
 
 
@@ -153,9 +187,11 @@ class AdaptiveMaxPool2d(_AdaptivePool):
     (2, 3, 2, 2)
     """
 
+    rank = 2
+
     def __call__(self, x: Tensor[B, C, H, W]) -> Tensor[B, C, Any, Any]:
         """Return the pooled `x`, (batch, channels, height, width)."""
-        result: Tensor[B, C, Any, Any] = adaptive_max_pool(type(self).__name__, 2, x, **self.options)
+        result: Tensor[B, C, Any, Any] = adaptive_max_pool(type(self).__name__, self.rank, x, **self.options)
         return result
 
 
@@ -166,9 +202,11 @@ class AdaptiveMaxPool3d(_AdaptivePool):
     (2, 3, 2, 2, 2)
     """
 
+    rank = 3
+
     def __call__(self, x: Tensor[B, C, D, H, W]) -> Tensor[B, C, Any, Any, Any]:
         """Return the pooled `x`, (batch, channels, depth, height, width)."""
-        result: Tensor[B, C, Any, Any, Any] = adaptive_max_pool(type(self).__name__, 3, x, **self.options)
+        result: Tensor[B, C, Any, Any, Any] = adaptive_max_pool(type(self).__name__, self.rank, x, **self.options)
         return result
 
 
@@ -179,9 +217,11 @@ class AdaptiveAvgPool1d(_AdaptivePool):
     (2, 3, 2)
     """
 
+    rank = 1
+
     def __call__(self, x: Tensor[B, C, W]) -> Tensor[B, C, Any]:
         """Return the pooled `x`, (batch, channels, width)."""
-        result: Tensor[B, C, Any] = adaptive_average_pool(type(self).__name__, 1, x, **self.options)
+        result: Tensor[B, C, Any] = adaptive_average_pool(type(self).__name__, self.rank, x, **self.options)
         return result
 
 
@@ -192,9 +232,11 @@ class AdaptiveAvgPool2d(_AdaptivePool):
     (2, 3, 2, 2)
     """
 
+    rank = 2
+
     def __call__(self, x: Tensor[B, C, H, W]) -> Tensor[B, C, Any, Any]:
         """Return the pooled `x`, (batch, channels, height, width)."""
-        result: Tensor[B, C, Any, Any] = adaptive_average_pool(type(self).__name__, 2, x, **self.options)
+        result: Tensor[B, C, Any, Any] = adaptive_average_pool(type(self).__name__, self.rank, x, **self.options)
         return result
 
 
@@ -205,9 +247,11 @@ class AdaptiveAvgPool3d(_AdaptivePool):
     (2, 3, 2, 2, 2)
     """
 
+    rank = 3
+
     def __call__(self, x: Tensor[B, C, D, H, W]) -> Tensor[B, C, Any, Any, Any]:
         """Return the pooled `x`, (batch, channels, depth, height, width)."""
-        result: Tensor[B, C, Any, Any, Any] = adaptive_average_pool(type(self).__name__, 3, x, **self.options)
+        result: Tensor[B, C, Any, Any, Any] = adaptive_average_pool(type(self).__name__, self.rank, x, **self.options)
         return result
 
 

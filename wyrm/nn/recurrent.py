@@ -10,16 +10,18 @@ from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
 from wyrm.nn.axes import B, In, M, N, Out, T, sized_axis
+from wyrm.nn.initial_states import initial_lstm_state
 from wyrm.nn.initializers import Uniform
 from wyrm.nn.lstm_state import LSTMOutput, LSTMState
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
 from wyrm.node.base import describe
-from wyrm.node.leaves import Parameter, as_constant
+from wyrm.node.leaves import Parameter
 from wyrm.node.node import Node, Tensor
 from wyrm.ops import recurrent
 from wyrm.ops.elementwise import operand
 from wyrm.types.dims import Dim, Times, product
+from wyrm.types.options import number
 
 
 class _Options(TypedDict, total=False):
@@ -57,6 +59,7 @@ class _LSTM(Module, Generic[In, Out]):
         draw = Uniform(-bound, bound)
         bias = draw((int(gates),), rng, dtype)
         if forget_bias is not None:
+            forget_bias = number(f"{layer}: forget_bias", forget_bias)
             bias[size : 2 * size] = forget_bias
         of_input, of_hidden = draw((int(features), int(gates)), rng, dtype), draw((size, int(gates)), rng, dtype)
         axes: Any = (features, gates), (hidden, gates), (gates,)
@@ -67,11 +70,8 @@ class _LSTM(Module, Generic[In, Out]):
 
     def _states(self, projected: Node, state: LSTMState | None, reset: Node | None) -> Node:
         """Return the hidden and cell states of all steps, (batch, time, 2, hidden_size)."""
-        if state is None:
-            axes: Any = projected.dims[0], self.recurrent_weight.dims[0]
-            zero = as_constant(0.0, projected.dtype).broadcast_to(axes)
-            state = LSTMState(zero, zero)
-        hidden, cell = state
+        width = self.recurrent_weight.dims[0]
+        hidden, cell = initial_lstm_state(type(self).__name__, state, projected, width)
         resets = () if reset is None else (reset,)
         return recurrent.LSTM(projected, self.recurrent_weight, hidden, cell, *resets, coupled=self.coupled)
 
@@ -161,7 +161,8 @@ class LSTMCell(_LSTM[In, Out]):
 
     def __call__(self, x: Tensor[B, In], state: LSTMState[B, Out] | None = None) -> LSTMState[B, Out]:
         """Return the state after one step from `state` or zeros; raise `ShapeError` where axes do not match."""
-        self._check(x, "(batch, input_size)", 2)
-        projected: Node = x @ self.input_weight + self.bias
+        row: Any = operand(x, self.input_weight)
+        self._check(row, "(batch, input_size)", 2)
+        projected: Node = row @ self.input_weight + self.bias
         states = self._states(projected.expand_dims(1), state, None)
         return LSTMState(states[:, 0, 0], states[:, 0, 1])

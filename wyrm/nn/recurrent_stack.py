@@ -8,10 +8,10 @@ from typing import Any, Generic, Literal, TypedDict, Unpack, overload
 from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
-from wyrm.errors import ShapeError
 from wyrm.nn.axes import B, In, M, N, Out, T, sized_axis
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.gated_recurrent import GRU
+from wyrm.nn.initial_states import states_of_layers
 from wyrm.nn.lstm_state import LSTMState
 from wyrm.nn.module import Module
 from wyrm.nn.recurrent import LSTM
@@ -71,11 +71,9 @@ class _Stack(Module, Generic[Recurrent]):
         """Return the output of all layers."""
         directions = [self.forward_layers, self.backward_layers] if self.backward_layers else [self.forward_layers]
         count, name = len(directions) * len(self.forward_layers), type(self).__name__
-        if states is not None and len(states) != count:
-            raise ShapeError(f"{name} takes {count} states, one for each layer and direction, not {len(states)}")
         if reset is not None and self.backward_layers:
             raise ValueError(f"{name}: reset is for one direction of time, and bidirectional=True has two")
-        given = iter([None] * count if states is None else states)
+        given = iter(states_of_layers(name, states, count))
         sequence, last = x, []
         for level, layers in enumerate(zip(*directions, strict=True)):
             if level > 0:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import BaseNode, describe
 from wyrm.types.dims import axis_size
-from wyrm.types.options import whole
+from wyrm.types.options import choice, whole
 
 # One number for all spatial axes, or one for each.
 PerAxis: TypeAlias = int | Sequence[int]
@@ -45,7 +45,7 @@ def pads(
         totals = [(size - 1) * step for size, step in zip(kernel, dilation, strict=True)]
         return tuple((total // 2, total - total // 2) for total in totals)
     if isinstance(value, str):
-        raise DTypeError(f"{name}: padding must be 'same', 'valid', or integers, not {value!r}")
+        choice(f"{name}: padding", value, ("same", "valid"), DTypeError, "integers")
     if isinstance(value, int | np.integer):
         value = (value,) * rank
     found = []
@@ -55,6 +55,24 @@ def pads(
             raise DTypeError(f"{name}: padding of an axis must be an integer or a pair (before, after), not {each!r}")
         found.append((whole(f"{name}: padding", pair[0], 0), whole(f"{name}: padding", pair[1], 0)))
     return tuple(found)
+
+
+class Windows(NamedTuple):
+    """The options of windows that slide along the spatial axes, with one entry for each axis."""
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+
+
+def window_options(
+    name: str, rank: int, kernel_size: object, stride: object, padding: object, dilation: object
+) -> Windows:  # fmt: skip
+    """Return the checked options."""
+    kernel, strides = per_axis(name, "kernel_size", kernel_size, rank), per_axis(name, "stride", stride, rank)
+    dilations = per_axis(name, "dilation", dilation, rank)
+    return Windows(kernel, strides, pads(name, padding, kernel, strides, dilations), dilations)
 
 
 def _entries(name: str, argument: str, value: Any, rank: int) -> Sequence[Any]:

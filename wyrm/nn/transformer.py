@@ -7,7 +7,7 @@ from typing import Generic
 import numpy as np
 from numpy.typing import DTypeLike
 
-from wyrm.nn.activation import Activation
+from wyrm.nn.activation import Activation, checked_activation
 from wyrm.nn.attention import MultiHeadAttention
 from wyrm.nn.axes import B, Bs, Hidden, T, Width
 from wyrm.nn.dropout import Dropout
@@ -47,7 +47,7 @@ class FeedForward(Layer[Width, Width], Generic[Width, Hidden]):
         output_initializer: Initializer | None = None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        self.activation = activation
+        self.activation = checked_activation("FeedForward", activation)
         out = output_initializer or initializer
         self.fc1 = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
         self.fc2 = Linear(hidden_dim, embed_dim, bias=bias, initializer=out, dtype=dtype)

@@ -13,7 +13,7 @@ from wyrm.nn.spatial import per_axis, spatial_sizes
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import L
 from wyrm.ops.resample import Taps
-from wyrm.types.options import number
+from wyrm.types.options import choice, number
 from wyrm.types.typing import AtLeast1D, Shaped
 
 Mode = Literal["nearest", "linear", "bilinear", "trilinear"]
@@ -75,19 +75,14 @@ def interpolate(
     >>> interpolate(wy.Constant([[[0.0, 1.0]]]), size=3, mode="linear").forward().tolist()
     [[[0.0, 0.5, 1.0]]]
     """
-    if mode not in _RANKS:
-        raise OptionError(f"interpolate: mode must be one of {', '.join(map(repr, _RANKS))}, not {mode!r}")
-    if align_corners and mode == "nearest":
-        raise OptionError("interpolate: align_corners is for linear interpolation; 'nearest' has no such choice")
-    if (size is None) == (scale_factor is None):
-        raise OptionError("interpolate: give either size or scale_factor")
+    _check("interpolate", size, scale_factor, mode, align_corners)
     sizes = spatial_sizes("interpolate", x, _RANKS[mode])
     scales: Sequence[float]
     if size is not None:
         outputs = per_axis("interpolate", "size", size, len(sizes))
         scales = [old / new for old, new in zip(sizes, outputs, strict=True)]
     else:
-        factors = _factors(scale_factor, len(sizes))
+        factors = _factors("interpolate", scale_factor, len(sizes))
         outputs = tuple(math.floor(old * factor) for old, factor in zip(sizes, factors, strict=True))
         scales = [1.0 / factor for factor in factors]
     if min(*sizes, *outputs) < 1:
@@ -100,13 +95,28 @@ def interpolate(
     return result
 
 
-def _factors(value: Any, rank: int) -> list[float]:
+def _check(name: str, size: object, scale_factor: object, mode: str, align_corners: bool) -> None:
+    """Raise `OptionError` for options that fit no node."""
+    choice(f"{name}: mode", mode, _RANKS)
+    if align_corners and mode == "nearest":
+        raise OptionError(f"{name}: align_corners is for linear interpolation; 'nearest' has no such choice")
+    if (size is None) == (scale_factor is None):
+        raise OptionError(f"{name}: give either size or scale_factor")
+    value: Any = scale_factor if size is None else size
+    rank = max(1, len(value)) if isinstance(value, tuple | list) else 1
+    if size is None:
+        _factors(name, value, rank)
+    else:
+        per_axis(name, "size", value, rank)
+
+
+def _factors(name: str, value: Any, rank: int) -> list[float]:
     values = value if isinstance(value, tuple | list) else [value] * rank
     if len(values) != rank:
-        raise DTypeError(f"interpolate: scale_factor must be a number, or one for each of {rank} axes, not {value!r}")
-    factors = [number("interpolate: scale_factor", each, 0.0) for each in values]
+        raise DTypeError(f"{name}: scale_factor must be a number, or one for each of {rank} axes, not {value!r}")
+    factors = [number(f"{name}: scale_factor", each, 0.0) for each in values]
     if min(factors) == 0.0:
-        raise OptionError(f"interpolate: scale_factor must be greater than 0, not {value}")
+        raise OptionError(f"{name}: scale_factor must be greater than 0, not {value}")
     return factors
 
 
@@ -138,6 +148,7 @@ class Upsample(Module):
         mode: Mode = "nearest",
         align_corners: bool = False,
     ) -> None:
+        _check("Upsample", size, scale_factor, mode, align_corners)
         self.size, self.scale_factor, self.align_corners = size, scale_factor, align_corners
         self.mode: Mode = mode
 

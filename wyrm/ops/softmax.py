@@ -18,6 +18,7 @@ from wyrm.ops.index import as_indices
 from wyrm.ops.sums import summed
 from wyrm.types.dims import Dims, axis_size, normalize_axis, unify
 from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.options import choice
 from wyrm.types.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, Shaped
 
 Reduction = Literal["mean", "sum", "none"]
@@ -167,8 +168,7 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
                 f"not {format_dims(labels.dims)}"
             )
         rows = tuple(map(unify, logits.dims[:-1], labels.dims))
-        if self.reduction not in ("mean", "sum", "none"):
-            raise ShapeError(f"reduction must be 'mean', 'sum' or 'none', not {self.reduction!r}")
+        choice("reduction", self.reduction, ("mean", "sum", "none"), ShapeError)
         if self.reduction == "mean" and 0 in map(axis_size, rows):
             raise ShapeError("has no mean over an axis of size 0")
         return rows if self.reduction == "none" else ()

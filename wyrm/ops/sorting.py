@@ -20,6 +20,7 @@ from wyrm.ops.scratch import scratch
 from wyrm.ops.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.types.dims import Axis, Dims, axis_size, normalize_axis, unify
 from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.options import choice
 from wyrm.types.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
 
 
@@ -227,8 +228,7 @@ class SearchSorted(IndexNode[Axes]):
 
     def shape_rule(self) -> Dims:
         a, v = self.parents
-        if self.side not in ("left", "right"):
-            raise ShapeError(f"side must be 'left' or 'right', not {self.side!r}")
+        choice("side", self.side, ("left", "right"), ShapeError)
         if len(a.dims) != self.batch + 1:
             raise ShapeError(f"the sorted values must have one axis, not {format_dims(a.dims)}")
         rows = tuple(map(unify, a.dims[: self.batch], v.dims[: self.batch]))

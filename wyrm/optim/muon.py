@@ -8,11 +8,11 @@ from typing import Literal
 
 from typing_extensions import Unpack
 
-from wyrm.errors import OptionError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.node.base import describe
 from wyrm.optim.layerwise import norm
 from wyrm.optim.optimizer import LearningRate, Optimizer, ParameterGroups, StepOptions, Update, Value, Values
-from wyrm.types.options import number, whole
+from wyrm.types.options import choice, number, whole
 
 # The coefficients of x, x^3 and x^5 in each step of the iteration.
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -54,8 +54,7 @@ class Muon(Optimizer):
         self.momentum = number("momentum", momentum, 0.0, 1.0)
         self.nesterov = nesterov
         self.weight_decay = number("weight_decay", weight_decay, 0.0)
-        if scale not in ("spectral", "rms"):
-            raise OptionError(f"scale must be 'spectral' or 'rms', not {scale!r}")
+        choice("scale", scale, ("spectral", "rms"))
         self.scale: Literal["spectral", "rms"] = scale
         self.iterations = whole("iterations", iterations, 1)
         self.epsilon = number("epsilon", epsilon, 0.0)

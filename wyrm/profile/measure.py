@@ -22,7 +22,7 @@ from wyrm.profile.stages import Description, Frame, Kind, Stage, described, fram
 from wyrm.train.epoch_state import checked_options
 from wyrm.train.feeding import checked_columns, checked_inputs
 from wyrm.train.tables import is_batches
-from wyrm.types.options import flag, whole
+from wyrm.types.options import choice, flag, whole
 
 if TYPE_CHECKING:
     from wyrm.train.epoch_state import EpochOptions, Mode
@@ -54,8 +54,7 @@ def measured(
     assert isinstance(graph, Graph)
     trains = graph.optimizer is not None
     method = method or ("epoch" if trains else "call")
-    if method not in ("epoch", "call", "backward"):
-        raise OptionError(f"method must be 'epoch', 'call' or 'backward', not {method!r}")
+    choice("method", method, ("epoch", "call", "backward"))
     if method != "call" and not trains:
         raise OptionError(f"this program has no optimizer, so it has no {method} to measure: use method='call'")
     options = checked_options(

@@ -39,7 +39,7 @@ from wyrm.train.runner import NativeRunner, ProgramPlan
 from wyrm.train.tables import DataT, FeedT, is_batches
 from wyrm.train.training import Training
 from wyrm.types.dims import Dim
-from wyrm.types.options import whole
+from wyrm.types.options import choice, whole
 
 if TYPE_CHECKING:
     from wyrm.train.jax_epoch import JaxTraining
@@ -83,8 +83,7 @@ class Program(Answering, Profiled, Generic[R, E]):
         self._metrics = {} if metrics is None else metrics
         check_metrics(self._metrics, self._single, optimizer is not None and len(nodes) > 1)
         nodes += self._metrics.values()
-        if loop not in ("auto", "compiled", "python"):
-            raise ValueError(f"loop must be 'auto', 'compiled' or 'python', not {loop!r}")
+        choice("loop", loop, ("auto", "compiled", "python"))
         if optimizer is not None and not hasattr(optimizer, "parameters"):
             raise TypeError(
                 f"wyrm.compile takes an optimizer, as in wy.optim.SGD(loss.parameters(), learning_rate=0.1), "

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from wyrm.errors import DTypeError, OptionError, WyrmError
+from wyrm.foreign_names.nearest import nearest
 
 
 def number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
@@ -73,6 +74,27 @@ def flag(name: str, value: object) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise DTypeError(f"{name} must be True or False, not {value!r}")
     return bool(value)
+
+
+def choice(
+    name: str, value: object, choices: Iterable[str], error: type[WyrmError] = OptionError, more: str = ""
+) -> str:
+    """Return `value` if it is one of the words; else raise `error`, which names them and the most similar one.
+
+    `more` tells what else is allowed.
+
+    >>> choice("mode", "sum", ("sum", "mean"))
+    'sum'
+    >>> choice("mode", "maen", ("sum", "mean"))
+    Traceback (most recent call last):
+    wyrm.errors.OptionError: mode must be 'sum' or 'mean', not 'maen'; did you mean 'mean'?
+    """
+    words = list(choices)
+    if isinstance(value, str) and value in words:
+        return value
+    shown = [*map(repr, words), *([more] if more else [])]
+    allowed = " or ".join(part for part in (", ".join(shown[:-1]), shown[-1]) if part)
+    raise error(f"{name} must be {allowed}, not {value!r}{nearest(value, words) if isinstance(value, str) else ''}")
 
 
 def pair(name: str, values: object) -> tuple[float, float]:
