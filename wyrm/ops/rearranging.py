@@ -51,6 +51,8 @@ def repeat(x: Shaped[L, S], repeats: int | Sequence[int] | IntegerArray, axis: i
     axis = normalize_axis(axis, node.ndim)
     size = sized_axis("repeat", node, axis)
     counts = np.asarray(repeats)
+    if not counts.size:  # a list without elements has no integers to tell its type
+        counts = counts.astype(np.int64)
     if counts.ndim > 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
         raise ShapeError(f"repeat: {describe(node)}: repeats must be counts of at least 0, not {repeats!r}")
     if counts.size != 1:

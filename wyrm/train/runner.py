@@ -37,7 +37,8 @@ Feed = Mapping[Any, Any]
 Leaf = BaseNode
 # In a program with more calls per step than this, BLAS may use all threads while the program itself uses one.
 LARGE = 120
-# Bindings of all threads together; those of one thread take at most `KEPT_BYTES`. Other sizes are cached too, because a smaller last batch comes back every epoch.
+# Bindings of all threads together; those of one thread take at most `KEPT_BYTES`. Other sizes are cached too, because a
+# smaller last batch comes back every epoch.
 _KEPT_BINDINGS = 16
 # Bindings of one thread that are kept however many threads there are: a batch and a smaller last one.
 _FEWEST_BINDINGS = 2
