@@ -62,17 +62,19 @@ def reductions() -> Iterator[tuple[str, Call]]:
     for function in (np.var, np.std):
         for ddof in (1, 2, 0.5):
             yield f"{function.__name__} ddof={ddof}", lambda x, f=function, d=ddof: f(x, ddof=d)
-    for name in ("sum", "mean", "prod", "var", "std"):
+    of_dtype: list[Call] = [np.sum, np.mean, np.prod, np.var, np.std]
+    for function in of_dtype:
         for dtype in (np.float32, np.float64):
-            yield f"{name} {dtype.__name__}", lambda x, f=getattr(np, name), d=dtype: f(x, dtype=d)
-    for name in ("sum", "mean", "prod", "any", "all"):
-        yield f"{name} where", lambda x, f=getattr(np, name): f(x, axis=-1, where=x > 0)
-    for name in ("sum", "prod", "max", "min"):
-        yield f"{name} initial", lambda x, f=getattr(np, name): f(x, initial=0.5, keepdims=True)
-        yield f"{name} initial where", lambda x, f=getattr(np, name): f(x, axis=0, initial=0.5, where=x > 0)
+            yield f"{function.__name__} {dtype.__name__}", lambda x, f=function, d=dtype: f(x, dtype=d)
+    of_some: list[Call] = [np.sum, np.mean, np.prod, np.any, np.all]
+    for function in of_some:
+        yield f"{function.__name__} where", lambda x, f=function: f(x, axis=-1, where=x > 0)
+    of_more: list[Call] = [np.sum, np.prod, np.max, np.min]
+    for function in of_more:
+        yield f"{function.__name__} initial", lambda x, f=function: f(x, initial=0.5, keepdims=True)
+        yield f"{function.__name__} initial where", lambda x, f=function: f(x, axis=0, initial=0.5, where=x > 0)
     yield "max where", lambda x: np.max(x, where=x > 0)
     yield "var correction", lambda x: np.var(x, correction=1)
-    yield "std where", lambda x: np.std(x, where=np.ones(x.shape, bool))
     yield "sum by name", lambda x: np.sum(a=x, axis=0, out=None)
     yield "max by position", lambda x: np.max(x, 0, None, True)
     yield "mean by position", lambda x: np.mean(x, -1, None, None, True)
