@@ -15,6 +15,7 @@ from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where as select
 from wyrm.ops.keywords import refuse_keywords
 from wyrm.ops.reduction import AxisLike
+from wyrm.types.arrays import as_array
 
 # What the elements count that `where` leaves out of a sum and of a product.
 _NOTHING = {"sum": 0.0, "prod": 1.0}
@@ -130,7 +131,7 @@ def _mask(name: str, x: BaseNode, where: Any) -> Node | None:
     """Return `where` as a mask, and None if it is true everywhere."""
     if where is True:
         return None
-    mask = where if isinstance(where, BaseNode) else Constant(np.asarray(where))
+    mask = where if isinstance(where, BaseNode) else Constant(as_array(where, f"numpy.{name}: where"))
     if not isinstance(mask, Node) or mask.dtype.kind != "b":
         raise DTypeError(f"numpy.{name}: {describe(x)}: where= takes a mask, such as x > 0, not {describe(mask)}")
     return mask

@@ -17,10 +17,7 @@ def _location(array: np.ndarray, wrong: NDArray[np.bool_]) -> str:
 
 def numbers(name: str, values: ArrayLike, *, infinite: bool = False) -> NDArray[np.float64]:
     """Return the values as float64; raise unless they are numbers, at least one, without NaN, and finite or allowed."""
-    try:
-        given = as_array(values)
-    except ValueError as error:
-        raise ShapeError(f"{name} is not an array: {error}. Give every row the same shape.") from error
+    given = as_array(values, name)
     if given.dtype.kind not in "iufb":
         raise DTypeError(f"{name} has dtype {given.dtype} and shape {given.shape}; expected real numbers.")
     if given.size == 0:
