@@ -109,7 +109,7 @@ def test_an_empty_data_set_is_refused(dataset: Dataset) -> None:
 def test_columns_that_are_no_arrays_are_refused() -> None:
     with pytest.raises(ShapeError, match="column 'x' is a single value, 3"):
         Dataset(x=3)
-    with pytest.raises(ShapeError, match=r"column 'x' is not an array.*padding"):
+    with pytest.raises(ShapeError, match=r"column 'x' was given lists of different lengths.*padding"):
         Dataset(x=[[1, 2], [3]])
     with pytest.raises(DTypeError, match="column 'x' holds Python objects"):
         Dataset(x=np.array([None, 1], dtype=object))

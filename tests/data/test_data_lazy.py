@@ -134,7 +134,7 @@ def test_what_a_transform_must_return() -> None:
         (DTypeError, "must return columns by name", lambda columns: columns["row"]),
         (DTypeError, "must return columns by name", lambda columns: {}),
         (ShapeError, "returned 2 rows of column 'row' for a batch of 1 rows", lambda columns: {"row": [1, 2]}),
-        (ShapeError, "column 'row' is not an array|is a single value", lambda columns: {"row": 1}),
+        (ShapeError, "column 'row' is a single value", lambda columns: {"row": 1}),
     ]
     for error, match, function in broken:
         with pytest.raises(error, match=match):

@@ -246,7 +246,7 @@ def test_axes_whose_size_data_decides() -> None:
         (lambda x: wy.diag(x), ShapeError, "must have one axis or two"),
         (lambda x: wy.vander(x), ShapeError, "must have one axis"),
         (lambda x: wy.tril(x[0, 0, 0]), ShapeError, "has no axes"),
-        (lambda x: wy.hstack(x), TypeError, "takes a list of nodes, not one node"),
+        (lambda x: wy.hstack(wy.Constant(1.0)), TypeError, "is a scalar and has no rows to iterate over"),
         (lambda x: wy.vstack([]), ShapeError, "takes at least one array"),
         (lambda x: wy.block([[x], x]), ShapeError, "at the same depth of lists"),
         (lambda x: wy.block([]), ShapeError, "must not be empty"),

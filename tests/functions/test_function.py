@@ -160,7 +160,7 @@ def test_random_nodes_draw_anew_on_each_call(engine: Any) -> None:
 
 def test_the_traces_and_arrays_that_are_kept_are_bounded(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module("wyrm.functions.function")
-    monkeypatch.setattr(module, "_KEPT_ARRAYS", 2)
+    monkeypatch.setattr(module, "KEPT_BYTES", 2 * 2 * 4_000_000)
     monkeypatch.setattr(module, "_KEPT_TRACES", 4)
     traced = []
 
@@ -183,6 +183,19 @@ def test_the_traces_and_arrays_that_are_kept_are_bounded(engine: Any, monkeypatc
     # A trace without arrays allocates them again; an evicted trace is traced again.
     assert (double(one, by=2.0) == 2.0).all() and len(traced) == kinds
     assert (double(one, by=0.0) == 0.0).all() and len(traced) == kinds + 1
+
+
+def test_many_shapes_hold_few_bytes(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("wyrm.functions.function")
+    monkeypatch.setattr(module, "KEPT_BYTES", 1_000_000)
+    slope = wy.function(lambda x: (x.tanh() * x.exp()).sum(), engine=engine).grad()
+    tracemalloc.start()
+    for i in range(20):
+        slope(np.ones(10_000 + i))  # each array takes 80 kB
+    gc.collect()
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert held < 1_500_000  # 7 MB were held, 16 times 5 arrays
 
 
 def test_arrays_of_a_graph_that_a_function_shares_stay() -> None:

@@ -49,7 +49,7 @@ def with_axes(name: str, call: Call) -> Iterator[tuple[str, Call]]:
 
 
 def reductions() -> Iterator[tuple[str, Call]]:
-    for name in ("sum", "mean", "prod", "max", "min", "amax", "amin", "var", "std", "argmax"):
+    for name in ("sum", "mean", "prod", "max", "min", "amax", "amin", "var", "std", "argmax", "any", "all"):
         for keepdims in (False, True):
             function = getattr(np, name)
             yield from with_axes(
@@ -62,6 +62,19 @@ def reductions() -> Iterator[tuple[str, Call]]:
     for function in (np.var, np.std):
         for ddof in (1, 2, 0.5):
             yield f"{function.__name__} ddof={ddof}", lambda x, f=function, d=ddof: f(x, ddof=d)
+    of_dtype: list[Call] = [np.sum, np.mean, np.prod, np.var, np.std]
+    for function in of_dtype:
+        for dtype in (np.float32, np.float64):
+            yield f"{function.__name__} {dtype.__name__}", lambda x, f=function, d=dtype: f(x, dtype=d)
+    of_some: list[Call] = [np.sum, np.mean, np.prod, np.any, np.all]
+    for function in of_some:
+        yield f"{function.__name__} where", lambda x, f=function: f(x, axis=-1, where=x > 0)
+    of_more: list[Call] = [np.sum, np.prod, np.max, np.min]
+    for function in of_more:
+        yield f"{function.__name__} initial", lambda x, f=function: f(x, initial=0.5, keepdims=True)
+        yield f"{function.__name__} initial where", lambda x, f=function: f(x, axis=0, initial=0.5, where=x > 0)
+    yield "max where", lambda x: np.max(x, where=x > 0)
+    yield "var correction", lambda x: np.var(x, correction=1)
     yield "sum by name", lambda x: np.sum(a=x, axis=0, out=None)
     yield "max by position", lambda x: np.max(x, 0, None, True)
     yield "mean by position", lambda x: np.mean(x, -1, None, None, True)
@@ -279,11 +292,12 @@ def test_the_sum_of_exponentials_shares_its_gradient_at_ties() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: np.sum(x, dtype=np.float64), r"numpy\.sum of a node takes a, axis, keepdims, not dtype; convert"),
-        (lambda x: np.sum(x, 0, np.float64), r"numpy\.sum .* not dtype"),
-        (lambda x: np.sum(x, initial=1.0), r"numpy\.sum .* not initial; combine it with the result"),
-        (lambda x: np.mean(x, where=np.ones(3, bool)), r"numpy\.mean .* not where; mask .* first, with wy\.where"),
-        (lambda x: np.var(x, correction=1), r"numpy\.var of a node takes a, axis, ddof, keepdims, not correction"),
+        (lambda x: np.sum(x, dtype=np.float16), r"numpy\.sum of a node takes .* not dtype; convert with \.astype"),
+        (lambda x: np.sum(x, 0, np.int64), r"numpy\.sum .* not dtype"),
+        (lambda x: np.mean(x, where=np.ones(3)), r"numpy\.mean: .* where= takes a mask"),
+        (lambda x: np.var(x, ddof=1, correction=1), r"numpy\.var: ddof and correction are two names"),
+        (lambda x: np.var(x, mean=x), r"numpy\.var of a node takes .* not mean"),
+        (lambda x: np.nansum(x, where=np.ones(3, bool)), r"numpy\.nansum of a node takes a, axis, keepdims, not where"),
         (lambda x: np.max(x, out=np.zeros(())), r"numpy\.max .* not out; use the returned node"),
         (lambda x: np.reshape(x, (3,), order="F"), r"numpy\.reshape .* not order; elements are in row-major order"),
         (lambda x: np.ravel(x, "F"), r"numpy\.ravel .* not order"),

@@ -95,7 +95,7 @@ def test_top_1_is_the_accuracy_of_the_best_class() -> None:
     [
         ([0, 1], [0, 1, 1], ShapeError, r"targets has shape \(2,\) and predictions has shape \(3,\)"),
         ([0, 1], [[0], [1]], ShapeError, r"predictions has shape \(2, 1\); expected one label per row"),
-        ([0, 1], [[0, 1], [2]], ShapeError, "predictions is not an array"),
+        ([0, 1], [[0, 1], [2]], ShapeError, "predictions was given lists of different lengths"),
         ([], [], DataError, r"targets is empty \(shape \(0,\)\)"),
         ([0, 1], [0.0, np.nan], NotFinite, r"predictions, of shape \(2,\), holds nan at 1"),
         ([np.inf, 1.0], [0, 1], NotFinite, "targets, .* holds inf at 0"),

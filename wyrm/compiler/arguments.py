@@ -84,6 +84,11 @@ class Binding:
             and buffer.leaf not in COUNTERS
         ]
 
+    @property
+    def bytes(self) -> int:
+        """The bytes of the arrays that belong to this binding alone."""
+        return self.buffers + self.own_bytes
+
     def is_current(self) -> bool:
         """Return whether the leaves still hold the arrays that were bound."""
         for storage, array in self._held:  # noqa: SIM110  # a generator took a tenth of each call

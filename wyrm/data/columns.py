@@ -16,12 +16,7 @@ Rows: TypeAlias = slice | Sequence[int] | NDArray[np.integer] | NDArray[np.bool_
 
 
 def _column(name: str, values: ArrayLike) -> np.ndarray:
-    try:
-        array = as_array(values)
-    except ValueError as error:
-        raise ShapeError(
-            f"column {name!r} is not an array: {error}. Give every row the same shape, for example by padding."
-        ) from error
+    array = as_array(values, f"column {name!r}")
     if array.dtype.kind == "O":
         raise DTypeError(
             f"column {name!r} holds Python objects; expected numbers, booleans or strings. "

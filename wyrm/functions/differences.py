@@ -189,7 +189,7 @@ def interp(x: Operand, xp: Operand, fp: Operand, left: float | None = None, righ
     if points.ndim != 1 or points.dims != values.dims or sized_axis("interp", points, 0) == 0:
         raise ShapeError(f"interp: {describe(points)} and {describe(values)} must have one axis of the same size")
     below, above = at < points[0], at > points[-1]
-    inside = values[0]
+    inside: Node = values[0]
     if sized_axis("interp", points, 0) > 1:
         piece = SearchSorted(points[1:-1], at, "right")  # among the inner points, so it is never the last
         near, start = Index(points, piece), Index(values, piece)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import sys
 import threading
 import warnings
@@ -27,7 +28,9 @@ from wyrm.node.storage import store, stored
 from wyrm.node.traversal import topological_order
 from wyrm.ops.pass_through import alias
 from wyrm.ops.philox import advance_step
+from wyrm.types.dims import axis_size
 from wyrm.types.exact import exact
+from wyrm.types.memory import KEPT_BYTES
 from wyrm.types.options import choice
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
@@ -42,9 +45,8 @@ R = TypeVar("R", default=Any)
 
 Engine = Literal["reference", "native", "auto"]
 Wrt = int | str | Sequence[int | str]
-# Most recently used traces that a function caches, and how many of those keep their arrays allocated.
-_KEPT_TRACES = 64
-_KEPT_ARRAYS = 16
+# Most recently used traces that a function caches; their arrays take at most `KEPT_BYTES`, or those of the last call.
+_KEPT_TRACES = 16
 
 
 class Function(Generic[P, R]):
@@ -247,8 +249,11 @@ class Function(Generic[P, R]):
         self._calls[key] = self._last = call  # most recently used last
         if len(self._calls) > _KEPT_TRACES:
             del self._calls[next(iter(self._calls))]
-        if len(self._calls) > _KEPT_ARRAYS:
-            next(islice(reversed(self._calls.values()), _KEPT_ARRAYS, None)).release()
+        held = call.bytes
+        for other in islice(reversed(self._calls.values()), 1, None):
+            held += other.bytes if other.holds_arrays else 0
+            if held > KEPT_BYTES and other.holds_arrays:
+                other.release()
         return call
 
     def _names(self, structure: PyTreeDef) -> list[str]:
@@ -327,6 +332,18 @@ class _Specialization:
         self._integers = [position for position, dtype in enumerate(self._dtypes) if dtype.kind == "i"]
         self._storages = [stored(leaf) for leaf in trace.inputs]
         self._runner: ReferenceRunner | None = None
+        # Whether the arrays of a call are allocated.
+        self.holds_arrays = False
+
+    @functools.cached_property
+    def bytes(self) -> int:
+        """The bytes of the arrays that a call computes, if each has memory of its own."""
+        own = set(self.trace.inputs)
+        return sum(
+            node.dtype.itemsize * math.prod(axis_size(axis) or 0 for axis in node.dims)
+            for node in topological_order(self.trace.outputs)
+            if not (node.is_view or node.gives_rows) and (not node.is_leaf or node in own)
+        )
 
     @functools.cached_property
     def native(self) -> FixedShapeProgram:
@@ -337,6 +354,7 @@ class _Specialization:
 
     def release(self) -> None:
         """Free the arrays of the last call; the next call allocates them again."""
+        self.holds_arrays = False
         native = self.__dict__.get("native")
         if native is not None:
             native.release()
@@ -377,6 +395,7 @@ class _Specialization:
     def __call__(self, leaves: Sequence[Leaf]) -> list[np.ndarray]:
         if not self.trace.outputs:
             return []
+        self.holds_arrays = True
         arrays = [np.asarray(leaf, dtype, order="C") for leaf, dtype in zip(leaves, self._dtypes, strict=True)]
         for position in self._integers:
             self.trace.inputs[position].set(np.asarray(leaves[position]))  # `set` checks the range, uint64 too
@@ -433,6 +452,9 @@ def function(function: Any = None, /, *, engine: Engine = "reference") -> Any:
 
     Derivatives are with respect to the function's own arguments. Closed-over values are constants, and a node passed
     as two arguments counts as two variables.
+
+    The last 16 signatures keep their graphs, and the last of these their arrays too: as many as take 128 MiB together,
+    and those of the last call in any case. Another signature is traced again.
 
     `engine` is "reference", which compiles nothing; "native", fast for repeated calls; or "auto", native if it
     compiles, else the reference engine with a warning.

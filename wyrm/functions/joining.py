@@ -75,20 +75,18 @@ def atleast_3d(*arrays: Operand) -> Any:
     return _each(lambda x: x if x.ndim >= 3 else _in_front(x, 2).expand_dims(-1), arrays)
 
 
-def _joined(name: str, tup: Sequence[Operand], prepare: Any, axis: int | None = None) -> Node:
+def _joined(name: str, tup: Node | Sequence[Operand], prepare: Any, axis: int | None = None) -> Node:
     """Return the prepared parts joined along `axis`, by default the first for parts of one axis, else the second."""
-    single: object = tup
-    if isinstance(single, Node):
-        raise TypeError(f"{name}: takes a list of nodes, not one node: {describe(single)}")
-    if not len(tup):
+    given = list(tup)  # one node stands for its rows
+    if not given:
         raise ShapeError(f"{name}: takes at least one array")
-    parts = [prepare(x) for x in as_nodes(*tup)]
+    parts = [prepare(x) for x in as_nodes(*given)]
     if axis is None:
         axis = 0 if parts[0].ndim == 1 else 1
     return concatenate(parts, axis)
 
 
-def hstack(tup: Sequence[Operand]) -> Node:
+def hstack(tup: Node | Sequence[Operand]) -> Node:
     """Return the arrays joined along the second axis, or along the first if they have one.
 
     Raise `ShapeError` unless all other axes are equal.
@@ -99,7 +97,7 @@ def hstack(tup: Sequence[Operand]) -> Node:
     return _joined("hstack", tup, atleast_1d)
 
 
-def vstack(tup: Sequence[Operand]) -> Node:
+def vstack(tup: Node | Sequence[Operand]) -> Node:
     """Return the arrays joined along the first axis; arrays of one axis are rows.
 
     Raise `ShapeError` unless all other axes are equal.
@@ -110,7 +108,7 @@ def vstack(tup: Sequence[Operand]) -> Node:
     return _joined("vstack", tup, atleast_2d, 0)
 
 
-def dstack(tup: Sequence[Operand]) -> Node:
+def dstack(tup: Node | Sequence[Operand]) -> Node:
     """Return the arrays joined along the third axis, with axes of size 1 added as in `atleast_3d`.
 
     Raise `ShapeError` unless all other axes are equal.
@@ -121,7 +119,7 @@ def dstack(tup: Sequence[Operand]) -> Node:
     return _joined("dstack", tup, atleast_3d, 2)
 
 
-def column_stack(tup: Sequence[Operand]) -> Node:
+def column_stack(tup: Node | Sequence[Operand]) -> Node:
     """Return the arrays joined along the second axis; arrays of one axis are columns.
 
     Raise `ShapeError` unless all other axes are equal.

@@ -16,6 +16,7 @@ from wyrm import _names
 from wyrm.errors import DTypeError
 from wyrm.functions import contraction
 from wyrm.functions.creation import full_like, ones_like, zeros_like
+from wyrm.functions.numpy_reductions import reduced, spread_by
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
@@ -41,7 +42,8 @@ UFUNCS: dict[str, Operation] = {
     "fabs": abs, "exp": Node.exp, "expm1": Node.expm1, "log": Node.log, "log1p": Node.log1p, "sqrt": Node.sqrt,
     "square": Node.square, "sign": Node.sign, "sin": Node.sin, "cos": Node.cos, "tanh": Node.tanh,
     "maximum": lambda x, y: x.maximum(y), "minimum": lambda x, y: x.minimum(y), "bitwise_and": operator.and_,
-    "bitwise_or": operator.or_, "bitwise_xor": operator.xor, "invert": operator.invert, "erf": Node.erf, "expit": Node.sigmoid,
+    "bitwise_or": operator.or_, "bitwise_xor": operator.xor, "invert": operator.invert, "erf": Node.erf,
+    "expit": Node.sigmoid,
 }  # fmt: skip
 # The ufuncs of integer nodes.
 _OF_INTEGERS = {
@@ -76,24 +78,16 @@ def _where(condition: Node, x: Any = None, y: Any = None) -> Node:
     return where(condition, x, y)
 
 
-def _reduced(name: str) -> Operation:
-    def reduce(a: Node, axis: AxisLike = None, keepdims: bool = False) -> Any:
-        return getattr(a, name)(axis=axis, keepdims=keepdims)
-
-    return reduce
-
-
 # Implementations for nodes. Parameters have NumPy's names; an error rejects the parameters missing here.
 FUNCTIONS: dict[Operation, Operation] = {
     np.where: _where,
     np.concatenate: _concatenate,
     np.stack: lambda arrays, axis=0: stack(arrays, axis=axis),
     np.einsum: contraction.einsum,
-    np.sum: _reduced("sum"), np.mean: _reduced("mean"), np.max: _reduced("max"), np.min: _reduced("min"),
-    np.amax: _reduced("max"), np.amin: _reduced("min"), np.argmax: _reduced("argmax"),
-    np.var: lambda a, axis=None, ddof=0, keepdims=False: a.var(axis=axis, ddof=ddof, keepdims=keepdims),
-    np.std: lambda a, axis=None, ddof=0, keepdims=False: a.std(axis=axis, ddof=ddof, keepdims=keepdims),
-    np.prod: _reduced("prod"),
+    np.sum: reduced("sum"), np.prod: reduced("prod"), np.mean: reduced("mean"), np.any: reduced("any"),
+    np.max: reduced("max"), np.min: reduced("min"), np.amax: reduced("max"), np.amin: reduced("min"),
+    np.all: reduced("all"), np.var: spread_by("var"), np.std: spread_by("std"),
+    np.argmax: lambda a, axis=None, keepdims=False: a.argmax(axis=axis, keepdims=keepdims),
     np.clip: _clip,
     np.zeros_like: lambda a, dtype=None: zeros_like(a, dtype),
     np.ones_like: lambda a, dtype=None: ones_like(a, dtype),

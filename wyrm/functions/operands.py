@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from wyrm.errors import ShapeError
 from wyrm.node.base import describe
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
 from wyrm.node.source_location import user_location
 from wyrm.ops.elementwise import operand
+from wyrm.types.arrays import as_array
 from wyrm.types.typing import Array, Number
 
 # Numbers that become a constant.
@@ -25,7 +24,10 @@ def as_nodes(*operands: Operand) -> tuple[Node, ...]:
 
     Raise `TypeError` for an operand that does not hold numbers.
     """
-    given = [np.asarray(each) if isinstance(each, list | tuple) else each for each in operands]
+    given = [
+        as_array(each, f"operand {position}") if isinstance(each, list | tuple) else each
+        for position, each in enumerate(operands)
+    ]
     beside = next((each for each in given if isinstance(each, Node)), None)
     if beside is None:
         first: Any = given[0]

@@ -182,18 +182,23 @@ def tensordot(a: Operand, b: Operand, axes: int | Sequence[int | Sequence[int]] 
     return Einsum(left, right, f"{''.join(x)},{''.join(y)}->{''.join(kept)}")
 
 
-def cross(a: Operand, b: Operand, axis: int = -1) -> Node:
-    """Return the cross product of vectors of 3 elements along `axis`, as `numpy.cross`; the other axes broadcast.
+def cross(a: Operand, b: Operand, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Node:
+    """Return the cross product of vectors of 3 elements, as `numpy.cross`; the other axes broadcast.
 
+    The vectors lie along `axisa` of `a` and `axisb` of `b`, and those of the result along `axisc`; `axis` is all three.
     Raise `ShapeError` for vectors that do not have 3 elements.
 
     >>> wy.cross(wy.Constant([1.0, 0.0, 0.0]), [0.0, 1.0, 0.0]).forward().tolist()
     [0.0, 0.0, 1.0]
     """
     nodes = as_nodes(a, b)
-    for node in nodes:
-        if not node.ndim or axis_size(node.dims[normalize_axis(axis, node.ndim)]) != 3:
-            raise shape_error("cross", f"takes vectors of 3 elements along axis {axis}", nodes)
-    (x0, x1, x2), (y0, y1, y2) = ([node.take(i, axis=axis) for i in range(3)] for node in nodes)
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    for node, along in zip(nodes, (axisa, axisb), strict=True):
+        if not node.ndim or axis_size(node.dims[normalize_axis(along, node.ndim)]) != 3:
+            raise shape_error("cross", f"takes vectors of 3 elements along axis {along}", nodes)
+    (x0, x1, x2), (y0, y1, y2) = (
+        [node.take(i, axis=along) for i in range(3)] for node, along in zip(nodes, (axisa, axisb), strict=True)
+    )
     products = (x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0)
-    return stack(products, axis=axis)
+    return stack(products, axis=axisc)

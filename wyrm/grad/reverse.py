@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeAlias, overload
+
 from typing_extensions import TypeVarTuple
 
 from wyrm.errors import NotDifferentiable, ShapeError, UnusedParameter
@@ -217,7 +218,7 @@ def weights_of(output: Node, given: object, what: str) -> Node:
     if isinstance(given, Node):
         node = given
     else:
-        array = as_array(given)
+        array = as_array(given, what)
         fits = len(output.dims) == array.ndim and all(
             axis_size(axis) in (None, size) for axis, size in zip(output.dims, array.shape, strict=True)
         )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from wyrm import _lazy_imports
 from wyrm.errors import LinAlgError
-from wyrm.functions.products import cross, matmul, outer, tensordot, vecdot
+from wyrm.functions.products import matmul, outer, tensordot, vecdot
 from wyrm.linalg.factorizations import (
     cholesky,
     eigh,
@@ -29,7 +29,7 @@ from wyrm.linalg.factorizations import (
     svdvals,
 )
 from wyrm.linalg.norms import cond, matrix_norm, norm, vector_norm
-from wyrm.linalg.products import diagonal, matrix_power, matrix_transpose, multi_dot, trace
+from wyrm.linalg.products import cross, diagonal, matrix_power, matrix_transpose, multi_dot, trace
 from wyrm.linalg.results import EighResult, LstsqResult, QRResult, SlogdetResult, SVDResult
 from wyrm.linalg.systems import (
     cho_solve,

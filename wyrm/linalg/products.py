@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, overload
 
+from wyrm.functions import products
 from wyrm.functions.operands import Operand, as_nodes, shape_error
 from wyrm.linalg.factorizations import as_matrix, as_square
 from wyrm.linalg.systems import inv
@@ -47,6 +48,17 @@ def matrix_power(a: Any, n: int) -> Node:
             assert result is not None
             return result
         base = base @ base
+
+
+def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Node:
+    """Return the cross product of vectors of 3 elements along `axis`, as `numpy.linalg.cross`; other axes broadcast.
+
+    Raise `ShapeError` for vectors that do not have 3 elements.
+
+    >>> wy.linalg.cross(wy.Constant([1.0, 0.0, 0.0]), [0.0, 1.0, 0.0]).forward().tolist()
+    [0.0, 0.0, 1.0]
+    """
+    return products.cross(x1, x2, axis=axis)
 
 
 def multi_dot(arrays: Sequence[Operand]) -> Node:

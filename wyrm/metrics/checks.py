@@ -15,17 +15,9 @@ def _location(array: np.ndarray, wrong: NDArray[np.bool_]) -> str:
     return f"at {index[0] if len(index) == 1 else index}"
 
 
-def array_of(name: str, values: ArrayLike) -> np.ndarray:
-    """Return the values as an array; raise `ShapeError` for rows of different lengths."""
-    try:
-        return as_array(values)
-    except ValueError as error:
-        raise ShapeError(f"{name} is not an array: {error}. Give every row the same shape.") from error
-
-
 def numbers(name: str, values: ArrayLike, *, infinite: bool = False) -> NDArray[np.float64]:
     """Return the values as float64; raise unless they are numbers, at least one, without NaN, and finite or allowed."""
-    given = array_of(name, values)
+    given = as_array(values, name)
     if given.dtype.kind not in "iufb":
         raise DTypeError(f"{name} has dtype {given.dtype} and shape {given.shape}; expected real numbers.")
     if given.size == 0:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, ShapeError
-from wyrm.metrics.checks import array_of, numbers, same_shape, score_matrix
+from wyrm.metrics.checks import numbers, same_shape, score_matrix
+from wyrm.types.arrays import as_array
 
 Mask: TypeAlias = NDArray[np.bool_]
 Items: TypeAlias = Collection[int] | NDArray[np.integer] | Mask
@@ -61,7 +62,7 @@ def _item_mask(name: str, items: Items | None, count: int) -> Mask:
         return mask
     if not isinstance(items, Iterable):
         raise DTypeError(f"{name} is {items!r}; expected a mask of dtype bool, or the indices of items, such as [5].")
-    given = array_of(name, items if isinstance(items, np.ndarray) else list(items))
+    given = as_array(items if isinstance(items, np.ndarray) else list(items), name)
     if given.shape == (0,) and given.dtype.kind != "b":
         return mask
     if given.dtype.kind == "b":
@@ -145,7 +146,7 @@ def _masks(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayLike | None) ->
     """Return the scores (users, items), and masks of that shape of the relevant and of the irrelevant items."""
     matrix = score_matrix("scores", scores, "users", "items")
     users, items = matrix.shape
-    given = array_of("relevant", relevant)
+    given = as_array(relevant, "relevant")
     if given.dtype.kind in "iu" and given.ndim == 1:
         if len(given) != users:
             raise ShapeError(
@@ -160,7 +161,7 @@ def _masks(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayLike | None) ->
         wanted = _matrix_mask("relevant", given, matrix, f", or one item index per user, shape ({users},)")
     if exclude is None:
         return matrix, wanted, ~wanted
-    included = ~_matrix_mask("exclude", array_of("exclude", exclude), matrix, "")
+    included = ~_matrix_mask("exclude", as_array(exclude, "exclude"), matrix, "")
     return matrix, wanted & included, ~wanted & included
 
 

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wyrm.errors import DataError, ShapeError
-from wyrm.metrics.checks import array_of, class_labels, numbers, same_shape
+from wyrm.metrics.checks import class_labels, numbers, same_shape
 from wyrm.metrics.confusion import confusion_matrix
 from wyrm.metrics.regression import output_columns
+from wyrm.types.arrays import as_array
 from wyrm.types.options import whole
 
 T = TypeVar("T")
@@ -231,7 +232,7 @@ class Collected(Generic[T]):
 
     def update(self, targets: ArrayLike, predictions: ArrayLike) -> None:
         """Keep copies of the arrays of a batch, whose first axis is its rows; raise `ShapeError` for other rows."""
-        given = np.array(array_of("targets", targets)), np.array(array_of("predictions", predictions))
+        given = np.array(as_array(targets, "targets")), np.array(as_array(predictions, "predictions"))
         shapes = [array.shape for array in given]
         if not all(shapes) or shapes[0][0] != shapes[1][0]:
             raise ShapeError(

@@ -72,7 +72,7 @@ class Buffer(_FloatLeaf[S_co], abstract=True):
 
     def set(self, value: Values) -> None:
         """Replace the values, of the same shape; `ShapeError`, `DTypeError` and `NotFinite` leave them unchanged."""
-        given = as_array(value)
+        given = as_array(value, lambda: describe(self))
         if given.dtype.kind == "b":
             raise DTypeError(f"{describe(self)} takes {self.dtype}, the data is {given.dtype}")
         assign(self, given, finite=True)

@@ -65,7 +65,7 @@ class _FloatLeaf(Node[tuple[()], S_co], Leaf, abstract=True):  # type: ignore[ty
     def _hold(self, value: object, dims: DeclaredDims, name: str | None, dtype: DTypeLike | None, what: str) -> None:
         """Initialize the leaf with finite numbers."""
         with np.errstate(over="ignore"):
-            array = float_array(value, dtype)
+            array = float_array(value, dtype, name or f"a {what}")
         if array.dtype.kind != "f":
             raise DTypeError(f"a {what} holds float32 or float64, not {array.dtype}")
         _FloatLeaf.__init__(self, array, dims, name, array.dtype)
@@ -206,7 +206,7 @@ def assign(leaf: _FloatLeaf, value: object, finite: bool) -> None:
     """Store `value` in a leaf after checking its dtype, its shape and, with `finite`, its numbers."""
     if put_number(leaf._storage, value):
         return
-    given = as_array(value)
+    given = as_array(value, lambda: describe(leaf))
     if given.dtype.kind not in "fiub" or (leaf.dtype.kind == "b" and given.dtype.kind != "b"):
         raise DTypeError(f"{describe(leaf)} takes {leaf.dtype}, the data is {given.dtype}")
     check_shape(leaf, given.shape)
@@ -301,7 +301,7 @@ class Input(_FloatLeaf[S_co], abstract=True):
     ) -> None:
         _set(self, "_finite", finite)
         with np.errstate(over="ignore"):
-            array = None if value is None else float_array(value, dtype)
+            array = None if value is None else float_array(value, dtype, name or "an input")
         kind = chosen(np.dtype(dtype if dtype is not None else np.float32)) if array is None else array.dtype
         if kind not in (*FLOATS, np.dtype(np.bool_)):
             raise DTypeError(f"an input holds float32, float64 or bool, not {kind}; for integers use wy.IndexInput")
@@ -417,12 +417,12 @@ class Constant(_FloatLeaf[S_co], abstract=True):
         if dtype is None and not isinstance(value, np.ndarray | np.generic):
             self._hold_weak(value, dims, name, default_type())
         else:
-            array = float_array(value, dtype)
+            array = float_array(value, dtype, name or "a constant")
             super().__init__(array, dims, name, array.dtype)
 
     def _hold_weak(self, value: object, dims: DeclaredDims, name: str | None, dtype: np.dtype) -> None:
         """Initialize the leaf with numbers of a weak type."""
-        array = float_array(value, dtype)
+        array = float_array(value, dtype, name or "a constant")
         super().__init__(array, dims, name, weak(array.dtype))
         hold(self, _WeakStorage(array, value))
 

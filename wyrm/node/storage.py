@@ -170,8 +170,8 @@ _EXACT = 2**24
 _FLOAT32, _FLOAT64 = FLOATS
 
 
-def float_array(value: Any, dtype: DTypeLike | None) -> np.ndarray:
-    """Return a new array; Python numbers become float32, NumPy floats keep their type."""
+def float_array(value: Any, dtype: DTypeLike | None, what: str | Callable[[], str] = "a list") -> np.ndarray:
+    """Return a new array; Python numbers become float32, NumPy floats keep their type. `what` is its name in errors."""
     # Fast paths for the most frequent constants.
     kind = type(value)
     if kind is float or (kind is int and -_EXACT <= value <= _EXACT):
@@ -181,7 +181,7 @@ def float_array(value: Any, dtype: DTypeLike | None) -> np.ndarray:
         given = value.dtype
         if (given is _FLOAT32 or given is _FLOAT64) and (dtype is None or dtype is given):
             return _copied(value, given)
-    array = as_array(value)
+    array = as_array(value, what)
     if dtype is None:
         dtype = array.dtype if isinstance(value, np.ndarray | np.generic) else np.dtype(np.float32)
     target = np.dtype(dtype)
@@ -338,7 +338,7 @@ def fits_in(value: float, dtype: np.dtype) -> bool:
 
 
 def index_array(value: object, what: str | BaseNode) -> NDArray[np.int64]:
-    given = as_array(value)
+    given = as_array(value, lambda: what if isinstance(what, str) else describe(what))
     if given.size == 0 and not isinstance(value, np.ndarray):
         given = given.astype(np.int64)  # NumPy makes an empty list an array of floats
     if given.dtype.kind not in "iu":

@@ -20,6 +20,7 @@ from wyrm.node.storage import bound_array, check_int64
 from wyrm.ops.elementwise import Axes
 from wyrm.ops.gather import Gather, IndexGather
 from wyrm.ops.index import Index
+from wyrm.types.arrays import as_array
 from wyrm.types.dims import Axis, Dims, axis_size
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import IntegerArray
@@ -71,7 +72,7 @@ def _entry(x: Node | IndexNode, given: Any) -> Entry:
             )
         raise DTypeError(f"{describe(x)}: {label(given)} holds {given.dtype}; indices must be integers")
     if isinstance(given, list | np.ndarray) and not (isinstance(given, np.ndarray) and not given.ndim):
-        array = np.asarray(given)
+        array = as_array(given, lambda: f"{describe(x)}: its key")
         if array.dtype.kind == "b":
             return array
         if array.size and array.dtype.kind not in "iu":

@@ -13,6 +13,7 @@ from wyrm.node.base import ZERO, BaseNode, Gradient
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes, Binary, L, Left_co, R, Right_co, S, Unary, constant_like, method, operand
+from wyrm.types.arrays import as_array
 from wyrm.types.typing import Array, Shaped
 
 
@@ -301,6 +302,7 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Node:
     >>> wy.Constant([-2.0, 0.5]).clip(np.array([-1.0, 1.0])).forward().tolist()
     [-1.0, 1.0]
     """
+    min, max = (as_array(bound, "clip: a bound") if isinstance(bound, list) else bound for bound in (min, max))
     if all(bound is None or not (isinstance(bound, BaseNode) or np.ndim(bound)) for bound in (min, max)):
         low = float("-inf") if min is None else float(min)
         high = float("inf") if max is None else float(max)

@@ -37,7 +37,7 @@ from wyrm.ops.pass_through_jax import StopGradientForm
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import One
 from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import A, Array, BoolArray, Bs, M, N, Number, Shaped
+from wyrm.types.typing import A, Array, BoolArray, Bs, IntegerArray, M, N, Number, Shaped, Size
 
 
 class Comparison(Binary[Left_co, Right_co, Axes], abstract=True):
@@ -312,7 +312,21 @@ def where(
 def where(
     condition: Shaped[Any, tuple[M, N]], x: Shaped[L, tuple[A, *Bs, M, N]], y: Number | Array
 ) -> Where[L, Constant, tuple[A, *Bs, M, N]]: ...
-def where(condition: object, x: object, y: object) -> Where:
+@overload
+def where(
+    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask,
+    x: IndexNode[Shape],
+    y: IndexNode[Shape] | Size | IntegerArray,
+) -> IndexNode[Shape]: ...
+@overload
+def where(
+    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Size | IntegerArray, y: IndexNode[Shape]
+) -> IndexNode[Shape]: ...
+@overload
+def where(condition: Node | Mask, x: IndexNode, y: IndexNode | Size | IntegerArray) -> IndexNode: ...
+@overload
+def where(condition: Node | Mask, x: Size | IntegerArray, y: IndexNode) -> IndexNode: ...
+def where(condition: Any, x: object, y: object) -> Any:
     """Return `x` where the mask `condition` is true, else `y`, elementwise; the operands broadcast.
 
     Raise `DTypeError` if `condition` is not a bool mask, and `TypeError` if `x` or `y` does not hold numbers.
@@ -329,9 +343,9 @@ def where(condition: object, x: object, y: object) -> Where:
         sources = (condition,) if isinstance(condition, BaseNode) else ()
         beside = as_constant(0.0, max(floats) if floats else default_type(*sources))
     if isinstance(condition, BaseNode):
-        mask = condition
+        mask: Any = condition
     else:
-        array = as_array(condition)
+        array = as_array(condition, "where: the condition")
         if array.dtype.kind != "b":
             raise DTypeError(f"where: the condition must be a mask, such as x > 0, not an array of {array.dtype}")
         mask = as_constant(array, np.bool_)

@@ -19,6 +19,7 @@ from wyrm.node.node import IndexNode, Node
 from wyrm.node.weak_types import FLOATS, default_type
 from wyrm.ops.batching import aligned
 from wyrm.ops.formula import OPERANDS, Attribute, Operand, parse
+from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dims, broadcast
 from wyrm.types.typing import Shaped
 
@@ -116,7 +117,7 @@ def as_operand(value: object, beside: BaseNode) -> Node | None:
     if isinstance(value, IndexNode):
         raise DTypeError(f"{describe(value)} holds integers; convert them with .astype(np.float32)")
     if isinstance(value, list):
-        value = np.asarray(value)
+        value = as_array(value, lambda: f"the operand beside {describe(beside)}")
     if isinstance(value, _NUMBERS) or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
         if beside.dtype.kind == "f":
             return as_constant(value, beside.dtype)

@@ -17,6 +17,7 @@ from wyrm.node.weak_types import chosen
 from wyrm.ops.batching import aligned
 from wyrm.ops.comparison import Cast, weak_floats
 from wyrm.ops.elementwise import Axes, S, method
+from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dims, broadcast
 from wyrm.types.typing import IntegerArray, Number
 
@@ -53,8 +54,8 @@ def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) 
             left, right = _bound(cls)
             method(f"__{cls.operator}__", IndexNode, op=cls)(left)
             method(f"__r{cls.operator}__", IndexNode, op=cls)(right)
-        if cls.__dict__.get("method") is not None:
-            method(cls.method, IndexNode, op=cls)(_chosen(cls))
+        if "method" in cls.__dict__:
+            method(cls.op_name(), IndexNode, op=cls)(_chosen(cls))
 
     def __init__(self, x: IndexNode, y: IndexNode) -> None:
         self._construct((x, y))
@@ -86,6 +87,8 @@ def integers_beside(node: IndexNode, other: object) -> IndexNode | None:
     """Return the other operand as integers; None if it does not hold numbers."""
     if isinstance(other, IndexNode):
         return other
+    if isinstance(other, list):
+        other = as_array(other, lambda: f"the operand beside {describe(node)}")
     kind = other.dtype.kind if isinstance(other, BaseNode | np.ndarray | np.generic) else ""
     if isinstance(other, int | np.integer | np.ndarray) and not isinstance(other, bool) and kind in ("", "i", "u"):
         integers: Any = other

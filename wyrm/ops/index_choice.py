@@ -61,11 +61,11 @@ class IndexWhere(IndexArithmetic[Axes]):
 def where_integers(condition: Node, x: object, y: object) -> IndexWhere:
     """Return `wy.where` for operands of which one is an integer node; the other holds integers too."""
     beside: Any = next(each for each in (x, y) if isinstance(each, IndexNode))
-    chosen = [integers_beside(beside, each) for each in (x, y)]
-    for given, integers in zip((x, y), chosen, strict=True):
-        if integers is None:
-            raise TypeError(f"where: {describe(beside)} holds integers, and {type(given).__name__} does not")
-    return IndexWhere(condition, *chosen)
+    first, second = (integers_beside(beside, each) for each in (x, y))
+    if first is None or second is None:
+        stranger = x if first is None else y
+        raise TypeError(f"where: {describe(beside)} holds integers, and {type(stranger).__name__} does not")
+    return IndexWhere(condition, first, second)
 
 
 @overload

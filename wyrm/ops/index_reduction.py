@@ -122,7 +122,8 @@ class IndexSum(IndexReduction[Axes]):
     method = "sum"
 
     def evaluate(self, xp: ArrayNamespace, *operands: IntegerArray, shape: tuple[int, ...]) -> IntegerArray:
-        return xp.sum(operands[0], axis=self.axis, keepdims=self.keepdims)
+        total: Any = xp.sum(operands[0], axis=self.axis, keepdims=self.keepdims)
+        return total
 
     def bounds(self, operands: Sequence[Interval]) -> Interval:
         return bounds_of_sums(operands[0], self.parents[0].dims[self.axis])
@@ -203,7 +204,8 @@ class IndexCumSum(IndexNode[Axes]):
         return dims
 
     def evaluate(self, xp: ArrayNamespace, *operands: IntegerArray, shape: tuple[int, ...]) -> IntegerArray:
-        return xp.cumsum(operands[0], axis=self.axis)
+        sums: Any = xp.cumsum(operands[0], axis=self.axis)
+        return sums
 
     def bounds(self, operands: Sequence[Interval]) -> Interval:
         """Return the least and the greatest value for operands within these."""

@@ -14,6 +14,7 @@ from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import L, S, method
 from wyrm.ops.gather import Gather
+from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dims, axis_size, normalize_axis
 from wyrm.types.typing import IntegerArray, Shaped
 
@@ -50,7 +51,9 @@ def repeat(x: Shaped[L, S], repeats: int | Sequence[int] | IntegerArray, axis: i
         node, axis = node.ravel(), 0
     axis = normalize_axis(axis, node.ndim)
     size = sized_axis("repeat", node, axis)
-    counts = np.asarray(repeats)
+    counts = as_array(repeats, "repeat: repeats")
+    if not counts.size:  # a list without elements has no integers to tell its type
+        counts = counts.astype(np.int64)
     if counts.ndim > 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
         raise ShapeError(f"repeat: {describe(node)}: repeats must be counts of at least 0, not {repeats!r}")
     if counts.size != 1:

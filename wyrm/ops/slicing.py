@@ -288,9 +288,7 @@ class _ConcatenateLoops(LoopForm):
 
 
 def _parts(what: str, given: Sequence[Part]) -> list[Node]:
-    """Return the parts as nodes; arrays get the dtype of the first node."""
-    if isinstance(given, BaseNode):
-        raise TypeError(f"{what}: takes a list of nodes, not one node: {describe(given)}")
+    """Return the parts as nodes; arrays get the dtype of the first node, and one node stands for its rows."""
     parts = list(given)
     beside = next((part for part in parts if isinstance(part, Node)), None)
     if beside is None:

@@ -65,7 +65,7 @@ class _AlongAxisRules(HasIndexOperands[Any, Axes], abstract=True):
         return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1}) if mapped[1] else None
 
 
-class TakeAlongAxis(_AlongAxisRules[Axes], Indexing[Left_co, Rows_co, Axes]):
+class TakeAlongAxis(Indexing[Left_co, Rows_co, Axes], _AlongAxisRules[Axes]):
     """The elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
 
     __slots__ = ()

@@ -28,6 +28,7 @@ from wyrm.kernels.functions import Routine
 from wyrm.node.base import BaseNode, label
 from wyrm.node.storage import bound_array, check_shape, not_set, stored
 from wyrm.types.dims import Dim, axis_size
+from wyrm.types.memory import KEPT_BYTES
 
 if TYPE_CHECKING:
     from wyrm.backends.llvm.library import CompiledFunction, Listing
@@ -36,7 +37,8 @@ Feed = Mapping[Any, Any]
 Leaf = BaseNode
 # In a program with more calls per step than this, BLAS may use all threads while the program itself uses one.
 LARGE = 120
-# Bindings of all threads together. Other sizes are cached too, because a smaller last batch comes back every epoch.
+# Bindings of all threads together; those of one thread take at most `KEPT_BYTES`. Other sizes are cached too, because a
+# smaller last batch comes back every epoch.
 _KEPT_BINDINGS = 16
 # Bindings of one thread that are kept however many threads there are: a batch and a smaller last one.
 _FEWEST_BINDINGS = 2
@@ -111,8 +113,10 @@ class NativeRunner:
             sizes = self.graph.schedule.bind(shapes)
             binding = Binding(self.graph.source, sizes, shapes, self.graph.optimizer)
             bindings.pop(key, None)
-            while len(bindings) >= max(_FEWEST_BINDINGS, _KEPT_BINDINGS // len(self._bindings)):
-                del bindings[next(iter(bindings))]
+            most = max(_FEWEST_BINDINGS, _KEPT_BINDINGS // len(self._bindings))
+            held = sum(each.bytes for each in bindings.values())
+            while len(bindings) >= _FEWEST_BINDINGS and (len(bindings) >= most or held + binding.bytes > KEPT_BYTES):
+                held -= bindings.pop(next(iter(bindings))).bytes
             bindings[key] = binding
         return binding
 
@@ -295,7 +299,7 @@ class NativeRunner:
     @property
     def allocated_bytes(self) -> int:
         """The bytes of all bindings, for every thread and batch size."""
-        return sum(binding.buffers + binding.own_bytes for binding in self._held())
+        return sum(binding.bytes for binding in self._held())
 
     @property
     def _purpose(self) -> str:

@@ -136,7 +136,7 @@ def column_array(name: str, column: Any) -> np.ndarray:
     each with the column and the row.
     """
     if isinstance(column, np.ndarray | list | tuple | int | float):
-        return as_array(column)
+        return as_array(column, f"column {name}")
     if hasattr(column, "combine_chunks"):  # of Arrow
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if hasattr(column, "is_null") and hasattr(column, "null_count"):

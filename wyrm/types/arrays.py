@@ -3,20 +3,49 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import numpy as np
 
-from wyrm.errors import DTypeError
+from wyrm.errors import DTypeError, ShapeError
 
 
-def as_array(value: object) -> np.ndarray:
-    """Return `numpy.asarray(value)`; raise `DTypeError` for a masked array, also inside a list or tuple.
+def as_array(value: object, what: str | Callable[[], str] = "a list") -> np.ndarray:
+    """Return `numpy.asarray(value)`, of the value that `what` names in errors.
+
+    Raise `DTypeError` for a masked array, also inside a list or tuple, and `ShapeError` for nested lists of different
+    lengths.
 
     >>> as_array([1.0, 2.0]).tolist()
     [1.0, 2.0]
     """
     check_unmasked(value)
-    return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except ValueError:
+        reason = _unequal(value)
+        if reason is None:
+            raise
+        name = what if isinstance(what, str) else what()
+        raise ShapeError(
+            f"{name} was given lists of different lengths, which form no array: {reason}; make them equally long, for "
+            f"example by padding with zeros"
+        ) from None
+
+
+def _unequal(value: object, place: str = "") -> str | None:
+    """Return which elements of nested lists differ in shape; None if none do."""
+    if not isinstance(value, list | tuple):
+        return None
+    for position, each in enumerate(value):
+        inside = _unequal(each, f"{place}[{position}]")
+        if inside is not None:
+            return inside
+    shapes = [np.shape(each) for each in value]
+    for position, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            return f"element {place}[0] has the shape {shapes[0]}, and {place}[{position}] {shape}"
+    return None
 
 
 def check_unmasked(value: object) -> None:

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 # Bytes of a cache line, and of the longest vectors: a vector that crosses two lines takes twice as long.
 ALIGNMENT = 64
+# Bytes of the arrays for other sizes of data that a function or a program keeps for the next call with them.
+KEPT_BYTES = 2**27
 
 
 def aligned_bytes(size: int) -> NDArray[np.uint8]:

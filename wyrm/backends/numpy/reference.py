@@ -317,7 +317,7 @@ def _gradient_of_elements(node: Node, gradient: object) -> Any:
             f"backward() of {describe(node)}: gradient must hold numbers, not {describe(gradient)}; for a gradient as "
             f"a node use wy.vjp(output, wrt, cotangent)"
         )
-    array = float_array(gradient, node.dtype)
+    array = float_array(gradient, node.dtype, lambda: f"gradient of backward() of {describe(node)}")
     dims: Any = node.dims
     if len(dims) != array.ndim or any(
         axis_size(axis) not in (None, size) for axis, size in zip(dims, array.shape, strict=True)

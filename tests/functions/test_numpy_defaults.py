@@ -1,0 +1,81 @@
+"""The default arguments of methods and functions that have NumPy's names are those of NumPy."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.declare import METHODS
+
+EMPTY = inspect.Parameter.empty
+# What NumPy's signatures show for a keyword that only some arrays take, and the value that it then has.
+UNSAID = {"keepdims": False, "min": None, "max": None, "prepend": None, "append": None, "a_min": None, "a_max": None}
+# Defaults that differ on purpose, with the reason.
+DIFFERENT: dict[tuple[str, str], str] = {
+    ("einsum", "optimize"): "the order of the products changes no result",
+    ("histogram", "density"): "False and None say the same",
+    **{
+        (name, "dtype"): "wyrm's own default is float32"
+        for name in ("eye", "identity", "tri", "linspace", "logspace", "geomspace")
+    },
+    ("where", "x"): "the places where a mask is true depend on the data",
+    ("where", "y"): "the places where a mask is true depend on the data",
+}
+
+
+# Methods with another order, whose `keepdims` refuses NumPy's `dtype` at its place.
+OTHER_ORDER = {"var", "std"}
+
+
+def signature(function: Any) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def pairs() -> Iterator[tuple[str, Any, Any]]:
+    """Yield a name, wyrm's function and NumPy's, for methods and for functions."""
+    for (owner, name), method in METHODS.items():
+        source = getattr(method, "__init__", method) if isinstance(method, type) else method
+        if hasattr(np.ndarray, name) and not name.startswith("__"):
+            yield f"{owner}.{name}", source, getattr(np, name, None) or getattr(np.ndarray, name)
+    for ours, theirs in ((wy, np), (wy.linalg, np.linalg)):
+        for name in sorted(set(ours.__all__) & set(dir(theirs))):
+            function: Any = getattr(ours, name)
+            if isinstance(function, Callable) and not isinstance(function, type):  # type: ignore[arg-type]  # a protocol
+                yield name, function, getattr(theirs, name)
+
+
+def differences(name: str, function: Any, theirs: Any) -> Iterator[str]:
+    own, other = signature(function), signature(theirs)
+    if own is None or other is None:
+        return
+    for key, parameter in own.parameters.items():
+        there = other.parameters.get(key)
+        if there is None or parameter.default is EMPTY or (name.rpartition(".")[2], key) in DIFFERENT:
+            continue
+        default = UNSAID.get(key, there.default) if there.default is np._NoValue else there.default
+        if default is not parameter.default and default != parameter.default:
+            yield f"{name}: {key} is {parameter.default!r}, and {default!r} in NumPy"
+    # An argument by position is the same one in NumPy, or a keyword of NumPy's own, which a value check refuses.
+    positions = [key for key, p in own.parameters.items() if p.kind is not p.KEYWORD_ONLY and key in other.parameters]
+    order = [key for key in other.parameters if key in positions]
+    if positions != order and name.rpartition(".")[2] not in OTHER_ORDER:
+        yield f"{name}: the arguments are {positions}, and {order} in NumPy"
+
+
+@pytest.mark.parametrize(("name", "function", "theirs"), [pytest.param(*pair, id=pair[0]) for pair in pairs()])
+def test_defaults_are_those_of_numpy(name: str, function: Any, theirs: Any) -> None:
+    assert list(differences(name, function, theirs)) == []
+
+
+def test_the_sweep_has_what_it_is_for() -> None:
+    names = {name for name, _, _ in pairs()}
+    assert {"Node.take", "Node.sum", "Node.sort", "IndexNode.sum", "IndexNode.take", "cross", "take", "norm"} <= names
+    assert list(differences("take", lambda x, indices, axis=0: None, np.take))  # type: ignore[misc]  # finds one
