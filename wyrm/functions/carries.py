@@ -27,8 +27,8 @@ def dtype_of(leaves: Sequence[object]) -> np.dtype:
     """Return the float dtype of the nodes, else of the arrays, else a weak one."""
     nodes = [leaf.dtype for leaf in leaves if isinstance(leaf, BaseNode) and leaf.dtype.kind == "f"]
     arrays = [leaf.dtype for leaf in leaves if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"]
-    found = next((dtype for dtype in [*nodes, *arrays] if not is_weak(dtype)), None)
-    return found or max(nodes, default=default_type())
+    found = [*(dtype for dtype in nodes if not is_weak(dtype)), *map(chosen, arrays)]
+    return found[0] if found else max(nodes, default=default_type())
 
 
 def leaf_nodes(leaves: Sequence[object], dtype: np.dtype) -> list[Any]:
