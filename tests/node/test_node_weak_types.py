@@ -24,7 +24,14 @@ def wide(name: str = "x") -> wy.Input[Any]:
 
 def test_numbers_are_weak_and_what_chooses_a_type_is_not() -> None:
     x = wide()
-    for node in (wy.Constant(0.1), wy.Constant([0.1]), wy.ones(3), (x > 0).mean(), wy.random.normal((3,)), wy.ones(3) * 2.0):
+    for node in (
+        wy.Constant(0.1),
+        wy.Constant([0.1]),
+        wy.ones(3),
+        (x > 0).mean(),
+        wy.random.normal((3,)),
+        wy.ones(3) * 2.0,
+    ):
         assert is_weak(node.dtype)
     strong: list[wy.Node] = [
         x, wy.Parameter(0.1), wy.Constant(NUMBERS), wy.Constant(0.1, dtype=np.float32), wy.ones(3, np.float32),
@@ -64,7 +71,12 @@ def test_beside_float32_the_default_stays() -> None:
 def test_a_node_is_rebuilt_once_and_what_is_shared_stays_shared() -> None:
     x, shared = wide(), wy.ones(3) * 0.1
     first, second = x * shared.exp(), x + shared.sin()
-    assert (x * shared).parents[1] is (x - shared).parents[1] is first.parents[1].parents[0] is second.parents[1].parents[0]
+    assert (
+        (x * shared).parents[1]
+        is (x - shared).parents[1]
+        is first.parents[1].parents[0]
+        is second.parents[1].parents[0]
+    )
     noise = wy.random.normal((3,))
     assert (x + noise).parents[1] is (noise * x).parents[0]
 

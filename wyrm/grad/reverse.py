@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeAlias, overload
+
 from typing_extensions import TypeVarTuple
 
 from wyrm.errors import NotDifferentiable, ShapeError, UnusedParameter

@@ -376,6 +376,15 @@ def _weak_constant(value: object, dtype: np.dtype, dims: DeclaredDims = None, na
 class Constant(_FloatLeaf[S_co], abstract=True):
     """A leaf that never changes; a Python number or NumPy array used as an operand becomes one.
 
+    A NumPy array or `dtype` chooses its float type, and Python numbers do not: the constant is then *weak*, as is every
+    node computed from Python numbers, masks, integers and random draws without `dtype` alone. Beside floats of a type
+    that was chosen, a weak node takes that type, from the Python numbers on: 0.1 is as exact as there. Alone it has the
+    type of the floats from which its masks or integers are computed, else that of the arguments of the `wy.function`
+    that is traced, else float32. Two float types that were chosen do not mix; convert one with `.astype`.
+
+    >>> x = Input(np.array([0.1, 0.2]))
+    >>> (x - Constant([0.1, 0.2])).forward().tolist(), (x > 0.15).mean().dtype
+    ([0.0, 0.0], dtype('float64'))
     >>> Constant(2.0).value.item()
     2.0
     """

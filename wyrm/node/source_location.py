@@ -131,6 +131,7 @@ running: Final = _place.get
 start_call: Final = _place.set
 end_call: Final = _place.reset
 
+
 class _Block(list["BaseNode"]):
     """The nodes that a block of code has built; `around` is the block that contains it."""
 
