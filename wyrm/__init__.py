@@ -21,6 +21,8 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
   *open* axis takes its size from the data of each run.
 - *parameter*: a leaf that an optimizer changes. *buffer*: a leaf that a model saves and no optimizer changes. A number
   that changes between runs, such as a temperature, is an `Input` without axes.
+- *weak*: computed from Python numbers, masks, integers and random numbers alone. Nobody chose the float type of such a
+  node, and it takes that of the floats that it meets (see `Constant`).
 - *random node* (`random`): numbers that are a function of the seed, the step, the node's *stream* and the position. It
   draws anew in each step; `random.at_step` repeats one.
 - *row-sparse*: a gradient that stores only the rows of a table that were selected.

@@ -77,7 +77,7 @@ ANSWERS: dict[str, dict[str, str]] = {
             "tree tree_map tree_util": "functions accept and return nested dicts, lists and tuples; wyrm has no tree functions",
             "utils DataLoader": "use wy.data.Dataset and wy.data.DataLoader",
             "float32 float64 float16 bfloat16 int32 int64 bool_ float double long": "use NumPy's types, as in np.float32",
-            "set_default_dtype": "pass dtype= to leaves and layers; Python numbers become float32",
+            "set_default_dtype": "pass dtype= to leaves and layers; Python numbers take the float type of what they meet",
             "inf nan pi e newaxis": "use NumPy's, as in np.pi",
             "is_tensor": "use isinstance(x, wy.Node)",
             "Module": "use wy.nn.Module",

@@ -27,8 +27,8 @@ def dtype_of(leaves: Sequence[object]) -> np.dtype:
     """Return the float dtype of the nodes, else of the arrays, else a weak one."""
     nodes = [leaf.dtype for leaf in leaves if isinstance(leaf, BaseNode) and leaf.dtype.kind == "f"]
     arrays = [leaf.dtype for leaf in leaves if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"]
-    found = next((dtype for dtype in [*nodes, *arrays] if not is_weak(dtype)), None)
-    return found or max(nodes, default=default_type())
+    found = [*(dtype for dtype in nodes if not is_weak(dtype)), *map(chosen, arrays)]
+    return found[0] if found else max(nodes, default=default_type())
 
 
 def leaf_nodes(leaves: Sequence[object], dtype: np.dtype) -> list[Any]:
@@ -52,7 +52,7 @@ def leaf_nodes(leaves: Sequence[object], dtype: np.dtype) -> list[Any]:
 def placeholders_of(
     nodes: Sequence[BaseNode], structure: PyTreeDef, name: str, axes: int = 0, weak: bool = False
 ) -> list[Any]:
-    """Return placeholders for the nodes, or for their rows, named by their paths; with `weak`, weak ones of weak nodes."""
+    """Return placeholders for the nodes, or for their rows, named by their paths; `weak` ones for weak nodes."""
     return [
         (WeakPlaceholder if weak and is_weak(node.dtype) else placeholder_like)(node, node.dims[axes:], where)
         for node, where in zip(nodes, leaf_paths(structure, name), strict=True)

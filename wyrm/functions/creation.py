@@ -32,7 +32,7 @@ def full(shape: Axes, value: Number, dtype: DTypeLike | None = None) -> Constant
 def full(shape: Axes | tuple[Dim, ...], value: Number, dtype: DTypeLike | None = None) -> Constant:
     """Return a constant filled with `value`; `shape` is a size, or a tuple of sizes and axes.
 
-    Raise `ShapeError` for an axis without a size.
+    Without `dtype` its float type is weak; see `wyrm.Constant`. Raise `ShapeError` for an axis without a size.
 
     >>> wy.full((2, 2), 7.0).value.tolist()
     [[7.0, 7.0], [7.0, 7.0]]

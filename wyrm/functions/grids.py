@@ -44,8 +44,8 @@ def linspace(
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dtype: DTypeLike | None = None) -> Node:
     """Return `num` numbers at equal distances from `start` to `stop`, without `stop` if `endpoint` is false.
 
-    The bounds are numbers, which give a constant of `dtype`, by default of a weak type, or nodes and arrays, which broadcast; the numbers are then
-    along a new first axis.
+    The bounds are numbers, which give a constant of `dtype`, by default of a weak type, or nodes and arrays, which
+    broadcast; the numbers are then along a new first axis.
 
     >>> wy.linspace(0.0, 1.0, 5).value.tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -64,11 +64,23 @@ def _column(values: np.ndarray, *beside: Node) -> np.ndarray:
 
 @overload
 def logspace(
-    start: Number, stop: Number, num: int = 50, endpoint: bool = True, base: float = 10.0, *, dtype: DTypeLike | None = ...
+    start: Number,
+    stop: Number,
+    num: int = 50,
+    endpoint: bool = True,
+    base: float = 10.0,
+    *,
+    dtype: DTypeLike | None = ...,
 ) -> Constant[tuple[Any]]: ...
 @overload
 def logspace(
-    start: Operand, stop: Operand, num: int = 50, endpoint: bool = True, base: float = 10.0, *, dtype: DTypeLike | None = ...
+    start: Operand,
+    stop: Operand,
+    num: int = 50,
+    endpoint: bool = True,
+    base: float = 10.0,
+    *,
+    dtype: DTypeLike | None = ...,
 ) -> Node: ...
 def logspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: float = 10.0, *, dtype: DTypeLike | None = None

@@ -30,7 +30,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     >>> wy.eye(2).value.tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    return constant_of(np.eye(N, M, k), dtype)
+    return constant_of(np.eye(N, M, k, dtype=np.float32), dtype)
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Constant[tuple[Any, Any]]:
@@ -48,7 +48,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     >>> wy.tri(2, 3).value.tolist()
     [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
     """
-    return constant_of(np.tri(N, M, k), dtype)
+    return constant_of(np.tri(N, M, k, dtype=np.float32), dtype)
 
 
 def _triangle(name: str, m: Operand, k: int, lower: bool) -> Node:

@@ -126,8 +126,7 @@ def number_dtype(leaves: Sequence[object]) -> np.dtype:
     """Return the float dtype that Python numbers among these leaves take."""
     for leaf in leaves:
         if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f":
-            found: np.dtype = leaf.dtype
-            return found
+            return chosen(leaf.dtype)
     return chosen(default_type())
 
 

@@ -9,7 +9,7 @@ from typing_extensions import TypeVarTuple
 
 from wyrm.errors import NotDifferentiable, ShapeError, UnusedParameter
 from wyrm.node.base import BaseNode, describe, format_dims
-from wyrm.node.leaves import as_constant, constant_of
+from wyrm.node.leaves import as_constant, constant_beside
 from wyrm.node.node import Node, Tensor
 from wyrm.node.traversal import topological_order
 from wyrm.node.weak_types import forms_among, is_weak
@@ -223,7 +223,7 @@ def weights_of(output: Node, given: object, what: str) -> Node:
             axis_size(axis) in (None, size) for axis, size in zip(output.dims, array.shape, strict=True)
         )
         if fits:
-            return constant_of(array, output.dtype, output.dims)
+            return constant_beside(array, output.dtype, output.dims)
         node = as_constant(array, output.dtype)
     if [axis_size(a) for a in node.dims] != [axis_size(a) for a in output.dims]:
         raise ShapeError(f"the {what} must have the shape of {describe(output)}, not {format_dims(node.dims)}")
@@ -275,7 +275,7 @@ def jvp(output: Tensor[*First], wrt: Any, tangent: Any) -> Tensor[*First]:
     directions = [weights_of(node, t, "tangent") for node, t in zip(_check_wrt(nodes), tangents, strict=True)]
     order = topological_order([output])
     reached = set(order)
-    unused = [node for node in nodes if node not in reached]
+    unused = [node for node in nodes if not forms_among([node], reached)]
     if unused:
         raise UnusedParameter(f"{describe(output)} does not depend on {', '.join(map(describe, unused))}; leave it out")
     return with_sizes(push_forward([output], nodes, directions), [output], order)[0]

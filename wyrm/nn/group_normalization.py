@@ -15,7 +15,7 @@ from wyrm.nn.module import Module
 from wyrm.nn.normalization import shown_epsilon
 from wyrm.nn.spatial import CHANNELS_SECOND, spatial_sizes
 from wyrm.node.base import describe
-from wyrm.node.leaves import Parameter, constant_of
+from wyrm.node.leaves import Parameter, constant_beside
 from wyrm.node.node import Node, Tensor
 from wyrm.ops.elementwise import operand
 from wyrm.types.dims import Dim, axis_size
@@ -34,7 +34,7 @@ def _normalized(
         raise ShapeError(f"{name}: the channels of {describe(x)} cannot be divided into {groups} equal groups")
     count = math.prod(sizes) * (channels // groups)
     grouped = x.reshape((x.dims[0], groups, count))
-    result: Node = grouped.layer_norm(constant_of(np.ones(count), x.dtype), None, epsilon).reshape(x.dims)
+    result: Node = grouped.layer_norm(constant_beside(np.ones(count), x.dtype), None, epsilon).reshape(x.dims)
     for given, name_of in ((weight, "weight"), (bias, "bias")):
         if given is not None:
             each = operand(given, x)

@@ -13,7 +13,7 @@ from wyrm.nn.embedding import Embedding
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.module import Module
 from wyrm.node.base import describe
-from wyrm.node.leaves import constant_of
+from wyrm.node.leaves import constant_beside
 from wyrm.node.node import Node, Tensor
 from wyrm.ops.slicing import concatenate
 from wyrm.types.dims import Dim, axis_size
@@ -86,7 +86,7 @@ class SinusoidalPositionalEncoding(Module):
             raise ShapeError(f"SinusoidalPositionalEncoding: the last axis of {describe(x)} needs an even size")
         angles = _angles(time, features // 2)
         encoding = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-        result: Tensor[*Axes] = x + constant_of(encoding, x.dtype, dims[-2:])
+        result: Tensor[*Axes] = x + constant_beside(encoding, x.dtype, dims[-2:])
         return result
 
 
@@ -107,7 +107,7 @@ def rotary_embedding(qkv: Tensor[A, K, M, N, D]) -> Tensor[A, K, M, N, D]:
     half = features // 2
     angles = np.zeros((time, 3, 1, half))
     angles[:, :2] = _angles(time, half)[:, None, None]
-    cosine, sine = constant_of(np.cos(angles), qkv.dtype), constant_of(np.sin(angles), qkv.dtype)
+    cosine, sine = constant_beside(np.cos(angles), qkv.dtype), constant_beside(np.sin(angles), qkv.dtype)
     first, second = qkv.erase()[..., :half], qkv.erase()[..., half:]
     rotated: Node = concatenate([first * cosine - second * sine, first * sine + second * cosine], axis=-1)
     result: Tensor[A, K, M, N, D] = rotated.reshape(dims)

@@ -17,7 +17,7 @@ from wyrm.node.rules import check_rule_names
 from wyrm.node.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
 from wyrm.node.state import Stateful, set_cell, set_runner
 from wyrm.node.traversal import topological_order
-from wyrm.node.weak_types import FLOATS, WEAK32, WEAK64, is_weak, joined, settled
+from wyrm.node.weak_types import FLOATS, WEAK32, WEAK64, chosen, is_weak, joined
 from wyrm.types.dims import Dims, axis_size
 from wyrm.types.texts import encodable
 
@@ -205,13 +205,11 @@ class BaseNode(Stateful, Generic[P_co, S]):
             try:
                 dtype = self.dtype_rule()
             except DTypeError:
-                operands = joined(parents)
-                if operands is None:
+                if not self._join_parents():
                     raise
-                _set_parents(self, operands)
                 dtype = self.dtype_rule()
             if dtype is not _FLOAT32 and (dtype is WEAK32 or dtype is WEAK64):  # first what most nodes are
-                dtype = settled(dtype, self.parents)
+                dtype = self._settled(dtype)
             _set_dtype(self, dtype)
             _set_dims(self, self.shape_rule())
         except (ShapeError, DTypeError, IndexOutOfRange) as error:
@@ -235,6 +233,22 @@ class BaseNode(Stateful, Generic[P_co, S]):
         built = built_nodes()
         if built is not None:
             built.append(self)
+
+    def _settled(self, dtype: np.dtype) -> np.dtype:
+        """Return the dtype of an op whose rule gives a weak one: chosen if that of a parent is."""
+        for parent in self.parents:
+            if parent.dtype is not dtype and parent.dtype.kind == "f":
+                if self._join_parents():
+                    dtype = self.dtype_rule()
+                return dtype if all(is_weak(x.dtype) for x in self.parents if x.dtype.kind == "f") else chosen(dtype)
+        return dtype
+
+    def _join_parents(self) -> bool:
+        """Replace weak parents by those in the float type of the others; return whether there were any."""
+        operands = joined(self.parents)
+        if operands is not None:
+            _set_parents(self, operands)
+        return operands is not None
 
     @classmethod
     def rebuild(cls, parents: tuple[BaseNode, ...], attributes: dict[str, Any], name: str | None = None) -> Self:

@@ -322,12 +322,16 @@ class _WeakStorage(Storage):
     def __init__(self, array: np.ndarray, value: object) -> None:
         super().__init__(array)
         self.exact: object = None
-        if array.dtype != FLOATS[1] and isinstance(value, float | int):
+        if array.dtype == FLOATS[1] or not array.size:
+            return
+        if isinstance(value, float | int):
             self.exact = value
-        elif array.dtype != FLOATS[1]:
-            wide = np.asarray(value, FLOATS[1])
-            if not np.array_equal(array, wide, equal_nan=True):
-                self.exact = wide.copy() if any(wide.strides) else wide.flat[0]
+            return
+        given = np.asarray(value)
+        if not any(given.strides):  # one number, repeated
+            self.exact = given.flat[0]
+        elif given.dtype != array.dtype and not np.array_equal(array, given, equal_nan=True):
+            self.exact = np.array(given, FLOATS[1])
 
 
 def as_constant(value: object, dtype: DTypeLike | None) -> Constant:
@@ -338,12 +342,16 @@ def as_constant(value: object, dtype: DTypeLike | None) -> Constant:
     if dtype is None and not isinstance(value, np.ndarray | np.generic):
         dtype = default_type()
     if dtype is WEAK32 or dtype is WEAK64:
-        return _weak_constant(value, WEAK64 if isinstance(value, np.ndarray) and value.dtype == FLOATS[1] else dtype)
-    array = float_array(value, dtype)
+        kind = WEAK64 if isinstance(value, np.ndarray) and value.dtype == FLOATS[1] else np.dtype(dtype)
+        array = float_array(value, chosen(kind))
+        storage: Storage = _WeakStorage(array, value)
+    else:
+        array = float_array(value, dtype)
+        storage, kind = Storage(array), array.dtype
     # This skips what `Constant` does for axes and a name: making this number was half of the time of `graph * 2.0`.
     node: Constant = object.__new__(Constant)
-    hold(node, Storage(array))
-    _set_dtype(node, array.dtype)
+    hold(node, storage)
+    _set_dtype(node, kind)
     _set_dims(node, array.shape)
     node._begin((), None, user_origin())
     return node
@@ -351,8 +359,12 @@ def as_constant(value: object, dtype: DTypeLike | None) -> Constant:
 
 def constant_of(array: np.ndarray, dtype: DTypeLike | None, dims: DeclaredDims = None) -> Constant:
     """Return a constant of numbers that the library computed, in `dtype`; without a dtype they are weak."""
-    kind = default_type() if dtype is None else np.dtype(dtype)
-    return _weak_constant(array, kind, dims) if is_weak(kind) else Constant(array, dims, dtype=kind)
+    return _weak_constant(array, default_type(), dims) if dtype is None else Constant(array, dims, dtype=dtype)
+
+
+def constant_beside(array: np.ndarray, dtype: np.dtype, dims: DeclaredDims = None) -> Constant:
+    """Return a constant of numbers that the library computed, in the float type of a node, which may be weak."""
+    return _weak_constant(array, dtype, dims) if is_weak(dtype) else Constant(array, dims, dtype=dtype)
 
 
 def _weak_constant(value: object, dtype: np.dtype, dims: DeclaredDims = None, name: str | None = None) -> Constant:
@@ -364,6 +376,15 @@ def _weak_constant(value: object, dtype: np.dtype, dims: DeclaredDims = None, na
 class Constant(_FloatLeaf[S_co], abstract=True):
     """A leaf that never changes; a Python number or NumPy array used as an operand becomes one.
 
+    A NumPy array or `dtype` chooses its float type, and Python numbers do not: the constant is then *weak*, as is every
+    node computed from Python numbers, masks, integers and random draws without `dtype` alone. Beside floats of a type
+    that was chosen, a weak node takes that type, from the Python numbers on: 0.1 is as exact as there. Alone it has the
+    type of the floats from which its masks or integers are computed, else that of the arguments of the `wy.function`
+    that is traced, else float32. Two float types that were chosen do not mix; convert one with `.astype`.
+
+    >>> x = Input(np.array([0.1, 0.2]))
+    >>> (x - Constant([0.1, 0.2])).forward().tolist(), (x > 0.15).mean().dtype
+    ([0.0, 0.0], dtype('float64'))
     >>> Constant(2.0).value.item()
     2.0
     """

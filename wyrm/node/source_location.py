@@ -132,6 +132,7 @@ running: Final = _place.get
 start_call: Final = _place.set
 end_call: Final = _place.reset
 
+
 class _Block(list["BaseNode"]):
     """The nodes that a block of code has built; `around` is the block that contains it."""
 
@@ -173,13 +174,15 @@ Built = TypeVar("Built", bound="BaseNode")
 
 def built_beside(node: BaseNode, build: Callable[[], Built]) -> Built:
     """Return the node that `build` returns, recorded as built by the block that has built `node`, at the same line."""
-    block = _built.get()
-    token = _built.set(None)
-    try:
-        with located_at(node.origin):
+    with located_at(node.origin):
+        block = _built.get()
+        if block is None:
+            return build()
+        token = _built.set(None)
+        try:
             made = build()
-    finally:
-        _built.reset(token)
+        finally:
+            _built.reset(token)
     while block is not None and not block.has(node):
         block = block.around
     if block is not None:

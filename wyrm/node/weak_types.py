@@ -65,12 +65,6 @@ def default_type(*sources: BaseNode) -> np.dtype:
     return weak(TRACED.get() or FLOATS[0])
 
 
-def settled(dtype: np.dtype, parents: Iterable[BaseNode]) -> np.dtype:
-    """Return the dtype of an op on these parents, a weak one if no parent has a float type that was chosen."""
-    strong = any(parent.dtype.kind == "f" and not is_weak(parent.dtype) for parent in parents)
-    return chosen(dtype) if strong else dtype
-
-
 def joined(parents: Sequence[BaseNode]) -> tuple[BaseNode, ...] | None:
     """Return operands in one float type, the weak ones in that of the others; None if they have it or cannot.
 

@@ -341,7 +341,7 @@ def where(condition: Any, x: object, y: object) -> Any:
     else:  # arrays keep their float dtype, as in a leaf
         floats = [v.dtype for v in (x, y) if isinstance(v, np.ndarray | np.generic) and v.dtype in FLOATS]
         sources = (condition,) if isinstance(condition, BaseNode) else ()
-        beside = as_constant(0.0, max(floats) if floats else default_type(*sources))
+        beside = as_constant(0.0, chosen(max(floats)) if floats else default_type(*sources))
     if isinstance(condition, BaseNode):
         mask: Any = condition
     else:

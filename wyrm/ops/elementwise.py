@@ -191,7 +191,7 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
         parents: tuple[BaseNode, ...] = self.parents
         if 0 < len(parents) < 3:  # fast path for most nodes
             first: np.dtype = parents[0].dtype
-            if (first is _FLOAT32 or first is _FLOAT64) and parents[-1].dtype is first:
+            if parents[-1].dtype is first and (first is _FLOAT32 or first is _FLOAT64 or first.kind == "f"):
                 return first
         dtype = common_dtype(parents)
         if dtype.kind != "f":

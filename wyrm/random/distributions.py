@@ -192,7 +192,8 @@ def normal(
     in every engine; the default is a stream that no other node has. In `scan` and `while_loop` each step of the loop
     draws anew, and under `vmap` each row. The gradient goes to `loc` and `scale`, which are numbers or nodes whose axes
     broadcast to `dims`; it is zero with respect to the draws themselves. An axis without a size gets it from the data.
-    The default `dtype` is that of `loc` and `scale`, else float32.
+    The default `dtype` is that of `loc` and `scale`, else a weak one (see `wyrm.Constant`): beside floats of another
+    type the draws are those of this stream in that type.
 
     Raise `ValueError` for a negative number as scale, `ShapeError` for parameters that do not broadcast to `dims`,
     `DTypeError` for another dtype. Compiled and other code give the same bits.

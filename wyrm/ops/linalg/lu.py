@@ -9,7 +9,7 @@ import numpy as np
 
 from wyrm.node.base import ZERO, Gradient, Undefined
 from wyrm.node.jax_form import JAX
-from wyrm.node.leaves import Constant, as_constant
+from wyrm.node.leaves import as_constant, constant_beside
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes
@@ -141,6 +141,6 @@ def identity(axis: Axis, dtype: np.dtype) -> Node:
     """Return the identity matrix of an axis, whose size data may decide."""
     size = axis_size(axis)
     if size is not None:
-        return Constant(np.eye(size), (axis, axis), dtype=dtype)
+        return constant_beside(np.eye(size), dtype, (axis, axis))
     lower = TriangularPart(BroadcastTo(as_constant(1.0, dtype), (axis, axis)), lower=True)
     return TriangularPart(lower, lower=False)
