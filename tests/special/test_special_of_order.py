@@ -111,3 +111,16 @@ def test_a_parameter_of_an_incomplete_function_has_no_gradient() -> None:
     wy.grad(loss, x)
     with pytest.raises(NotDifferentiable, match="only the derivative with respect to the last argument has a formula"):
         wy.grad(loss, a)
+
+
+def test_programs_of_jax_call_scipy_in_float64_from_any_thread() -> None:
+    """XLA calls the host from a thread of its own where it computes several things at once."""
+    random = np.random.default_rng(0)
+    matrix, vector = wy.Parameter(random.normal(size=(3, 3)) + 4.0 * np.eye(3)), wy.Parameter(random.normal(size=3))
+    nodes: list[Any] = [wy.linalg.solve(matrix, vector)]
+    for last in (5, 10):
+        x = wy.Parameter(random.normal(size=(2, 2, 4, last)))
+        nodes.append(of_order.j0(x) + of_order.j1(x) + wy.special.i0e(x) - wy.special.i1e(x))
+    for found, expected in zip(wy.compile(nodes, engine="jax")(), wy.run(nodes), strict=True):
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)

@@ -55,11 +55,17 @@ def _on_host(name: str) -> Callable[[float, Any], Any]:
     from scipy import special
 
     def value_of(order: float, x: Any) -> Any:
-        def compute(array: Any) -> Any:
-            host = np.asarray(array)
-            return np.asarray(getattr(special, name)(order, host), host.dtype)
+        dtype = np.dtype(x.dtype)
 
-        return jax.pure_callback(compute, jax.ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method="broadcast_all")
+        def compute(words: Any) -> Any:
+            host = np.ascontiguousarray(words).view(dtype)
+            return np.asarray(getattr(special, name)(order, host), dtype).view(np.uint32).reshape(words.shape)
+
+        # The call gets and returns words of 32 bits: it may run in a thread of XLA's, in which JAX has no 64-bit types.
+        words = jax.lax.bitcast_convert_type(x, np.uint32)
+        kind = jax.ShapeDtypeStruct(words.shape, words.dtype)
+        found = jax.pure_callback(compute, kind, words, vmap_method="broadcast_all")
+        return jax.lax.bitcast_convert_type(found, dtype)
 
     function: Any = jax.custom_jvp(value_of, nondiff_argnums=(0,))
 
