@@ -14,6 +14,7 @@ from wyrm.ops.convolution import Convolution, ConvolutionInputGradient
 from wyrm.ops.convolution_tables import Window
 from wyrm.ops.elementwise import operand
 from wyrm.types.dims import axis_size
+from wyrm.types.options import whole
 from wyrm.types.typing import Array
 
 # The axes of the batch, of channels and of outputs, and those of space and of windows.
@@ -51,7 +52,8 @@ def convolve(
     dilations = per_axis(name, "dilation", dilation, rank)
     return Convolution(
         x, weight, None if bias is None else operand(bias, x), stride=strides,
-        padding=pads(name, padding, kernel, strides, dilations), dilation=dilations, groups=groups,
+        padding=pads(name, padding, kernel, strides, dilations), dilation=dilations,
+        groups=whole(f"{name}: groups", groups, 1, ShapeError),
     )  # fmt: skip
 
 
@@ -78,8 +80,9 @@ def convolve_transposed(
     if min(outputs) < 1:
         raise ShapeError(f"{name}: the result of {describe(x)} would have the sizes {outputs}")
     result: Node = ConvolutionInputGradient(
-        x, weight, sizes=outputs, stride=strides, padding=ends, dilation=dilations, groups=groups
-    )
+        x, weight, sizes=outputs, stride=strides, padding=ends, dilation=dilations,
+        groups=whole(f"{name}: groups", groups, 1, ShapeError),
+    )  # fmt: skip
     column: Any = (-1, *[1] * rank)
     return result if bias is None else result + operand(bias, x).reshape(column)
 

@@ -18,6 +18,7 @@ from wyrm.node.index_leaves import IndexInput
 from wyrm.node.source_location import located_at
 from wyrm.node.storage import bound_array, stored
 from wyrm.types.dims import Axis
+from wyrm.types.options import integer
 
 WORD = 0xFFFFFFFF  # mask of a 32-bit word; only the low 32 bits of a seed or a stream count
 
@@ -102,7 +103,7 @@ _streams = itertools.count()
 
 def stream_or_next(stream: int | None) -> int:
     """Return `stream`, or the next unused one for None."""
-    return next(_streams) if stream is None else stream
+    return next(_streams) if stream is None else integer("stream", stream)
 
 
 def set_step(step: int) -> None:
