@@ -16,6 +16,7 @@ from wyrm.node.node import Node
 from wyrm.ops.einsum import LETTERS, Einsum
 from wyrm.ops.elementwise import L, R, S
 from wyrm.types.dims import Axis, axis_size, broadcast
+from wyrm.types.options import is_integer
 from wyrm.types.typing import S2, A, Array, D, K, M, N, Shaped
 
 __all__ = ["einsum"]
@@ -28,7 +29,7 @@ Path: TypeAlias = bool | Literal["greedy", "optimal"] | Sequence[str | tuple[int
 def _letters_of(sublist: Sublist) -> str:
     """Return a sublist of axes as letters."""
     count = len(LETTERS)
-    if not all(each is Ellipsis or (isinstance(each, int) and 0 <= each < count) for each in sublist):
+    if not all(each is Ellipsis or (is_integer(each) and 0 <= each < count) for each in sublist):
         raise TypeError(f"einsum: a sublist holds integers from 0 to {count - 1} and ..., not {sublist!r}")
     return "".join("..." if isinstance(each, EllipsisType) else LETTERS[each] for each in sublist)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 from typing_extensions import TypeVar, TypeVarTuple
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.functions.carries import (
     checked_carry,
     dtype_of,
@@ -30,6 +30,7 @@ from wyrm.ops.loop_body import LoopBody, closure_convert
 from wyrm.ops.scan import Scan
 from wyrm.ops.steps import ENDLESS, Steps
 from wyrm.types.dims import Axis, axis_size
+from wyrm.types.options import whole
 from wyrm.types.typing import HasArray
 
 __all__ = ["scan", "while_loop"]
@@ -161,8 +162,8 @@ def _time(rows: Sequence[BaseNode], length: int | None, what: str) -> Axis:
             raise ShapeError(f"{what}: {describe(row)} is in xs and has no axis to scan over")
     if not rows and length is None:
         raise ShapeError(f"{what}: without xs, give the number of steps as length=")
-    if length is not None and (isinstance(length, bool) or not isinstance(length, int | np.integer)):
-        raise DTypeError(f"{what}: length must be an integer of at least 0, not {length!r}")
+    if length is not None:
+        length = whole(f"{what}: length", length, 0, ShapeError)
     time: Axis = rows[0].dims[0] if rows else int(length or 0)
     sizes = {axis_size(row.dims[0]) for row in rows} | ({length} if length is not None else set())
     if None in sizes:
@@ -223,8 +224,8 @@ def while_loop(
     """
     step, keep_going = (function_of_nodes(given, "while_loop takes a function") for given in (function, condition))
     what = f"while_loop of {name_of(step)}"
-    if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1):
-        raise ValueError(f"{what}: max_steps must be an integer of at least 1, not {max_steps!r}")
+    if max_steps is not None:
+        max_steps = whole(f"{what}: max_steps", max_steps, 1)
     carry, structure, dtype = initial_carry(init, (), what)
 
     def stand_in(nodes: Sequence[Any], weak: bool) -> list[Any]:

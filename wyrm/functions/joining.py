@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, overload
 
-import numpy as np
-
 from wyrm.errors import ShapeError
 from wyrm.functions.operands import Operand, as_node, as_nodes
 from wyrm.node.base import describe
@@ -15,6 +13,7 @@ from wyrm.node.node import Node
 from wyrm.ops.rearranging import sized_axis
 from wyrm.ops.slicing import concatenate
 from wyrm.types.dims import normalize_axis
+from wyrm.types.options import is_integer
 
 __all__ = [
     "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "column_stack", "dsplit", "dstack",
@@ -184,7 +183,7 @@ def array_split(ary: Operand, indices_or_sections: int | Sequence[int], axis: in
     """
     x = as_node(ary)
     axis = normalize_axis(axis, x.ndim)
-    if not isinstance(indices_or_sections, int | np.integer):
+    if not is_integer(indices_or_sections):
         return list(x.split(indices_or_sections, axis))
     if indices_or_sections < 1:
         raise ShapeError(f"array_split: {describe(x)}: sections must be at least 1, not {indices_or_sections}")

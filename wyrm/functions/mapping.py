@@ -27,6 +27,7 @@ from wyrm.ops.scan import Scan
 from wyrm.ops.steps import Steps
 from wyrm.ops.updating import Updating
 from wyrm.types.dims import axis_size, normalize_axis
+from wyrm.types.options import is_integer
 
 __all__ = ["vmap"]
 
@@ -98,7 +99,7 @@ def vmap(function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0)
 
 
 def _axes_of_arguments(in_axes: Axes, count: int, what: str) -> list[Axes]:
-    if in_axes is None or isinstance(in_axes, int):
+    if in_axes is None or is_integer(in_axes):
         return [in_axes] * count
     if not isinstance(in_axes, tuple | list):
         raise ShapeError(
@@ -112,7 +113,7 @@ def _axes_of_arguments(in_axes: Axes, count: int, what: str) -> list[Axes]:
 
 def axes_of(axes: Axes, structure: PyTreeDef, what: str) -> list[int | None]:
     """Return the axis of each leaf; `ShapeError` if `axes` is not a prefix of the structure."""
-    if axes is None or (isinstance(axes, int) and not isinstance(axes, bool)):
+    if axes is None or (is_integer(axes) and not isinstance(axes, bool)):
         return [axes] * structure.leaves
     kind = structure.kind or object
     parts: list[Axes] | None = None

@@ -20,6 +20,7 @@ from wyrm.ops.elementwise import S
 from wyrm.ops.gather import Place
 from wyrm.ops.rearranging import diagonal, sized_axis
 from wyrm.ops.slicing import concatenate
+from wyrm.types.options import integer
 
 __all__ = ["diag", "diagflat", "eye", "identity", "tri", "tril", "triu", "vander"]
 
@@ -30,7 +31,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     >>> wy.eye(2).value.tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    return constant_of(np.eye(N, M, k, dtype=np.float32), dtype)
+    return constant_of(np.eye(integer("N", N), None if M is None else integer("M", M), integer("k", k), dtype=np.float32), dtype)
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Constant[tuple[Any, Any]]:
@@ -48,11 +49,11 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     >>> wy.tri(2, 3).value.tolist()
     [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
     """
-    return constant_of(np.tri(N, M, k, dtype=np.float32), dtype)
+    return constant_of(np.tri(integer("N", N), None if M is None else integer("M", M), integer("k", k), dtype=np.float32), dtype)
 
 
 def _triangle(name: str, m: Operand, k: int, lower: bool) -> Node:
-    x = as_node(m)
+    x, k = as_node(m), integer("k", k)
     if not x.ndim:
         raise ShapeError(f"{name}: {describe(x)} has no axes")
     sizes = [sized_axis(name, x, axis) for axis in range(x.ndim)[-2:]]

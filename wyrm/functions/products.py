@@ -12,6 +12,7 @@ from wyrm.ops.elementwise import L, R, S
 from wyrm.ops.product import MatMul
 from wyrm.ops.slicing import stack
 from wyrm.types.dims import axis_size, normalize_axis, product
+from wyrm.types.options import is_integer
 from wyrm.types.typing import S2, A, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
 
 __all__ = ["cross", "dot", "inner", "kron", "matmul", "outer", "tensordot", "vdot", "vecdot"]
@@ -164,10 +165,10 @@ def tensordot(a: Operand, b: Operand, axes: int | Sequence[int | Sequence[int]] 
     (2, 5)
     """
     left, right = as_nodes(a, b)
-    if isinstance(axes, int):
+    if is_integer(axes):
         pairs = [list(range(left.ndim - axes, left.ndim)), list(range(axes))]
     else:
-        pairs = [[each] if isinstance(each, int) else list(each) for each in axes]
+        pairs = [[each] if is_integer(each) else list(each) for each in axes]
     if len(pairs) != 2 or len(pairs[0]) != len(pairs[1]) or len(pairs[0]) > min(left.ndim, right.ndim):
         raise shape_error(
             "tensordot", f"axes must be a number or two lists of axes to sum, not {axes!r}", (left, right)

@@ -18,6 +18,7 @@ from wyrm.ops.rearranging import sized_axis, taken
 from wyrm.ops.reduction import AxisLike, all_axes
 from wyrm.ops.slicing import concatenate
 from wyrm.types.dims import Dims, normalize_axis
+from wyrm.types.options import is_integer
 
 __all__ = [
     "compress", "extract", "flip", "fliplr", "flipud", "moveaxis", "permute_dims", "roll", "rollaxis", "rot90", "tile",
@@ -147,7 +148,7 @@ def moveaxis(a: Operand, source: int | Sequence[int], destination: int | Sequenc
 
 
 def _several(axes: int | Sequence[int]) -> Sequence[int]:
-    return (axes,) if isinstance(axes, int | np.integer) else axes
+    return (axes,) if is_integer(axes) else axes
 
 
 def rollaxis(a: Operand, axis: int, start: int = 0) -> Node:

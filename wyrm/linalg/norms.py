@@ -15,6 +15,7 @@ from wyrm.node.node import Node
 from wyrm.ops.elementwise import L, S
 from wyrm.ops.reduction import AxisLike, all_axes
 from wyrm.types.dims import Times
+from wyrm.types.options import is_integer
 from wyrm.types.typing import AtLeast2D, Bs, M, N, Shaped
 
 Order = float | Literal["fro", "nuc"] | None
@@ -57,7 +58,7 @@ def norm(x: Any, ord: Order = None, axis: AxisLike = None, keepdims: bool = Fals
         return _of_vectors(node, ord, axes[0], keepdims)
     if len(axes) == 2:
         # NumPy's order: the axis of the rows comes first.
-        given = axes if axis is None or isinstance(axis, int | np.integer) else tuple(int(i) % node.ndim for i in axis)
+        given = axes if axis is None or is_integer(axis) else tuple(int(i) % node.ndim for i in axis)
         return _of_matrices(node, ord, (given[0], given[1]), keepdims)
     raise shape_error("norm", f"ord={ord!r} takes one axis or two, not {len(axes)}", [node])
 

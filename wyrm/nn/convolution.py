@@ -16,6 +16,7 @@ from wyrm.ops.elementwise import operand
 from wyrm.ops.keys import ALL
 from wyrm.ops.slicing import PlaceSlice
 from wyrm.types.dims import axis_size
+from wyrm.types.options import whole
 from wyrm.types.typing import Array
 
 # The axes of the batch, of channels and of outputs, and those of space and of windows.
@@ -52,7 +53,7 @@ def convolve(
     options = window_options(name, rank, kernel, stride, padding, dilation)
     return Convolution(
         x, weight, None if bias is None else operand(bias, x), stride=options.stride, padding=options.padding,
-        dilation=options.dilation, groups=groups,
+        dilation=options.dilation, groups=whole(f"{name}: groups", groups, 1, ShapeError),
     )  # fmt: skip
 
 
@@ -86,8 +87,9 @@ def convolve_transposed(
     if min(outputs) < 1:
         raise ShapeError(f"{name}: the result of {describe(x)} would have the sizes {outputs}")
     result: Node = ConvolutionInputGradient(
-        x, weight, sizes=outputs, stride=strides, padding=ends, dilation=dilations, groups=groups
-    )
+        x, weight, sizes=outputs, stride=strides, padding=ends, dilation=dilations,
+        groups=whole(f"{name}: groups", groups, 1, ShapeError),
+    )  # fmt: skip
     if any(zeros):
         axes: Any = tuple(size + extra for size, extra in zip(outputs, zeros, strict=True))
         key: Any = (ALL, ALL, *((None, size, None) for size in outputs))

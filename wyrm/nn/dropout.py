@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.nn.axes import Axes
 from wyrm.nn.layer import Pointwise
 from wyrm.node.base import describe
 from wyrm.node.leaves import as_constant
 from wyrm.node.node import Node, Tensor
 from wyrm.node.training_mode import record_training_mode
-from wyrm.types.options import number
+from wyrm.types.options import integer, number
 
 
 class _Dropout(Pointwise):
@@ -22,9 +20,7 @@ class _Dropout(Pointwise):
     def __init__(self, rate: float, seed: int = 0) -> None:
         name = type(self).__name__
         self.rate = number(f"{name}: rate", rate, 0.0, 1.0)
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
-            raise DTypeError(f"{name}: seed must be an integer, not {seed!r}")
-        self.seed = int(seed)
+        self.seed = integer(f"{name}: seed", seed)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.rate}{f', seed={self.seed}' if self.seed else ''})"

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-import numpy as np
-
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import BaseNode, describe
 from wyrm.types.dims import axis_size
-from wyrm.types.options import choice, whole
+from wyrm.types.options import choice, is_integer, whole
 
 # One number for all spatial axes, or one for each.
 PerAxis: TypeAlias = int | Sequence[int]
@@ -23,7 +21,7 @@ CHANNELS_SECOND = "; the axes are (batch, channels, *sizes)"
 
 def per_axis(name: str, argument: str, value: object, rank: int, low: int = 1) -> tuple[int, ...]:
     """Return an argument as one integer of at least `low` per spatial axis."""
-    if isinstance(value, int | np.integer):
+    if is_integer(value):
         return (whole(f"{name}: {argument}", value, low),) * rank
     entries = _entries(name, argument, value, rank)
     return tuple(whole(f"{name}: {argument}", each, low) for each in entries)
@@ -46,7 +44,7 @@ def pads(
         return tuple((total // 2, total - total // 2) for total in totals)
     if isinstance(value, str):
         choice(f"{name}: padding", value, ("same", "valid"), DTypeError, "integers")
-    if isinstance(value, int | np.integer):
+    if is_integer(value):
         value = (value,) * rank
     found = []
     for each in _entries(name, "padding", value, rank):

@@ -19,7 +19,7 @@ from wyrm.node.index_leaves import IndexInput
 from wyrm.node.source_location import located_at
 from wyrm.node.storage import bound_array, stored
 from wyrm.types.dims import Axis
-from wyrm.types.options import whole
+from wyrm.types.options import integer, whole
 
 WORD = 0xFFFFFFFF  # mask of a 32-bit word; only the low 32 bits of a seed or a stream count
 
@@ -105,7 +105,7 @@ _pinned: int | None = None  # the step of the innermost `at_step`, for which eve
 
 def stream_or_next(stream: int | None) -> int:
     """Return `stream`, or the next unused one for None."""
-    return next(_streams) if stream is None else stream
+    return next(_streams) if stream is None else integer("stream", stream)
 
 
 def restart_streams(first: int) -> None:

@@ -19,6 +19,7 @@ from wyrm.ops.keywords import check_keepdims, refuse_keywords
 from wyrm.ops.sums import summed
 from wyrm.types.dims import Axis, Dims, One, axis_size, normalize_axis
 from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.options import is_integer
 from wyrm.types.typing import Array, AtLeast1D, Bs, FloatArray, IntegerArray, M, N, Shaped
 
 AxisLike = int | Sequence[int] | None
@@ -35,7 +36,7 @@ def all_axes(axis: AxisLike, ndim: int) -> tuple[int, ...]:
     """Return `axis` as sorted positions from 0; None means all. Raise `ShapeError` for a missing or repeated axis."""
     if axis is None:
         return tuple(range(ndim))
-    positions = [normalize_axis(a, ndim) for a in ([axis] if isinstance(axis, int | np.integer) else axis)]
+    positions = [normalize_axis(a, ndim) for a in ([axis] if is_integer(axis) else axis)]
     if len(set(positions)) != len(positions):
         raise ShapeError(f"axis {axis} names an axis twice")
     return tuple(sorted(positions))

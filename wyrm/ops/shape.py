@@ -23,6 +23,7 @@ from wyrm.ops.rearrangement_jax import MovingForm
 from wyrm.ops.reduction import AxisLike, all_axes
 from wyrm.types.dims import Axis, Dim, Dims, One, Times, axis_size, broadcast, normalize_axis, product
 from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.options import is_integer
 from wyrm.types.typing import D1, D2, D3, D4, AnyShape, Array, AtLeast1D, Bs, M, N, Shaped, Size, Sizes
 
 
@@ -362,7 +363,7 @@ def expanded(node: BaseNode, axis: AxisLike) -> Dims:
     """Return the axes of a node with axes of size 1 at these positions of the result."""
     if axis is None:
         raise TypeError("expand_dims: axis must be an int or a tuple of ints, not None")
-    count = 1 if isinstance(axis, int | np.integer) else len(axis)
+    count = 1 if is_integer(axis) else len(axis)
     positions = all_axes(axis, node.ndim + count)
     dims: Dims = node.dims
     rest = iter(dims)

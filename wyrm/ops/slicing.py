@@ -36,6 +36,7 @@ from wyrm.ops.rearrangement_jax import MovingForm, PlaceSliceForm
 from wyrm.ops.shape import Rearrangement
 from wyrm.types.dims import Axis, Dim, Dims, One, Plus, axis_size, normalize_axis, unify
 from wyrm.types.namespace import ArrayNamespace
+from wyrm.types.options import is_integer
 from wyrm.types.typing import S2, Array, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
 
 
@@ -451,10 +452,11 @@ def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> list[Slice]:
     node: Node = x
     axis = normalize_axis(axis, node.ndim)
     size = operator.index(node.dims[axis])
-    if isinstance(sections, int | np.integer):
+    if is_integer(sections):
+        sections = int(sections)
         if sections < 1 or size % sections:
             raise ShapeError(f"split: {describe(node)}: axis {axis} is not divisible into {sections} equal parts")
-        cuts = list(range(0, size + 1, size // sections)) if size else [0] * (int(sections) + 1)
+        cuts = list(range(0, size + 1, size // sections)) if size else [0] * (sections + 1)
     else:
         cuts = [0, *sections, size]
     return [

@@ -23,8 +23,8 @@ class Average(ABC):
     every: int = 1
 
     def __post_init__(self) -> None:
-        whole("start", self.start, 1)
-        whole("every", self.every, 1)
+        object.__setattr__(self, "start", whole("start", self.start, 1))
+        object.__setattr__(self, "every", whole("every", self.every, 1))
 
     @abstractmethod
     def weight(self, count: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ class Step:
 
     def __post_init__(self) -> None:
         number("start", self.start, 0.0)
-        whole("every", self.every, 1)
+        _keep(self, every=whole("every", self.every, 1))
         number("factor", self.factor, 0.0)
 
     def __call__(self, step: int) -> float:
@@ -48,7 +48,7 @@ class MultiStep:
 
     def __post_init__(self) -> None:
         number("start", self.start, 0.0)
-        _increasing("milestones", self.milestones)
+        _keep(self, milestones=_increasing("milestones", self.milestones))
         number("factor", self.factor, 0.0)
 
     def __call__(self, step: int) -> float:
@@ -70,7 +70,7 @@ class Piecewise:
     def __post_init__(self) -> None:
         for position, value in enumerate(self.values):
             number(f"values[{position}]", value, 0.0)
-        _one_more("values", self.values, self.boundaries)
+        _keep(self, boundaries=_one_more("values", self.values, self.boundaries))
 
     def __call__(self, step: int) -> float:
         return float(self.values[bisect_right(self.boundaries, step)])
@@ -94,7 +94,7 @@ class Joined:
         for position, schedule in enumerate(self.schedules):
             if not callable(schedule):
                 number(f"schedules[{position}]", schedule, 0.0)
-        _one_more("schedules", self.schedules, self.boundaries)
+        _keep(self, boundaries=_one_more("schedules", self.schedules, self.boundaries))
 
     def __call__(self, step: int) -> float:
         position = bisect_right(self.boundaries, step)
@@ -136,7 +136,7 @@ class Cosine:
 
     def __post_init__(self) -> None:
         number("start", self.start, 0.0)
-        whole("steps", self.steps, 1)
+        _keep(self, steps=whole("steps", self.steps, 1))
         number("end", self.end, 0.0)
 
     def __call__(self, step: int) -> float:
@@ -163,9 +163,9 @@ class CosineRestarts:
 
     def __post_init__(self) -> None:
         number("start", self.start, 0.0)
-        whole("steps", self.steps, 1)
+        _keep(self, steps=whole("steps", self.steps, 1))
         number("end", self.end, 0.0)
-        whole("growth", self.growth, 1)
+        _keep(self, growth=whole("growth", self.growth, 1))
 
     def __call__(self, step: int) -> float:
         length = self.steps
@@ -192,7 +192,7 @@ class Polynomial:
 
     def __post_init__(self) -> None:
         number("start", self.start, 0.0)
-        whole("steps", self.steps, 1)
+        _keep(self, steps=whole("steps", self.steps, 1))
         number("end", self.end, 0.0)
         number("power", self.power, 0.0)
 
@@ -222,7 +222,7 @@ class OneCycle:
 
     def __post_init__(self) -> None:
         number("peak", self.peak, 0.0)
-        whole("steps", self.steps, 2)
+        _keep(self, steps=whole("steps", self.steps, 2))
         number("rise", self.rise, 0.0, 1.0)
         number("start_divisor", self.start_divisor, 1.0)
         number("end_divisor", self.end_divisor, 1.0)
@@ -251,7 +251,7 @@ class LinearWarmup:
 
     def __post_init__(self) -> None:
         number("peak", self.peak, 0.0)
-        whole("steps", self.steps, 1)
+        _keep(self, steps=whole("steps", self.steps, 1))
         number("start", self.start, 0.0)
 
     def __call__(self, step: int) -> float:
@@ -275,8 +275,8 @@ class WarmupCosine:
     def __post_init__(self) -> None:
         number("peak", self.peak, 0.0)
         number("end", self.end, 0.0)
-        whole("warmup", self.warmup, 1)
-        whole("steps", self.steps, 1)
+        _keep(self, warmup=whole("warmup", self.warmup, 1))
+        _keep(self, steps=whole("steps", self.steps, 1))
         if self.warmup >= self.steps:
             raise OptionError(f"warmup must be below steps={self.steps}, not {self.warmup}")
 
@@ -290,14 +290,23 @@ def _half_cosine(start: float, end: float, fraction: float) -> float:
     return end + (start - end) * (1.0 + math.cos(math.pi * fraction)) / 2.0
 
 
-def _increasing(name: str, steps: Sequence[int]) -> None:
-    """Raise `OptionError` unless the steps are positive and increase, `DTypeError` unless they are integers."""
+def _keep(schedule: object, **values: object) -> None:
+    """Set checked options of a schedule, which is frozen; as Python's numbers, which do not overflow."""
+    for name, value in values.items():
+        object.__setattr__(schedule, name, value)
+
+
+def _increasing(name: str, steps: Sequence[int]) -> tuple[int, ...]:
+    """Return the steps; raise `OptionError` unless they are positive and increase, `DTypeError` unless integers."""
+    found: list[int] = []
     for position, step in enumerate(steps):
-        whole(f"{name}[{position}]", step, steps[position - 1] + 1 if position else 1)
+        found.append(whole(f"{name}[{position}]", step, found[-1] + 1 if found else 1))
+    return tuple(found)
 
 
-def _one_more(name: str, values: Sequence[object], boundaries: Sequence[int]) -> None:
-    """Raise `OptionError` unless there is one more value than increasing boundaries."""
-    _increasing("boundaries", boundaries)
-    if len(values) != len(boundaries) + 1:
-        raise OptionError(f"{len(boundaries)} boundaries need {len(boundaries) + 1} {name}, not {len(values)}")
+def _one_more(name: str, values: Sequence[object], boundaries: Sequence[int]) -> tuple[int, ...]:
+    """Return the increasing boundaries; raise `OptionError` unless there is one more value than boundaries."""
+    found = _increasing("boundaries", boundaries)
+    if len(values) != len(found) + 1:
+        raise OptionError(f"{len(found)} boundaries need {len(found) + 1} {name}, not {len(values)}")
+    return found

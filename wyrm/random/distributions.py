@@ -31,6 +31,7 @@ from wyrm.ops.draws import (
 from wyrm.ops.elementwise import S
 from wyrm.ops.philox import stream_or_next
 from wyrm.types.dims import Dims, axis_size, broadcast
+from wyrm.types.options import integer
 from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Bs, N, NewDims, Number, Size, Sizes
 
 P = ParamSpec("P")
@@ -155,9 +156,7 @@ def _axes(what: str, dims: Any) -> Dims:
 
 
 def _key(what: str, seed: int, stream: int | None) -> Any:
-    if isinstance(seed, bool) or not hasattr(type(seed), "__index__"):
-        raise DTypeError(f"{what}: seed must be an integer, not {seed!r}")
-    return key_for(operator.index(seed), stream_or_next(stream))
+    return key_for(integer(f"{what}: seed", seed), stream_or_next(stream))
 
 
 def _located(

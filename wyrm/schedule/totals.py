@@ -60,6 +60,8 @@ class Totals:
         self._others: dict[frozenset[Node], Totals] = {}
         if columns and simplified is not None:
             self._analyse(simplified)
+        sums = np.array([kind is Combination.SUM for kind in self._kinds], np.float64)
+        self._weights = sums, 1.0 - sums
 
     def _analyse(self, simplified: Simplified) -> None:
         known = dependences_of(self._outputs, self.columns, simplified)
@@ -133,9 +135,12 @@ class Totals:
             raise _Unknown
         return part
 
-    def for_columns(self, columns: Iterable[Node]) -> Totals:
-        """Return the totals of the same nodes where other inputs have rows: if they differ, all nodes are means."""
-        given = frozenset(columns)
+    def for_columns(self, columns: Iterable[Node], singly: bool) -> Totals:
+        """Return the totals of the same nodes where other inputs have rows: if they differ, all nodes are means.
+
+        So are they if batches are single rows, without an axis for them (`singly`).
+        """
+        given: frozenset[Node] = frozenset() if singly else frozenset(columns)
         if given == self.columns or self._simplified is None:
             return self
         if given not in self._others:
@@ -143,16 +148,21 @@ class Totals:
             plain._outputs = self._outputs
             found = dependences_of(self.nodes, given, self._simplified)
             totals = {total for total, _ in self._quotients.values()}
-            same = found is not None and all(
-                kind is Combination.MIXED or node in totals or _kind(found[0][node]) is kind
-                for node, kind in zip(self.nodes, self._kinds, strict=True)
+            same = (
+                bool(given)
+                and found is not None
+                and all(
+                    kind is Combination.MIXED or node in totals or _kind(found[0][node]) is kind
+                    for node, kind in zip(self.nodes, self._kinds, strict=True)
+                )
             )
             self._others[given] = self if same else plain
         return self._others[given]
 
     def weights(self, rows: int) -> NDArray[np.float64]:
         """Return by what the values of the nodes for a batch of these rows are multiplied before they are added up."""
-        return np.array([1.0 if kind is Combination.SUM else float(rows) for kind in self._kinds])
+        of_sums, of_means = self._weights
+        return of_sums + rows * of_means
 
     def of_all_rows(self, values: Sequence[Any]) -> list[Any]:
         """Return the outputs, given the sums of the nodes' weighted values, divided by `weights` of all rows."""

@@ -13,6 +13,7 @@ from wyrm.ops.elementwise import S, operand
 from wyrm.ops.entropy import RelEntr
 from wyrm.ops.gamma import Digamma, GammaLn, HurwitzZeta
 from wyrm.ops.reduction import AxisLike, all_axes, reduced_dims
+from wyrm.types.options import is_integer
 from wyrm.types.typing import Array, Number
 
 
@@ -100,7 +101,7 @@ def softmax(x: Operand, axis: AxisLike = None) -> Node:
     [[0.25, 0.25], [0.25, 0.25]]
     """
     node = as_node(x)
-    if isinstance(axis, int):
+    if is_integer(axis):
         return node.softmax(axis=axis)
     powers = _shifted(node, axis).exp()
     return powers / powers.sum(axis=_positions(axis, node), keepdims=True)
@@ -119,7 +120,7 @@ def log_softmax(x: Operand, axis: AxisLike = None) -> Node:
     [0.0, -10000.0]
     """
     node = as_node(x)
-    if isinstance(axis, int):
+    if is_integer(axis):
         return node.log_softmax(axis=axis)
     shifted = _shifted(node, axis)
     return shifted - shifted.exp().sum(axis=_positions(axis, node), keepdims=True).log()

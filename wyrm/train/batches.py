@@ -103,7 +103,7 @@ def epoch_of_batches(
                     training.epochs = epochs
                     of_chunk = options._replace(batch_size=chunk.batch_size, progress=shown)
                     values = training.epoch(given, count, singly, of_chunk, first=done.batches + chunk.first)
-                totals = training.totals.for_columns(given)
+                totals = training.totals.for_columns(given, singly)
                 sums = sums + np.asarray(values) * totals.weights(count)
                 rows += count
     except BaseException:

@@ -102,7 +102,7 @@ class JaxTraining(JaxEngine):
                 check_same(self._common(given, rows_of))
             left = order if self._in_batches else order[before.batches * batch_size :]
             numbers = self.numbers(-(-len(left) // (batch_size * accumulate)))
-            epoch = _Epoch(given, left, batch_size, singly, numbers, part, self.totals.for_columns(given))
+            epoch = _Epoch(given, left, batch_size, singly, numbers, part, self.totals.for_columns(given, singly))
             with bar(len(left), progress) as epoch.bar:
                 if accumulate > 1:
                     self._accumulating(epoch, accumulate)

@@ -238,7 +238,11 @@ class Program(Answering, Profiled, Generic[R, E]):
         progress: bool | Bar | LossBar = False,
         accumulate: int = 1,
     ) -> E:
-        """Train on a data set once; return the mean loss over its rows, or with metrics all means by name.
+        """Train on a data set once; return the loss over all its rows, or with metrics all of them by name.
+
+        That is what `evaluate` would return, for scalars of scalar means and sums, if the parameters did not move: a
+        mean over rows is the mean over all rows, whatever the size of batches, and a quotient of sums over rows, such
+        as a loss with weights of classes or with ignored labels, is that of the sums over all rows.
 
         The data is `{input: column}`, or columns by the inputs' names: a dict, a `wy.data.Dataset`, or a table of
         pandas, polars, Arrow or Hugging Face, of which other columns are not read. A `wy.data.DataLoader`, or another
@@ -279,7 +283,7 @@ class Program(Answering, Profiled, Generic[R, E]):
                 return self._means(epoch_of_batches(self._training, limits, columns, options))
             given, rows, singly = checked_columns(columns, self._graph.inputs, limits)
             values = self._training.epoch(given, rows, singly, options)
-            return self._means(self._training.totals.for_columns(given).of_all_rows(values))
+            return self._means(self._training.totals.for_columns(given, singly).of_all_rows(values))
 
     def _means(self, values: Sequence[float]) -> E:
         answer: Any = values[0] if self._single else list(values)
@@ -302,10 +306,17 @@ class Program(Answering, Profiled, Generic[R, E]):
     def evaluate(
         self, columns: Any, *, batch_size: int | None = None, metrics: Mapping[str, Any] | None = None
     ) -> E | dict[str, Any]:
-        """Return the means of the outputs over the rows of a data set, computed in batches; nothing changes.
+        """Return the outputs for all rows of a data set, computed in batches; nothing changes.
 
-        The data is as in `epoch`, without batches. An output is a number for a batch, weighted by the rows of the
-        batch, or has one number for each row. `batch_size` is by default that of a fixed batch axis, else 256.
+        The data is as in `epoch`, without batches. `batch_size` is by default that of a fixed batch axis, else 256.
+
+        An output with one number for each row gives their mean. A scalar gives what it would be for all rows as one
+        batch, whatever the size of batches and up to rounding, if it is computed from means and sums over rows: a mean
+        loss, a sum, a weighted mean such as `(w * l).sum() / w.sum()`, a loss with weights of classes, ignored labels
+        or a mask, the root of a mean square. An output in which rows depend on each other in another way, as in a
+        maximum or a variance over rows, is the mean of its values for batches, weighted by their rows, and depends on
+        their size: use a running metric, or give each row a number. So does any if the batch axis is a number, as in
+        `wy.Input(dims=(16, 4))`, and not a `Dim`.
 
         `metrics` are running metrics with the nodes of their arguments, `{name: (metric, targets, predictions)}`. They
         are reset, then updated with the nodes' values of each batch. The result is then a dict: of the outputs ("loss"
@@ -319,6 +330,8 @@ class Program(Answering, Profiled, Generic[R, E]):
         >>> data = {x: [0.0, 1.0, 2.0], y: [0.0, 2.0, 7.0]}
         >>> program.evaluate(data, batch_size=2)
         3.0
+        >>> wy.compile((y - 2.0 * x).square().mean().sqrt()).evaluate(data, batch_size=1)
+        1.7320508075688772
         >>> program.evaluate(data, metrics={"largest": (wy.metrics.MaxError(), y, 2.0 * x)})
         {'loss': 3.0, 'largest': 3.0}
         """

@@ -93,7 +93,7 @@ class Training(Calls):
             data_parallel = accumulate > 1 or (threads > 1 and mode == "synchronized" and not separate)
             used = given if data_parallel else columns
             work = EpochState(given, {leaf: as_column(used[leaf]) for leaf in given}, rows, batch_size, singly, first)
-            work.sums, work.totals = np.zeros(len(self.graph.outputs)), self.totals.for_columns(given)
+            work.sums, work.totals = np.zeros(len(self.graph.outputs)), self.totals.for_columns(given, singly)
             work.accumulate, work.first_step = accumulate, self.steps
             if self._snapshot is None or not self._snapshot.is_current():
                 self._snapshot = Snapshot(self.graph)
@@ -265,8 +265,9 @@ class Training(Calls):
             raise
         steps_done = int(totals[1])
         with self._count_lock:
-            # `totals` holds the number of steps behind the loss.
-            work.sums += np.delete(totals, 1) * work.totals.weights(batch)
+            weights = work.totals.weights(batch)
+            work.sums[0] += totals[0] * weights[0]
+            work.sums[1:] += totals[2:] * weights[1:]
             work.steps += steps_done
             self._count(steps_done)
             work.bar.add(steps_done * batch, totals[0] * batch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
+from typing import TypeGuard
 
 import numpy as np
 
@@ -48,6 +49,17 @@ def integer(name: str, value: object) -> int:
         return operator.index(value)  # type: ignore[arg-type]  # it has `__index__`
     except TypeError:  # such as an array of several numbers
         raise DTypeError(f"{name} must be an integer, not {value!r}") from None
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Whether `value` is one integer, and no sequence of several: Python's, NumPy's, or an array of one number.
+
+    >>> is_integer(3), is_integer(np.array(3)), is_integer((3,))
+    (True, True, False)
+    """
+    return isinstance(value, int | np.integer) or (
+        isinstance(value, np.ndarray) and not value.ndim and value.dtype.kind in "iu"
+    )
 
 
 def whole(name: str, value: object, low: int, error: type[WyrmError] = OptionError) -> int:
