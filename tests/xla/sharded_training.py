@@ -17,7 +17,6 @@ import numpy as np
 
 import wyrm as wy
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Vocabulary
-from wyrm.types.rows import RowSparse
 
 
 class Batch(wy.Dim): ...
