@@ -24,9 +24,7 @@ from wyrm.ops.softmax import Softmax
 )
 def test_statements_that_would_never_run(edited: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MatMul, "operator_declaration", edited(MatMul.operator_declaration))
-    with pytest.raises(
-        RegistrationError, match=r"declaration of __matmul__ in op MatMul .* never runs\. Move this"
-    ):
+    with pytest.raises(RegistrationError, match=r"declaration of __matmul__ in op MatMul .* never runs\. Move this"):
         declare.declarations()
 
 

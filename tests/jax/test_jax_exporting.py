@@ -12,6 +12,7 @@ import pytest
 
 import wyrm as wy
 from tests.subprocesses import error_without
+from wyrm.backends.xla.namespace import namespace
 from wyrm.errors import OptionError
 from wyrm.jax.exporting import _traced
 
@@ -129,3 +130,19 @@ def test_a_graph_that_needs_sizes_says_which() -> None:
         _traced(build, [Batch, Time])
     with pytest.raises(TypeError, match="needs a number"):
         _traced(build, [])
+
+
+def test_programs_work_after_an_export_to_onnx(tmp_path: Path) -> None:
+    x = wy.Input(dims=(2, 3), name="x")
+    node = x.tanh().softmax()
+    namespace.cache_clear()
+    wy.jax.to_onnx(node, tmp_path / "first.onnx")
+    array = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    expected = wy.compile(node)({x: array})
+    program = wy.compile(node, engine="jax")
+    np.testing.assert_allclose(program({x: array}), expected, rtol=1e-6)
+    np.testing.assert_allclose(wy.jax.export(node).call(array), expected, rtol=1e-6)
+    function, parameters = wy.jax.lower(node, inputs=[x])
+    np.testing.assert_allclose(jax.jit(function)(parameters, array), expected, rtol=1e-6)
+    wy.jax.to_onnx(node, tmp_path / "second.onnx")
+    assert (tmp_path / "second.onnx").read_bytes() == (tmp_path / "first.onnx").read_bytes()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -134,6 +135,41 @@ def reductions() -> int:
     return program.stages()["optimized"].count(" all-reduce(")
 
 
+def accumulated(model: Model, where: Any) -> dict[str, Any]:
+    """Return the losses of epochs with accumulated gradients, and what is wrong with the arrays that hold these."""
+    optimizer, options = model.optimizer(), {}
+    start = [parameter.value.copy() for parameter in optimizer.parameters]
+    if where is not None:
+        shape, names, axes = where
+        options = {"mesh": jax.make_mesh(shape, names), "sharding": axes}
+    program: Any = wy.compile(model.loss, optimizer, engine="jax", **options)
+    training, wrong, whole = program._training, set[str](), set[str]()
+    run = training.run
+
+    def recorded(function: Any, *arguments: Any) -> Any:
+        results = run(function, *arguments)
+        if function is training._accumulate:
+            text, by_rows = program.stages()["optimized"], training.graph.targets.rows
+            for parameter, total, value in zip(training.graph.parameters, results[1], arguments[0], strict=False):
+                if parameter in by_rows:
+                    placed = where is None or total.values.sharding.spec[1:] == value.sharding.spec[1:]
+                    rows, columns = value.addressable_shards[0].data.shape
+                    # Code that writes an array as large as the device's part of the table.
+                    whole.update(re.findall(rf" = f32\[{rows},{columns}\]\S* (?!parameter)\w+\(", text))
+                else:
+                    placed = where is None or total.sharding == value.sharding
+                if not placed:
+                    wrong.add(f"{parameter.shape}: {total}")
+        return results
+
+    training.run = recorded
+    losses = [program.epoch(model.data, batch_size=8, accumulate=3) for _ in range(2)]
+    values = [float(np.abs(parameter.value).sum()) for parameter in optimizer.parameters]
+    for parameter, value in zip(optimizer.parameters, start, strict=True):
+        parameter.set(value)
+    return {"losses": losses, "parameters": values, "wrong": sorted(wrong), "whole": sorted(whole)}
+
+
 def on_first(arrays: Any) -> int:
     """Return the bytes that the first device holds of arrays."""
     return sum(array.addressable_shards[0].data.nbytes for array in jax.tree.leaves(arrays))
@@ -164,6 +200,10 @@ def evaluated() -> list[float]:
 
 
 MODELS: dict[str, Callable[[], Model]] = {"gpt2": gpt2, "dense": dense, "sparse": sparse, "drawing": drawing}
+ACCUMULATED = {
+    "dense": {case: DENSE[case] for case in ("fsdp", "mixed")},
+    "sparse": {case: SPARSE[case] for case in ("rows", "columns")},
+}
 CASES = {"gpt2": GPT2, "dense": DENSE, "sparse": SPARSE, "drawing": DRAWING}
 
 
@@ -173,6 +213,11 @@ def main() -> None:
     for name, make in MODELS.items():
         model = make()
         found[name] = {case: trained(model, where) for case, where in {"one": None, **CASES[name]}.items()}
+    for name, cases in ACCUMULATED.items():
+        model = MODELS[name]()
+        found[f"accumulated {name}"] = {
+            case: accumulated(model, where) for case, where in {"one": None, **cases}.items()
+        }
     found["error"] = refused()
     found["evaluation"] = evaluated()
     found["reductions"] = reductions()

@@ -52,3 +52,17 @@ def test_evaluation_of_nodes_that_lack_an_axis(found: Any) -> None:
     loss, largest = found["evaluation"]
     assert loss == pytest.approx(np.square(8.0 - np.arange(6.0)).mean(), rel=1e-6)
     assert largest == 2.5
+
+
+@pytest.mark.parametrize(
+    ("model", "case"), [(model, case) for model, cases in sharded_training.ACCUMULATED.items() for case in cases]
+)
+def test_accumulated_gradients_lie_as_their_parameters_do(found: Any, model: str, case: str) -> None:
+    one, sharded = (found[f"accumulated {model}"][each] for each in ("one", case))
+    np.testing.assert_allclose(sharded["losses"], one["losses"], rtol=1e-5)
+    np.testing.assert_allclose(sharded["parameters"], one["parameters"], rtol=1e-4, atol=1e-6)
+    assert sharded["wrong"] == one["wrong"] == []
+
+
+def test_accumulated_row_sparse_gradients_are_never_as_large_as_tables(found: Any) -> None:
+    assert all(case["whole"] == [] for case in found["accumulated sparse"].values())

@@ -21,6 +21,7 @@ from wyrm.ops.digits import FromDigits, ToDigits
 from wyrm.ops.drawing import LoopSteps, drawn_for, draws_among
 from wyrm.ops.loop_body import WeakPlaceholder, placeholder_like
 from wyrm.ops.philox import STEP
+from wyrm.types.dims import open_axes
 
 
 def dtype_of(leaves: Sequence[object]) -> np.dtype:
@@ -49,6 +50,18 @@ def leaf_nodes(leaves: Sequence[object], dtype: np.dtype) -> list[Any]:
     return found
 
 
+def check_sizes(nodes: Sequence[BaseNode], what: str, role: str) -> None:
+    """Raise `ShapeError` for a node with an axis whose size the data of each run gives; `role` says what nodes are."""
+    for node in nodes:
+        names = [name.__name__ for name in open_axes(node.dims)]
+        if names:
+            raise ShapeError(
+                f"{what}: {role}, {describe(node)}, has the open axis {names[0]}(), whose size the data of each run "
+                f"gives. Arrays inside of loops and branches need sizes: give the axis one, as in {names[0]}(32), or "
+                f"compute what depends on it outside, such as a sum over it"
+            )
+
+
 def placeholders_of(
     nodes: Sequence[BaseNode], structure: PyTreeDef, name: str, axes: int = 0, weak: bool = False
 ) -> list[Any]:
@@ -67,6 +80,7 @@ def checked_carry(
     if found != structure:
         raise ShapeError(f"{what} changes the structure of the carry: {value!r}")
     nodes = leaf_nodes(leaves, dtype)
+    check_sizes(nodes, what, "a result")
     for given, node in zip(placeholders, nodes, strict=True):
         if given.shape != node.shape:
             raise ShapeError(
@@ -89,7 +103,9 @@ def initial_carry(init: object, beside: Sequence[object], what: str) -> tuple[li
     dtype = dtype_of([*leaves, *beside])
     if structure.has_module:
         raise DTypeError(f"{what}: a module cannot be a carry; carry its parameters' values and close over the module")
-    return leaf_nodes(leaves, dtype), structure, dtype
+    nodes = leaf_nodes(leaves, dtype)
+    check_sizes(nodes, what, "init")
+    return nodes, structure, dtype
 
 
 class TracedStep(NamedTuple):

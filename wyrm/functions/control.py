@@ -10,6 +10,7 @@ from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import ShapeError
 from wyrm.functions.carries import (
+    check_sizes,
     checked_carry,
     dtype_of,
     from_floats,
@@ -29,7 +30,7 @@ from wyrm.node.weak_types import chosen
 from wyrm.ops.loop_body import LoopBody, closure_convert
 from wyrm.ops.scan import Scan
 from wyrm.ops.steps import ENDLESS, Steps
-from wyrm.types.dims import Axis, axis_size
+from wyrm.types.dims import Axis, axis_size, open_axes
 from wyrm.types.options import whole
 from wyrm.types.typing import HasArray
 
@@ -127,6 +128,7 @@ def scan(
     carry, structure, dtype = initial_carry(init, given, what)
     rows = leaf_nodes(given, dtype)
     time = _time(rows, length, what)
+    check_sizes(rows, what, "xs")
     count = len(carry)
 
     def stand_in(nodes: Sequence[Any], weak: bool) -> list[Any]:
@@ -145,9 +147,11 @@ def scan(
     made_structure = structure
     operands, placeholders, results, built = traced_step([*carry, *rows], stand_in, step)
     carry, rows, made = operands[:count], operands[count:], results[count:]
+    check_sizes(made, what, "the second result")
     loop_carry, results = loop_parts(carry, placeholders[:count], results, built)
     inputs = [*loop_carry.placeholders, *placeholders[count:]]
     outside, captured, outputs = closure_convert(results, inputs, built=built)
+    check_sizes(outside, what, "what it closes over")
     carried = loop_carry.init
     steps = Steps(LoopBody([*inputs, *captured], outputs), time, len(carried), len(rows), reverse=reverse)
     loop = Scan(steps, *carried, *rows, *outside)
@@ -167,7 +171,11 @@ def _time(rows: Sequence[BaseNode], length: int | None, what: str) -> Axis:
     time: Axis = rows[0].dims[0] if rows else int(length or 0)
     sizes = {axis_size(row.dims[0]) for row in rows} | ({length} if length is not None else set())
     if None in sizes:
-        raise ShapeError(f"{what}: the first axis of xs, {time!r}, needs a size, as in Time(100)")
+        name = next(name.__name__ for row in rows for name in open_axes(row.dims[:1]))
+        raise ShapeError(
+            f"{what}: the first axis of xs, {time!r}, gets its size from the data of each run, and a loop needs its "
+            f"number of steps: give the axis a size, as in {name}(100)"
+        )
     if len(sizes) > 1:
         raise ShapeError(f"{what}: sequence lengths differ: {', '.join(map(str, sorted(map(str, sizes))))}")
     if (axis_size(time) or 0) < 0:
@@ -239,6 +247,7 @@ def while_loop(
     loop_carry, results = loop_parts(carry, before, following, built, [again])
     inputs = loop_carry.placeholders
     outside, captured, outputs = closure_convert(results, inputs, built=built)
+    check_sizes(outside, what, "what it closes over")
     most = ENDLESS if max_steps is None else max_steps
     steps = Steps(LoopBody([*inputs, *captured], outputs), most, len(inputs), 0, limited=True, stops=True)
     dtype = chosen(dtype_of([*carry, *following]))

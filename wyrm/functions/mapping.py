@@ -11,7 +11,7 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.foreign_names import answering
-from wyrm.functions.carries import as_floats, dtype_of, from_floats, leaf_nodes
+from wyrm.functions.carries import as_floats, check_sizes, dtype_of, from_floats, leaf_nodes
 from wyrm.functions.function import Function, evaluated, function_of_nodes
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import argument_names, enclosing_trace, name_of
@@ -217,6 +217,7 @@ def batched(outputs: Sequence[Any], rows: Mapping[BaseNode, BaseNode], drawing: 
 def _one_by_one(node: BaseNode, operands: Sequence[BaseNode], mapped: Sequence[bool]) -> Any:
     """Return a node that computes `node` for each row, in a loop inside the graph."""
     rows = [x for x, many in zip(operands, mapped, strict=True) if many]
+    check_sizes(operands, f"vmap computes {node.op_name()} row by row, in a loop", "an operand")
     placeholders = [placeholder_like(x, x.dims[1:], x.name or x.op_name()) for x in rows]
     remaining = iter(placeholders)
     parents = tuple(next(remaining) if many else x for x, many in zip(operands, mapped, strict=True))

@@ -26,10 +26,11 @@ from wyrm.train.feeding import check_ranges
 from wyrm.train.jax_engine import JaxEngine, refuse_threads
 from wyrm.train.jax_processes import Part, agreed, check_same, part_of
 from wyrm.train.jax_state import Read, exchange, on_host
-from wyrm.train.jax_step import State
+from wyrm.train.jax_step import State, joined_rows
 from wyrm.train.jax_updates import all_finite
 from wyrm.train.progress import LossBar, NoBar, bar
 from wyrm.train.shuffle import Shuffle
+from wyrm.types.rows import RowSparse
 
 Leaf = BaseNode
 # Seconds that a chunk of steps should take; Ctrl-C and the progress bar come between chunks.
@@ -308,6 +309,8 @@ class JaxTraining(JaxEngine):
             order = epoch.order[start : start + size]
             values: Any = None
             totals, sums, losses = None, np.zeros(len(self.graph.outputs)), 0.0
+            # The row-sparse gradients of the batches, by the position of the parameter.
+            rows_of: dict[int, list[RowSparse]] = {}
             for batch, position in enumerate(range(0, len(order), epoch.batch)):
                 rows = order[position : position + epoch.batch]
                 feed, weight = self._batches(epoch, rows), self.real(len(rows) / len(order))
@@ -315,7 +318,7 @@ class JaxTraining(JaxEngine):
                     if totals is None:
                         values = self.state.values()
                         totals = self._zeros(values)
-                    values, totals, outputs, outside = self.run(
+                    buffers, totals, outputs, outside = self.run(
                         self._accumulate,
                         values,
                         totals,
@@ -324,14 +327,19 @@ class JaxTraining(JaxEngine):
                         weight,
                         step_words(self.steps + batch),
                     )
+                values = [*values[: len(self.graph.parameters)], *buffers]
                 self._check_computed(outside, self.shapes(feed), self.position.done.batches + batch + 1)
+                for i, total in enumerate(totals):
+                    if isinstance(total, RowSparse):
+                        rows_of[i], totals[i] = self._joined([*rows_of.get(i, []), total]), None
                 found = np.array([float(on_host(output)) for output in outputs])
                 sums += found * epoch.totals.weights(len(rows))
                 losses += found[0] * len(rows)
             numbers = {name: array[epoch.steps] for name, array in epoch.numbers.items()}
             loss = np.asarray(losses / len(order), self.graph.outputs[0].dtype)
             buffers = values[len(self.graph.parameters) :]
-            (state,) = self.train(self._update, totals, numbers, loss, buffers)
+            gradients = [rows_of.get(i, total) for i, total in enumerate(totals or [])]
+            (state,) = self.train(self._update, gradients, numbers, loss, buffers)
             self._record_accumulated(epoch, bool(on_host(state.alive)), sums, losses, len(order))
             deliver()
 
@@ -349,11 +357,28 @@ class JaxTraining(JaxEngine):
         self.position.add(batches, rows, sums)
         epoch.bar.add(rows, losses)
 
+    def _joined(self, gradients: list[RowSparse]) -> list[RowSparse]:
+        """Return row-sparse gradients of one table as fewer, where together they have more rows than the table."""
+        many = len(gradients) > 1 and sum(len(each.rows) for each in gradients) > gradients[0].shape[0]
+        return [self._join(gradients)] if many else gradients
+
+    @cached_property
+    def _join(self) -> Any:
+        import jax
+
+        return jax.jit(joined_rows)
+
     @cached_property
     def _accumulate(self) -> Any:
         import jax
 
-        return jax.jit(self.functions.accumulate, donate_argnums=1)
+        options: dict[str, Any] = {}
+        sharding = self.placement.sharding
+        if sharding is not None:
+            ((placed, *_), _) = self.kept()["out_shardings"]
+            buffers = placed[len(self.graph.parameters) :]
+            options["out_shardings"] = buffers, self.functions.accumulator_shardings(sharding, True), None, None
+        return jax.jit(self.functions.accumulate, donate_argnums=1, **options)
 
     @cached_property
     def _update(self) -> Any:
@@ -368,7 +393,10 @@ class JaxTraining(JaxEngine):
     def _zeros(self) -> Any:
         import jax
 
-        return jax.jit(self.functions.zeros)
+        sharding = self.placement.sharding
+        if sharding is None:
+            return jax.jit(self.functions.zeros)
+        return jax.jit(self.functions.zeros, out_shardings=self.functions.accumulator_shardings(sharding, False))
 
 
 def _rows(column: np.ndarray, rows: NDArray[np.int64], before: int = 0) -> Read:

@@ -21,7 +21,7 @@ from wyrm.schedule.schedule import Schedule
 from wyrm.train.jax_checks import beyond
 from wyrm.train.jax_graph import JaxGraph
 from wyrm.train.jax_stacks import stacks_of
-from wyrm.train.jax_updates import Gradient, RowTotal, Updates, all_finite, summed_rows
+from wyrm.train.jax_updates import Gradient, Updates, all_finite, summed_rows
 from wyrm.types.rows import RowSparse
 
 
@@ -171,22 +171,31 @@ class Steps:
         weight: Any,
         step: Any,
     ) -> tuple[list[Any], list[Any], list[Any], Any]:
-        """Return the values with new buffers, the totals with `weight` times the gradients added, and the outputs.
+        """Return the new buffers, the totals with `weight` times the gradients added, and the outputs.
 
-        The last result has the indices out of range.
+        `totals` has None for a table with a row-sparse gradient; the result has the rows of this batch alone there, so
+        that it is never as large as the table. `update_by` adds them up. The last result has the indices out of range.
         """
         outputs, gradients, buffers, outside = self.backward(values, held, feed, step)
         sums = [_plus(total, gradient, weight) for total, gradient in zip(totals, gradients, strict=True)]
-        return [*values[: len(self.graph.parameters)], *buffers], sums, outputs, outside
+        return buffers, sums, outputs, outside
 
-    def zeros(self, values: Sequence[Any]) -> list[Gradient]:
-        """Return the totals of no gradients, for `accumulate`."""
+    def zeros(self, values: Sequence[Any]) -> list[Any]:
+        """Return the totals of no gradients, for `accumulate`: None for a table with a row-sparse gradient."""
         xp: Any = namespace()
         return [
-            RowTotal(xp.zeros_like(value), xp.zeros(value.shape[0], dtype=bool))
-            if parameter in self.graph.targets.rows
-            else xp.zeros_like(value)
+            None if parameter in self.graph.targets.rows else xp.zeros_like(value)
             for parameter, value in zip(self.graph.parameters, values, strict=False)  # buffers follow the parameters
+        ]
+
+    def accumulator_shardings(self, sharding: Sharding, of_batch: bool) -> list[Any]:
+        """Return the placements of the totals: those of the parameters, and with `of_batch` of row-sparse gradients."""
+        rows = self.graph.targets.rows
+        return [
+            (RowSparse(*sharding.of_rows(parameter), parameter.shape) if of_batch else None)
+            if parameter in rows
+            else sharding.of(parameter)
+            for parameter in self.graph.parameters
         ]
 
     def update(
@@ -204,8 +213,12 @@ class Steps:
     def update_by(
         self, state: State, gradients: Sequence[Any], numbers: Mapping[str, Any], loss: Any, buffers: Sequence[Any]
     ) -> State:
-        """Return the state after the optimizer's step with the gradient of each parameter."""
-        return self.update(state, self.stacks.stack(gradients), numbers, loss, buffers)
+        """Return the state after the optimizer's step with the gradient of each parameter.
+
+        A row-sparse gradient is the list of those of all batches.
+        """
+        sums = [joined_rows(gradient) if isinstance(gradient, list) else gradient for gradient in gradients]
+        return self.update(state, self.stacks.stack(sums), numbers, loss, buffers)
 
     def loop(
         self,
@@ -259,10 +272,13 @@ def rows_as_pytree() -> None:
     )
 
 
-def _plus(total: Gradient, gradient: Gradient, weight: Any) -> Gradient:
-    """Return a total with `weight` times a gradient added."""
+def _plus(total: Any, gradient: Gradient, weight: Any) -> Gradient:
+    """Return a total with `weight` times a gradient added, or that product where there is no total."""
     if isinstance(gradient, RowSparse):
-        values = weight.astype(gradient.values.dtype) * gradient.values
-        added: RowTotal = total.plus(RowSparse(gradient.rows, values, gradient.shape))
-        return added
+        return RowSparse(gradient.rows, weight.astype(gradient.values.dtype) * gradient.values, gradient.shape)
     return total + weight.astype(total.dtype) * gradient
+
+
+def joined_rows(gradients: Sequence[RowSparse]) -> RowSparse:
+    """Return the sum of row-sparse gradients of one table, with each touched row once."""
+    return summed_rows([(each.values, each.rows) for each in gradients], gradients[0].shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from wyrm.backends.xla.lower import Lowerer
 from wyrm.backends.xla.namespace import namespace
@@ -14,20 +14,8 @@ from wyrm.ops.formula import formula_value
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.rows import RowSparse
 
-# A gradient is an array; the touched rows of a table, each of which occurs once, see `summed_rows`; or a `RowTotal`.
+# A gradient is an array, or the touched rows of a table, each of which occurs once: see `summed_rows`.
 Gradient = Any
-
-
-class RowTotal(NamedTuple):
-    """The sum of several row-sparse gradients as an array, and which rows they touch."""
-
-    values: Any
-    touched: Any
-
-    def plus(self, gradient: RowSparse) -> RowTotal:
-        """Return the sum with another gradient."""
-        values = self.values.at[gradient.rows].add(gradient.values, mode="drop")
-        return RowTotal(values, self.touched.at[gradient.rows].set(True, mode="drop"))
 
 
 class _Elementwise(Lowerer):
@@ -66,9 +54,6 @@ class Updates:
         ):
             if isinstance(gradient, RowSparse):
                 arrays = self._rows(rule, parameter, gradient, state, numbers, moves)
-            elif isinstance(gradient, RowTotal):
-                touched = gradient.touched.reshape(-1, *[1] * (parameter.ndim - 1))
-                arrays = self._whole(rule, parameter, gradient.values, state, numbers, moves & touched)
             else:
                 arrays = self._whole(rule, parameter, gradient, state, numbers, moves)
             if average is not None:
@@ -142,7 +127,7 @@ def _scale(gradients: Sequence[Gradient], max_norm: float) -> Any:
 
 
 def _values(gradient: Gradient) -> Any:
-    return gradient.values if isinstance(gradient, RowSparse | RowTotal) else gradient
+    return gradient.values if isinstance(gradient, RowSparse) else gradient
 
 
 def summed_rows(pairs: Sequence[tuple[Any, Any]], shape: tuple[int, ...]) -> RowSparse:

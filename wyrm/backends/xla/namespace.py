@@ -18,20 +18,19 @@ _WITH_DTYPE = frozenset(["arange", "asarray", "astype", "full", "ones", "zeros"]
 
 
 class JaxNamespace:
-    """The functions of `jax.numpy`; dtypes that JAX has not enabled become the narrower ones that it has."""
+    """The functions of `jax.numpy`; dtypes that JAX has not enabled become the narrower ones that it has.
+
+    Functions are looked up at each use: exporters replace those of `jax.numpy` while they trace.
+    """
 
     def __getattr__(self, name: str) -> Any:
         import jax.numpy as jnp
         import jax.scipy.special as special
 
         if name in SPECIAL:
-            found = getattr(special_functions, name, None) or getattr(special, name)
-        elif name in _WITH_DTYPE:
-            found = _narrowing(getattr(jnp, name))
-        else:
-            found = getattr(jnp, name)
-        self.__dict__[name] = found
-        return found
+            return getattr(special_functions, name, None) or getattr(special, name)
+        found = getattr(jnp, name)
+        return _narrowing(found) if name in _WITH_DTYPE else found
 
 
 def _narrowing(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -140,6 +140,13 @@ class Sharding:
         """Return the `NamedSharding` of a leaf whose sizes are all known."""
         return self.of_array(leaf, leaf.shape)
 
+    def of_rows(self, table: BaseNode) -> tuple[Any, Any]:
+        """Return the `NamedSharding` of the row numbers and of the rows of a row-sparse value of a table.
+
+        Rows are replicated, and divided along their own axes as those of the table are.
+        """
+        return self._named([]), self._named([(), *map(self._mesh_axes, table.dims[1:])])
+
     def place(self, node: BaseNode, value: Any) -> Any:
         """Return the value of a node with its placement as a constraint.
 
