@@ -180,9 +180,9 @@ class Sum(Reduction[Left_co, Axes]):
     The sum of a mask is the number of its true elements, as integers. Raise `ShapeError` for an axis that the operand
     lacks.
 
-    Compiled programs add in parts, in another order than NumPy, except fewer than eight elements of axes with sizes.
-    Such a sum is finite where that of the absolute values is in the range of the dtype; beyond it, a part may overflow,
-    such as that of the numbers above 0 in `[3e38, -3e38, 3e38, -3e38, ...]`.
+    Engines add long axes in parts, in another order than NumPy, and compiled programs all but fewer than eight elements
+    of axes with sizes. Such a sum is finite where that of the absolute values is in the range of the dtype; beyond it,
+    a part may overflow, such as that of the numbers above 0 in `[3e38, -3e38, 3e38, -3e38, ...]`.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).sum(axis=-1).forward().tolist()
     [3.0, 7.0]
