@@ -43,7 +43,7 @@ def _theirs() -> dict[str, list[Any]]:
 
 
 @cache
-def _ours(engine: str) -> dict[str, list[Any]]:
+def _ours(engine: Any) -> dict[str, list[Any]]:
     """Return our value and gradients of all rows that are no errors, by one program."""
     groups = [_nodes(row) for row in SOLVABLE]
     nodes = [node for group in groups for node in group]

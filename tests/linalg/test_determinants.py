@@ -19,8 +19,9 @@ ENGINES = ("reference", "native", "jax")
 def of_rank(size: int, rank: int) -> NDArray[np.float64]:
     """Return a square matrix of this rank; whole numbers, so that the factors of most have exact zeros."""
     random = np.random.default_rng(10 * size + rank)
-    product: NDArray[np.float64] = random.integers(-2, 3, (size, rank)) @ random.integers(-2, 3, (rank, size)) * 1.0
-    return product + np.diag(np.arange(size) < rank) * 4.0 if rank == size else product
+    product = random.integers(-2, 3, (size, rank)) @ random.integers(-2, 3, (rank, size))
+    regular: NDArray[np.float64] = np.asarray(product + 4 * np.eye(size, dtype=int) * (rank == size), np.float64)
+    return regular
 
 
 def minor(a: NDArray[Any], rows: tuple[int, ...], columns: tuple[int, ...]) -> float:
@@ -42,7 +43,7 @@ def along(a: NDArray[Any], direction: NDArray[Any]) -> NDArray[np.float64]:
     return result
 
 
-def run(engine: str, nodes: list[Any]) -> Any:
+def run(engine: Any, nodes: list[Any]) -> Any:
     return wy.run(nodes) if engine == "reference" else wy.compile(nodes, engine=engine)()
 
 

@@ -21,7 +21,7 @@ def low(rows: int, columns: int, rank: int, seed: int = 0) -> tuple[NDArray[Any]
     return random.standard_normal((rows, rank)), random.standard_normal((rank, columns))
 
 
-def run(engine: str, nodes: list[Any]) -> Any:
+def run(engine: Any, nodes: list[Any]) -> Any:
     return wy.run(nodes) if engine == "reference" else wy.compile(nodes, engine=engine)()
 
 
@@ -82,7 +82,8 @@ def test_second_derivatives_are_differences_of_first_ones() -> None:
 def test_a_vector_a_batch_and_rcond() -> None:
     a = np.stack([np.diag([1.0, 1e-3, 0.0]), np.eye(3)])
     b = np.array([1.0, 1.0, 1.0])
-    for rcond, ranks, first in ((None, [2, 3], [1.0, 1e3, 0.0]), (0.01, [1, 3], [1.0, 0.0, 0.0])):
+    cases: Any = ((None, [2, 3], [1.0, 1e3, 0.0]), (0.01, [1, 3], [1.0, 0.0, 0.0]))
+    for rcond, ranks, first in cases:
         found = wy.linalg.lstsq(wy.Constant(a), b, rcond=rcond)
         for engine in ENGINES[:2]:
             x, rank = run(engine, [found.x, found.rank])

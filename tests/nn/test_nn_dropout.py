@@ -152,6 +152,7 @@ def test_a_rate_of_any_size_has_the_same_numbers_in_every_engine(rate: float) ->
         wy.random.bernoulli((50,), rate, stream=3),
     ]
     values = []
+    engine: Any
     for engine in ("reference", "native", "jax"):
         wy.random.set_step(0)
         values.append(wy.run(nodes) if engine == "reference" else wy.compile(nodes, engine=engine)())

@@ -139,6 +139,37 @@ def test_long_sums_keep_their_digits_in_both_engines() -> None:
         assert error(node.forward(), exact) < most, name
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("count", [2, 4, 5, 7])
+def test_sums_of_a_few_large_numbers_are_finite_where_numpys_are(dtype: Any, count: int) -> None:
+    """In NumPy's order, which is sequential for fewer than eight numbers; any other may leave the range."""
+    random, largest = np.random.default_rng(count), np.finfo(dtype).max
+    rows = np.stack([largest * random.choice([0.9, -0.9, 0.3, -0.3, 0.6, -0.6], count) for _ in range(200)])
+    rows[0, : min(count, 4)] = [1e38, -1e38, 3e38, 1.0][:count]
+    rows = rows.astype(dtype)
+    x, y = wy.Input(rows[:, None]), wy.Input(np.ascontiguousarray(rows.T))
+    ones = np.ones((1, count), dtype)
+    nodes: list[Any] = [x.sum(axis=-1), x.mean(axis=-1), x.vector_dot(ones), x.sum(axis=(1, 2)), y.sum(axis=0)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = np.array([[np.add.reduce(row)] for row in rows])
+    finite = np.isfinite(expected).ravel()
+    assert finite.sum() > 10
+    for node, found in zip(nodes, wy.compile(nodes)(), strict=True):
+        assert np.isfinite(found.reshape(-1)[finite]).all(), node.op_name()
+        factor = count if node.op_name() == "mean" else 1
+        wanted, rounding = expected[finite, 0] / factor, 1e-6 * largest  # of the largest partial sum
+        np.testing.assert_allclose(found.reshape(-1)[finite], wanted, rtol=1e-5, atol=rounding)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_of_many_numbers_are_finite_within_the_bound_of_their_docstring(dtype: Any) -> None:
+    """The sum of the absolute values is in range; all numbers but one are at its edge."""
+    x = np.full(700, np.finfo(dtype).max / 701.0, dtype) * np.where(np.arange(700) % 3, -1.0, 1.0).astype(dtype)
+    nodes: list[Any] = [wy.Input(x[:count]).sum() for count in (8, 9, 33, 512, 700)]
+    for node, found in zip(nodes, wy.compile(nodes)(), strict=True):
+        np.testing.assert_allclose(found, node.forward(), rtol=1e-5)
+
+
 def test_the_spread_of_many_numbers() -> None:
     random = np.random.default_rng(1)
     data = (random.random((200_000, 2)) + 1.0).astype(np.float32)

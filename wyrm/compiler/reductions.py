@@ -43,6 +43,9 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _PART = 512
 # Number of rows after which an array of partial sums is added to the totals; here sums are sequential.
 _ROWS = 128
+# Sums of at most this many elements keep NumPy's order, which is sequential for these. In any other, a partial sum may
+# leave the range of the dtype.
+_IN_ORDER = 7
 # The steps of the maximum and the minimum. Over more than a few elements, the total is an `ordered_integer`, because
 # LLVM vectorizes loops that compare integers.
 _FEW = 4
@@ -77,6 +80,8 @@ class ReductionWriter:
         self._variables: dict[Value, str] = {}
         # The totals in variables that hold an `ordered_integer`.
         self._ordered_totals: set[Value] = set()
+        # The sums whose order is kept.
+        self._in_order: set[Value] = set()
         # The partial sums that a loop accumulates for totals in variables.
         self._parts: dict[Value, str] = {}
         self._parts_in: dict[Loop, list[Value]] = {}
@@ -96,7 +101,7 @@ class ReductionWriter:
         if _sums_parts(loop):
             for item in loop.items:
                 value = item.value if isinstance(item, Statement) and item.kind == "reduce" else None
-                sums = value is not None and value.node.dtype == FLOAT32 and adds_up(_rule(value).step)
+                sums = value is not None and value.node.dtype == FLOAT32 and self._is_reordered(value)
                 if value is not None and sums and value.register and value.chain[-1] is not item:
                     self._parts[value] = f"{value.buffer.name}_part__"
                     self._parts_in.setdefault(loop, []).append(value)
@@ -104,6 +109,8 @@ class ReductionWriter:
 
     def _start(self, accumulator: Accumulator) -> list[arrays.Statement]:
         value, node, rule = accumulator.value, accumulator.value.node, _rule(accumulator.value)
+        if _at_most(accumulator.reduced, _IN_ORDER):
+            self._in_order.add(value)
         if accumulator.result_index is None:
             self._variables[value] = f"{value.buffer.name}_total__"
             start: Expression = number(rule.start, self._total_type(value))
@@ -125,6 +132,9 @@ class ReductionWriter:
             Let(self._counts[value], Literal(0)),
         ]
 
+    def _is_reordered(self, value: Value) -> bool:
+        return adds_up(_rule(value).step) and value not in self._in_order
+
     @staticmethod
     def _total_type(value: Value) -> np.dtype:
         return FLOAT64 if adds_up(_rule(value).step) else value.node.dtype
@@ -140,11 +150,13 @@ class ReductionWriter:
             variable = self._parts.get(value, self._variables.get(value, ""))
             if value in self._ordered_totals:
                 return [Let(variable, Apply("maximum", (Name(variable), _ordered(operands[0], rule.step))), comment)]
-            steps, result = self.formula(rule.step, operands, dtype, Name(variable), reordered=adds_up(rule.step))
+            reordered = self._is_reordered(value)
+            steps, result = self.formula(rule.step, operands, dtype, Name(variable), reordered=reordered)
             return [*steps, Let(variable, result, comment)]
         buffer = value.buffer if value in self._counts else self._wide.get(value, value.buffer)
         array, index = self._names.use(buffer), tuple(map(expression_of, statement.target_index))
-        steps, result = self.formula(rule.step, operands, dtype, Element(array, index), reordered=adds_up(rule.step))
+        reordered = self._is_reordered(value)
+        steps, result = self.formula(rule.step, operands, dtype, Element(array, index), reordered=reordered)
         return [*steps, Store(array, index, result, comment=comment)]
 
     def formula(

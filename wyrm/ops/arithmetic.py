@@ -241,7 +241,7 @@ class Square(Unary[Left_co, Axes]):
 
 
 class Sqrt(Unary[Left_co, Axes]):
-    """Elementwise square root; NaN for negative `x`.
+    """Elementwise square root; NaN for negative `x`. The derivative at 0 is infinite.
 
     >>> wy.Constant([4.0, 9.0]).sqrt().forward().tolist()
     [2.0, 3.0]

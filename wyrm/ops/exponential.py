@@ -109,7 +109,10 @@ class Log10(Unary[Left_co, Axes]):
 
 
 class LogAddExp(Binary[Left_co, Right_co, Axes]):
-    """Elementwise `log(exp(x) + exp(y))` without overflow; the operands broadcast."""
+    """Elementwise `log(exp(x) + exp(y))` without overflow; the operands broadcast.
+
+    Equal operands share the gradient, infinite ones too; an infinity above a finite operand has all of it.
+    """
 
     __slots__ = ()
     formula = "where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y))))"

@@ -12,6 +12,8 @@ from wyrm.types.typing import Shaped
 class GammaLn(Unary[Left_co, Axes]):
     """Elementwise logarithm of the absolute value of the gamma function; infinite at the integers up to 0.
 
+    The derivative is `digamma`.
+
     >>> wy.special.gammaln(wy.Constant([1.0, 0.0])).forward().tolist()
     [0.0, inf]
     """
@@ -50,7 +52,7 @@ class Gamma(Unary[Left_co, Axes]):
 
 
 class Digamma(Unary[Left_co, Axes]):
-    """Elementwise derivative of the logarithm of the gamma function; NaN at the integers below 0.
+    """Elementwise derivative of the logarithm of the gamma function; -inf at 0, NaN at the integers below.
 
     >>> f'{wy.special.digamma(wy.Constant(1.0)).forward().item():.4f}'
     '-0.5772'

@@ -124,6 +124,8 @@ class InverseMillsRatio(Unary[Left_co, Axes]):
 class Ndtri(Unary[Left_co, Axes]):
     """Elementwise quantile of the standard normal distribution, the inverse of `ndtr`; NaN outside of 0..1.
 
+    At 0 and 1 the quantile and its derivative are infinite.
+
     >>> wy.special.ndtri(wy.Constant([0.5, 1.0])).forward().tolist()
     [0.0, inf]
     """

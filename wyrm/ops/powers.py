@@ -50,7 +50,7 @@ class Hypot(Binary[Left_co, Right_co, Axes]):
 
 
 class LogAddExp2(Binary[Left_co, Right_co, Axes]):
-    """Elementwise `log2(2 ** x + 2 ** y)` without overflow; the operands broadcast.
+    """Elementwise `log2(2 ** x + 2 ** y)` without overflow; the operands broadcast. See `logaddexp` for infinities.
 
     >>> wy.logaddexp2(wy.Constant([3.0]), 3.0).forward().tolist()
     [4.0]

@@ -58,7 +58,10 @@ def multiply_into(x: FloatArray, y: FloatArray, out: FloatArray, beta: float) ->
 
 
 class MatMul(Product[Left_co, Right_co, Axes]):
-    """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast."""
+    """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
+
+    Each engine and each library adds the terms in its own order; see `sum` for terms near the largest number.
+    """
 
     __slots__ = ()
     adds_rows = True

@@ -180,6 +180,10 @@ class Sum(Reduction[Left_co, Axes]):
     The sum of a mask is the number of its true elements, as integers. Raise `ShapeError` for an axis that the operand
     lacks.
 
+    Engines add long axes in parts, in another order than NumPy, and compiled programs all but fewer than eight elements
+    of axes with sizes. Such a sum is finite where that of the absolute values is in the range of the dtype; beyond it,
+    a part may overflow, such as that of the numbers above 0 in `[3e38, -3e38, 3e38, -3e38, ...]`.
+
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).sum(axis=-1).forward().tolist()
     [3.0, 7.0]
     """
@@ -213,7 +217,8 @@ LOOPS.register(Sum)(ReductionLoops(Reducer(0.0, "total + x")))
 class Mean(Reduction[Left_co, Axes]):
     """Arithmetic mean over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
-    Raise `ShapeError` over an axis of size 0 or one that the operand lacks.
+    For elements near the largest number of the dtype, see `sum`. Raise `ShapeError` over an axis of size 0 or one that
+    the operand lacks.
 
     >>> wy.Constant([1.0, 3.0]).mean().forward().item()
     2.0

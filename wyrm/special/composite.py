@@ -65,7 +65,7 @@ def kl_div(x: Node[Any, S], y: Node[Any, S] | Node[Any, tuple[()]] | Number | Ar
 @overload
 def kl_div(x: Operand, y: Operand) -> Node: ...
 def kl_div(x: Operand, y: Operand) -> Node:
-    """Return `rel_entr(x, y) - x + y`, elementwise: `x * log(x / y) - x + y`, or infinity.
+    """Return `rel_entr(x, y) - x + y`, elementwise: `x * log(x / y) - x + y`, or infinity, where the gradient is 0.
 
     >>> wy.special.kl_div(wy.Constant([1.0, 0.0]), 1.0).forward().tolist()
     [0.0, 1.0]

@@ -166,6 +166,7 @@ class CofactorsSlope(Transparent[Axes]):
     """
 
     __slots__ = ()
+    parents: tuple[Node, Node, Node]
 
     def __init__(self, value: Node, a: Node, gradient: Node) -> None:
         self._construct((value, a, gradient))

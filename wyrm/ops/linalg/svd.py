@@ -77,7 +77,8 @@ class _SVDResidualsLoops(LoopForm):
 
     def kernel_arguments(self, node: SVDResiduals, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         a = matrices(operands[0])
-        return a, matrices(out), *svd_scratch(*a.shape[1:], out.dtype)
+        _, rows, columns = a.shape
+        return a, matrices(out), *svd_scratch(rows, columns, out.dtype)
 
 
 def svd_scratch(rows: int, columns: int, dtype: np.dtype) -> tuple[Array, ...]:
