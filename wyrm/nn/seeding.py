@@ -16,11 +16,12 @@ _sequence: np.random.SeedSequence | None = None
 def seed(number: int) -> None:
     """Make what is built and drawn from here on repeatable; a new process begins as after `seed(0)`.
 
-    `number` is at least 0, else `OptionError`, as inside `wy.random.at_step`. What is built in the same order after the same seed is the same: layers
-    have the same parameters, and random nodes, such as those of dropout, draw the same numbers in the same step. The
-    next `forward()` draws for step 0. So a cell of a notebook that begins with `seed` gives the same numbers each time.
-    A layer with its own `seed` leaves the sequence of the others unchanged. What a random node draws in a step follows
-    from its own `seed` and `stream`; with both given, it is the same wherever the node is built.
+    `number` is at least 0, else `OptionError`, as inside `wy.random.at_step`. What is built in the same order after the
+    same seed is the same: layers have the same parameters, and random nodes, such as those of dropout, draw the same
+    numbers in the same step. The next `forward()` draws for step 0. So a cell of a notebook that begins with `seed`
+    gives the same numbers each time. A layer with its own `seed` leaves the sequence of the others unchanged. What a
+    random node draws in a step follows from its own `seed` and `stream`; with both given, it is the same wherever the
+    node is built.
 
     Seed once, before a model is built: random nodes that are built in the same order after the same seed draw alike,
     also if they are joined to one graph. Existing nodes, and programs with their own count of steps, go on as before.
