@@ -179,6 +179,8 @@ def test_a_seed_repeats_what_a_model_draws(seed: int) -> None:
         loss, noise = dropped(seed)
         values.append([loss.forward(), *noise.forward(), *noise.forward(), wy.compile(loss)(), *wy.compile(noise)()])
     np.testing.assert_array_equal(values[0], values[1])
+    by_jax: Any = wy.compile(noise, engine="jax")
+    np.testing.assert_allclose(by_jax({}), values[0][-5:], rtol=1e-6)
     assert dropped(seed + 1)[1].forward()[0] != values[0][1]
 
 

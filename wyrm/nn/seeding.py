@@ -24,8 +24,8 @@ def seed(number: int) -> None:
     node is built.
 
     Seed once, before a model is built: random nodes that are built in the same order after the same seed draw alike,
-    also if they are joined to one graph. Existing nodes, and programs with their own count of steps, go on as before.
-    Models that are loaded or unpickled draw what they drew where they were built.
+    also if they are joined to one graph. Programs go on with their own count of steps. Models that are loaded or
+    unpickled draw what they drew where they were built.
 
     >>> wy.nn.seed(7)
     >>> first, second = wy.nn.Linear(2, 2), wy.nn.Linear(2, 2)
