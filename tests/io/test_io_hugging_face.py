@@ -346,3 +346,17 @@ def test_an_epsilon_that_divides_by_zero_or_hides_the_numbers_is_refused() -> No
         with pytest.raises(ValueError, match=r"layer_norm_epsilon must be a number in \[1e-30, 1\]"):
             GPT2Config(layer_norm_epsilon=epsilon)
     assert GPT2Config(layer_norm_epsilon=1e-12).layer_norm_epsilon == 1e-12
+
+
+def test_arrays_in_shards_are_read_by_their_index(tmp_path: Path) -> None:
+    index, listed = in_shards(tmp_path)
+    arrays, metadata = wy.io.load_arrays(index)
+    assert arrays.keys() == listed.keys() and metadata == {}
+    parameters = {name: wy.Parameter(np.zeros_like(array)) for name, array in arrays.items()}
+    for path in (index, tmp_path / "model.safetensors"):
+        wy.io.load(parameters, path)
+        for name, parameter in parameters.items():
+            np.testing.assert_array_equal(parameter.value, arrays[name])
+            parameter.set(0.0 * parameter.value)
+    with pytest.raises(CheckpointError, match=r"cannot read '.*other\.index\.json'"):
+        wy.io.load_arrays(tmp_path / "other.index.json")

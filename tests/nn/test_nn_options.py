@@ -116,6 +116,9 @@ KEYWORDS: dict[str, Callable[[], object]] = {
     "gelu got an unexpected keyword argument 'aproximate'; did you mean 'approximate'?": (
         lambda: wy.Parameter(1.0).gelu(aproximate=True)  # type: ignore[call-overload]
     ),
+    "GPT2Config got an unexpected keyword argument 'n_layers'; did you mean 'n_layer'?": (
+        lambda: NN.GPT2Config(n_layers=2)
+    ),
     "BatchNorm got an unexpected keyword argument 'zzz'; it takes features, epsilon, momentum, axis, dtype": (
         lambda: NN.BatchNorm(4, zzz=1)
     ),

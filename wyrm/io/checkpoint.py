@@ -8,8 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
-from wyrm.io.arrays import Outline, load_some, outlines, save_arrays
+from wyrm.io.arrays import save_arrays
 from wyrm.io.files import FilePath
+from wyrm.io.reading import Outline
+from wyrm.io.shards import stored_arrays
 from wyrm.nn.module import Module
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
@@ -69,7 +71,8 @@ def load(parameters: Parameters, path: FilePath) -> None:
     """Set the parameters and buffers of a module, or of a mapping of names, from a file that `save` wrote.
 
     The file must hold exactly these names, with these shapes and dtypes, and finite values. Everything is checked
-    before the first parameter is set.
+    before the first parameter is set. Arrays of bfloat16 count as float32. The arrays may be divided over several
+    files, which an index beside them lists, such as `model.safetensors.index.json`.
 
     Raises:
         CheckpointError: the file is missing, truncated, corrupt or of another format, or holds other parameters; the
@@ -88,8 +91,9 @@ def load(parameters: Parameters, path: FilePath) -> None:
     """
     named, what = by_name(parameters), repr(os.fspath(path))
     # Compare shapes before reading: arrays of the right shapes need no more memory than the parameters.
-    _refuse(parameters, what, differences(named, outlines(path)))
-    _set_all(parameters, load_some(path, named), what, "file")
+    stored = stored_arrays(path)
+    _refuse(parameters, what, differences(named, stored.outlines))
+    _set_all(parameters, stored.read(named), what, "file")
 
 
 def load_state_dict(parameters: Parameters, state: Mapping[str, np.ndarray]) -> None:

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import CheckpointError
-from wyrm.io.arrays import Outline, save_arrays
+from wyrm.io.arrays import save_arrays
 from wyrm.io.checkpoint import not_finite
 from wyrm.io.files import FilePath, replacing
+from wyrm.io.reading import Outline
 from wyrm.io.shards import stored_arrays
 from wyrm.nn.gpt2 import GPT2, GPT2Config
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.errors import CheckpointError
-from wyrm.io.arrays import Outline, load_some, outlines
 from wyrm.io.files import FilePath
+from wyrm.io.reading import Outline, load_some, metadata_of, opened, outlines
 
 _INDEX = ".index.json"
 
@@ -25,23 +25,38 @@ class StoredArrays(NamedTuple):
     files: dict[str, Path]
 
     def read(self, names: Iterable[str]) -> dict[str, np.ndarray]:
-        """Return the named arrays; raise the errors of `load_arrays`."""
+        """Return the named arrays; raise the errors of `opened`."""
         by_file: dict[Path, list[str]] = {}
         for name in names:
             by_file.setdefault(self.files[name], []).append(name)
         return {name: array for file, own in by_file.items() for name, array in load_some(file, own).items()}
 
+    def metadata(self) -> dict[str, str]:
+        """Return the text metadata of all files in one."""
+        found: dict[str, str] = {}
+        for file in dict.fromkeys(self.files.values()):
+            with opened(file) as reader:
+                found |= metadata_of(reader)
+        return found
+
+
+def is_index(path: FilePath) -> bool:
+    """Return whether a path is by its name that of an index, and not of a safetensors file."""
+    return os.fspath(path).endswith(_INDEX)
+
 
 def stored_arrays(path: FilePath) -> StoredArrays:
     """Return the arrays of the file `path`, or without it those of the shards that `path.index.json` lists.
+
+    `path` may be that of the index, too.
 
     Raises:
         CheckpointError: neither exists, a file is damaged, or the index does not fit its shards: one is missing or is
             no file beside the index, or an array is in another shard, in several or in none.
     """
     file = Path(path)
-    index = file.with_name(file.name + _INDEX)
-    if file.exists() or not index.exists():
+    index = file if is_index(file) else file.with_name(file.name + _INDEX)
+    if not is_index(file) and (file.exists() or not index.exists()):
         found = outlines(file)
         return StoredArrays(os.fspath(file), found, dict.fromkeys(found, file))
     listed = _listed(index)

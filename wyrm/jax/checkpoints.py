@@ -109,7 +109,8 @@ def restore(program: Program[Any, Any], folder: str | os.PathLike[str], *, step:
             which = "no checkpoint" if step is None else f"no checkpoint of step {step}"
             raise CheckpointError(f"there is {which} in {os.fspath(folder)!r}")
         path = Path(manager.directory) / str(found)
-        counters = manager.restore(found, args=orbax.args.Composite(counters=orbax.args.JsonRestore())).counters
+        with _reading(path):
+            counters = manager.restore(found, args=orbax.args.Composite(counters=orbax.args.JsonRestore())).counters
         if not isinstance(counters, dict) or counters.keys() != _COUNTER_NAMES:
             raise CheckpointError(f"{os.fspath(path)!r} was not written by wy.jax.save")
         if counters["optimizer"] != type(optimizer).__name__:
@@ -117,9 +118,12 @@ def restore(program: Program[Any, Any], folder: str | os.PathLike[str], *, step:
                 f"{os.fspath(path)!r} is a checkpoint of {counters['optimizer']}, not of {type(optimizer).__name__}"
             )
         wanted = _arrays(program).tree()
-        _check(path, wanted, manager.item_metadata(found).arrays.tree)
+        with _reading(path):
+            stored = manager.item_metadata(found).arrays.tree
+        _check(path, wanted, stored)
         arguments = orbax.args.Composite(arrays=orbax.args.StandardRestore(_abstract(wanted)))
-        tree = manager.restore(found, args=arguments).arrays
+        with _reading(path):
+            tree = manager.restore(found, args=arguments).arrays
     program.load_state_dict(counters["program"])
     optimizer.load_step_counts(counters["optimizer_steps"])
     engine.position.load(counters["position"])
@@ -210,6 +214,15 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield from _flat(value, f"{prefix}{name}/")
         else:
             yield f"{prefix}{name}", value
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Raise `CheckpointError` for what Orbax raises where a file of a checkpoint holds other JSON than it wrote."""
+    try:
+        yield
+    except (AttributeError, TypeError) as error:
+        raise CheckpointError(f"{os.fspath(path)!r} is damaged: {error}") from error
 
 
 @contextmanager

@@ -39,10 +39,11 @@ class Activation(Pointwise):
 
 def checked_activation(layer: str, activation: Pointwise) -> Pointwise:
     """Return the activation of a layer; raise `DTypeError` for a word or another value that is not callable."""
-    if not callable(activation):
-        name = activation if isinstance(activation, str) else "relu"
+    given: object = activation
+    if not callable(given):
+        name = given if isinstance(given, str) else "relu"
         raise DTypeError(
-            f"{layer}: activation must be a module, as in activation=wy.nn.Activation({name!r}), not {activation!r}"
+            f"{layer}: activation must be a module, as in activation=wy.nn.Activation({name!r}), not {given!r}"
         )
     return activation
 

@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, ShapeError
+from wyrm.foreign_names import answering
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Positions, Vocabulary
@@ -89,6 +90,9 @@ class GPT2Config:
     def inner_dim(self) -> int:
         """Number of features inside the feed-forward layers."""
         return 4 * self.n_embd if self.n_inner is None else self.n_inner
+
+
+GPT2Config.__init__ = answering(GPT2Config.__init__)  # type: ignore[method-assign]  # the same but for its errors
 
 
 class GPT2(Module):

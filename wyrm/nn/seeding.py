@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from wyrm.ops.philox import restart_streams, set_step
+from wyrm.errors import OptionError
+from wyrm.ops.philox import pinned_step, restart_streams, set_step
 from wyrm.types.options import whole
 
 # Each layer without a seed takes the next child of this sequence: layers differ, and a script that makes layers in the
@@ -15,15 +16,16 @@ _sequence: np.random.SeedSequence | None = None
 def seed(number: int) -> None:
     """Make what is built and drawn from here on repeatable; a new process begins as after `seed(0)`.
 
-    `number` is at least 0, else `OptionError`. What is built in the same order after the same seed is the same: layers
-    have the same parameters, and random nodes, such as those of dropout, draw the same numbers in the same step. The
-    next `forward()` draws for step 0. So a cell of a notebook that begins with `seed` gives the same numbers each time.
-    A layer with its own `seed` leaves the sequence of the others unchanged. What a random node draws in a step follows
-    from its own `seed` and `stream`; with both given, it is the same wherever the node is built.
+    `number` is at least 0, else `OptionError`, as inside `wy.random.at_step`. What is built in the same order after the
+    same seed is the same: layers have the same parameters, and random nodes, such as those of dropout, draw the same
+    numbers in the same step. The next `forward()` draws for step 0. So a cell of a notebook that begins with `seed`
+    gives the same numbers each time. A layer with its own `seed` leaves the sequence of the others unchanged. What a
+    random node draws in a step follows from its own `seed` and `stream`; with both given, it is the same wherever the
+    node is built.
 
     Seed once, before a model is built: random nodes that are built in the same order after the same seed draw alike,
-    also if they are joined to one graph. Existing nodes, and programs with their own count of steps, go on as before.
-    Models that are loaded or unpickled draw what they drew where they were built.
+    also if they are joined to one graph. Programs go on with their own count of steps. Models that are loaded or
+    unpickled draw what they drew where they were built.
 
     >>> wy.nn.seed(7)
     >>> first, second = wy.nn.Linear(2, 2), wy.nn.Linear(2, 2)
@@ -39,6 +41,8 @@ def seed(number: int) -> None:
     """
     global _sequence
     sequence = np.random.SeedSequence(whole("a seed", number, 0))
+    if pinned_step() is not None:
+        raise OptionError(f"wy.nn.seed({number}) inside at_step({pinned_step()}): seed before that context")
     set_step(0)
     # Graphs built after different seeds have different streams, so that they can be joined.
     restart_streams(int(sequence.generate_state(1)[0]) if number else 0)
