@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from wyrm.errors import ShapeError
 from wyrm.node.base import describe
 from wyrm.node.leaves import Constant
