@@ -1,8 +1,9 @@
-"""Integer nodes have NumPy's reductions, choices and axes, as methods and through its functions, in all three engines."""
+"""Integer nodes have NumPy's reductions, choices and axes, as methods and through its functions, in all engines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,16 +24,21 @@ class Batch(wy.Dim): ...
 Call = Callable[[Any, Any], Any]
 
 
+def _method(name: str, options: dict[str, Any], x: Any, y: Any) -> Any:
+    return getattr(x, name)(**options)
+
+
+def _function(name: str, options: dict[str, Any], x: Any, y: Any) -> Any:
+    return getattr(np, name)(x, **options)
+
+
 def _reductions() -> list[Call]:
     found: list[Call] = []
     for name in ("sum", "max", "min"):
         for axis in (None, 0, -1, (0, 2), ()):
             for kept in (False, True):
                 options: Any = {"axis": axis, "keepdims": kept}
-                found += [
-                    lambda x, y, n=name, o=options: getattr(x, n)(**o),
-                    lambda x, y, n=name, o=options: getattr(np, n)(x, **o),
-                ]
+                found += [partial(_method, name, options), partial(_function, name, options)]
     return found
 
 
@@ -96,7 +102,7 @@ def test_no_digit_is_lost_and_overflow_wraps_around() -> None:
 
 
 def test_functions_take_integer_nodes() -> None:
-    x = wy.IndexInput([3, -1, 2])
+    x: Any = wy.IndexInput([3, -1, 2])
     assert wy.maximum(x, 2).forward().tolist() == wy.maximum(2, x).forward().tolist() == [3, 2, 2]
     assert wy.where(x > 0, x, 0).forward().tolist() == [3, 0, 2]
     assert wy.sum(x).forward() == 4 and wy.sort(x).forward().tolist() == [-1, 2, 3]

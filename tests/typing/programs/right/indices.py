@@ -99,7 +99,7 @@ reveal_type(abs(tokens))  # reveals: IndexNode[tuple[Batch, Time]]
 reveal_type(tokens.T)  # reveals: IndexTranspose[tuple[Time, Batch]]
 reveal_type(labels.maximum(3))  # reveals: IndexMaximum[tuple[Batch]]
 reveal_type(labels.expand_dims(-1))  # reveals: IndexReshape[tuple[Batch, One]]
-reveal_type(wy.where(tokens > 0, tokens, 0))  # reveals: IndexNode[tuple[Batch, Time]]
+reveal_type(wy.where(tokens > 0, tokens, 0))  # reveals: IndexNode[Any]
 #@ counts_of_masks
 reveal_type((x > 0).sum())  # reveals: CountTrue[tuple[()]]
 r1: wy.Tensor[Batch] = (x > 0).all(axis=-1)
