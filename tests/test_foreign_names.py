@@ -158,8 +158,8 @@ KEYWORDS: list[Callable[[], Any]] = [
     lambda: W.optim.Adam([X], clipnorm=1.0),
     lambda: W.losses.mse(X, X, size_average=True),
     lambda: W.data.DataLoader(W.data.Dataset(x=LABELS), 1, num_workers=2),
-    lambda: np.sum(X, dtype=np.float64),
-    lambda: np.sum(X, where=X > 0.0),
+    lambda: np.nansum(X, dtype=np.float64),
+    lambda: np.nansum(X, where=X > 0.0),
 ]  # fmt: skip
 
 

@@ -172,9 +172,11 @@ def _overload(method: ast.FunctionDef) -> tuple[ast.FunctionDef, ast.arg]:
     return function, first
 
 
-def _functions(name: str, declared: list[ast.FunctionDef]) -> Iterator[ast.FunctionDef]:
-    """Yield the overloads of a function: the method's, then one for arrays and numbers, which become constants."""
-    for method in declared:
+def _functions(
+    name: str, declared: list[ast.FunctionDef], of_integers: list[ast.FunctionDef]
+) -> Iterator[ast.FunctionDef]:
+    """Yield the overloads of a function: the methods', then one for arrays and numbers, which become constants."""
+    for method in [*declared, *of_integers]:
         yield _overload(method)[0]
     of_arrays, x = _overload(max(declared, key=lambda method: len(_parameters(method))))
     others = [parameter for parameter in _parameters(of_arrays) if parameter is not x]
@@ -271,13 +273,9 @@ def declarations() -> dict[Path, str]:
 def _declared(summary: str, names: Iterable[str], texts: Iterable[str], path: Path) -> str:
     """Return the text of a file that declares functions, from texts that declare them as methods of `Node`."""
     trees = list(map(ast.parse, texts))
-    declared: dict[str, list[ast.FunctionDef]] = {name: [] for name in names}
-    for tree in trees:
-        (nodes,) = (each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == "Node")
-        for each in ast.walk(nodes):
-            if isinstance(each, ast.FunctionDef) and each.name in declared:
-                declared[each.name].append(each)
-    functions = [function for name, found in declared.items() for function in _functions(name, found)]
+    wanted = list(names)
+    declared, of_integers = (_methods(trees, owner, wanted) for owner in ("Node", "IndexNode"))
+    functions = [function for name in wanted for function in _functions(name, declared[name], of_integers[name])]
     used = {each.id for function in functions for each in ast.walk(function) if isinstance(each, ast.Name)}
     imports = dict.fromkeys(
         f"from {each.module} import {alias.name}" + (f" as {alias.asname}" if alias.asname else "")
@@ -290,6 +288,16 @@ def _declared(summary: str, names: Iterable[str], texts: Iterable[str], path: Pa
     imports |= dict.fromkeys(_IMPORTS)
     text = "\n".join(ast.unparse(function) for function in functions).replace(",]", "]")
     return declare.formatted(_FILE.format(summary=summary, imports="\n".join(imports), functions=text), path)
+
+
+def _methods(trees: Iterable[ast.Module], owner: str, names: Iterable[str]) -> dict[str, list[ast.FunctionDef]]:
+    """Return the declarations of these methods of a class, by name."""
+    declared: dict[str, list[ast.FunctionDef]] = {name: [] for name in names}
+    classes = (each for tree in trees for each in tree.body if isinstance(each, ast.ClassDef) and each.name == owner)
+    for each in (statement for cls in classes for statement in cls.body):
+        if isinstance(each, ast.FunctionDef) and each.name in declared:
+            declared[each.name].append(each)
+    return declared
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from wyrm.types.arrays import as_array
 
 ROWS: Any = [[1.0, 2.0], [3.0]]
 INDICES: Any = [[1, 2], [0]]
+MASKS: Any = [[True, False], [True]]
 
 
 class Batch(wy.Dim): ...
@@ -46,7 +47,7 @@ TAKERS: dict[str, tuple[Callable[[], Any], str]] = {
     "method": (lambda: named().maximum(ROWS), "the operand beside x"),
     "clip": (lambda: named().clip(ROWS), "clip: a bound"),
     "key": (lambda: named()[INDICES], "x .*its key"),
-    "condition": (lambda: wy.where([[True, False], [True]], 1.0, 2.0), "where: the condition"),
+    "condition": (lambda: wy.where(MASKS, 1.0, 2.0), "where: the condition"),
     "choice": (lambda: wy.where(named() > 0.0, ROWS, named()), "the operand beside x"),
     "function": (lambda: wy.dot(named(), ROWS), "operand 1"),
     "function of lists": (lambda: wy.median(ROWS), "operand 0"),

@@ -123,7 +123,8 @@ _OF_NODES = {
     ),
 }
 OF_INTEGERS = (
-    "index nodes have operators, comparisons and slices: convert with x.astype(np.float32) for other functions"
+    "index nodes have operators, comparisons, slices, and sum, max, sort and the like: convert with "
+    "x.astype(np.float32) for other functions"
 )
 # A tensor's methods that work in place, each refused in the same words.
 _IN_PLACE = (

@@ -119,7 +119,7 @@ ANSWERS: dict[str, dict[str, str]] = {
             "Tensor_ ndarray Array": "use wy.Tensor in annotations, and wy.Node for isinstance",
             "fft ifft rfft irfft stft": NO_FOURIER,
             "conv1d conv2d conv3d conv_transpose2d max_pool2d avg_pool2d interpolate": "use wy.nn, as in wy.nn.conv2d(x, weight)",
-            "sparse": "wyrm has no sparse arrays: use wy.segment_sum, or x.take(rows)",
+            "sparse": "wyrm has no sparse arrays: use wy.segment_sum, or x[rows]",
             "vectorize": "use wy.vmap(f)",
             "make_jaxpr": "use wy.show(wy.function(f)) or wy.view.to_text(node)",
             "debug set_detect_anomaly": "use wy.watch_nan()",

@@ -70,7 +70,7 @@ def _size(a: Node, axis: AxisLike = None) -> int:
     return math.prod(a.shape[i] for i in all_axes(axis, a.ndim))
 
 
-def _where(condition: Node, x: Any = None, y: Any = None) -> Node:
+def _where(condition: Node, x: Any = None, y: Any = None) -> Any:
     if x is None or y is None:
         raise TypeError(
             "numpy.where of nodes takes (condition, x, y): the positions where a mask is true depend on the data"

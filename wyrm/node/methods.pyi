@@ -1423,15 +1423,6 @@ class IndexNode:
         """Return the elementwise negation of integers."""
 
     @overload
-    def __truediv__(self: _IndexNode[S], other: Number) -> _Node[Any, S]: ...
-    @overload
-    def __truediv__(self: _IndexNode, other: _IndexNode | IntegerArray) -> _Node:
-        """Return the elementwise quotient of integers, in float32."""
-
-    def astype(self: _IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
-        """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes."""
-
-    @overload
     def maximum(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMaximum[S]: ...
     @overload
     def maximum(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexMaximum: ...
@@ -1482,6 +1473,15 @@ class IndexNode:
 
     def __abs__(self: _IndexNode[S]) -> _IndexNode[S]:
         """Return the absolute values of integers; the smallest integer of 64 bits has none and stays, as in NumPy."""
+
+    @overload
+    def __truediv__(self: _IndexNode[S], other: Number) -> _Node[Any, S]: ...
+    @overload
+    def __truediv__(self: _IndexNode, other: _IndexNode | IntegerArray) -> _Node:
+        """Return the elementwise quotient of integers, in float32."""
+
+    def astype(self: _IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
+        """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes."""
 
     @overload
     def sum(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...

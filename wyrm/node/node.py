@@ -156,7 +156,7 @@ class Node(operators.Node, methods.Node, Evaluated[FloatArray], Differentiated, 
 
 
 class IndexNode(methods.IndexNode, Evaluated[IntegerArray], BaseNode[Any, S], abstract=True):
-    """Integers that index rows, labels or elements. Not a `Node`: no arithmetic and no gradient."""
+    """Integers of 64 bits, such as rows, labels and counts, with NumPy's names. Not a `Node`: they have no gradient."""
 
     __slots__ = ()
     __array_ufunc__: None = None

@@ -313,16 +313,6 @@ def where(
     condition: Shaped[Any, tuple[M, N]], x: Shaped[L, tuple[A, *Bs, M, N]], y: Number | Array
 ) -> Where[L, Constant, tuple[A, *Bs, M, N]]: ...
 @overload
-def where(
-    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask,
-    x: IndexNode[Shape],
-    y: IndexNode[Shape] | Size | IntegerArray,
-) -> IndexNode[Shape]: ...
-@overload
-def where(
-    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Size | IntegerArray, y: IndexNode[Shape]
-) -> IndexNode[Shape]: ...
-@overload
 def where(condition: Node | Mask, x: IndexNode, y: IndexNode | Size | IntegerArray) -> IndexNode: ...
 @overload
 def where(condition: Node | Mask, x: Size | IntegerArray, y: IndexNode) -> IndexNode: ...

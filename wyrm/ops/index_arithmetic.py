@@ -1,25 +1,21 @@
-"""Arithmetic of integer nodes with each other and with integers: `+ - * // %`, negation and size."""
+"""Arithmetic of integer nodes with each other and with integers: `+ - * // %` and negation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError
 from wyrm.node.base import ZERO, BaseNode, Gradient, describe
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.jax_form import JAX, JaxForm, Lowering
 from wyrm.node.node import IndexNode, Node
-from wyrm.node.weak_types import chosen
 from wyrm.ops.batching import aligned
-from wyrm.ops.comparison import Cast, weak_floats
 from wyrm.ops.elementwise import Axes, S, method
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dims, broadcast
-from wyrm.types.typing import IntegerArray, Number
 
 
 class IndexArithmetic(IndexNode[Axes], abstract=True):
@@ -185,31 +181,3 @@ def negated(x: IndexNode[S]) -> IndexSubtract[S]:
     """Return the elementwise negation of integers."""
     zero: Any = IndexConstant(0)
     return IndexSubtract(zero, x)
-
-
-@overload
-def quotient(x: IndexNode[S], other: Number) -> Node[Any, S]: ...
-@overload
-def quotient(x: IndexNode, other: IndexNode | IntegerArray) -> Node: ...
-@method("__truediv__", IndexNode)
-def quotient(x: IndexNode, other: object) -> Any:
-    """Return the elementwise quotient of integers, of a weak float type.
-
-    >>> ((wy.Constant([1.0, 0.0]) > 0.5).sum() / 2).forward().item()
-    0.5
-    """
-    divisor: Any = other if isinstance(other, float) else integers_beside(x, other)
-    if divisor is None:
-        return NotImplemented
-    return weak_floats(x) / (divisor if isinstance(divisor, float) else weak_floats(divisor))
-
-
-@method("astype", IndexNode)
-def astype_of_integers(x: IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
-    """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes.
-
-    >>> wy.IndexConstant([1, 2]).astype("float32").forward().tolist()
-    [1.0, 2.0]
-    """
-    integers: Any = x
-    return Cast(integers, chosen(np.dtype(dtype)))

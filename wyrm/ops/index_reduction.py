@@ -21,7 +21,7 @@ from wyrm.ops.keywords import check_keepdims
 from wyrm.ops.reduction import AxisLike, all_axes, reduced_dims
 from wyrm.types.dims import Axis, Dims, axis_size, normalize_axis
 from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import AtLeast1D, IntegerArray
+from wyrm.types.typing import Array, AtLeast1D, IntegerArray
 
 # The least and the greatest value of integers.
 Interval = tuple[int, int]
@@ -121,9 +121,8 @@ class IndexSum(IndexReduction[Axes]):
     of_none = True
     method = "sum"
 
-    def evaluate(self, xp: ArrayNamespace, *operands: IntegerArray, shape: tuple[int, ...]) -> IntegerArray:
-        total: Any = xp.sum(operands[0], axis=self.axis, keepdims=self.keepdims)
-        return total
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.sum(operands[0], axis=self.axis, keepdims=self.keepdims)
 
     def bounds(self, operands: Sequence[Interval]) -> Interval:
         return bounds_of_sums(operands[0], self.parents[0].dims[self.axis])
@@ -147,7 +146,7 @@ class IndexMax(IndexReduction[Axes]):
     __slots__ = ()
     method = "max"
 
-    def evaluate(self, xp: ArrayNamespace, *operands: IntegerArray, shape: tuple[int, ...]) -> IntegerArray:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.max(operands[0], axis=self.axis, keepdims=self.keepdims)
 
 
@@ -170,7 +169,7 @@ class IndexMin(IndexReduction[Axes]):
     __slots__ = ()
     method = "min"
 
-    def evaluate(self, xp: ArrayNamespace, *operands: IntegerArray, shape: tuple[int, ...]) -> IntegerArray:
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.min(operands[0], axis=self.axis, keepdims=self.keepdims)
 
 
@@ -203,9 +202,8 @@ class IndexCumSum(IndexNode[Axes]):
         object.__setattr__(self, "axis", normalize_axis(self.axis, len(dims)))
         return dims
 
-    def evaluate(self, xp: ArrayNamespace, *operands: IntegerArray, shape: tuple[int, ...]) -> IntegerArray:
-        sums: Any = xp.cumsum(operands[0], axis=self.axis)
-        return sums
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.cumsum(operands[0], axis=self.axis)
 
     def bounds(self, operands: Sequence[Interval]) -> Interval:
         """Return the least and the greatest value for operands within these."""

@@ -15,6 +15,8 @@ reveal_type(vector.take(tokens, axis=0))  # reveals: Index[Input[tuple[In]], Ind
 r1: wy.Tensor[Batch, Out] = x.take([1, 2, 3], axis=1)
 r2: wy.Tensor[Any, In] = x.take(np.array([0, 1]), axis=0)
 r3: wy.Tensor[In] = x.take(0, axis=0)
+reveal_type(x.take(labels))  # reveals: Node[Any, tuple[Batch]]
+reveal_type(tokens.take(labels))  # reveals: IndexNode[tuple[Batch]]
 #@ take_along_axis
 best = x.argmax(axis=-1, keepdims=True)
 r1: wy.Tensor[Batch, wy.One] = x.take_along_axis(best)
@@ -86,6 +88,18 @@ reveal_type(labels / 2)  # reveals: Node[Any, tuple[Batch]]
 reveal_type(-labels)  # reveals: IndexSubtract[tuple[Batch]]
 r1: wy.Tensor[Batch, In] = x.take((labels + 1) % 4, axis=0)
 r2: wy.Tensor[Batch] = labels.astype(np.float32) * 0.5
+#@ functions_of_integers
+reveal_type(tokens.sum())  # reveals: IndexNode[tuple[()]]
+reveal_type(tokens.max(axis=-1))  # reveals: IndexNode[tuple[Batch]]
+reveal_type(wy.min(tokens, axis=0))  # reveals: IndexNode[tuple[Time]]
+reveal_type(tokens.cumsum(axis=1))  # reveals: IndexCumSum[tuple[Batch, Time]]
+reveal_type(tokens.sort())  # reveals: IndexTakeAlongAxis[tuple[Batch, Time]]
+reveal_type(tokens.clip(0, 3))  # reveals: IndexNode[tuple[Batch, Time]]
+reveal_type(abs(tokens))  # reveals: IndexNode[tuple[Batch, Time]]
+reveal_type(tokens.T)  # reveals: IndexTranspose[tuple[Time, Batch]]
+reveal_type(labels.maximum(3))  # reveals: IndexMaximum[tuple[Batch]]
+reveal_type(labels.expand_dims(-1))  # reveals: IndexReshape[tuple[Batch, One]]
+reveal_type(wy.where(tokens > 0, tokens, 0))  # reveals: IndexNode[Any]
 #@ counts_of_masks
 reveal_type((x > 0).sum())  # reveals: CountTrue[tuple[()]]
 r1: wy.Tensor[Batch] = (x > 0).all(axis=-1)
