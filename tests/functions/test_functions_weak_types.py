@@ -12,6 +12,7 @@ import pytest
 import wyrm as wy
 from tests.functions.array_cases import CASES
 from tests.functions.test_array_functions import X
+from wyrm.errors import DTypeError
 from wyrm.node.weak_types import is_weak
 
 A = np.array([[-1.3, 2.1, 0.4], [0.7, -0.2, 3.3]])
@@ -114,6 +115,17 @@ def test_the_engines_agree() -> None:
             for have, want in zip(wy.compile(outputs, engine=engine)(), wanted, strict=True):
                 assert have.dtype == want.dtype
                 np.testing.assert_allclose(have, want, rtol=1e-7 if want.dtype == np.float32 else 1e-15)
+
+
+def test_functions_that_depend_on_the_precision_choose_a_type() -> None:
+    x, matrix = wy.Input(A[0]), wy.Constant([[1.0, 0.5], [0.1, 0.2], [0.3, 0.3]])
+    for node in (wy.nan_to_num(wy.Constant([np.inf, 0.1, 0.2])), wy.linalg.pinv(matrix)[0]):
+        with pytest.raises(DTypeError, match="do not mix"):
+            x + node
+    solution = wy.linalg.lstsq(matrix, x).x.forward()
+    np.testing.assert_allclose(
+        solution, np.linalg.lstsq(np.array([[1.0, 0.5], [0.1, 0.2], [0.3, 0.3]]), A[0])[0], rtol=1e-13
+    )
 
 
 # --- functions ------------------------------------------------------------------------------------------------------

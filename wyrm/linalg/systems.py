@@ -13,6 +13,8 @@ from wyrm.linalg.factorizations import as_matrix, as_square, qr, svdvals
 from wyrm.linalg.results import LstsqResult, SlogdetResult
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
+from wyrm.node.weak_types import in_one_type
+from wyrm.ops.comparison import of_chosen_type
 from wyrm.ops.elementwise import L, R, S
 from wyrm.ops.linalg.lu import Determinant, LUResiduals, Solve, inverse
 from wyrm.ops.linalg.matrices import at_least_as_long, matrix
@@ -234,7 +236,7 @@ def pinv(a: Any, rcond: float | None = None) -> Node:
     >>> wy.linalg.pinv(wy.Constant([[2.0], [0.0]])).forward().tolist()
     [[0.5, 0.0]]
     """
-    node = as_matrix("pinv", a)
+    node = of_chosen_type(as_matrix("pinv", a))
     cutoff = _tolerance("pinv", node) if rcond is None else float(rcond)
     if not cutoff >= 0.0:
         raise OptionError(f"pinv: rcond must be at least 0, not {rcond}")
@@ -279,6 +281,7 @@ def lstsq(a: Any, b: Any) -> LstsqResult:
     [1.0, 2.0]
     """
     left, right, vector = _operands("lstsq", a, b, as_matrix)
+    left, right = map(of_chosen_type, in_one_type(left, right))
     *_, rows, columns = matrix(left)
     tolerance = _tolerance("lstsq", left)
     tall = at_least_as_long("lstsq", rows, columns)
