@@ -435,9 +435,10 @@ class Constant(_FloatLeaf[S_co], abstract=True):
         return storage.array if storage.exact is None else np.broadcast_to(storage.exact, storage.array.shape)
 
     def in_float_type(self, dtype: np.dtype, parents: tuple[BaseNode, ...]) -> Constant:
+        dims: Any = self.dims
         if is_weak(dtype):
-            return _weak_constant(self._given(), dtype, self.dims, self.name)
-        return Constant(self._given(), self.dims, name=self.name, dtype=dtype)
+            return _weak_constant(self._given(), dtype, dims, self.name)
+        return Constant(self._given(), dims, name=self.name, dtype=dtype)
 
     def __reduce__(self) -> tuple[object, ...]:
         if not is_weak(self.dtype):

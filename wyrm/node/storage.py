@@ -72,7 +72,7 @@ class WeakStorage(Storage):
 
     def __init__(self, array: np.ndarray, value: object) -> None:
         super().__init__(array)
-        self.exact: object = None
+        self.exact: Any = None
         if array.dtype == FLOATS[1] or not array.size:
             return
         if isinstance(value, float | int):
