@@ -174,6 +174,9 @@ def test_weak_nodes_from_outside_a_function() -> None:
 def test_vmap() -> None:
     assert wy.vmap(lambda a: np.where(a > 0, 0.1, 0.2))(A).tolist() == np.where(A > 0, 0.1, 0.2).tolist()
     assert wy.vmap(lambda a: wy.ones(2) * 0.1)(A).tolist() == [[0.1, 0.1]] * 2
+    x, weak = wy.Input(A[0]), wy.Constant([0.1, 0.2])
+    assert wy.vmap(lambda row: row * x)(weak).forward().tolist() == (np.array([[0.1], [0.2]]) * A[0]).tolist()
+    assert wy.vmap(lambda row: row * 2.0)(weak).dtype == np.float32
     drawn = wy.vmap(lambda a: a * wy.random.normal((3,)))(wy.Input(np.ones((2, 3)))).forward()
     assert drawn.dtype == FLOAT64 and (drawn[0] != drawn[1]).all()
 
