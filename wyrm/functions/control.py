@@ -126,7 +126,7 @@ def scan(
     carry, structure, dtype = initial_carry(init, given, what)
     rows = leaf_nodes(given, dtype)
     time = _time(rows, length, what)
-    count = len(carry)
+    count, made_structure = len(carry), rows_structure
 
     def stand_in(nodes: Sequence[Any], weak: bool) -> list[Any]:
         before = placeholders_of(nodes[:count], structure, "carry", weak=weak)
@@ -141,7 +141,6 @@ def scan(
         leaves, made_structure = flatten(result[1], f"the result of {what}")
         return checked_carry(result[0], before, structure, what, dtype) + leaf_nodes(leaves, dtype)
 
-    made_structure = structure
     operands, placeholders, results, built = traced_step([*carry, *rows], stand_in, step)
     carry, rows, made = operands[:count], operands[count:], results[count:]
     loop_carry, results = loop_parts(carry, placeholders[:count], results, built)
