@@ -12,6 +12,7 @@ import pytest
 import wyrm as wy
 from tests.functions.array_cases import CASES
 from tests.functions.test_array_functions import X
+from wyrm.errors import DTypeError
 from wyrm.node.weak_types import is_weak
 
 A = np.array([[-1.3, 2.1, 0.4], [0.7, -0.2, 3.3]])
@@ -116,6 +117,17 @@ def test_the_engines_agree() -> None:
                 np.testing.assert_allclose(have, want, rtol=1e-7 if want.dtype == np.float32 else 1e-15)
 
 
+def test_functions_that_depend_on_the_precision_choose_a_type() -> None:
+    x, matrix = wy.Input(A[0]), wy.Constant([[1.0, 0.5], [0.1, 0.2], [0.3, 0.3]])
+    for node in (wy.nan_to_num(wy.Constant([np.inf, 0.1, 0.2])), wy.linalg.pinv(matrix)[0]):
+        with pytest.raises(DTypeError, match="do not mix"):
+            x + node
+    solution = wy.linalg.lstsq(matrix, x).x.forward()
+    np.testing.assert_allclose(
+        solution, np.linalg.lstsq(np.array([[1.0, 0.5], [0.1, 0.2], [0.3, 0.3]]), A[0])[0], rtol=1e-13
+    )
+
+
 # --- functions ------------------------------------------------------------------------------------------------------
 
 TRACED: dict[str, Callable[[Any, Any], Any]] = {
@@ -162,6 +174,9 @@ def test_weak_nodes_from_outside_a_function() -> None:
 def test_vmap() -> None:
     assert wy.vmap(lambda a: np.where(a > 0, 0.1, 0.2))(A).tolist() == np.where(A > 0, 0.1, 0.2).tolist()
     assert wy.vmap(lambda a: wy.ones(2) * 0.1)(A).tolist() == [[0.1, 0.1]] * 2
+    x, weak = wy.Input(A[0]), wy.Constant([0.1, 0.2])
+    assert wy.vmap(lambda row: row * x)(weak).forward().tolist() == (np.array([[0.1], [0.2]]) * A[0]).tolist()
+    assert wy.vmap(lambda row: row * 2.0)(weak).dtype == np.float32
     drawn = wy.vmap(lambda a: a * wy.random.normal((3,)))(wy.Input(np.ones((2, 3)))).forward()
     assert drawn.dtype == FLOAT64 and (drawn[0] != drawn[1]).all()
 

@@ -129,7 +129,7 @@ def scan(
     rows = leaf_nodes(given, dtype)
     time = _time(rows, length, what)
     check_sizes(rows, what, "xs")
-    count = len(carry)
+    count, made_structure = len(carry), rows_structure
 
     def stand_in(nodes: Sequence[Any], weak: bool) -> list[Any]:
         before = placeholders_of(nodes[:count], structure, "carry", weak=weak)
@@ -144,7 +144,6 @@ def scan(
         leaves, made_structure = flatten(result[1], f"the result of {what}")
         return checked_carry(result[0], before, structure, what, dtype) + leaf_nodes(leaves, dtype)
 
-    made_structure = structure
     operands, placeholders, results, built = traced_step([*carry, *rows], stand_in, step)
     carry, rows, made = operands[:count], operands[count:], results[count:]
     check_sizes(made, what, "the second result")

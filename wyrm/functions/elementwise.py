@@ -11,7 +11,7 @@ import numpy as np
 from wyrm.functions.operands import Operand, as_node, as_nodes
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
-from wyrm.ops.comparison import where
+from wyrm.ops.comparison import of_chosen_type, where
 from wyrm.ops.elementwise import S, operand
 from wyrm.ops.predicates import IsFinite, IsInf, IsNan
 from wyrm.types.typing import Array, BoolArray, Number
@@ -268,7 +268,7 @@ def nan_to_num(x: Operand, nan: float = 0.0, posinf: float | None = None, neginf
     >>> wy.nan_to_num(wy.Constant([np.nan, np.inf, 1.0]), posinf=9.0).forward().tolist()
     [0.0, 9.0, 1.0]
     """
-    node = as_node(x)
+    node = of_chosen_type(as_node(x))
     largest = float(np.finfo(node.dtype).max)
     high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
     infinite: Node = IsInf(node)

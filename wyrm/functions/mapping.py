@@ -19,9 +19,10 @@ from wyrm.node.base import BaseNode, describe
 from wyrm.node.node import IndexNode
 from wyrm.node.source_location import building, located_at
 from wyrm.node.traversal import topological_order
+from wyrm.node.weak_types import in_type, is_weak
 from wyrm.ops.drawing import LoopSteps, draws_now
 from wyrm.ops.dropout import RandomKey
-from wyrm.ops.loop_body import LoopBody, closure_convert, placeholder_like
+from wyrm.ops.loop_body import LoopBody, WeakPlaceholder, closure_convert, placeholder_like
 from wyrm.ops.philox import STEP, Draws
 from wyrm.ops.scan import Scan
 from wyrm.ops.steps import Steps
@@ -80,6 +81,10 @@ def vmap(function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0)
             raise ShapeError(f"{what}: batch sizes differ: {' and '.join(sorted(map(str, sizes)))}, in {found}")
         with enclosing_trace(list(rows)), building() as built:
             result = plain(*given, **static)
+        met = [dtype for row in rows if isinstance(row, WeakPlaceholder) for dtype in row.met]
+        if met:  # rows of weak arguments take the type of the floats that they meet
+            typed = [[in_type(x, max(met)) if isinstance(x, BaseNode) else x for x in leaves] for leaves, _ in parts]
+            return mapped(*(unflatten(part[1], x) for part, x in zip(parts, typed, strict=True)), **static)
         leaves, structure = flatten(result, f"the result of {what}")
         outputs = leaf_nodes(leaves, kind)
         wanted = axes_of(out_axes, structure, f"{what}: out_axes")
@@ -138,7 +143,7 @@ def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[BaseNode, BaseNo
         _check_moves(leaf, what)
         whole: Any = leaf
         leaf = whole.transpose(first, *(i for i in range(leaf.ndim) if i != first))
-    row = placeholder_like(leaf, leaf.dims[1:], name)
+    row = (WeakPlaceholder if is_weak(leaf.dtype) else placeholder_like)(leaf, leaf.dims[1:], name)
     rows[row] = leaf
     return row
 

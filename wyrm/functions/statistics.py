@@ -72,8 +72,8 @@ def bincount(x: IndexNode | Indices, weights: Operand | None = None, minlength: 
     """Return for each integer from 0 to `minlength - 1` the sum of the weights where `x` holds it.
 
     Without weights it is the count of such elements, of a weak float type. The result has `minlength` elements; where
-    NumPy would return more, it is an error. Raise `ShapeError` unless `x` has one axis, of the same size as the weights,
-    and `IndexOutOfRange` for an integer below 0 or above `minlength - 1`.
+    NumPy would return more, it is an error. Raise `ShapeError` unless `x` has one axis, of the same size as the
+    weights, and `IndexOutOfRange` for an integer below 0 or above `minlength - 1`.
 
     >>> wy.bincount([0, 2, 2], weights=[1.0, 2.0, 3.0], minlength=3).forward().tolist()
     [1.0, 0.0, 5.0]

@@ -13,6 +13,8 @@ from wyrm.linalg.factorizations import as_matrix, as_square
 from wyrm.linalg.results import LstsqResult, SlogdetResult
 from wyrm.node.leaves import Constant
 from wyrm.node.node import IndexNode, Node
+from wyrm.node.weak_types import in_one_type
+from wyrm.ops.comparison import of_chosen_type
 from wyrm.ops.counting import CountTrue
 from wyrm.ops.elementwise import L, R, S
 from wyrm.ops.linalg.determinant import Determinant
@@ -238,7 +240,7 @@ def pinv(a: Any, rcond: float | None = None) -> Node:
     >>> wy.linalg.pinv(wy.Constant([[2.0], [0.0]])).forward().tolist()
     [[0.5, 0.0]]
     """
-    node = as_matrix("pinv", a)
+    node = of_chosen_type(as_matrix("pinv", a))
     return PseudoInverse(node, _cutoff("pinv", node, rcond))
 
 
@@ -296,6 +298,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
     [1.0, 2.0]
     """
     left, right, vector = _operands("lstsq", a, b, as_matrix)
+    left, right = map(of_chosen_type, in_one_type(left, right))
     *_, rows, columns = matrix(left)
     cutoff = _cutoff("lstsq", left, rcond)
     tall = at_least_as_long("lstsq", rows, columns)

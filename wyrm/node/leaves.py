@@ -18,6 +18,7 @@ from wyrm.node.storage import (
     DeclaredDims,
     Leaf,
     Storage,
+    WeakStorage,
     check_finite,
     check_shape,
     declared_dims,
@@ -314,26 +315,6 @@ class Input(_FloatLeaf[S_co], abstract=True):
         assign(self, value, self._finite)
 
 
-class _WeakStorage(Storage):
-    """The storage of a weak constant; `exact` holds the numbers as given, or the only one, if its type rounds them."""
-
-    __slots__ = ("exact",)
-
-    def __init__(self, array: np.ndarray, value: object) -> None:
-        super().__init__(array)
-        self.exact: object = None
-        if array.dtype == FLOATS[1] or not array.size:
-            return
-        if isinstance(value, float | int):
-            self.exact = value
-            return
-        given = np.asarray(value)
-        if not any(given.strides):  # one number, repeated
-            self.exact = given.flat[0]
-        elif given.dtype != array.dtype and not np.array_equal(array, given, equal_nan=True):
-            self.exact = np.array(given, FLOATS[1])
-
-
 def as_constant(value: object, dtype: DTypeLike | None) -> Constant:
     """Return a constant for a number or array used as an operand, in the other operand's dtype.
 
@@ -344,7 +325,7 @@ def as_constant(value: object, dtype: DTypeLike | None) -> Constant:
     if dtype is WEAK32 or dtype is WEAK64:
         kind = WEAK64 if isinstance(value, np.ndarray) and value.dtype == FLOATS[1] else np.dtype(dtype)
         array = float_array(value, chosen(kind))
-        storage: Storage = _WeakStorage(array, value)
+        storage: Storage = WeakStorage(array, value)
     else:
         array = float_array(value, dtype)
         storage, kind = Storage(array), array.dtype
@@ -445,18 +426,19 @@ class Constant(_FloatLeaf[S_co], abstract=True):
         """Initialize the leaf with numbers of a weak type."""
         array = float_array(value, dtype, name or "a constant")
         super().__init__(array, dims, name, weak(array.dtype))
-        hold(self, _WeakStorage(array, value))
+        hold(self, WeakStorage(array, value))
 
     def _given(self) -> np.ndarray:
         """Return the numbers of a weak constant as they were given, before its type has rounded them."""
         storage = self._storage
-        assert isinstance(storage, _WeakStorage) and storage.array is not None
+        assert isinstance(storage, WeakStorage) and storage.array is not None
         return storage.array if storage.exact is None else np.broadcast_to(storage.exact, storage.array.shape)
 
     def in_float_type(self, dtype: np.dtype, parents: tuple[BaseNode, ...]) -> Constant:
+        dims: Any = self.dims
         if is_weak(dtype):
-            return _weak_constant(self._given(), dtype, self.dims, self.name)
-        return Constant(self._given(), self.dims, name=self.name, dtype=dtype)
+            return _weak_constant(self._given(), dtype, dims, self.name)
+        return Constant(self._given(), dims, name=self.name, dtype=dtype)
 
     def __reduce__(self) -> tuple[object, ...]:
         if not is_weak(self.dtype):

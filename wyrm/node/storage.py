@@ -65,6 +65,26 @@ class Storage:
         self.limits: dict[tuple[int, int], IndexLimit] | None = None
 
 
+class WeakStorage(Storage):
+    """The storage of a weak constant; `exact` holds the numbers as given, or the only one, if its type rounds them."""
+
+    __slots__ = ("exact",)
+
+    def __init__(self, array: np.ndarray, value: object) -> None:
+        super().__init__(array)
+        self.exact: Any = None
+        if array.dtype == FLOATS[1] or not array.size:
+            return
+        if isinstance(value, float | int):
+            self.exact = value
+            return
+        given = np.asarray(value)
+        if not any(given.strides):  # one number, repeated
+            self.exact = given.flat[0]
+        elif given.dtype != array.dtype and not np.array_equal(array, given, equal_nan=True):
+            self.exact = np.array(given, FLOATS[1])
+
+
 class DeviceStorage(Storage):
     """The storage of a leaf whose newest array may be on a device: reading `array` copies it from there first."""
 

@@ -67,10 +67,11 @@ def _contribution(node: BaseNode, position: int, gradient: Gradient) -> Node | N
             explain(node, f"vjp returned {gradient!r} for {label(parent)}; return a node, wyrm.ZERO or wyrm.Undefined")
         )
     if gradient.dtype is not parent.dtype and gradient.dtype != parent.dtype and parent.dtype.kind == "f":
-        gradient = in_type(gradient, parent.dtype)
-        if gradient.dtype != parent.dtype:
+        converted: Node = in_type(gradient, parent.dtype)
+        if converted.dtype != parent.dtype:
             what = f"a gradient of {gradient.dtype} for {label(parent)}, which is {parent.dtype}"
             raise DTypeError(explain(node, f"vjp returned {what}"))
+        gradient = converted
     try:
         return unbroadcast(gradient, parent.dims)
     except ShapeError:

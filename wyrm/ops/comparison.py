@@ -16,7 +16,7 @@ from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.loop_form import LOOPS, SameIndex
 from wyrm.node.node import IndexNode, Node
-from wyrm.node.weak_types import FLOATS, chosen, default_type
+from wyrm.node.weak_types import FLOATS, chosen, default_type, is_weak
 from wyrm.ops.elementwise import (
     COMPARISONS,
     Axes,
@@ -388,6 +388,11 @@ def weak_floats(x: BaseNode) -> Node:
     """Return a mask as zeros and ones, or integers as floats, of a weak type; see `wyrm.node.weak_types`."""
     discrete: Any = x
     return Cast(discrete, default_type(x))
+
+
+def of_chosen_type(x: Node) -> Node:
+    """Return a weak node in its default type, which stays, for a function that depends on the precision."""
+    return Cast(x, chosen(x.dtype)) if is_weak(x.dtype) else x
 
 
 class StopGradient(Unary[Left_co, Axes]):

@@ -375,7 +375,7 @@ def rms_norm(x: Any, weight: object, epsilon: float = 1e-5) -> RMSNorm:
 
     `x` and the result have the axes (..., features), `weight` (features,). See `RMSNorm` for the errors.
 
-    >>> wy.Constant([3.0, -3.0]).rms_norm(np.array([1.0, 2.0]), epsilon=1e-9).forward().tolist()
+    >>> wy.Constant([3.0, -3.0]).rms_norm(np.array([1.0, 2.0]), epsilon=1e-9).forward().round(6).tolist()
     [1.0, -2.0]
     """
     return RMSNorm(x, operand(weight, x), epsilon)
