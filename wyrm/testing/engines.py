@@ -102,9 +102,11 @@ def _each_alone(nodes: Sequence[BaseNode]) -> list[_Alone]:
 
 def _leaf(node: BaseNode, value: np.ndarray) -> BaseNode:
     """Return a leaf that stands for a node, set to its value."""
-    leaf: Any = (
-        IndexInput(dims=node.dims) if node.dtype.kind == "i" else Input(dims=node.dims, dtype=node.dtype, finite=False)
-    )
+    leaf: IndexInput | Input
+    if node.dtype.kind == "i":
+        leaf = IndexInput(dims=node.dims)
+    else:
+        leaf = Input(dims=node.dims, dtype=node.dtype, finite=False)
     leaf.set(value)
     return leaf
 
@@ -116,7 +118,7 @@ def _may_be_refused(node: BaseNode, engine: Engine) -> bool:
 
 def _computed(group: Sequence[_Alone], engine: Engine) -> list[np.ndarray]:
     """Return what one program of an engine computes."""
-    nodes = [each.node for each in group]
+    nodes: list[Any] = [each.node for each in group]
     data = {leaf: leaf.value for leaf in topological_order(nodes) if isinstance(leaf, Input | IndexInput)}
     return compile_program(nodes, engine=engine)(data) if nodes else []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import wyrm as wy
-from tests.fuzz.production import P
+from tests.fuzz.production import Operand, P
 from tests.fuzz.productions.needs import (
     AXES,
     AXIS,
@@ -28,6 +28,7 @@ from tests.fuzz.productions.needs import (
 )
 
 N = "numpy"
+FEW_INTEGERS = Operand("i", ranks=(1, 2))
 SHIFT = choice(-2, 0, 1, 3)
 
 TABLE = [
@@ -51,7 +52,6 @@ TABLE = [
     P("any", lambda m: np.any(m), N, m=MASK),
     P("all", lambda x, a: np.all(x > -0.5, axis=a), N, x=X, a=AXES),
     P("count_nonzero", lambda x, a: np.count_nonzero(x > 0.1, axis=a), N, x=X, a=AXES),
-    P("mean of a mask", lambda x: (x > 0.1).astype(x.dtype).mean(), x=X),
     P("cumsum", lambda x, a: np.cumsum(x, axis=a), N, x=ROWED, a=AXIS),
     P("cumsum of all", lambda x: np.cumsum(x), N, x=X),
     P("cumprod", lambda x, a: np.cumprod(x, axis=a), N, x=ROWED, a=AXIS),
@@ -65,6 +65,10 @@ TABLE = [
     P("segment_sum", lambda x, i: wy.segment_sum(x, i, 4), x=ROWED, i=shaped(lambda c: c.x.dims[:1], "i", lambda c: 4)),
     P("segment_max", lambda x, i: wy.where(wy.segment_max(x, i, 3) > -99.0, wy.segment_max(x, i, 3), 0.0), x=ROWED,
       i=shaped(lambda c: c.x.dims[:1], "i", lambda c: 3)),
+    P("sum of integers", lambda x, k: np.sum(x, keepdims=k) + np.cumsum(x)[-1:].sum(), N, x=FEW_INTEGERS, k=KEEP),
+    P("largest integer", lambda x, a: np.max(x, axis=a) - np.min(x, axis=a), N, x=FEW_INTEGERS, a=FILLED_AXIS),
+    P("integers in order", lambda x, a: np.sort(x, axis=a) + np.cumsum(x, axis=a), N, x=FEW_INTEGERS, a=FILLED_AXIS),
+    P("integers turned", lambda x: np.expand_dims(x, 0).T * 2, N, x=INTEGERS),
     # Shapes.
     P("reshape", lambda x, shape: np.reshape(x, shape), N, x=X, shape=SHAPE),
     P("ravel", lambda x: np.ravel(x), N, x=X),

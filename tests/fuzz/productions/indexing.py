@@ -43,6 +43,10 @@ TABLE = [
     P("computed column", lambda x, i: x[:, (i * 2 + 1) % 3], x=shaped(lambda c: (2, 3)), i=INTEGERS),
     P("index by a bin", lambda x, y: x[wy.digitize(y, np.array([-1.0, 0.05, 1.0]))], x=shaped(lambda c: (4,)), y=X),
     P("take by axis", lambda x, i, a: np.take(x, i, axis=a), N, x=shaped(lambda c: (4, 4)), i=indices(lambda c: 4), a=choice(0, 1, -1)),
+    P("take of all", lambda x, i: np.take(x, i), N, x=shaped(lambda c: (2, 3)), i=indices(lambda c: 6)),
+    P("take by a sum", lambda x, i: np.take(x, i + 1, axis=0), N, x=shaped(lambda c: (4, 2)), i=indices(lambda c: 3)),
+    P("greedy decoding", lambda x, y: np.take(x, np.argmax(y) % 2 + 1, axis=0) * np.take(x, [0, 1], axis=0), N, x=shaped(lambda c: (3, 2)), y=X),
+    P("computed indices of one", lambda x, i: x[i[None] + 1], N, x=shaped(lambda c: (4, 2)), i=shaped(lambda c: (), "i", lambda c: 3)),
     P("take_along_axis", lambda x, i: np.take_along_axis(x, i, axis=1), N, x=MATRIX, i=shaped(lambda c: (c.x.dims[0], 2), "i", lambda c: c.x.size(1))),
     P("sorted by another", lambda x, y: np.take_along_axis(x, np.argsort(y, axis=-1), axis=-1), N, x=MATRIX, y=like()),
     P("table used twice", lambda x, i: x[i] * x[3 - i] + x.mean(), x=shaped(lambda c: (4, 3)), i=indices(lambda c: 4)),
@@ -56,5 +60,3 @@ TABLE = [
     P("embedding of rows", lambda i, x: wy.nn.Embedding(5, 2, seed=3, dtype=x.dtype)(i).sum(axis=-1) * x, i=indices(lambda c: 5, (1, 2)), x=shaped(lambda c: c.i.dims)),
     P("index by a number", lambda x, i: x * i.astype(x.dtype), N, x=VECTOR, i=shaped(lambda c: (), "i", lambda c: 5)),
 ]
-
-# Left out until it is mended: np.take(x, i + 1, axis=0) with an index of shape () or (1,).

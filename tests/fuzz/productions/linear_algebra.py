@@ -24,6 +24,7 @@ TABLE = [
     P("inv of open rows", lambda x, d: 10.0 * wy.linalg.inv(x + d), x=OPEN, d=DIAGONAL),
     P("det", lambda x, d: 0.01 * wy.linalg.det(x + d), x=A, d=DIAGONAL),
     P("det of a batch", lambda x, d: 0.01 * wy.linalg.det(x + d), x=BATCH, d=DIAGONAL),
+    P("det of a singular matrix", lambda x: wy.linalg.det(x @ x.T), x=shaped(lambda c: (3, 2))),
     P("slogdet", lambda x, d: wy.linalg.slogdet(x + d).logabsdet, x=A, d=DIAGONAL),
     P("cholesky", lambda x, d: wy.linalg.cholesky(x @ x.T + d), x=A, d=DIAGONAL),
     P("cholesky of open rows", lambda x, d: wy.linalg.cholesky(x @ wy.matrix_transpose(x) + d), x=OPEN, d=DIAGONAL),

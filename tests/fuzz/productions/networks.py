@@ -20,6 +20,7 @@ TABLE = [
     P("conv2d", lambda x, w, b, s: wy.nn.conv2d(x, w, b, s), S, x=IMAGES, w=shaped(lambda c: (3, 2, 2, 2)), b=shaped(lambda c: (3,)), s=PER_AXIS),
     P("conv2d with padding", lambda x, w, p: wy.nn.conv2d(x, w, padding=p), S, x=IMAGES, w=shaped(lambda c: (2, 2, 3, 2)), p=PADDING),
     P("conv2d with dilation", lambda x, w, d: wy.nn.conv2d(x, w, dilation=d), S, x=IMAGES, w=shaped(lambda c: (2, 2, 2, 2)), d=choice(2, (1, 2), (3, 1))),
+    P("conv2d with all", lambda x, w: wy.nn.conv2d(x, w, stride=(2, 3), padding=(1, 0), dilation=(1, 2)), S, x=shaped(lambda c: (2, 1, 4, 4)), w=shaped(lambda c: (2, 1, 2, 2))),
     P("conv2d of open rows", lambda x, w: wy.nn.conv2d(x, w, stride=2, padding=1), S, x=OPEN, w=shaped(lambda c: (2, 2, 3, 3))),
     P("conv_transpose1d", lambda x, w, s: wy.nn.conv_transpose1d(x, w, None, s, 1), S, x=LINE, w=shaped(lambda c: (2, 2, 3)), s=choice(1, 2)),
     P("conv_transpose2d", lambda x, w, s, p: wy.nn.conv_transpose2d(x, w, None, s, p), S, x=IMAGES, w=shaped(lambda c: (2, 1, 2, 2)), s=PER_AXIS, p=choice(0, 1)),
