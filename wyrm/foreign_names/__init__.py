@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar, cas
 from wyrm.foreign_names import nodes
 
 Call = TypeVar("Call", bound=Callable[..., Any])
+# Parameters that no keyword sets.
+_UNNAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def refusal(owner: str, name: str, answers: Mapping[str, str]) -> AttributeError:
@@ -66,8 +68,23 @@ def explain_keywords(error: TypeError, name: str, keywords: Iterable[str], own: 
             raise TypeError(f"{name} takes no keyword {keyword!r}: {ANSWERS[keyword]}") from None
 
 
+def suggest_keyword(error: TypeError, function: Callable[..., object], keywords: Iterable[str]) -> None:
+    """If `error` says that the function does not take a keyword, raise one with the nearest that it takes."""
+    refused = f"{function.__qualname__}() got an unexpected keyword argument "
+    unknown = next((keyword for keyword in keywords if str(error) == f"{refused}{keyword!r}"), None)
+    if unknown is None:
+        return
+    from difflib import get_close_matches
+
+    known = [name for name, each in inspect.signature(function).parameters.items() if each.kind not in _UNNAMED]
+    near = get_close_matches(unknown, known, 1)
+    hint = f"did you mean {near[0]}=?" if near else f"it takes {', '.join(known[known[:1] == ['self'] :])}"
+    name = function.__qualname__.removesuffix(".__init__")
+    raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}: {hint}") from None
+
+
 def answering(function: Call) -> Call:
-    """Return the function, with errors that explain keywords of other libraries."""
+    """Return the function, with errors that explain keywords of other libraries, and suggest one of its own."""
 
     @wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -76,6 +93,7 @@ def answering(function: Call) -> Call:
         except TypeError as error:
             own = inspect.signature(function).parameters
             explain_keywords(error, function.__qualname__.removesuffix(".__init__"), keywords, own)
+            suggest_keyword(error, function, keywords)
             raise
 
     return cast(Call, call)

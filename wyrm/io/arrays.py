@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.errors import CheckpointError, DTypeError
-from wyrm.io.files import FilePath, replacing
+from wyrm.io.files import FilePath, path_of, replacing
 from wyrm.types.arrays import as_array
 
 # The key that the format reserves for metadata.
@@ -46,6 +46,8 @@ def save_arrays(path: FilePath, arrays: Mapping[str, np.ndarray], metadata: Mapp
     ...     load_arrays(f"{directory}/state.safetensors")
     Arrays(arrays={'steps': array([3, 4])}, metadata={'epoch': '2'})
     """
+    if not isinstance(arrays, Mapping):
+        raise DTypeError(f"save_arrays takes arrays by name, as in {{'weight': array}}, not {arrays!r}")
     with replacing(path) as temporary:
         write_arrays(temporary, os.fspath(path), arrays, metadata or {})
 
@@ -128,7 +130,7 @@ def opened(path: FilePath) -> Iterator[Any]:
     """Open a safetensors file to read arrays one by one; errors inside the block become `CheckpointError`."""
     from safetensors import SafetensorError, safe_open
 
-    file = os.fspath(path)
+    file = os.fspath(path_of("file", path))
     try:
         with Path(path).open("rb"):  # safe_open's errors for an unreadable file are less clear
             pass

@@ -56,7 +56,7 @@ class GroupRules(Answering):
         """Refuse unknown keywords; Python would say of `SGD(parameters, lr=0.1)` that `learning_rate` is missing."""
         if cls.__init__.__module__.startswith("wyrm."):
             known = inspect.signature(cls.__init__).parameters
-            check_names(cls.__name__, [name for name in keywords if name not in known])
+            check_names(cls.__name__, [name for name in keywords if name not in known], known)
         return super().__new__(cls)
 
     def _begin(self) -> None:

@@ -35,13 +35,16 @@ GROUP_OPTIONS = ("clip_value", "lower", "upper")
 STEP_OPTIONS = ("max_norm", *GROUP_OPTIONS, "average")
 
 
-def check_names(who: str, names: Iterable[str]) -> None:
-    """Raise `TypeError` unless all these are names of shared options."""
+def check_names(who: str, names: Iterable[str], own: Iterable[str] = ()) -> None:
+    """Raise `TypeError` unless all these are names of shared options; `own` are those of the optimizer itself."""
     for name in names:
         if name not in STEP_OPTIONS:
             error = TypeError(f"{who}.__init__() got an unexpected keyword argument {name!r}")
             explain_keywords(error, who, [name])
-            raise error
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, [*own, *STEP_OPTIONS], 1)
+            raise TypeError(f"{error}: did you mean {near[0]}=?") if near else error
 
 
 def checked_options(who: str, options: StepOptions) -> dict[str, Any]:

@@ -11,6 +11,9 @@ import numpy as np
 
 from wyrm.errors import DTypeError, OptionError, WyrmError
 
+# A count of steps or epochs is below this, so that 64 bits hold it whatever is added.
+MOST_STEPS = 2**62
+
 
 def number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
     """Return `value` as a finite float, `low <= value < high`; raise `OptionError`, or `DTypeError` if it is no number.
