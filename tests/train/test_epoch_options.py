@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +64,12 @@ def test_bad_options_of_an_epoch_move_nothing(case: Case, tmp_path: Path) -> Non
                     case.program.epoch(data, **options)
                 with pytest.raises(WyrmError, match=name):
                     wy.train.fit(case.program, data, epochs=1, callbacks=[wy.train.CSVLogger(log)], **options)
-    for options in ({"accumulate": 2, "threads": 2}, {"nothing": 1}):
+    several: list[dict[str, Any]] = [{"accumulate": 2, "threads": 2}, {"nothing": 1}]
+    for options in several:
         with pytest.raises((WyrmError, TypeError)):
             case.program.epoch(DATA, **options)
-    for options in ({"batch_size": 2}, {"shuffle": True}):
+    of_batches: list[dict[str, Any]] = [{"batch_size": 2}, {"shuffle": True}]
+    for options in of_batches:
         with pytest.raises(WyrmError, match="batches have their size and order already"):
             wy.train.fit(case.program, batches, epochs=1, callbacks=[wy.train.CSVLogger(log)], **options)
     assert case.state() == before and batches.epoch == 0 and not log.exists()
@@ -80,9 +83,10 @@ def test_bad_options_of_fit_move_nothing(case: Case, tmp_path: Path) -> None:
         {"validation": DATA, "metrics": 0}, {"validation": DATA, "validation_batch_size": 0}, {"watch": 3},
         {"evaluation": case.program}, {"n_epochs": 3}, {"validation": DATA, "metrics": {"a": (object(), case.x)}},
     ]  # fmt: skip
-    for options in bad:
+    for changed in bad:
+        options: dict[str, Any] = {"epochs": 1, "callbacks": [wy.train.CSVLogger(log)]} | changed
         with pytest.raises((WyrmError, TypeError)):
-            wy.train.fit(case.program, DATA, **({"epochs": 1, "callbacks": [wy.train.CSVLogger(log)]} | options))
+            wy.train.fit(case.program, DATA, **options)
     assert case.state() == before and not log.exists()
 
 
@@ -104,8 +108,9 @@ def test_bad_options_of_backward_evaluate_and_profile_move_nothing(case: Case) -
             case.program.evaluate(DATA, metrics=metrics)
     if case.program.engine == "native":
         for name in ("batch_size", "threads", "accumulate", "mode", "memory", "peaks", "method"):
+            options: dict[str, Any] = {name: "x"}
             with pytest.raises(WyrmError, match=name):
-                case.program.profile(DATA, **{name: "x"})
+                case.program.profile(DATA, **options)
     assert case.state() == before
 
 
@@ -142,7 +147,7 @@ def test_the_nearest_keyword_is_suggested() -> None:
 
 def test_arguments_of_callbacks_are_named(tmp_path: Path) -> None:
     anything: Any = wy.train
-    for make, message in (
+    calls: list[tuple[Callable[[], object], str]] = [
         (lambda: anything.Checkpoint(tmp_path, 3), "parameters must be the model, or a dict .*, not 3; .* keep_last="),
         (lambda: anything.Checkpoint(3), "directory must be a path"),
         (lambda: anything.Checkpoint(tmp_path, best_only="yes"), "best_only must be True or False"),
@@ -150,7 +155,8 @@ def test_arguments_of_callbacks_are_named(tmp_path: Path) -> None:
         (lambda: anything.LambdaCallback(on_end=3), "on_end must be a function, not 3"),
         (lambda: anything.EarlyStopping(monitor=3), "monitor must be the name of a value"),
         (lambda: anything.EarlyStopping(higher_is_better="max"), "higher_is_better must be True or False"),
-    ):
+    ]
+    for make, message in calls:
         with pytest.raises(DTypeError, match=message):
             make()
 
@@ -171,7 +177,7 @@ def test_keys_that_are_no_inputs_are_named() -> None:
     for key, message in keys.items():
         with pytest.raises((WyrmError, TypeError), match=message):
             wy.train.fit(case.program, {key: DATA["x"]}, epochs=1)
-    with pytest.raises(TypeError, match="'x' is a name among nodes; inputs: x"):
+    with pytest.raises(TypeError, match=r"'x' is a name among nodes; inputs: x"):
         wy.train.fit(case.program, {case.x: DATA["x"], name: DATA["x"]}, epochs=1)
     with pytest.raises(DataError, match="there is no column 'x' for the input x; the columns are: 'y'"):
         wy.train.fit(case.program, {"y": DATA["x"]}, epochs=1)
@@ -198,5 +204,5 @@ def test_a_state_of_an_optimizer_has_counts_below_the_limit() -> None:
     state = {name: np.full_like(array, 2**62) for name, array in optimizer.state_dict().items()}
     with pytest.raises(CheckpointError, match="holds a count that is not below 2"):
         optimizer.load_state_dict(state)
-    with pytest.raises(DTypeError, match="load_state_dict takes arrays by name, .*, not None"):
+    with pytest.raises(DTypeError, match=r"load_state_dict takes arrays by name, .*, not None"):
         optimizer.load_state_dict(None)  # type: ignore[arg-type]  # what it refuses

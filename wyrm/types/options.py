@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import TypeGuard
 
 import numpy as np
+from typing_extensions import TypeIs
 
 from wyrm.errors import DTypeError, OptionError, WyrmError
 
@@ -53,7 +53,7 @@ def integer(name: str, value: object) -> int:
         raise DTypeError(f"{name} must be an integer, not {value!r}") from None
 
 
-def is_integer(value: object) -> TypeGuard[int]:
+def is_integer(value: object) -> TypeIs[int]:
     """Whether `value` is one integer, and no sequence of several: Python's, NumPy's, or an array of one number.
 
     >>> is_integer(3), is_integer(np.array(3)), is_integer((3,))
