@@ -78,8 +78,10 @@ def _refuse_constant(name: str) -> NoReturn:
 def _checked(record: CheckpointRecord) -> CheckpointRecord:
     """Return the record if `Checkpoints.save` can have written it; else raise `DTypeError` or `NotFinite`."""
     step, score = record.step, record.score
-    if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < MOST_STEPS:
-        raise DTypeError(f"step must be an integer of at least 0 and below 2**62, not {step!r}")
+    if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+        raise DTypeError(f"step must be an integer of at least 0, not {step!r}")
+    if step >= MOST_STEPS:
+        raise DTypeError(f"step must be below 2**62, not {step}")
     if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
         raise DTypeError(f"score must be a number or null, not {score!r}")
     if score is not None and not math.isfinite(score):
