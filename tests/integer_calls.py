@@ -47,6 +47,11 @@ def _fit(**options: Any) -> Any:
     return history["loss"], history.get("validation_loss"), float(slope)
 
 
+def _seeded(number: int) -> Any:
+    wy.nn.seed(number)
+    return wy.nn.Linear(2, 2).state_dict()
+
+
 # Options of training, data, layers and optimizers: a bool is none.
 OPTIONS: dict[str, Call] = {
     "epoch": lambda i: _epoch(batch_size=i(3), seed=i(5), threads=i(1), accumulate=i(2), shuffle=True),
@@ -108,7 +113,7 @@ OPTIONS: dict[str, Call] = {
     "Step": lambda i: [wy.optim.Step(1.0, every=i(100))(n) for n in (9, 500)],
     "WarmupCosine": lambda i: [wy.optim.WarmupCosine(1.0, warmup=i(50), steps=i(100))(n) for n in (9, 80, 300)],
     "Muon": lambda i: wy.optim.Muon([wy.Parameter(np.ones((2, 2)))], 0.1, iterations=i(3)),
-    "nn.seed": lambda i: (wy.nn.seed(i(3)), wy.nn.Linear(2, 2).state_dict())[1],
+    "nn.seed": lambda i: _seeded(i(3)),
     "Linear": lambda i: wy.nn.Linear(i(3), i(2), seed=i(1)),
     "Embedding": lambda i: wy.nn.Embedding(i(5), i(2), seed=i(1)),
     "EmbeddingBag": lambda i: wy.nn.EmbeddingBag(i(5), i(2), padding_idx=i(1), seed=i(1)),

@@ -11,9 +11,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from wyrm.errors import DTypeError
+
 FilePath = str | os.PathLike[str]
 _TEMPORARY = re.compile(r"\.wyrm-([0-9]+)-[0-9a-f]{8}\.tmp")
 _being_written: set[Path] = set()  # by this process
+
+
+def path_of(name: str, path: object) -> Path:
+    """Return an option as a path; raise `DTypeError` unless it is text or an `os.PathLike`.
+
+    >>> path_of("directory", "runs").name
+    'runs'
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise DTypeError(f"{name} must be a path, such as 'runs/first', not {path!r}")
+    return Path(path)
 
 
 @contextmanager

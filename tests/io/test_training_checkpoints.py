@@ -42,7 +42,7 @@ def test_arrays_of_the_state_come_back_to_the_bit(tmp_path: Path) -> None:
         np.zeros((0, 2), np.float16),
         np.array(True),
     ]
-    state = {'a/"b"': {"list": arrays}, "none": None, "0": [[1], arrays[0]]}
+    state: dict[str, Any] = {'a/"b"': {"list": arrays}, "none": None, "0": [[1], arrays[0]]}
     path = Checkpoints(tmp_path).save(1, *filled(1, 5), state)
     again = Checkpoints(tmp_path).load(path, *filled(2, 5))
     for found, array in zip([*again['a/"b"']["list"], again["0"][1]], [*arrays, arrays[0]], strict=True):

@@ -126,6 +126,7 @@ def test_counts_that_are_no_whole_numbers_are_refused(two: Path, name: str) -> N
     [
         ({"step": 1.5}, r"step must be an integer of at least 0, not 1\.5"),
         ({"step": -2}, "step must be an integer of at least 0, not -2"),
+        ({"step": 2**62}, r"step must be below 2\*\*62, not 4611686018427387904"),
         ({"step": True}, "not True"),
         ({"step": "2"}, "not '2'"),
         ({"score": float("nan")}, "it holds NaN, which is not a JSON number"),

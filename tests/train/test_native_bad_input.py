@@ -71,7 +71,7 @@ def test_a_missing_and_an_extra_input(case: Case) -> None:
     refused(case, ShapeError, "weights.* is missing", {case.rows: columns[case.rows]})
     refused(case, ShapeError, "other.* is not an input", columns | {wy.Input(name="other"): np.ones(3)})
     mixed = {"rows": columns[case.rows], case.weights: columns[case.weights]}
-    refused(case, TypeError, "the keys are the input nodes themselves", mixed)
+    refused(case, TypeError, "the keys of data are the input nodes themselves.*'rows' is a name among nodes", mixed)
     refused(case, DataError, "no column 'weights' for the input weights", {"rows": columns[case.rows]})
     refused(case, TypeError, "takes a dict", columns[case.rows])
 

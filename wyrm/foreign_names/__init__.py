@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar, cas
 from wyrm.foreign_names import nodes
 
 Call = TypeVar("Call", bound=Callable[..., Any])
+# Parameters that no keyword sets.
 
 
 def refusal(owner: str, name: str, answers: Mapping[str, str]) -> AttributeError:
@@ -88,7 +89,7 @@ def keywords_of(function: Callable[..., Any]) -> list[str]:
 
 
 def answering(function: Call) -> Call:
-    """Return the function, with errors that explain keywords of other libraries."""
+    """Return the function, with errors that explain keywords of other libraries, and suggest one of its own."""
 
     @wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:

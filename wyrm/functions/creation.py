@@ -82,7 +82,9 @@ def arange(start: Number, stop: Number | None = None, step: Number = 1) -> Const
     >>> wy.arange(3).value.tolist(), wy.arange(0.0, 1.0, 0.25).value.tolist()
     ([0, 1, 2], [0.0, 0.25, 0.5, 0.75])
     """
-    given = [value if value is None or not is_integer(value) else int(value) for value in (start, stop, step)]
+    given: list[Any] = [
+        value if value is None or not is_integer(value) else int(value) for value in (start, stop, step)
+    ]
     array: Any = np.arange(*given) if stop is not None else np.arange(0, given[0], given[2])
     return IndexConstant(array) if array.dtype.kind == "i" else constant_of(array, None)
 

@@ -41,6 +41,8 @@ def save_arrays(path: FilePath, arrays: Mapping[str, np.ndarray], metadata: Mapp
     ...     load_arrays(f"{directory}/state.safetensors")
     Arrays(arrays={'steps': array([3, 4])}, metadata={'epoch': '2'})
     """
+    if not isinstance(arrays, Mapping):
+        raise DTypeError(f"save_arrays takes arrays by name, as in {{'weight': array}}, not {arrays!r}")
     with replacing(path) as temporary:
         write_arrays(temporary, os.fspath(path), arrays, metadata or {})
 

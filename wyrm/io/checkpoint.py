@@ -9,7 +9,7 @@ import numpy as np
 
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
 from wyrm.io.arrays import save_arrays
-from wyrm.io.files import FilePath
+from wyrm.io.files import FilePath, path_of
 from wyrm.io.reading import Outline
 from wyrm.io.shards import stored_arrays
 from wyrm.nn.module import Module
@@ -24,8 +24,13 @@ def by_name(parameters: Parameters) -> dict[str, Kept]:
     """Return the parameters and buffers of a module or a mapping by name; at least one."""
     if isinstance(parameters, Module):
         named: dict[str, Kept] = dict([*parameters.named_parameters(), *parameters.named_buffers()])
-    else:
+    elif isinstance(parameters, Mapping):
         named = dict(parameters)
+    else:
+        raise DTypeError(
+            f"parameters must be a module, or a dict of parameters by name, as in {{'slope': slope}}, not "
+            f"{parameters!r}"
+        )
     for name, leaf in named.items():
         if not isinstance(leaf, Parameter | Buffer):
             raise DTypeError(f"{name} is {leaf!r}, not a parameter; use save_arrays for arrays")
@@ -89,7 +94,7 @@ def load(parameters: Parameters, path: FilePath) -> None:
       extra in the file: bias
       weight: (2, 3) float32 in the file, (2, 4) float32 here
     """
-    named, what = by_name(parameters), repr(os.fspath(path))
+    named, what = by_name(parameters), repr(os.fspath(path_of("file", path)))
     # Compare shapes before reading: arrays of the right shapes need no more memory than the parameters.
     stored = stored_arrays(path)
     _refuse(parameters, what, differences(named, stored.outlines))
@@ -100,14 +105,20 @@ def load_state_dict(parameters: Parameters, state: Mapping[str, np.ndarray]) -> 
     """Set the parameters and buffers of a module, or of a mapping of names, from arrays by name.
 
     The arrays have exactly these names, shapes and dtypes, and finite numbers, else a `CheckpointError` lists what
-    differs and nothing is set.
+    differs and nothing is set. Raise `DTypeError` for anything else than arrays by name.
 
     >>> model, twin = wy.nn.Linear(2, 3), wy.nn.Linear(2, 3)
     >>> load_state_dict(twin, model.state_dict())
     >>> bool((twin.weight.value == model.weight.value).all())
     True
     """
-    _set_all(parameters, {name: np.asarray(array) for name, array in state.items()}, "the state", "state")
+    if not isinstance(state, Mapping):
+        raise DTypeError(f"load_state_dict takes arrays by name, as state_dict() returns them, not {state!r}")
+    arrays = {str(name): np.asarray(array) for name, array in state.items()}
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiub":
+            raise DTypeError(f"load_state_dict takes arrays of numbers by name; {name!r} is {state.get(name)!r}")
+    _set_all(parameters, arrays, "the state", "state")
 
 
 def _set_all(parameters: Parameters, arrays: Mapping[str, np.ndarray], what: str, where: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.errors import CheckpointError
-from wyrm.io.files import FilePath
+from wyrm.io.files import FilePath, path_of
 
 # NumPy names of the format's dtypes; bfloat16, which NumPy lacks, is read as float32, which has all its numbers.
 _BFLOAT16 = "BF16"
@@ -88,7 +88,7 @@ def opened(path: FilePath) -> Iterator[Any]:
     """
     from safetensors import SafetensorError, safe_open
 
-    file = os.fspath(path)
+    file = os.fspath(path_of("file", path))
     try:
         with Path(path).open("rb"):  # safe_open's errors for an unreadable file are less clear
             pass

@@ -14,6 +14,7 @@ import numpy as np
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
 from wyrm.io.files import FilePath
 from wyrm.io.reading import opened
+from wyrm.types.options import MOST_STEPS
 
 # The metadata key of the record, and the version of its format.
 KEY = "wyrm_training"
@@ -79,6 +80,8 @@ def _checked(record: CheckpointRecord) -> CheckpointRecord:
     step, score = record.step, record.score
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
         raise DTypeError(f"step must be an integer of at least 0, not {step!r}")
+    if step >= MOST_STEPS:
+        raise DTypeError(f"step must be below 2**62, not {step}")
     if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
         raise DTypeError(f"score must be a number or null, not {score!r}")
     if score is not None and not math.isfinite(score):

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from wyrm._files import flush, remove_leftovers
-from wyrm.errors import CheckpointError, DTypeError, NotFinite
+from wyrm.errors import CheckpointError, DTypeError, NotFinite, OptionError
 from wyrm.io.arrays import load_arrays, write_arrays
 from wyrm.io.checkpoint import Kept, Parameters, by_name, differences, not_finite
-from wyrm.io.files import FilePath, replacing
+from wyrm.io.files import FilePath, path_of, replacing
 from wyrm.io.record import KEY, CheckpointRecord, checked_state, examined, parsed, with_arrays, without_arrays
 from wyrm.optim.optimizer import Optimizer
-from wyrm.types.options import whole
+from wyrm.types.options import MOST_STEPS, whole
 
 _NAME = re.compile(r"step-([0-9]{8}|[1-9][0-9]{8,})\.safetensors")
 _WEIGHTS, _OPTIMIZER, _STATE = "weights/", "optimizer/", "state/"
@@ -59,7 +59,7 @@ class Checkpoints:
     def __init__(
         self, directory: FilePath, keep_last: int = 3, keep_best: bool = True, *, higher_is_better: bool = False
     ) -> None:
-        self.directory = Path(directory)
+        self.directory = path_of("directory", directory)
         self.keep_last = whole("keep_last", keep_last, 1)
         self.keep_best = keep_best
         self.higher_is_better = higher_is_better
@@ -88,7 +88,7 @@ class Checkpoints:
                 directory has a checkpoint of a later step, which would stay the latest.
             NotFinite: a parameter, the optimizer's state, a number of the state or the score is not finite.
             DTypeError: the step is not a whole number, or the state holds values JSON lacks, such as tuples.
-            ValueError: the step is below 0.
+            ValueError: the step is below 0, or not below 2**62.
 
         >>> import tempfile
         >>> x = wy.Parameter([1.0, 2.0])
@@ -98,7 +98,9 @@ class Checkpoints:
         ['optimizer/counts', 'optimizer/steps', 'weights/x']
         """
         number = whole("step", step, 0)
-        named = by_name(parameters)
+        if number >= MOST_STEPS:
+            raise OptionError(f"step must be below 2**62, not {number}")
+        named = _checked(parameters, optimizer)
         rest, of_state = without_arrays(checked_state(state))
         record = CheckpointRecord(
             number, _score(score), type(optimizer).__name__, _parameter_names(optimizer, named), rest
@@ -163,6 +165,13 @@ class Checkpoints:
         """
         return self._best(list(filter(self._is_whole, self._paths())))
 
+    def state(self, path: FilePath) -> dict[str, Any]:
+        """Return the state that was saved with a checkpoint, without its arrays; nothing is loaded.
+
+        Raise `CheckpointError` for a file that is missing, corrupt or of another origin.
+        """
+        return examined(path_of("file", path)).state
+
     def load(self, path: FilePath, parameters: Parameters, optimizer: Optimizer) -> dict[str, Any]:
         """Restore the parameters and the optimizer's state and steps, bit for bit, and return the saved user state.
 
@@ -179,8 +188,8 @@ class Checkpoints:
         ...
         wyrm.errors.CheckpointError: no such file: 'missing.safetensors'
         """
-        file = os.fspath(path)
-        named = by_name(parameters)
+        file = os.fspath(path_of("file", path))
+        named = _checked(parameters, optimizer)
         arrays, metadata = load_arrays(path)
         record = parsed(path, metadata, sorted(arrays.items()))
         weights, slots = _part(arrays, _WEIGHTS), _part(arrays, _OPTIMIZER)
@@ -272,6 +281,13 @@ class Checkpoints:
                         stacklevel=3,
                     )
                 self._known.pop(path, None)
+
+
+def _checked(parameters: Parameters, optimizer: object) -> dict[str, Kept]:
+    """Return the parameters by name; raise `DTypeError` unless they are that, and the optimizer is one."""
+    if not isinstance(optimizer, Optimizer):
+        raise DTypeError(f"a checkpoint holds the state of an optimizer, as of wy.optim.Adam(...), not {optimizer!r}")
+    return by_name(parameters)
 
 
 def _write(path: Path, arrays: Mapping[str, np.ndarray], record: CheckpointRecord) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typing_extensions import Unpack
 
 from wyrm._interrupts import deferred
-from wyrm.errors import CheckpointError, Diverged, NotSet, OptionError
+from wyrm.errors import CheckpointError, Diverged, DTypeError, NotSet, OptionError
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array, stored, touch
@@ -26,7 +26,7 @@ from wyrm.optim.saving import check_state
 from wyrm.optim.whole import WholeRule
 from wyrm.types.arrays import as_array
 from wyrm.types.memory import aligned
-from wyrm.types.options import number
+from wyrm.types.options import MOST_STEPS, number
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
@@ -395,6 +395,8 @@ class Optimizer(GroupRules):
     def load_step_counts(self, counts: Sequence[int]) -> None:
         """Go on counting from a result of `step_counts`; raise `CheckpointError` for another number of parameters."""
         self._check_usable()
+        if any(not 0 <= count < MOST_STEPS for count in counts):
+            raise CheckpointError(f"counts of steps must be at least 0 and below 2**62, not {list(counts)}")
         if len(counts) != 1 + len(self._counts):
             raise CheckpointError(
                 f"{type(self).__name__} has {len(self._counts)} parameters; the saved counts are of {len(counts) - 1}"
@@ -453,6 +455,8 @@ class Optimizer(GroupRules):
         Raise `CheckpointError` for missing, extra or mismatched arrays, and for state that no step can continue from:
         non-finite values, negative averages of squares, negative counts. Nothing has changed then.
         """
+        if not isinstance(arrays, Mapping):
+            raise DTypeError(f"load_state_dict takes arrays by name, as state_dict() returns them, not {arrays!r}")
         given = {name: as_array(array) for name, array in arrays.items()}
         check_state(type(self).__name__, self.state_dict(), given, self._cannot_be_negative)
         with deferred:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from wyrm.errors import CheckpointError
+from wyrm.types.options import MOST_STEPS
 
 
 def check_state(
@@ -38,4 +39,6 @@ def _impossible(values: np.ndarray, cannot_be_negative: bool) -> str | None:
     """Return why training cannot continue from a saved array, or None."""
     if not np.isfinite(values).all():
         return "holds a NaN or an infinity"
+    if values.dtype.kind == "i" and (values >= MOST_STEPS).any():
+        return "holds a count that is not below 2**62"
     return "holds a negative number" if cannot_be_negative and (values < 0).any() else None

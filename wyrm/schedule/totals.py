@@ -78,8 +78,8 @@ class Totals:
             if self._known[output] is Combination.MIXED:
                 with suppress(_Unknown):
                     parts, self._functions[position] = self._function(output, constant)
-                    known = set(self.nodes)
-                    new = [part for part in parts if part not in known]
+                    present = set(self.nodes)
+                    new = [part for part in parts if part not in present]
                     self.nodes += new
                     self._kinds += [parts[part] for part in new]
             else:
@@ -212,7 +212,7 @@ def likely_columns(outputs: Sequence[Node]) -> list[Node]:
 
     Inputs that hold data are columns only if all do.
     """
-    inputs = [
+    inputs: list[Node] = [
         leaf
         for leaf in topological_order(outputs)
         if isinstance(leaf, Input | IndexInput) and leaf.dims and isinstance(leaf.dims[0], Dim)

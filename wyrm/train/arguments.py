@@ -1,12 +1,15 @@
-"""The outputs and metrics that `compile` takes."""
+"""Checks of what `compile` takes, and of the state of a program."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from wyrm.errors import NotDifferentiable, OptionError, ShapeError
+import numpy as np
+
+from wyrm.errors import CheckpointError, NotDifferentiable, OptionError, ShapeError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.node import Node, Tensor
+from wyrm.types.options import MOST_STEPS
 
 # Scalars of a batch, by name.
 Metrics = Mapping[str, Tensor[()]]
@@ -57,3 +60,25 @@ def apart(metrics: Metrics | None) -> Mapping[str, BaseNode] | None:
     if not isinstance(metrics, Mapping):
         return metrics
     return {name: node * 1.0 if isinstance(node, Node) and not node.dims else node for name, node in metrics.items()}
+
+
+def check_optimizer(optimizer: object) -> None:
+    """Raise `TypeError` unless this is an optimizer or None."""
+    # A module has a method `parameters`.
+    if optimizer is not None and not isinstance(getattr(optimizer, "parameters", None), Sequence):
+        raise TypeError(
+            f"wyrm.compile takes an optimizer, as in wy.optim.SGD(loss.parameters(), learning_rate=0.1), "
+            f"not {optimizer!r}"
+        )
+
+
+def checked_counts(state: object) -> tuple[int, int]:
+    """Return the steps and epochs of a program's state; raise `CheckpointError` unless it is one."""
+    if not isinstance(state, Mapping) or set(state) != {"steps", "epochs"}:
+        raise CheckpointError(f"the state of a program must be {{'steps': ..., 'epochs': ...}}, not {state!r}")
+    for name, count in state.items():
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 0 <= count < MOST_STEPS:
+            raise CheckpointError(
+                f"{name} of a program must be an integer of at least 0 and below 2**62, not {count!r}"
+            )
+    return int(state["steps"]), int(state["epochs"])

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.errors import DTypeError
+from wyrm.foreign_names import answering
 from wyrm.train.history import History
 from wyrm.train.program import Program
 from wyrm.train.progress import Bar, LossBar, shown_bar
@@ -116,6 +118,7 @@ class LambdaCallback(Callback):
     0.5
     """
 
+    @answering
     def __init__(
         self,
         *,
@@ -124,6 +127,10 @@ class LambdaCallback(Callback):
         on_epoch_end: Callable[[Run, Mapping[str, float]], object] | None = None,
         on_end: Callable[[Run], object] | None = None,
     ) -> None:
+        given = {"on_start": on_start, "on_epoch_start": on_epoch_start, "on_epoch_end": on_epoch_end, "on_end": on_end}
+        for name, function in given.items():
+            if function is not None and not callable(function):
+                raise DTypeError(f"LambdaCallback: {name} must be a function, not {function!r}")
         self._on_start, self._on_epoch_start = on_start, on_epoch_start
         self._on_epoch_end, self._on_end = on_epoch_end, on_end
 

@@ -6,14 +6,16 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wyrm.errors import CheckpointError
+from wyrm._files import path_of
+from wyrm.errors import CheckpointError, DTypeError
 from wyrm.foreign_names import answering
 from wyrm.node.base import BaseNode, label
+from wyrm.train.arguments import checked_counts
 from wyrm.train.callback_states import states_of
 from wyrm.train.callbacks import Run
 from wyrm.train.monitoring import Monitor
 from wyrm.train.tables import is_batches
-from wyrm.types.options import whole
+from wyrm.types.options import flag, whole
 
 if TYPE_CHECKING:
     from wyrm.io.training import Checkpoints
@@ -59,12 +61,17 @@ class Checkpoint(Monitor):
         resume: bool = False,
     ) -> None:
         super().__init__(monitor, higher_is_better=higher_is_better)
-        self.directory = directory
+        self.directory = path_of("directory", directory)
         self.parameters = parameters
+        if parameters is not None and not hasattr(parameters, "keys") and not hasattr(parameters, "named_parameters"):
+            raise DTypeError(
+                f"Checkpoint: parameters must be the model, or a dict of parameters by name, not {parameters!r}; how "
+                f"many checkpoints to keep is keep_last="
+            )
         self.every = whole("every", every, 1)
-        self.best_only = best_only
+        self.best_only = flag("best_only", best_only)
         self.keep_last = whole("keep_last", keep_last, 1)
-        self.resume = resume
+        self.resume = flag("resume", resume)
 
     @property
     def checkpoints(self) -> Checkpoints:
@@ -78,9 +85,12 @@ class Checkpoint(Monitor):
         path = self.checkpoints.latest() if self.resume else None
         if path is None:
             return
-        state = self.checkpoints.load(path, self._named(run), run.optimizer)
-        if not {"history", "program"} <= state.keys():
+        saved = self.checkpoints.state(path)
+        if not {"history", "program"} <= saved.keys():
             raise CheckpointError(f"{os.fspath(path)!r} was not saved by wy.train.Checkpoint, so it has no history")
+        # Before the parameters change.
+        checked_counts(saved["program"])
+        state = self.checkpoints.load(path, self._named(run), run.optimizer)
         run.program.load_state_dict(state["program"])
         run.restored = state.get("callbacks", {})
         if _counts_epochs(run.data) and "loader" in state:

@@ -39,8 +39,8 @@ def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, np.ndarray]
         if not isinstance(key, BaseNode):
             known = ", ".join(map(label, inputs)) or "none"
             raise TypeError(
-                f"the keys are the input nodes themselves, as in {{x: X}}, or all are their names, not {key!r}; "
-                f"inputs: {known}"
+                f"the keys of data are the input nodes themselves, as in {{x: X}}, or all are their names, and "
+                f"{key!r} is {'a name among nodes' if isinstance(key, str) else 'neither'}; inputs: {known}"
             )
         if key not in taken:
             known = ", ".join(map(label, inputs)) or "none"

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wyrm._files import path_of
 from wyrm.errors import DataError
+from wyrm.foreign_names import answering
 from wyrm.train.callbacks import Callback, Run
 from wyrm.types.texts import encodable
 
@@ -36,8 +38,9 @@ class CSVLogger(Callback):
     ('epoch,loss,learning_rate,seconds', 3)
     """
 
+    @answering
     def __init__(self, path: FilePath, *, append: bool = False) -> None:
-        self.path = Path(path)
+        self.path = path_of("file", path)
         self.append = append
         self._file: Any = None
         # The names in the first line, None before they are written.
@@ -104,8 +107,9 @@ class TensorBoardLogger(Callback):
     Raise `ImportError` if neither the package tensorboard nor tensorboardX is installed.
     """
 
+    @answering
     def __init__(self, directory: FilePath) -> None:
-        self.directory = Path(directory)
+        self.directory = path_of("directory", directory)
         self._writer_class = writer_class()
         self._writer: Any = None
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from wyrm._interrupts import deferred
-from wyrm.errors import CheckpointError, OptionError
+from wyrm.errors import CheckpointError, DTypeError, OptionError
 from wyrm.foreign_names import answering
 from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 from wyrm.train.callbacks import Callback, Run
 from wyrm.train.history import known
-from wyrm.types.options import number, whole
+from wyrm.types.options import flag, number, whole
 
 
 class Monitor(Callback):
@@ -29,8 +29,10 @@ class Monitor(Callback):
     def __init__(
         self, monitor: str | None = None, *, higher_is_better: bool = False, minimum_change: float = 0.0
     ) -> None:
+        if not isinstance(monitor, str | None):
+            raise DTypeError(f"monitor must be the name of a value, such as 'validation_loss', not {monitor!r}")
         self.monitor = monitor
-        self.higher_is_better = higher_is_better
+        self.higher_is_better = flag("higher_is_better", higher_is_better)
         self.minimum_change = number("minimum_change", minimum_change, 0.0)
         self.reset()
 
@@ -91,7 +93,7 @@ class EarlyStopping(Monitor):
     ) -> None:
         super().__init__(monitor, higher_is_better=higher_is_better, minimum_change=minimum_change)
         self.patience = whole("patience", patience, 1)
-        self.restore_best = restore_best
+        self.restore_best = flag("restore_best", restore_best)
         # The parameters and buffers of the training, the best epoch, and their values after it.
         self._leaves: tuple[Parameter | Buffer, ...] = ()
         self._best_epoch = 0

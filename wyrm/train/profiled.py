@@ -6,6 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any, Literal
 
 from wyrm.errors import OptionError
+from wyrm.foreign_names import answering
 from wyrm.train.tables import FeedT
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 class Profiled:
     """A program that can be profiled."""
 
+    @answering
     def profile(
         self,
         columns: FeedT | None = None,

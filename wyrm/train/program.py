@@ -18,7 +18,7 @@ from wyrm.backends.numpy.reference import checked_weight
 from wyrm.compiler.decompose import expand
 from wyrm.compiler.pipeline import Graph
 from wyrm.compiler.updates import OptimizerInterface
-from wyrm.errors import CheckpointError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.foreign_names import Answering, answering
 from wyrm.node.base import BaseNode, label
 from wyrm.node.buffer import Buffer
@@ -26,7 +26,7 @@ from wyrm.node.leaves import Parameter
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.node.training_mode import modes_of, warn_of_training
 from wyrm.schedule.totals import Totals, likely_columns
-from wyrm.train.arguments import check_metrics, checked_outputs
+from wyrm.train.arguments import check_metrics, check_optimizer, checked_counts, checked_outputs
 from wyrm.train.batches import epoch_of_batches
 from wyrm.train.engines import Engine, EngineOptions, checked_engine, jax_training
 from wyrm.train.epoch_state import Mode, checked_options
@@ -84,11 +84,7 @@ class Program(Answering, Profiled, Generic[R, E]):
         check_metrics(self._metrics, self._single, optimizer is not None and len(nodes) > 1)
         nodes += self._metrics.values()
         choice("loop", loop, ("auto", "compiled", "python"))
-        if optimizer is not None and not hasattr(optimizer, "parameters"):
-            raise TypeError(
-                f"wyrm.compile takes an optimizer, as in wy.optim.SGD(loss.parameters(), learning_rate=0.1), "
-                f"not {optimizer!r}"
-            )
+        check_optimizer(optimizer)
         # How the program is compiled, for its copies.
         self._choices: _Choices = {"loop": loop, **checked_engine(options, loop)}
         # A program with an optimizer is meant to be in training mode; only others warn of it.
@@ -343,6 +339,7 @@ class Program(Answering, Profiled, Generic[R, E]):
         names = ["loss", *self._metrics] if self._single else list(map(label, self._outputs))
         return merged(names, means, measured)
 
+    @answering
     def backward(self, columns: FeedT, *, threads: int = 1, weight: float = 1.0, blas_threads: int = 1) -> float:
         """Add `weight` times the gradients of a batch's loss to the parameters' gradients; return the loss.
 
@@ -386,15 +383,11 @@ class Program(Answering, Profiled, Generic[R, E]):
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Continue counting from the result of `state_dict`.
 
-        Raise `CheckpointError`, and change nothing, for other names or numbers that are not integers of at least 0.
+        Raise `CheckpointError`, and change nothing, for other names, or numbers that are no integers from 0 to 2**62.
         """
-        if not isinstance(state, Mapping) or set(state) != {"steps", "epochs"}:
-            raise CheckpointError(f"the state of a program must be {{'steps': ..., 'epochs': ...}}, not {state!r}")
-        for name, count in state.items():
-            if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
-                raise CheckpointError(f"{name} of a program must be an integer of at least 0, not {count!r}")
+        steps, epochs = checked_counts(state)
         with self._lock:
-            self._training.steps, self._training.epochs = int(state["steps"]), int(state["epochs"])
+            self._training.steps, self._training.epochs = steps, epochs
 
     # --- copies ---------------------------------------------------------------------------------------------------
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import TypeGuard
 
 import numpy as np
+from typing_extensions import TypeIs
 
 from wyrm.errors import DTypeError, OptionError, WyrmError
 from wyrm.foreign_names.nearest import nearest
+
+# A count of steps or epochs is below this, so that 64 bits hold it whatever is added.
+MOST_STEPS = 2**62
 
 
 def number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
@@ -51,7 +54,7 @@ def integer(name: str, value: object) -> int:
         raise DTypeError(f"{name} must be an integer, not {value!r}") from None
 
 
-def is_integer(value: object) -> TypeGuard[int]:
+def is_integer(value: object) -> TypeIs[int]:
     """Whether `value` is one integer, and no sequence of several: Python's, NumPy's, or an array of one number.
 
     >>> is_integer(3), is_integer(np.array(3)), is_integer((3,))
