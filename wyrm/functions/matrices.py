@@ -31,7 +31,8 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     >>> wy.eye(2).value.tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    return constant_of(np.eye(integer("N", N), None if M is None else integer("M", M), integer("k", k), dtype=np.float32), dtype)
+    columns = None if M is None else integer("M", M)
+    return constant_of(np.eye(integer("N", N), columns, integer("k", k), dtype=np.float32), dtype)
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Constant[tuple[Any, Any]]:
@@ -49,7 +50,8 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     >>> wy.tri(2, 3).value.tolist()
     [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
     """
-    return constant_of(np.tri(integer("N", N), None if M is None else integer("M", M), integer("k", k), dtype=np.float32), dtype)
+    columns = None if M is None else integer("M", M)
+    return constant_of(np.tri(integer("N", N), columns, integer("k", k), dtype=np.float32), dtype)
 
 
 def _triangle(name: str, m: Operand, k: int, lower: bool) -> Node:
