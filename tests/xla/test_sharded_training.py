@@ -45,7 +45,7 @@ def test_a_batch_size_that_the_devices_do_not_divide(found: Any) -> None:
 
 
 def test_one_reduction_adds_up_the_gradients_of_data_parallel_training(found: Any) -> None:
-    assert found["reductions"] == 1
+    assert found["gpt2"]["data"]["reductions"] == 1
 
 
 def test_evaluation_of_nodes_that_lack_an_axis(found: Any) -> None:

@@ -73,6 +73,7 @@ def application(runs: Runs, token: str) -> Application:
     from starlette.routing import Route
 
     histograms_of = Histograms()
+    page()  # made now, not for the first request
 
     def show(_: Request) -> Response:
         # The page names its own scripts by their hashes.
