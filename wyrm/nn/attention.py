@@ -24,6 +24,7 @@ from wyrm.ops.attention import attention
 from wyrm.ops.dot_product_attention import scaled_dot_product_attention
 from wyrm.ops.slicing import concatenate
 from wyrm.types.dims import Dim, product
+from wyrm.types.options import whole
 from wyrm.types.typing import BoolArray
 
 # The axis of the keys.
@@ -78,8 +79,10 @@ class MultiHeadAttention(Module, Generic[Width]):
         count = int(heads)
         if count < 1 or size % count:
             raise ShapeError(f"MultiHeadAttention: embed_dim {size} is not divisible by num_heads {count}")
-        shared = count if num_key_value_heads is None else num_key_value_heads
-        if shared < 1 or count % shared:
+        shared = count
+        if num_key_value_heads is not None:
+            shared = whole("MultiHeadAttention: num_key_value_heads", num_key_value_heads, 1, ShapeError)
+        if count % shared:
             raise ShapeError(f"MultiHeadAttention: num_heads {count} is not divisible by num_key_value_heads {shared}")
         self.num_heads, self.num_key_value_heads, self.heads = count, shared, heads
         self.causal, self.alibi, self.rotary = causal, alibi, rotary
