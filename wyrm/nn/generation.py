@@ -35,7 +35,7 @@ class CachedDecoder:
     """
 
     def __init__(self, model: GPT2, batch_size: int = 1) -> None:
-        config = model.config
+        config, batch_size = model.config, whole("batch_size", batch_size, 1)
         self.config, self.batch_size = config, batch_size
         dtype = model.head_weight.dtype
         features = config.n_embd // config.n_head
