@@ -242,7 +242,9 @@ FUNCTIONS: dict[str, Call] = {
     ),
     "glu": lambda i: _a(2, 4).glu(axis=i(1)),
     "cross_entropy": lambda i: wy.losses.cross_entropy(A, np.array([2, 1]), ignore_index=i(1)),
-    "ctc": lambda i: wy.losses.ctc(_a(1, 4, 3).log_softmax(), np.array([[1, 2]]), np.array([4]), np.array([2]), blank=i(0)),
+    "ctc": lambda i: wy.losses.ctc(
+        _a(1, 4, 3).log_softmax(), np.array([[1, 2]]), np.array([4]), np.array([2]), blank=i(0)
+    ),
     "steps of random numbers": lambda i: _drawn(i(4)),
     "Dim": lambda i: wy.nn.Linear(Batch(i(3)), i(2), seed=1)(wy.Constant(np.ones((2, 3), np.float32)).relu()),
     "einsum": lambda i: wy.einsum(SQUARE, [i(0), i(1)], SQUARE, [i(1), i(2)], [i(2), i(0)]),
