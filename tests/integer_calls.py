@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ def _a(*shape: int) -> Any:
 
 A, V, SQUARE, IMAGE, SIGNAL = _a(2, 3), _a(4), _a(3, 3), _a(1, 4, 6, 6), _a(1, 4, 8)
 LABELS = np.array([0, 1])
+MODEL = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=7, n_positions=5, n_embd=4, n_layer=1, n_head=2)).eval()
 PEAKS = wy.profile.Peaks((1e9, 1e9), (1e9, 1e9), (1e9, 1e9))
 
 
@@ -47,8 +49,20 @@ def _fit(**options: Any) -> Any:
     return history["loss"], history.get("validation_loss"), float(slope)
 
 
+def _saved(step: int) -> Any:
+    x = wy.Parameter(1.0)
+    with tempfile.TemporaryDirectory() as folder:
+        return wy.io.Checkpoints(folder).save(step, {"x": x}, wy.optim.SGD([x], 0.1), {}).name
+
+
+def _drawn(step: int) -> Any:
+    wy.random.set_step(step=step)
+    with wy.random.at_step(step=step):
+        return wy.random.normal((3,), seed=1, stream=2).forward()
+
+
 def _seeded(number: int) -> Any:
-    wy.nn.seed(number)
+    wy.nn.seed(number=number)
     return wy.nn.Linear(2, 2).state_dict()
 
 
@@ -113,20 +127,39 @@ OPTIONS: dict[str, Call] = {
     "Step": lambda i: [wy.optim.Step(1.0, every=i(100))(n) for n in (9, 500)],
     "WarmupCosine": lambda i: [wy.optim.WarmupCosine(1.0, warmup=i(50), steps=i(100))(n) for n in (9, 80, 300)],
     "Muon": lambda i: wy.optim.Muon([wy.Parameter(np.ones((2, 2)))], 0.1, iterations=i(3)),
-    "nn.seed": lambda i: _seeded(i(3)),
-    "Linear": lambda i: wy.nn.Linear(i(3), i(2), seed=i(1)),
-    "Embedding": lambda i: wy.nn.Embedding(i(5), i(2), seed=i(1)),
+    "Linear": lambda i: wy.nn.Linear(in_features=i(3), out_features=i(2), seed=i(1)),
+    "Embedding": lambda i: wy.nn.Embedding(num_embeddings=i(5), embedding_dim=i(2), seed=i(1)),
     "EmbeddingBag": lambda i: wy.nn.EmbeddingBag(i(5), i(2), padding_idx=i(1), seed=i(1)),
-    "GroupNorm": lambda i: wy.nn.GroupNorm(i(2), i(4)),
-    "StackedLSTM": lambda i: wy.nn.StackedLSTM(i(2), i(3), num_layers=i(2)),
-    "MultiHeadAttention": lambda i: wy.nn.MultiHeadAttention(i(4), i(2), dropout_seed=i(1)),
+    "GroupNorm": lambda i: wy.nn.GroupNorm(num_groups=i(2), num_channels=i(4)),
+    "StackedLSTM": lambda i: wy.nn.StackedLSTM(input_size=i(2), hidden_size=i(3), num_layers=i(2)),
+    "MultiHeadAttention": lambda i: wy.nn.MultiHeadAttention(
+        embed_dim=i(4), num_heads=i(2), num_key_value_heads=i(1), dropout_seed=i(1)
+    ),
     "Conv2d": lambda i: wy.nn.Conv2d(
-        i(4), i(2), kernel_size=i(3), stride=i(2), padding=i(1), dilation=i(1), groups=i(2), seed=i(1)
+        in_channels=i(4),
+        out_channels=i(2),
+        kernel_size=i(3),
+        stride=i(2),
+        padding=i(1),
+        dilation=i(1),
+        groups=i(2),
+        seed=i(1),
     )(IMAGE),
     "max_pool2d": lambda i: wy.nn.max_pool2d(IMAGE, i(2), stride=i(2), padding=i(1)),
-    "adaptive_avg_pool2d": lambda i: wy.nn.adaptive_avg_pool2d(IMAGE, i(3)),
+    "adaptive_avg_pool2d": lambda i: wy.nn.adaptive_avg_pool2d(IMAGE, output_size=i(3)),
     "Dropout": lambda i: wy.nn.Dropout(0.5, seed=i(3)),
     "while_loop": lambda i: wy.while_loop(lambda s: s < 3.0, lambda s: s + 1.0, wy.Constant(0.0), max_steps=i(5)),
+    "BatchNorm": lambda i: wy.nn.BatchNorm(features=i(3)),
+    "InstanceNorm": lambda i: wy.nn.InstanceNorm(num_features=i(3)),
+    "LearnedPositionalEncoding": lambda i: wy.nn.LearnedPositionalEncoding(num_positions=i(3), embed_dim=i(2)),
+    "GPT2": lambda i: wy.nn.GPT2(
+        wy.nn.GPT2Config(vocab_size=i(7), n_positions=i(5), n_embd=i(4), n_layer=i(1), n_head=i(2), n_inner=i(8)),
+        seed=i(1),
+    ),
+    "generate": lambda i: list(wy.nn.generate(MODEL, [1, 2], max_new_tokens=i(4), top_k=i(3), seed=i(1))),
+    "sample_tokens": lambda i: wy.nn.sample_tokens(np.eye(3), np.random.default_rng(0), top_k=i(2)),
+    "seed": lambda i: _seeded(number=i(3)),
+    "Checkpoints.save": lambda i: _saved(step=i(3)),
     "segment_sum": lambda i: wy.segment_sum(A, LABELS, num_segments=i(3)),
 }
 
@@ -149,16 +182,16 @@ FUNCTIONS: dict[str, Call] = {
     "expand_dims": lambda i: A.expand_dims(i(1)),
     "squeeze": lambda i: _a(2, 1).squeeze(i(1)),
     "flatten": lambda i: _a(2, 3, 2).flatten(start_axis=i(1)),
-    "repeat": lambda i: A.repeat(i(2), axis=i(1)),
-    "tile": lambda i: wy.tile(A, (i(2), i(1))),
-    "roll": lambda i: wy.roll(A, i(2), axis=i(1)),
+    "repeat": lambda i: A.repeat(repeats=i(2), axis=i(1)),
+    "tile": lambda i: wy.tile(A, reps=(i(2), i(1))),
+    "roll": lambda i: wy.roll(A, shift=i(2), axis=i(1)),
     "rot90": lambda i: wy.rot90(A, k=i(3)),
-    "moveaxis": lambda i: wy.moveaxis(A, i(0), i(1)),
+    "moveaxis": lambda i: wy.moveaxis(A, source=i(0), destination=i(1)),
     "rollaxis": lambda i: wy.rollaxis(A, i(1), i(0)),
     "take": lambda i: wy.take(A, [1], axis=i(1)),
     "take_along_axis": lambda i: A.take_along_axis(np.array([[1], [0]]), axis=i(1)),
-    "split": lambda i: V.split(i(2), axis=i(0)),
-    "array_split": lambda i: wy.array_split(V, i(3), axis=i(0)),
+    "split": lambda i: V.split(sections=i(2), axis=i(0)),
+    "array_split": lambda i: wy.array_split(V, indices_or_sections=i(3), axis=i(0)),
     "split at": lambda i: V.split([i(1), i(3)]),
     "concatenate": lambda i: wy.concatenate([A, A], axis=i(1)),
     "stack": lambda i: wy.stack([A, A], axis=i(2)),
@@ -168,13 +201,13 @@ FUNCTIONS: dict[str, Call] = {
     "pad of axes": lambda i: wy.pad(A, ((i(1), i(0)), (i(2), i(3)))),
     "diff": lambda i: wy.diff(A, n=i(2), axis=i(1)),
     "trapezoid": lambda i: wy.trapezoid(A, axis=i(1)),
-    "round": lambda i: A.round(i(2)),
+    "round": lambda i: A.round(decimals=i(2)),
     "diagonal": lambda i: SQUARE.diagonal(offset=i(1), axis1=i(0), axis2=i(1)),
     "trace": lambda i: SQUARE.trace(offset=i(1)),
     "diag": lambda i: wy.diag(V, k=i(1)),
     "diagflat": lambda i: wy.diagflat(V, k=i(1)),
     "tril": lambda i: wy.tril(SQUARE, k=i(1)),
-    "eye": lambda i: wy.eye(i(3), i(4), k=i(1)),
+    "eye": lambda i: wy.eye(N=i(3), M=i(4), k=i(1)),
     "identity": lambda i: wy.identity(i(3)),
     "tri": lambda i: wy.tri(i(3), i(4), k=i(1)),
     "vander": lambda i: wy.vander(V, N=i(3)),
@@ -186,8 +219,8 @@ FUNCTIONS: dict[str, Call] = {
     "logspace": lambda i: wy.logspace(0.0, 1.0, num=i(5)),
     "geomspace": lambda i: wy.geomspace(1.0, 8.0, num=i(4)),
     "indices": lambda i: wy.indices((i(2), i(3))),
-    "one_hot": lambda i: wy.one_hot(LABELS, i(3)),
-    "partition": lambda i: wy.partition(V, i(2), axis=i(0)).sum(),
+    "one_hot": lambda i: wy.one_hot(LABELS, num_classes=i(3)),
+    "partition": lambda i: wy.partition(V, kth=i(2), axis=i(0)).sum(),
     "cov": lambda i: wy.cov(A, ddof=i(1)),
     "bincount": lambda i: wy.bincount(LABELS, minlength=i(5)),
     "histogram": lambda i: wy.histogram(V, bins=i(3), range=(0.0, 7.0)),
@@ -196,17 +229,23 @@ FUNCTIONS: dict[str, Call] = {
     "matrix_power": lambda i: wy.linalg.matrix_power(SQUARE, i(3)),
     "norm": lambda i: wy.linalg.norm(A, axis=i(1)),
     "polygamma": lambda i: wy.special.polygamma(i(1), V + 1.0),
-    "multigammaln": lambda i: wy.special.multigammaln(V + 9.0, i(2)),
+    "multigammaln": lambda i: wy.special.multigammaln(V + 9.0, d=i(2)),
     "scan": lambda i: wy.scan(lambda s, _: (s + 1.0, s), wy.Constant(0.0), length=i(3))[1],
     "index": lambda i: A[i(1)],
     "slice": lambda i: A[:, i(0) : i(3) : i(2)],
     "quantile": lambda i: wy.quantile(A, 0.5, axis=i(1)),
-    "randint": lambda i: wy.random.randint((2,), i(2), i(9), seed=i(1), stream=i(2)),
+    "randint": lambda i: wy.random.randint((2,), low=i(2), high=i(9), seed=i(1), stream=i(2)),
     "categorical": lambda i: wy.random.categorical(A, seed=i(1), stream=i(2)),
     "interpolate": lambda i: wy.nn.interpolate(IMAGE, size=i(3)),
-    "conv_transpose1d": lambda i: wy.nn.conv_transpose1d(SIGNAL, _a(4, 1, 3), stride=i(2), padding=i(1), groups=i(2)),
+    "conv_transpose1d": lambda i: wy.nn.conv_transpose1d(
+        SIGNAL, _a(4, 1, 3), stride=i(2), padding=i(1), output_padding=i(1), groups=i(2)
+    ),
     "glu": lambda i: _a(2, 4).glu(axis=i(1)),
     "cross_entropy": lambda i: wy.losses.cross_entropy(A, np.array([2, 1]), ignore_index=i(1)),
+    "ctc": lambda i: wy.losses.ctc(
+        _a(1, 4, 3).log_softmax(), np.array([[1, 2]]), np.array([4]), np.array([2]), blank=i(0)
+    ),
+    "steps of random numbers": lambda i: _drawn(i(4)),
     "Dim": lambda i: wy.nn.Linear(Batch(i(3)), i(2), seed=1)(wy.Constant(np.ones((2, 3), np.float32)).relu()),
     "einsum": lambda i: wy.einsum(SQUARE, [i(0), i(1)], SQUARE, [i(1), i(2)], [i(2), i(0)]),
     "vmap": lambda i: wy.vmap(lambda row: row * row.sum(), in_axes=i(1))(A),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ KINDS: dict[str, Any] = {
 }
 
 
+_INTEGER = re.compile(r"^(int|Size|PerAxis|Padding|Dim \| int)( \||$)")
 _NUMBERS = (int, float, np.generic, np.ndarray)
 
 
@@ -74,3 +78,53 @@ def test_bools_and_other_numbers_are_no_integers(name: str) -> None:
         for value in (True, np.True_, 1.5, "1"):
             with pytest.raises((TypeError, ValueError)):
                 OPTIONS[name](replacing(position, value))
+
+
+def _public() -> Iterator[Callable[..., object]]:
+    """Yield the functions and classes that modules export, the methods of programs and nodes, and `fit`."""
+    for module in (
+        wy,
+        wy.nn,
+        wy.losses,
+        wy.optim,
+        wy.train,
+        wy.data,
+        wy.metrics,
+        wy.io,
+        wy.random,
+        wy.linalg,
+        wy.special,
+    ):
+        for name in module.__all__:
+            found = getattr(module, name)
+            if callable(found) and not (isinstance(found, type) and issubclass(found, BaseException)):
+                yield found
+    for owner in (wy.Program, wy.Node, wy.data.TokenBlocks, wy.io.Checkpoints):
+        yield from (method for name, method in vars(owner).items() if not name.startswith("_") and callable(method))
+
+
+def _named(code: CodeType) -> Iterator[str]:
+    """Yield the strings among the constants of a function, such as the names of its keyword arguments."""
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _named(constant)
+        else:
+            yield from (
+                each for each in (constant if isinstance(constant, tuple) else (constant,)) if isinstance(each, str)
+            )
+
+
+# The fields of a `Run`, which callbacks are given, and of a node that `wy.random.index` makes.
+ELSEWHERE = {"rows", "table_size"}
+
+
+def test_every_integer_option_is_called() -> None:
+    found = set[str]()
+    for function in _public():
+        try:
+            parameters = inspect.signature(function).parameters.values()
+        except ValueError:
+            continue
+        found |= {each.name for each in parameters if _INTEGER.search(str(each.annotation))}
+    called = {name for call in (*OPTIONS.values(), *FUNCTIONS.values()) for name in _named(call.__code__)}
+    assert found - called == ELSEWHERE

@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wyrm.errors import DataError, IndexOutOfRange, ShapeError
+from wyrm.errors import DataError, DTypeError, IndexOutOfRange, ShapeError
 from wyrm.metrics.checks import class_labels, same_shape, score_matrix
-from wyrm.types.options import choice, integer
+from wyrm.types.options import choice, is_integer
 
 Average: TypeAlias = Literal["binary", "macro", "micro"]
 Counts: TypeAlias = NDArray[np.int64]
@@ -61,7 +61,8 @@ def top_k_accuracy(targets: ArrayLike, scores: ArrayLike, k: int = 2) -> float:
         raise ShapeError(
             f"targets have shape {true.shape} and scores have shape {ranked.shape}; expected the same number of rows."
         )
-    k = integer("k", k)
+    if isinstance(k, bool) or not is_integer(k):
+        raise DTypeError(f"k must be an integer in [1, {classes}], not {k!r}")
     if not 1 <= k <= classes:
         raise DataError(f"k must be in [1, {classes}], the classes in scores of shape {ranked.shape}, not {k}")
     outside = (true < 0) | (true >= classes)

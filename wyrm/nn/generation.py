@@ -19,6 +19,7 @@ from wyrm.node.storage import bound_array
 from wyrm.ops.cached_attention import CachedAttention
 from wyrm.ops.slicing import stack
 from wyrm.train.compiling import compile
+from wyrm.types.options import whole
 
 
 class CachedDecoder:
@@ -34,7 +35,7 @@ class CachedDecoder:
     """
 
     def __init__(self, model: GPT2, batch_size: int = 1) -> None:
-        config = model.config
+        config, batch_size = model.config, whole("batch_size", batch_size, 1)
         self.config, self.batch_size = config, batch_size
         dtype = model.head_weight.dtype
         features = config.n_embd // config.n_head
@@ -104,7 +105,8 @@ def generate(
     >>> len(list(generate(model, [1, 2], 8, seed=3)))
     8
     """
-    config = model.config
+    config, count, seed = model.config, whole("max_new_tokens", max_new_tokens, 0), whole("seed", seed, 0)
+    top_k = None if top_k is None else whole("top_k", top_k, 1)
     if not 0 < len(prompt) <= config.n_positions:
         raise ShapeError(f"the prompt has {len(prompt)} tokens; expected 1 to {config.n_positions}, n_positions")
     for position, token in enumerate(prompt):
@@ -117,7 +119,8 @@ def generate(
             raise IndexOutOfRange(f"prompt[{position}] is {token}; a token must be in 0..{config.vocab_size - 1}")
     # Options out of range raise here, not at the first token.
     sample_tokens(np.zeros((1, 1)), np.random.default_rng(0), temperature=temperature, top_k=top_k, top_p=top_p)
-    return _generated(model, list(prompt), max_new_tokens, np.random.default_rng(seed), temperature, top_k, top_p)
+    rng, tokens = np.random.default_rng(seed), [int(token) for token in prompt]
+    return _generated(model, tokens, count, rng, temperature, top_k, top_p)
 
 
 # Decoders that no generator is using, per model: making one takes as long as many tokens.

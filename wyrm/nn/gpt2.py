@@ -28,6 +28,7 @@ from wyrm.ops.checkpoint import checkpoint as recomputed
 from wyrm.ops.index import as_indices
 from wyrm.ops.linear_cross_entropy import linear_cross_entropy
 from wyrm.types.dims import Axis, Dims, axis_size
+from wyrm.types.options import whole
 
 B = TypeVar("B", bound=Axis)
 T = TypeVar("T", bound=Axis)
@@ -71,8 +72,11 @@ class GPT2Config:
             value = getattr(self, name)
             if name == "n_inner" and value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"GPT2Config: {name} must be an integer of at least 1, not {value!r}")
+            try:
+                # The configuration is frozen.
+                object.__setattr__(self, name, whole(f"GPT2Config: {name}", value, 1))
+            except DTypeError as error:
+                raise ValueError(str(error)) from None
         if self.n_embd % self.n_head:
             raise ValueError(f"GPT2Config: n_embd {self.n_embd} is not divisible by n_head {self.n_head}")
         for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop", "layer_norm_epsilon"):
