@@ -416,7 +416,7 @@ def _in_other_axes(c: Any, x: Any) -> Any:
             DTypeError,
             "carry is int64 but becomes",
         ),
-        (lambda: wy.scan(lambda c, x: (c, x), 0.0, wy.Input(dims=(Time(),))), ShapeError, "needs a size"),
+        (lambda: wy.scan(lambda c, x: (c, x), 0.0, wy.Input(dims=(Time(),))), ShapeError, "give the axis a size"),
         (lambda: wy.scan(1.0, 0.0, length=3), TypeError, "scan takes a function"),  # type: ignore[call-overload]  # the mistake
         (lambda: wy.while_loop(lambda c: c, lambda c: c, 0.0), DTypeError, "a scalar mask as condition"),
         (
@@ -456,9 +456,7 @@ OPEN_AXES: dict[str, Callable[[], object]] = {
     r"cond of .*: an operand or what it closes over, x": lambda: wy.cond(
         SCALE.sum() > 0.0, lambda x: (x * SCALE).sum(), lambda x: SCALE.sum(), OPEN
     ),
-    r"switch of .*: a result, multiply": lambda: wy.switch(
-        wy.IndexConstant(0), [lambda x: x * 2.0, lambda x: x], OPEN
-    ),
+    r"switch of .*: a result, multiply": lambda: wy.switch(wy.IndexConstant(0), [lambda x: x * 2.0, lambda x: x], OPEN),
     r"vmap computes scan row by row, in a loop: an operand, x": lambda: wy.vmap(
         lambda row: wy.scan(step, row, length=2)[0]
     )(OPEN),

@@ -29,7 +29,7 @@ REGISTRIES: dict[str, Rules[Any]] = {
 BASE_CLASSES = {ProductForm}
 
 
-def subclasses(cls: type) -> Iterator[type]:
+def subclasses(cls: type[Any]) -> Iterator[type[Any]]:
     for each in cls.__subclasses__():
         yield each
         yield from subclasses(each)

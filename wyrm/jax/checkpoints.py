@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wyrm.backends.xla.processes import computing
-from wyrm.errors import CheckpointError, OptionError, ProcessLost
+from wyrm.errors import CheckpointError, DTypeError, OptionError, ProcessLost
+from wyrm.jax.arguments import checked_path, jax_engine
 from wyrm.node.base import BaseNode, label
 from wyrm.train.jax_step import State
 from wyrm.train.program import Program
@@ -56,9 +57,12 @@ def save(
     >>> path.name, state, program.optimizer.steps
     ('1', {'loss': 1.0}, 1)
     """
-    engine = _engine(program)
+    engine = jax_engine(program, "wy.jax.save")
     optimizer = program.optimizer
     assert optimizer is not None
+    checked_path(folder, "wy.jax.save", "folder")
+    if state is not None and not isinstance(state, Mapping):
+        raise DTypeError(f"wy.jax.save: state must be a dict of JSON values, not {state!r}")
     counters = {
         "optimizer": type(optimizer).__name__,
         "optimizer_steps": optimizer.step_counts(),
@@ -98,9 +102,10 @@ def restore(program: Program[Any, Any], folder: str | os.PathLike[str], *, step:
     Raise `CheckpointError` if there is no such checkpoint, if it cannot be read, or if it is of another program or
     optimizer; nothing has changed then.
     """
-    engine = _engine(program)
+    engine = jax_engine(program, "wy.jax.restore")
     optimizer = program.optimizer
     assert optimizer is not None
+    checked_path(folder, "wy.jax.restore", "folder")
     with engine.precision(), _manager(folder) as manager:
         import orbax.checkpoint as orbax
 
@@ -140,7 +145,7 @@ def latest_step(folder: str | os.PathLike[str]) -> int | None:
     >>> wy.jax.latest_step("missing") is None
     True
     """
-    if not Path(folder).is_dir():
+    if not checked_path(folder, "wy.jax.latest_step", "folder").is_dir():
         return None
     with _manager(folder) as manager:
         step: int | None = manager.latest_step()
@@ -160,16 +165,9 @@ def gather(program: Program[Any, Any]) -> None:
     >>> float(x)
     0.5
     """
-    engine = _engine(program)
+    engine = jax_engine(program, "wy.jax.gather")
     with engine.precision(), computing():
         engine.state.gather()
-
-
-def _engine(program: Program[Any, Any]) -> Any:
-    """Return the engine of a program that trains with JAX."""
-    if program.engine != "jax" or program.optimizer is None:
-        raise OptionError(f"{program!r} does not train with JAX: compile it with an optimizer and engine='jax'")
-    return program._training
 
 
 def _names(program: Program[Any, Any]) -> dict[str, BaseNode]:
@@ -178,7 +176,7 @@ def _names(program: Program[Any, Any]) -> dict[str, BaseNode]:
 
 
 def _arrays(program: Program[Any, Any]) -> _Arrays:
-    engine = _engine(program)
+    engine: Any = program._training
     state, names = engine.state.state(), list(_names(program))
     return _Arrays(
         dict(zip(names, state.values, strict=True)), dict(zip(names, state.slots, strict=False))

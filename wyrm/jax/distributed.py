@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from wyrm.backends.xla import processes as lost
-from wyrm.errors import OptionError, ProcessLost
-from wyrm.node.base import BaseNode
+from wyrm.errors import DTypeError, OptionError, ProcessLost
+from wyrm.jax.arguments import jax_engine, shown
+from wyrm.node.base import BaseNode, describe
 from wyrm.train.jax_processes import Part, part_of
 from wyrm.train.program import Program
 from wyrm.types.options import whole
@@ -55,6 +56,8 @@ def initialize(
     if jax.distributed.is_initialized():
         _check_same(processes, process)
         return
+    if coordinator is not None and not isinstance(coordinator, str):
+        raise DTypeError(f"coordinator must be 'HOST:PORT', such as '10.0.0.1:8476', not {coordinator!r}")
     if coordinator is not None and not coordinator.rpartition(":")[2].isdigit():
         raise OptionError(f"coordinator must be 'HOST:PORT', such as '10.0.0.1:8476', not {coordinator!r}")
     with _same_sigterm():
@@ -100,9 +103,12 @@ def part_of_process(program: Program[Any, Any], leaf: BaseNode | None = None) ->
     >>> part, part.rows(8)
     (Part(index=0, count=1), slice(0, 8, None))
     """
-    if program.engine != "jax":
-        raise OptionError(f"{program!r} runs on one process: compile it with engine='jax'")
-    engine: Any = program._training
+    engine = jax_engine(program, "wy.jax.part_of_process", trains=False)
+    if leaf is not None and not any(leaf is each for each in program.inputs):
+        raise OptionError(
+            f"wy.jax.part_of_process: {shown(leaf)} is no input of the program; its inputs are "
+            f"{', '.join(map(describe, program.inputs))}"
+        )
     return part_of(engine.placement, program.inputs[0] if leaf is None else leaf)
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from wyrm.backends.xla.lower import FEWEST_REPEATS, Lowerer, Sizes
 from wyrm.backends.xla.unique_names import unique_names
-from wyrm.errors import OptionError, WyrmError
+from wyrm.errors import DTypeError, OptionError, WyrmError
+from wyrm.jax.arguments import checked_inputs, checked_path, checked_sizes
 from wyrm.jax.lowering import LoweredFunction, require_jax
 from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexInput
@@ -41,13 +42,14 @@ class _Exported(LoweredFunction):
         self,
         target: Program | BaseNode | Sequence[BaseNode],
         inputs: Sequence[BaseNode] | None,
+        who: str,
         repeats: int = FEWEST_REPEATS,
     ) -> None:
-        nodes = list(target.outputs) if isinstance(target, Program) else checked_outputs(target)
+        nodes = list(target.outputs) if isinstance(target, Program) else checked_outputs(target, who)
         warn_of_training(modes_of(nodes))
         if inputs is None:
             inputs = [leaf for leaf in Schedule(nodes).leaves if isinstance(leaf, Input | IndexInput)]
-        super().__init__(nodes, inputs, len(nodes) == 1, None)
+        super().__init__(nodes, checked_inputs(inputs, who), len(nodes) == 1, None)
         self._values, self._repeats = self.parameters(), repeats
 
     def _lowerer(self, sizes: Sizes) -> Lowerer:
@@ -88,8 +90,12 @@ def export(
     require_jax("wy.jax.export")
     import jax
 
-    function = _Exported(target, inputs)
-    arguments, names = _arguments(function.inputs, {} if sizes is None else sizes)
+    if platforms is not None and (isinstance(platforms, str) or not isinstance(platforms, Sequence)):
+        raise DTypeError(
+            f"wy.jax.export: platforms must be a list of names, such as ['cpu', 'cuda'], not {platforms!r}"
+        )
+    function = _Exported(target, inputs, "wy.jax.export")
+    arguments, names = _arguments(function.inputs, checked_sizes(sizes, "wy.jax.export"))
     exporter = jax.export.export(jax.jit(function.of_inputs), platforms=platforms)
     return _traced(lambda: exporter(*arguments), names)
 
@@ -118,15 +124,20 @@ def to_onnx(
     import jax2onnx
 
     # Without loops over equal layers, which runtimes of ONNX do not optimize.
-    function = _Exported(target, inputs, repeats=sys.maxsize)
-    arguments, names = _arguments(function.inputs, {} if sizes is None else sizes)
+    file = checked_path(path, "wy.jax.to_onnx", "path")
+    if not file.absolute().parent.is_dir():
+        raise OptionError(
+            f"wy.jax.to_onnx: there is no folder {str(file.absolute().parent)!r} for the file {file.name!r}"
+        )
+    function = _Exported(target, inputs, "wy.jax.to_onnx", repeats=sys.maxsize)
+    arguments, names = _arguments(function.inputs, checked_sizes(sizes, "wy.jax.to_onnx"))
     wide = any(node.dtype == np.float64 for node in function.outputs)
     _traced(
         lambda: jax2onnx.to_onnx(
             function.of_inputs,
             arguments,
             return_mode="file",
-            output_path=path,
+            output_path=file,
             input_names=function.input_names(),
             output_names=[f"output_{i}" for i in range(len(function.outputs))],
             enable_double_precision=wide,

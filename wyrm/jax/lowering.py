@@ -14,6 +14,7 @@ from wyrm.backends.xla.namespace import narrowed
 from wyrm.backends.xla.precision import float64_node
 from wyrm.backends.xla.unique_names import unique_names
 from wyrm.errors import DTypeError, OptionError, ShapeError
+from wyrm.jax.arguments import checked_inputs
 from wyrm.nn.module import Module
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.buffer import Buffer
@@ -22,6 +23,7 @@ from wyrm.node.storage import bound_array, check_limits, check_shape, not_set, s
 from wyrm.ops.philox import COUNTERS, ROWS_BEFORE, STEP
 from wyrm.schedule.schedule import Schedule
 from wyrm.train.arguments import checked_outputs
+from wyrm.types.options import whole
 
 
 class LoweredFunction:
@@ -93,6 +95,8 @@ class LoweredFunction:
         if len(inputs) != len(self.inputs):
             names = ", ".join(map(describe, self.inputs))
             raise OptionError(f"the function takes {len(self.inputs)} inputs, not {len(inputs)}: {names}")
+        if not isinstance(parameters, Mapping):
+            raise DTypeError(f"the function takes a dict of its parameters by name first, not {parameters!r}")
         if parameters.keys() != set(self.names.values()):
             missing = sorted(set(self.names.values()) - parameters.keys())
             unknown = sorted(parameters.keys() - set(self.names.values()))
@@ -138,7 +142,10 @@ def lower(
     """
     require_jax("wy.jax.lower")
     single = isinstance(outputs, BaseNode)
-    function = LoweredFunction(checked_outputs(outputs), list(inputs), single, model)
+    if model is not None and not isinstance(model, Module):
+        raise DTypeError(f"wy.jax.lower: model must be a module, whose parameters the names are for, not {model!r}")
+    nodes = checked_outputs(outputs, "wy.jax.lower")
+    function = LoweredFunction(nodes, checked_inputs(inputs, "wy.jax.lower"), single, model)
     return function, function.parameters()
 
 
@@ -162,7 +169,10 @@ def _array(leaf: BaseNode, value: Any) -> Any:
     from jax.core import Tracer
 
     if not isinstance(value, jax.Array):
-        value = np.asarray(value)
+        try:
+            value = np.asarray(value)
+        except ValueError as error:  # a ragged list
+            raise ShapeError(f"{describe(leaf)} was given no array: {error}") from None
     real = jnp.issubdtype(value.dtype, jnp.floating)
     integer, mask = jnp.issubdtype(value.dtype, jnp.integer), value.dtype == jnp.bool_
     accepted = {"f": real or integer or mask, "b": mask}.get(leaf.dtype.kind, integer)
@@ -182,7 +192,8 @@ def _words(step: Any) -> Any:
     import jax.numpy as jnp
 
     if not isinstance(step, jax.Array):
-        return words(int(step))
+        number = step.item() if isinstance(step, np.ndarray) and step.ndim == 0 else step
+        return words(whole("step", number, 0))
     if step.ndim or not jnp.issubdtype(step.dtype, jnp.integer):
         raise ShapeError(f"step must be an integer or an integer array without axes, not {step.dtype}{step.shape}")
     high = (step >> 32).astype(jnp.uint32) if step.dtype.itemsize == 8 else jnp.zeros((), jnp.uint32)

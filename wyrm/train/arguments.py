@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from wyrm.errors import CheckpointError, NotDifferentiable, OptionError, ShapeError
+from wyrm.errors import CheckpointError, DTypeError, NotDifferentiable, OptionError, ShapeError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.node import Node, Tensor
 from wyrm.types.options import MOST_STEPS
@@ -15,22 +15,22 @@ from wyrm.types.options import MOST_STEPS
 Metrics = Mapping[str, Tensor[()]]
 
 
-def checked_outputs(outputs: object) -> list[BaseNode]:
-    """Return the outputs as a list; raise `TypeError` unless it is a node or nodes, `ShapeError` if there is none."""
+def checked_outputs(outputs: object, who: str = "wyrm.compile") -> list[BaseNode]:
+    """Return the outputs as a list; raise `DTypeError` unless it is a node or nodes, `ShapeError` if there is none."""
     if isinstance(outputs, BaseNode):
         return [outputs]
     if not isinstance(outputs, Sequence):
-        raise TypeError(
-            f"wyrm.compile takes a node or a list of nodes, not {type(outputs).__name__}: build the graph first, as in "
-            f"wy.compile(model(x))"
+        raise DTypeError(
+            f"{who} takes a node or a list of nodes, not {type(outputs).__name__}: build the graph first, as in "
+            f"{who}(model(x))"
         )
     nodes: list[BaseNode] = []
     for output in outputs:
         if not isinstance(output, BaseNode):
-            raise TypeError(f"wyrm.compile takes nodes, not {type(output).__name__}")
+            raise DTypeError(f"{who} takes nodes, not {type(output).__name__}")
         nodes.append(output)
     if not nodes:
-        raise ShapeError("wyrm.compile needs at least one output")
+        raise ShapeError(f"{who} needs at least one output")
     return nodes
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from wyrm.compiler.updates import OptimizerInterface
-from wyrm.errors import OptionError
+from wyrm.errors import DTypeError, OptionError
 from wyrm.node.base import BaseNode
 from wyrm.types.dims import Dim
 
@@ -49,6 +49,7 @@ def checked_engine(options: EngineOptions, loop: str = "auto") -> EngineOptions:
         raise OptionError(f"{own[0]} is an option of engine='jax'; give that too")
     if (options.get("mesh") is None) != (options.get("sharding") is None):
         raise OptionError("mesh and sharding belong together: sharding={Batch: 'data'} names axes of the mesh")
+    _check_mesh(options)
     if options.get("compute_dtype") not in (None, "float32", "bfloat16"):
         raise OptionError(f"compute_dtype must be 'float32' or 'bfloat16', not {options.get('compute_dtype')!r}")
     if engine == "jax" and loop != "auto":
@@ -56,6 +57,18 @@ def checked_engine(options: EngineOptions, loop: str = "auto") -> EngineOptions:
     if engine == "jax" and importlib.util.find_spec("jax") is None:
         raise OptionError("engine='jax' needs JAX: pip install 'wyrm-autodiff[jax]'")
     return options
+
+
+def _check_mesh(options: EngineOptions) -> None:
+    """Raise `DTypeError` unless `mesh` is a mesh and `sharding` a mapping, where they are given."""
+    mesh, sharding = options.get("mesh"), options.get("sharding")
+    if sharding is not None and not isinstance(sharding, Mapping):
+        raise DTypeError(
+            f"sharding must map classes of axes to axes of the mesh, such as sharding={{Batch: 'data'}}, not "
+            f"{sharding!r}; FSDP is {{Batch: 'data', Features: 'data'}}, with an axis of the parameters"
+        )
+    if mesh is not None and not hasattr(mesh, "axis_names"):
+        raise DTypeError(f"mesh must be a jax.sharding.Mesh, such as jax.make_mesh((8,), ('data',)), not {mesh!r}")
 
 
 def jax_training(

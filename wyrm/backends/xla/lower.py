@@ -11,7 +11,8 @@ from wyrm.backends.xla.loops import NO_ATTRIBUTES, Attributes, Values, compute_r
 from wyrm.backends.xla.namespace import JaxNamespace, namespace, narrowed
 from wyrm.backends.xla.partial_sums import PartialSums, whole
 from wyrm.backends.xla.repeats import Repeat, find_repeats
-from wyrm.node.base import BaseNode
+from wyrm.errors import RegistrationError, WyrmError
+from wyrm.node.base import BaseNode, explain
 from wyrm.node.jax_form import JAX, JaxForm
 from wyrm.node.leaves import Input
 from wyrm.node.storage import bound_array
@@ -152,7 +153,11 @@ class Lowerer:
         if node.formula is not None and type(form) is JaxForm:
             value = self.xp.broadcast_to(formula_value(self.xp, node, operands), shape)
         else:
-            value = form.lower(node, operands, shape, self)
+            try:
+                value = form.lower(node, operands, shape, self)
+            except (TypeError, IndexError, AttributeError) as error:
+                _check_traceable(node, form, error)
+                raise
         if self._narrow is not None and getattr(value, "dtype", None) != self.dtype(node) and node.dtype.kind == "f":
             value = value.astype(self.dtype(node))
         return value
@@ -177,6 +182,33 @@ class Lowerer:
             else operand
             for parent, operand in zip(node.parents, operands, strict=True)
         ]
+
+
+def _check_traceable(node: BaseNode, form: JaxForm, error: Exception) -> None:
+    """Raise `RegistrationError` if an error came from code that JAX cannot trace, as code for NumPy's arrays is."""
+    import jax
+
+    refused = (
+        jax.errors.TracerArrayConversionError, jax.errors.TracerIntegerConversionError,
+        jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError,
+    )  # fmt: skip
+    inherited = type(form).lower is JaxForm.lower
+    if isinstance(error, WyrmError) or not (inherited or isinstance(error, refused)):
+        return
+    op = type(node).__name__
+    what, remedy = f"`lower` of {type(form).__name__}", "use functions of jax.numpy alone there"
+    if inherited:
+        what = "its `evaluate`"
+        remedy = (
+            f"use functions of the namespace `xp` alone there, or register a lowering:\n"
+            f"    @wy.JAX.register({op})\n"
+            f"    class {op}Form(wy.JaxForm):\n"
+            f"        def lower(self, node, operands, shape, lowering): ...  # functions of jax.numpy"
+        )
+    first = str(error).strip().partition("\n")[0]
+    raise RegistrationError(
+        explain(node, f"JAX cannot trace op {op}: {what} needs arrays of NumPy ({first}); {remedy}")
+    ) from error
 
 
 def dense(value: Any) -> Any:

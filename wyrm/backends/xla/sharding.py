@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from wyrm.backends.xla.sharding_table import ShardingRow, ShardingTable
 from wyrm.backends.xla.unique_names import unique_names
-from wyrm.errors import OptionError, ShapeError
+from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.node.base import BaseNode, describe, format_dims
 from wyrm.node.buffer import Buffer
 from wyrm.node.index_leaves import IndexConstant
@@ -35,7 +35,7 @@ class Sharding:
     axis: `{Batch: "data", Embed: "data"}`. Tensor parallelism maps axes of the parameters to another mesh axis:
     `{Batch: "data", Heads: "model", Inner: "model"}`.
 
-    Raise `TypeError` for a key that is no class of axes, `OptionError` for a mesh axis that the mesh does not have.
+    Raise `DTypeError` for a key that is no class of axes, `OptionError` for a mesh axis that the mesh does not have.
     """
 
     def __init__(self, mesh: Any, axes: Mapping[type[Dim], str | tuple[str, ...]]) -> None:
@@ -48,7 +48,7 @@ class Sharding:
         self._parameter_axes: frozenset[type[Dim] | None] = frozenset()
         for name, mesh_axes in axes.items():
             if not is_name(name) or name.derived:
-                raise TypeError(
+                raise DTypeError(
                     f"sharding maps classes of axes, such as `class Batch(wy.Dim): ...`, to mesh axes; {name!r} is none"
                 )
             self.axes[name] = mesh_axes if isinstance(mesh_axes, tuple) else (mesh_axes,)
