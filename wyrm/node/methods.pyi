@@ -74,7 +74,7 @@ class Node:
         """Rectified linear unit, `max(x, 0)`; the derivative at 0 is 0."""
 
     def leaky_relu(self: Shaped[L, S], negative_slope: float = 0.01) -> LeakyRelu[L, S]:
-        """Return `x` where positive, else `negative_slope * x` (leaky rectified linear unit)."""
+        """Return `x` where positive, else `negative_slope * x` (leaky rectified linear unit); so is the derivative at 0."""
 
     def elu(self: Shaped[L, S], alpha: float = 1.0) -> Elu[L, S]:
         """Return `x` where positive, else `alpha * (exp(x) - 1)` (exponential linear unit; Clevert et al., 2015)."""
@@ -198,7 +198,7 @@ class Node:
         """Elementwise square `x * x`."""
 
     def sqrt(self: Shaped[L, S]) -> Sqrt[L, S]:
-        """Elementwise square root; NaN for negative `x`."""
+        """Elementwise square root; NaN for negative `x`. The derivative at 0 is infinite."""
 
     @overload
     def clip(self: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]: ...
@@ -317,7 +317,7 @@ class Node:
         """`x`, as a constant to differentiation: its gradient is zero."""
 
     def relu6(self: Shaped[L, S]) -> _Node[Any, S]:
-        """Return `min(max(x, 0), 6)`; the derivative at 0 is 0."""
+        """Return `min(max(x, 0), 6)`; the derivative at 0 and at 6 is 0."""
 
     def hardtanh(self: Shaped[L, S], min_value: float = -1.0, max_value: float = 1.0) -> _Node[Any, S]:
         """Return `x` limited to `min_value`..`max_value`, as `x.clip`; raise `ValueError` if `min_value` is the larger."""
