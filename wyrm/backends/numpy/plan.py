@@ -133,6 +133,12 @@ class EvaluationPlan:
             begins.append(len(calls))
         self.stages += [_PlanStage(*bounds) for bounds in schedule.stages[len(self.stages) :]]
 
+    @property
+    def bytes(self) -> int:
+        """The bytes of the values that nodes read from this plan; a view counts as an array of its own."""
+        values = (None if cell is None else cell.value for cell in self._node_cells)
+        return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
+
     # --- sharing --------------------------------------------------------------------------------------------------
 
     def _adopt(self, node: BaseNode, shape: tuple[int, ...], view: np.ndarray | None = None) -> Cell | None:

@@ -29,13 +29,15 @@ from wyrm.ops.philox import STEP, advance_step, drawing_for, step_is_announced
 from wyrm.ops.updating import updates_among
 from wyrm.schedule.schedule import Schedule
 from wyrm.types.dims import axis_size
+from wyrm.types.memory import KEPT_BYTES
 from wyrm.types.options import number
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import Scalar, Values
 
 Value = TypeVar("Value")
 
-# The number of data sizes whose plans are cached: every epoch ends with a smaller batch.
+# The number of data sizes whose plans are cached, as far as they take `KEPT_BYTES` together: every epoch ends with a
+# smaller batch.
 _PLAN_CACHE_SIZE = 4
 
 
@@ -67,8 +69,9 @@ class ReferenceRunner:
         plan = self._plans.get(key)
         if plan is None or plan is not self._last:
             plan = self._plans.pop(key, None) or with_collector_paused(EvaluationPlan, self.schedule)
-            if len(self._plans) >= _PLAN_CACHE_SIZE:
-                self._plans.pop(next(iter(self._plans)))
+            held = plan.bytes + sum(other.bytes for other in self._plans.values())
+            while self._plans and (len(self._plans) >= _PLAN_CACHE_SIZE or held > KEPT_BYTES):
+                held -= self._plans.pop(next(iter(self._plans))).bytes
             self._plans[key] = self._last = plan  # least recently used first
         if plan.schedule is not self.schedule:
             del self._plans[key]  # the plan is unusable if the next line raises
