@@ -7,8 +7,8 @@ rebuilt in their type from its leaves up, so that 0.1 beside float64 is the 0.1 
 default type is that of the floats from which its masks or integers are computed, else that of the arguments of the
 function that is traced, else float32. Two float types that were chosen do not mix.
 
-The dtype of a weak node is `WEAK32` or `WEAK64`. They equal float32 and float64 in every comparison and computation, so
-only this module tells them apart, by identity. An op gives the dtype of its operands, and with it whether it is weak.
+The dtype of a weak node is `WEAK32` or `WEAK64`. They equal float32 and float64 in every comparison and computation,
+and only their identity tells them apart. An op gives the dtype of its operands, and with it whether it is weak.
 """
 
 from __future__ import annotations
