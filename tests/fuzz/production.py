@@ -127,15 +127,31 @@ class P:
             raise ValueError(f"production {self.name}: its parameters are {parameters}, its needs {tuple(self.needs)}")
 
 
+@dataclass(frozen=True)
+class Body:
+    """A function of one array that keeps its shape, as an option: what a transform differentiates or a loop repeats."""
+
+    name: str
+    function: Callable[[Any], Any]
+
+    def __call__(self, x: Any) -> Any:
+        return self.function(x)
+
+    def source(self) -> str:
+        return ast.unparse(_lambdas(self.function.__module__)[self.name])
+
+
 @functools.cache
 def _lambdas(module: str) -> dict[str, ast.Lambda]:
-    """Return the lambdas of the productions that a module lists, by name."""
+    """Return the lambdas of the productions and bodies that a module lists, by name."""
     path = sys.modules[module].__file__
     assert path is not None
     found = {}
     for part in ast.walk(ast.parse(Path(path).read_text(encoding="utf-8"))):
         match part:
-            case ast.Call(func=ast.Name(id="P"), args=[ast.Constant(value=str(name)), ast.Lambda() as function, *_]):
+            case ast.Call(
+                func=ast.Name(id="P" | "Body"), args=[ast.Constant(value=str(name)), ast.Lambda() as function, *_]
+            ):
                 found[name] = function
     return found
 
@@ -152,6 +168,8 @@ class _Substitution(ast.NodeTransformer):
 
 def literal(value: Any) -> str:
     """Return the Python source of an option."""
+    if isinstance(value, Body):
+        return f"({value.source()})"
     if isinstance(value, np.ndarray):
         return f"np.array({value.tolist()})" if value.size else f"np.zeros({value.shape}, np.{value.dtype})"
     if isinstance(value, tuple):

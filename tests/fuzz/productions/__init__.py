@@ -1,6 +1,6 @@
 """The tables of productions."""
 
-from tests.fuzz.productions import arrays, elementwise, indexing, linear_algebra, loops, networks, transforms
+from tests.fuzz.productions import arrays, elementwise, indexing, linear_algebra, loops, nested, networks, transforms
 
 TABLES = [
     elementwise.TABLE,
@@ -10,4 +10,5 @@ TABLES = [
     networks.TABLE,
     loops.TABLE,
     transforms.TABLE,
+    nested.TABLE,
 ]

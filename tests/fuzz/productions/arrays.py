@@ -108,9 +108,9 @@ TABLE = [
     P("cross", lambda x, y: np.cross(x, y), N, x=shaped(lambda c: (2, 3)), y=like()),
     P("block", lambda x: np.block([[x, x], [2.0 * x, -x]]), N, x=MATRIX),
     P("select", lambda x, y: wy.select([x > 0.9, x < -0.4], [x * 2.0, y], 0.25), x=X, y=like()),
-    # Orders.
+    # Orders. NumPy orders equal elements in any way, nodes as they stand.
     P("sort", lambda x, a: np.sort(x, axis=a), N, x=ROWED, a=FILLED_AXIS),
-    P("argsort", lambda x, a: np.argsort(x, axis=a), N, x=ROWED, a=FILLED_AXIS),
+    P("argsort", lambda x, a: np.argsort(x, axis=a), x=ROWED, a=FILLED_AXIS),
     P("argmax", lambda x, a: np.argmax(x, axis=a), N, x=ROWED, a=FILLED_AXIS),
     P("argmin of all", lambda x: np.argmin(x), N, x=X),
     P("searchsorted", lambda x: wy.searchsorted(np.array([-1.0, 0.05, 1.0]), x), x=X),

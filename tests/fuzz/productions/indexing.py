@@ -48,7 +48,7 @@ TABLE = [
     P("greedy decoding", lambda x, y: np.take(x, np.argmax(y) % 2 + 1, axis=0) * np.take(x, [0, 1], axis=0), N, x=shaped(lambda c: (3, 2)), y=X),
     P("computed indices of one", lambda x, i: x[i[None] + 1], N, x=shaped(lambda c: (4, 2)), i=shaped(lambda c: (), "i", lambda c: 3)),
     P("take_along_axis", lambda x, i: np.take_along_axis(x, i, axis=1), N, x=MATRIX, i=shaped(lambda c: (c.x.dims[0], 2), "i", lambda c: c.x.size(1))),
-    P("sorted by another", lambda x, y: np.take_along_axis(x, np.argsort(y, axis=-1), axis=-1), N, x=MATRIX, y=like()),
+    P("sorted by another", lambda x, y: np.take_along_axis(x, np.argsort(y, axis=-1), axis=-1), x=MATRIX, y=like()),
     P("table used twice", lambda x, i: x[i] * x[3 - i] + x.mean(), x=shaped(lambda c: (4, 3)), i=indices(lambda c: 4)),
     P("row by row", lambda x, i: x[i].vector_dot(x[i]), x=shaped(lambda c: (4, 3)), i=indices(lambda c: 4, (1, 1))),
     P("scatter_add", lambda x, i, y: x.scatter_add(i, y), x=shaped(lambda c: (4, 3)), i=indices(lambda c: 4, (1, 1)), y=shaped(lambda c: (*c.i.dims, 3))),
