@@ -82,7 +82,7 @@ def test_a_form_that_needs_arrays() -> None:
 
     with pytest.raises(RegistrationError, match="JAX cannot trace op WithForm: `lower` of WithFormForm needs arrays"):
         wy.compile(cls(wy.Parameter(np.ones(3, np.float32))), engine="jax")()
-    assert WithFormForm
+    assert WithFormForm.__name__ == "WithFormForm"
 
 
 def test_errors_of_an_op_itself_are_its_own() -> None:
