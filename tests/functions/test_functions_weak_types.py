@@ -98,7 +98,7 @@ def test_programs_in_float64_give_the_numbers_of_numpy(name: str) -> None:
 
 
 def test_numpy_functions_of_masks_and_numbers() -> None:
-    a = wy.Input(A)
+    a: Any = wy.Input(A)
     found = [np.where(a > 0, 0.1, 0.2), a * np.where(a > 0, 1.1, 0.0), a + np.mean(a > 0)]
     wanted = [np.where(A > 0, 0.1, 0.2), A * np.where(A > 0, 1.1, 0.0), A + np.mean(A > 0)]
     for node, array in zip(found, wanted, strict=True):
@@ -106,7 +106,7 @@ def test_numpy_functions_of_masks_and_numbers() -> None:
 
 
 def test_the_engines_agree() -> None:
-    x = wy.Input(A)
+    x: Any = wy.Input(A)
     weak = wy.linspace(0.0, 1.0, 3) * 0.1
     outputs = [x * weak, np.where(x > 0, 0.1, 0.2), weak * 1.0]
     wanted = wy.run(outputs)
@@ -165,7 +165,7 @@ def test_derivatives_of_a_function_are_in_the_type_of_its_arguments() -> None:
 
 
 def test_weak_nodes_from_outside_a_function() -> None:
-    weak = wy.ones(3) * 0.1
+    weak: Any = wy.ones(3) * 0.1
     assert wy.function(lambda a: weak)(A[0]).tolist() == [0.1, 0.1, 0.1]
     assert wy.function(lambda a: weak * a)(A[0]).tolist() == (0.1 * A[0]).tolist()
     assert wy.function(lambda a, b: a * b)(wy.Input(A[0]), weak).forward().tolist() == (0.1 * A[0]).tolist()
@@ -242,7 +242,8 @@ def test_branches() -> None:
     x = wy.Input(A[0])
     assert wy.cond(x[0] > 0, lambda: 0.1, lambda: 0.2).forward().item() == 0.2
     assert wy.cond(x[0] > 0, lambda v: v * x, lambda v: v, wy.ones(3) * 0.3).forward().tolist() == [0.3] * 3
-    assert wy.switch(wy.IndexConstant(2), [lambda: x[0], lambda: 0.2, lambda: 0.3]).forward().item() == 0.3
+    branches: list[Any] = [lambda: x[0], lambda: 0.2, lambda: 0.3]
+    assert wy.switch(wy.IndexConstant(2), branches).forward().item() == 0.3
 
 
 def test_a_random_node_draws_where_it_was_built() -> None:

@@ -21,7 +21,7 @@ INTERNAL = {"CrossEntropyGradient", "AttentionGradient", "OptimizationBarrier"}
 
 def build(sample: Sample, strong: tuple[int, ...]) -> Any:
     """Return the node of a sample whose float operands are weak but for some."""
-    operands: list[wy.BaseNode] = []
+    operands: list[Any] = []
     for i, array in enumerate(sample.operands):
         if array.dtype.kind == "f" and i not in strong:
             operands.append(wy.Constant(array.tolist(), array.shape))
