@@ -210,5 +210,6 @@ def _against_differences(program: Program, rows: int, case: Expected) -> Iterato
 
 
 def _leaf(program: Program, position: int) -> Leaf:
-    part: Any = program.parts[position]
+    part = program.parts[position]
+    assert isinstance(part, Leaf)
     return part

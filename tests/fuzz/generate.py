@@ -65,7 +65,7 @@ class _Growth:
     def step(self) -> bool:
         """Try to apply a production; return whether it was possible."""
         productions = self.generator.productions
-        production = productions[self.random.integers(len(productions))]
+        production = productions[int(self.random.integers(len(productions)))]
         if "slow" in production.tags and self.random.random() < 0.5:
             return False
         size = len(self.parts)
