@@ -181,7 +181,7 @@ def test_rows_with_odd_numbers_give_what_they_do_in_the_reference(dtype: type, t
 @pytest.mark.parametrize(("shape", "axis"), [((0, 3), 0), ((3, 0), 0), ((0,), -1)])
 def test_softmax_of_no_elements(engine: Any, shape: tuple[int, ...], axis: int) -> None:
     x = wy.Parameter(np.zeros(shape))
-    nodes = [x.softmax(axis=axis), x.log_softmax(axis=axis)]
+    nodes: list[wy.Node] = [x.softmax(axis=axis), x.log_softmax(axis=axis)]
     nodes += [wy.grad(node.square().sum(), x) for node in nodes]
     for found, expected in zip(wy.compile(nodes, engine=engine)(), wy.run(nodes), strict=True):
         assert found.shape == expected.shape == shape
