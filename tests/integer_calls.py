@@ -226,6 +226,7 @@ FUNCTIONS: dict[str, Call] = {
     "histogram": lambda i: wy.histogram(V, bins=i(3), range=(0.0, 7.0)),
     "tensordot": lambda i: wy.tensordot(SQUARE, SQUARE, axes=i(1)),
     "cross": lambda i: wy.cross(SQUARE, SQUARE, axis=i(1)),
+    "cross, axes": lambda i: wy.cross(SQUARE, SQUARE, axisa=i(1), axisb=i(0), axisc=i(1)),
     "matrix_power": lambda i: wy.linalg.matrix_power(SQUARE, i(3)),
     "norm": lambda i: wy.linalg.norm(A, axis=i(1)),
     "polygamma": lambda i: wy.special.polygamma(i(1), V + 1.0),

@@ -59,7 +59,7 @@ CASES: dict[str, Case] = {
     "vander-increasing": lambda np, x: np.vander(x[0, 0], increasing=True),
     "hstack": lambda np, x: np.hstack((x, x[:, :2])),
     "hstack-vectors": lambda np, x: np.hstack((x[0, 0], x[0, 1])),
-    "repeat-nothing": lambda np, x: np.repeat(x[:, :0], [], axis=1),
+    "repeat-nothing": lambda np, x: np.repeat(x[:, :0], numpy.zeros(0, int), axis=1),
     "hstack-of-one": lambda np, x: np.hstack(x),
     "vstack-of-one": lambda np, x: np.vstack(x),
     "dstack-of-one": lambda np, x: np.dstack(x),

@@ -101,7 +101,8 @@ class P:
 
     `needs` has an `Operand` or an `Option` for each parameter of `build`, a lambda whose source becomes a line of the
     printed program. Tags: "numpy" if `build` computes the same from arrays; "step" if the gradient is not the
-    derivative of the value; "draws" if it draws random numbers; "slow" if it takes long to compile.
+    derivative of the value; "draws" if it draws random numbers; "slow" if it takes long to compile; "python" if an op
+    of it or of its gradient has no native form.
     """
 
     name: str

@@ -235,8 +235,8 @@ def test_arrays_among_nodes_and_what_is_no_list(join: Any) -> None:
     x = wy.Parameter(np.ones(2, np.float32))
     joined = join([np.arange(2), x])
     assert joined.dtype == np.float32 and joined.forward().sum() == 3.0
-    with pytest.raises(TypeError, match="takes a list of nodes, not one"):
-        join(x)
+    with pytest.raises(TypeError, match="takes a list of nodes, not float"):
+        join(2.0)
     with pytest.raises(ShapeError, match="takes at least one node"):
         join([])
     with pytest.raises(DTypeError, match="do not mix"):

@@ -32,7 +32,7 @@ OPTIMIZERS: list[Callable[[Any], wy.optim.Optimizer]] = [
     lambda p: wy.optim.Adam(p, learning_rate=0.01, epsilon=1e-3),
 ]
 STEPS = 4
-GENERATOR = Generator([each for each in PRODUCTIONS if not each.tags & {"slow", "draws"}], 4)
+GENERATOR = Generator([each for each in PRODUCTIONS if not each.tags & {"slow", "draws", "python"}], 4)
 
 
 def stable(seed: int) -> RandomProgram:

@@ -64,9 +64,15 @@ def test_another_program_goes_on_with_the_same_bits(options: Any) -> None:
         ({"steps": 3}, r"the state of a program must be \{'steps': \.\.\., 'epochs': \.\.\.\}, not \{'steps': 3\}"),
         ({"steps": 3, "epochs": 1, "more": 2}, "the state of a program must be"),
         (None, "the state of a program must be"),
-        ({"steps": -1, "epochs": 1}, "steps of a program must be an integer of at least 0, not -1"),
-        ({"steps": 1, "epochs": 0.5}, r"epochs of a program must be an integer of at least 0, not 0\.5"),
-        ({"steps": True, "epochs": 1}, "steps of a program must be an integer of at least 0, not True"),
+        ({"steps": -1, "epochs": 1}, "steps of a program must be an integer of at least 0 and below 2\\*\\*62, not -1"),
+        (
+            {"steps": 1, "epochs": 0.5},
+            r"epochs of a program must be an integer of at least 0 and below 2\*\*62, not 0\.5",
+        ),
+        (
+            {"steps": True, "epochs": 1},
+            "steps of a program must be an integer of at least 0 and below 2\\*\\*62, not True",
+        ),
     ],
 )
 def test_a_state_of_another_kind_changes_nothing(state: Any, reason: str) -> None:

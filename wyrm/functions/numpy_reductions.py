@@ -12,6 +12,7 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Constant
 from wyrm.node.node import IndexNode, Node
+from wyrm.ops.comparison import Cast, weak_floats
 from wyrm.ops.comparison import where as select
 from wyrm.ops.keywords import refuse_keywords
 from wyrm.ops.reduction import AxisLike
@@ -119,12 +120,12 @@ def _extreme(name: str, x: Any, axis: AxisLike, keepdims: bool, initial: Any, ma
 
 
 def _floats(x: Any) -> Any:
-    return x if x.dtype.kind == "f" else x.astype(np.float32)
+    return x if x.dtype.kind == "f" else weak_floats(x)
 
 
 def _count(x: Node, mask: Node, axis: AxisLike, keepdims: bool) -> Any:
     """Return the number of elements where the mask is true, in the dtype of `x`."""
-    return mask.broadcast_to(x.dims).astype(x.dtype).sum(axis=axis, keepdims=keepdims)
+    return Cast(mask.broadcast_to(x.dims), x.dtype).sum(axis=axis, keepdims=keepdims)
 
 
 def _mask(name: str, x: BaseNode, where: Any) -> Node | None:

@@ -1478,7 +1478,7 @@ class IndexNode:
     def __truediv__(self: _IndexNode[S], other: Number) -> _Node[Any, S]: ...
     @overload
     def __truediv__(self: _IndexNode, other: _IndexNode | IntegerArray) -> _Node:
-        """Return the elementwise quotient of integers, in float32."""
+        """Return the elementwise quotient of integers, of a weak float type."""
 
     def astype(self: _IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
         """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import EllipsisType
 from typing import Any, Literal, overload
 
@@ -288,8 +288,10 @@ class _ConcatenateLoops(LoopForm):
         return ScatterTarget((*index[:axis], before + index[axis], *index[axis + 1 :]))
 
 
-def _parts(what: str, given: Sequence[Part]) -> list[Node]:
+def _parts(what: str, given: object) -> list[Node]:
     """Return the parts as nodes; arrays get the dtype of the first node, and one node stands for its rows."""
+    if not isinstance(given, Iterable):
+        raise DTypeError(f"{what}: takes a list of nodes, not {type(given).__name__}")
     parts = list(given)
     beside = next((part for part in parts if isinstance(part, Node)), None)
     if beside is None:

@@ -22,7 +22,7 @@ def checked_outputs(outputs: object, who: str = "wyrm.compile") -> list[BaseNode
     if not isinstance(outputs, Sequence):
         raise DTypeError(
             f"{who} takes a node or a list of nodes, not {type(outputs).__name__}: build the graph first, as in "
-            f"{who}(model(x))"
+            f"{who.replace('wyrm.', 'wy.')}(model(x))"
         )
     nodes: list[BaseNode] = []
     for output in outputs:
