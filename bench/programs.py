@@ -91,7 +91,7 @@ def gnn() -> Callable[[], float]:
     labels = wy.IndexInput(dims=(nodes,), name="labels")
     states: Any = features
     for _ in range(2):
-        messages = wy.nn.Linear(width, width)(states).take(source)
+        messages = wy.nn.Linear(width, width)(states).take(source, axis=0)
         gathered = wy.Constant(np.zeros((nodes, width), np.float32)).scatter_add(target, messages)
         states = (wy.nn.Linear(width, width)(states) + gathered / degree[:, None]).relu()
     loss = wy.nn.Linear(width, classes)(states).cross_entropy(labels)
