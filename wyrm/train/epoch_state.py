@@ -19,6 +19,7 @@ from wyrm.types.dims import axis_size
 from wyrm.types.options import flag, whole
 
 Leaf = BaseNode
+_NO_TOTALS = Totals(())
 Mode = Literal["hogwild", "synchronized"]
 
 
@@ -99,7 +100,7 @@ class EpochState:
     bar: LossBar = field(default_factory=NoBar)
     # The sums of the outputs' values for batches, each times its weight.
     sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
-    totals: Totals = field(default_factory=lambda: Totals(()))
+    totals: Totals = _NO_TOTALS
     steps: int = 0
     # The number of batches in a step, and the program's first step of the epoch; the program counts batches.
     accumulate: int = 1

@@ -19,7 +19,7 @@ from wyrm.schedule.ranges import Ranges
 from wyrm.schedule.totals import Totals
 from wyrm.train.calls import Calls
 from wyrm.train.epoch_state import check_batches
-from wyrm.train.feeding import checked_columns, given_inputs
+from wyrm.train.feeding import given_inputs, rows_of
 from wyrm.train.pinned_step import drawing
 from wyrm.train.runner import NativeRunner
 from wyrm.types.dims import axis_size
@@ -150,7 +150,7 @@ class Evaluation:
         totals = self._totals_of(outputs, data)
         nodes = list(dict.fromkeys([*totals.nodes, *computed]))
         calls = self._compiled(nodes)
-        given, rows, singly = checked_columns(data, inputs, calls.graph.ranges.limits)
+        given, rows, singly = rows_of(data, calls.graph.ranges.limits)
         if missing := [node for node in fed if node not in given]:
             raise ShapeError(f"{describe(missing[0])} is an argument of a metric, so it needs a column of the data")
         return _Prepared(calls, nodes, given, rows, _batch_size(given, rows, singly, batch_size), singly, totals)

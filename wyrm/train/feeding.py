@@ -124,7 +124,11 @@ def checked_columns(
 
     The first axis of a column is its rows. An input has the batch axis first, or takes a single row.
     """
-    given = given_inputs(feed, inputs)
+    return rows_of(given_inputs(feed, inputs), limits)
+
+
+def rows_of(given: dict[Leaf, np.ndarray], limits: Sequence[Limit]) -> tuple[dict[Leaf, np.ndarray], int, bool]:
+    """Check columns that `given_inputs` has converted, and return what `checked_columns` returns."""
     if not given:
         raise ShapeError("an epoch needs columns of data, but none was given")
     lengths: dict[Leaf, int] = {}

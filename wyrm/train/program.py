@@ -25,6 +25,7 @@ from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.node.training_mode import modes_of, warn_of_training
+from wyrm.ops.philox import pinned_step
 from wyrm.schedule.totals import Totals, likely_columns
 from wyrm.train.arguments import check_metrics, check_optimizer, checked_counts, checked_outputs
 from wyrm.train.batches import epoch_of_batches
@@ -206,12 +207,13 @@ class Program(Answering, Profiled, Generic[R, E]):
         that is not finite; no parameter has changed then.
         """
         warn_of_training(self._modes)
-        with self._lock, drawing(self._training):
-            repeated = self._training.repeat(feed)
+        with self._lock:
+            repeated = self._training.repeat(feed) if pinned_step() is None else None
             if repeated is not None:
                 return self._answer(repeated)
             given = checked_inputs({} if feed is None else feed, self._graph.inputs)
-            values = self._training.call(given)
+            with drawing(self._training):
+                values = self._training.call(given)
         return self._answer(values)
 
     def _answer(self, values: list[np.ndarray]) -> R:
