@@ -136,7 +136,8 @@ def _signatures(text: str, name: str, op: str) -> list[ast.FunctionDef]:
     signatures = _functions(statements, name)
     for statement in statements:
         if (
-            statement not in signatures
+            not isinstance(statement, ast.FunctionDef)
+            or statement not in signatures
             or [ast.unparse(each) for each in statement.body] != ["..."]
             or _is_overload(statement) != (len(statements) > 1)
         ):

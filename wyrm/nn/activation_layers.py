@@ -48,7 +48,8 @@ class PReLU(Pointwise):
     def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
         """Return the activation of `x`, of its axes."""
         if self.weight.shape == (1,):
-            weight: Any = self.weight.reshape(())
+            scalar: Any = ()
+            weight: Any = self.weight.reshape(scalar)
         else:
             node: Node = x
             position = feature_axis("PReLU", self.weight.dims[0], self.axis, node)

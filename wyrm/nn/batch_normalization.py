@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import OptionError, ShapeError
-from wyrm.nn.axes import B, Bs, Features, M, axis_number, feature_axis, sized_axis, with_axes_after
+from wyrm.nn.axes import Bs, Features, M, axis_number, feature_axis, sized_axis, with_axes_after
 from wyrm.nn.layer import Layer
 from wyrm.nn.normalization import shown_epsilon
 from wyrm.node.base import describe
@@ -20,6 +20,7 @@ from wyrm.ops.elementwise import operand
 from wyrm.ops.updating import updating
 from wyrm.types.dims import Dim
 from wyrm.types.options import number
+from wyrm.types.typing import A
 
 
 class BatchNorm(Layer[Features, Features], Generic[Features]):
@@ -83,7 +84,7 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
     @overload
     def __call__(self, x: Tensor[*Bs, Features]) -> Tensor[*Bs, Features]: ...
     @overload
-    def __call__(self, x: Tensor[B, Features, *Bs]) -> Tensor[B, Features, *Bs]: ...
+    def __call__(self, x: Tensor[A, Features, *Bs]) -> Tensor[A, Features, *Bs]: ...
     def __call__(self, x: Any) -> Any:
         """Return `x` normalized, of the same axes.
 

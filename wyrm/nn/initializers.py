@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -64,7 +64,8 @@ def initialized(
             f"{layer}: {argument} must be an initializer, as in {argument}=wy.nn.initializers.{found}, "
             f"not {initializer!r}"
         )
-    drawn: np.ndarray = initializer(shape, seed, dtype)
+    draw: Any = initializer
+    drawn: np.ndarray = draw(shape, seed, dtype)
     return drawn
 
 

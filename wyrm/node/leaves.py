@@ -340,12 +340,15 @@ def as_constant(value: object, dtype: DTypeLike | None) -> Constant:
 
 def constant_of(array: np.ndarray, dtype: DTypeLike | None, dims: DeclaredDims = None) -> Constant:
     """Return a constant of numbers that the library computed, in `dtype`; without a dtype they are weak."""
-    return _weak_constant(array, default_type(), dims) if dtype is None else Constant(array, dims, dtype=dtype)
+    return constant_beside(array, default_type() if dtype is None else np.dtype(dtype), dims)
 
 
 def constant_beside(array: np.ndarray, dtype: np.dtype, dims: DeclaredDims = None) -> Constant:
     """Return a constant of numbers that the library computed, in the float type of a node, which may be weak."""
-    return _weak_constant(array, dtype, dims) if is_weak(dtype) else Constant(array, dims, dtype=dtype)
+    if is_weak(dtype):
+        return _weak_constant(array, dtype, dims)
+    axes: Any = dims
+    return Constant(array, axes, dtype=dtype)
 
 
 def _weak_constant(value: object, dtype: np.dtype, dims: DeclaredDims = None, name: str | None = None) -> Constant:

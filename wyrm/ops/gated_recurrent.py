@@ -54,7 +54,8 @@ def _forward(of: Functions[Value], steps: int, operands: Sequence[Any], axes: tu
     for t in range(steps):
         for mask in resets:
             hidden = of.where(mask[:, t, None], 0.0, hidden)
-        inputs, sums = (x.reshape((axes[0], 3, axes[1])) for x in (projected[:, t], of.matmul(hidden, weights)))
+        products: tuple[Any, Any] = projected[:, t], of.matmul(hidden, weights)
+        inputs, sums = (x.reshape((axes[0], 3, axes[1])) for x in products)
         reset, update = of.sigmoid(inputs[:, 0] + sums[:, 0]), of.sigmoid(inputs[:, 1] + sums[:, 1])
         recurrent = sums[:, _RECURRENT] + bias
         candidate = of.tanh(inputs[:, 2] + reset * recurrent)
