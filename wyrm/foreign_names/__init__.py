@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar, cas
 from wyrm.foreign_names import nodes
 
 Call = TypeVar("Call", bound=Callable[..., Any])
-# Parameters that no keyword sets.
 
 
 def refusal(owner: str, name: str, answers: Mapping[str, str]) -> AttributeError:

@@ -49,7 +49,7 @@ def _stand_ins(wrt: Sequence[Any], reached: Collection[BaseNode]) -> list[Any]:
     """Return the nodes of `wrt` as they stand in the graph, in which weak ones may have taken the type of others."""
     found = []
     for node in wrt:
-        forms = forms_among([node], reached)
+        forms = forms_among(node, reached)
         if len(forms) > 1:
             raise NotDifferentiable(
                 f"{describe(node)} has no type of its own and is used as {' and '.join(str(x.dtype) for x in forms)}: "
@@ -275,7 +275,7 @@ def jvp(output: Tensor[*First], wrt: Any, tangent: Any) -> Tensor[*First]:
     directions = [weights_of(node, t, "tangent") for node, t in zip(_check_wrt(nodes), tangents, strict=True)]
     order = topological_order([output])
     reached = set(order)
-    unused = [node for node in nodes if not forms_among([node], reached)]
+    unused = [node for node in nodes if not forms_among(node, reached)]
     if unused:
         raise UnusedParameter(f"{describe(output)} does not depend on {', '.join(map(describe, unused))}; leave it out")
     return with_sizes(push_forward([output], nodes, directions), [output], order)[0]

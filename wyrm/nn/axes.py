@@ -10,6 +10,7 @@ from typing_extensions import TypeVar, TypeVarTuple
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import BaseNode, describe
 from wyrm.types.dims import Axis, Dim, Dims, is_name, normalize_axis, unify
+from wyrm.types.options import integer
 
 # The axes of a layer, covariant, so that `[Linear(a, b), Linear(b, c)]` is a list of layers.
 In = TypeVar("In", bound=Dim, covariant=True, default=Any)
@@ -88,9 +89,10 @@ def refuse_named_elsewhere(
 
 def axis_number(layer: str, axis: object) -> int:
     """Return `axis`, the position of an axis, as an int; raise `DTypeError` for another kind."""
-    if isinstance(axis, bool) or not hasattr(type(axis), "__index__"):
-        raise DTypeError(f"{layer}: axis must be the number of an axis, not {axis!r}")
-    return operator.index(axis)  # type: ignore[arg-type]  # it has `__index__`
+    try:
+        return integer("axis", axis)
+    except DTypeError:
+        raise DTypeError(f"{layer}: axis must be the number of an axis, not {axis!r}") from None
 
 
 def feature_axis(layer: str, features: Axis, axis: int | None, x: BaseNode) -> int:

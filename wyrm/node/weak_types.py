@@ -14,7 +14,7 @@ and only their identity tells them apart. An op gives the dtype of its operands,
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -78,13 +78,11 @@ def joined(parents: Sequence[BaseNode]) -> tuple[BaseNode, ...] | None:
     return tuple(in_type(parent, target) for parent in parents)
 
 
-def forms_among(nodes: Iterable[Any], reached: Collection[BaseNode]) -> list[Any]:
-    """Return those of the nodes that are `reached`, the weak ones also as they were rebuilt in the types of others."""
-    found = []
-    for node in nodes:
-        rebuilt = [_rebuilt.get((id(node), id(dtype))) for dtype in (*FLOATS, WEAK32, WEAK64) if is_weak(node.dtype)]
-        found += [form for form in (node, *(each[1] for each in rebuilt if each)) if form in reached]
-    return found
+def forms_among(node: Any, reached: Collection[BaseNode]) -> list[Any]:
+    """Return the node, and what a weak one was rebuilt as in the types of others, as far as they are in `reached`."""
+    types = (*FLOATS, WEAK32, WEAK64) if is_weak(node.dtype) else ()
+    rebuilt = [_rebuilt.get((id(node), id(dtype))) for dtype in types]
+    return [form for form in (node, *(each[1] for each in rebuilt if each)) if form in reached]
 
 
 def in_one_type(*nodes: Any) -> tuple[Any, ...]:

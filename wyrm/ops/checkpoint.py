@@ -125,7 +125,7 @@ def checkpoint(function: Callable[..., Node[Any, S]], *inputs: Node) -> Node[Any
     if not isinstance(result, Node):
         raise DTypeError(f"checkpoint: the function must return one float node, not {result!r}")
     reached = set(topological_order([result]))
-    inputs = tuple(form for x in inputs for form in forms_among([x], reached) or [x])
+    inputs = tuple(form for x in inputs for form in forms_among(x, reached) or [x])
     between = _between(result, inputs)
     if not between:
         raise ValueError(f"checkpoint: {describe(result)} depends on none of the inputs, so it recomputes nothing")
