@@ -10,10 +10,10 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.foreign_names import answering
-from wyrm.node.base import ZERO, Gradient, explain
+from wyrm.node.base import explain
 from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
-from wyrm.node.node import IndexNode, Node
+from wyrm.node.node import IndexNode
 from wyrm.ops.cumulative import CumSumLoops
 from wyrm.ops.cumulative_jax import CumSumForm
 from wyrm.ops.elementwise import Axes, S, method
@@ -84,9 +84,6 @@ def {method}(self: IndexNode, axis: AxisLike = None, keepdims: bool = False) -> 
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if rows[0] != self.axis else None
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 class _ReductionLoops(LoopForm):
@@ -214,9 +211,6 @@ class IndexCumSum(IndexNode[Axes]):
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> IndexNode | None:
         return IndexCumSum(operands[0], self.axis + 1)
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 LOOPS.register(IndexCumSum)(CumSumLoops)

@@ -467,9 +467,6 @@ class ArgMax(IndexNode[Axes]):
         if shapes[0][self.axis] == 0:
             raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
-
 
 @LOOPS.register(ArgMax)
 class _ArgMaxLoops(LoopForm):

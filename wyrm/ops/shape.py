@@ -199,9 +199,6 @@ class IndexReshape(IndexNode[Axes]):
         dims: Any = self.dims
         return IndexReshape(x, (x.dims[0], *dims))
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
-
 
 @LOOPS.register(Reshape, IndexReshape)
 class _ReshapeLoops(LoopForm):

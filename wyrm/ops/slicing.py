@@ -12,7 +12,7 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.foreign_names import answering
-from wyrm.node.base import ZERO, BaseNode, Gradient, describe, label
+from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.index_maps import IndexLiteral, IndexMap
 from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, LoopForm, ScatterTarget
@@ -135,9 +135,6 @@ class IndexSlice(IndexNode[Axes]):
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> IndexNode | None:
         return IndexSlice(operands[0], (ALL, *self.key))
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 @LOOPS.register(Slice, IndexSlice)

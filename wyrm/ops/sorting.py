@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.node.base import ZERO, Gradient, format_dims
+from wyrm.node.base import format_dims
 from wyrm.node.jax_form import JAX, JaxForm, Lowering
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import IndexNode, Node
@@ -53,9 +53,6 @@ class ArgSort(IndexNode[Axes]):
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if rows[0] != self.axis else None
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 # Runs of this length are sorted by insertion before they are merged.
@@ -248,9 +245,6 @@ class SearchSorted(IndexNode[Axes]):
         of_a, of_v = rows
         same_values = self.batch == 0 and of_a is None
         return "rows" if same_values or (of_a is not None and of_a == of_v and of_a < self.batch) else None
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return ZERO, ZERO
 
 
 @JAX.register(SearchSorted)

@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.node.base import ZERO, Gradient, format_dims
+from wyrm.node.base import format_dims
 from wyrm.node.index_maps import IndexMap
 from wyrm.node.loop_form import LOOPS, LoopForm
 from wyrm.node.node import IndexNode, Node
@@ -76,9 +76,6 @@ class IndexTranspose(IndexNode[Axes]):
 
     def batched(self, operands: Sequence[IndexNode], mapped: Sequence[bool]) -> IndexNode | None:
         return IndexTranspose(operands[0], (0, *(axis + 1 for axis in self.axes)))
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 @LOOPS.register(Transpose, IndexTranspose)
