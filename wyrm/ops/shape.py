@@ -130,12 +130,10 @@ class Reshape(_Reshaped[tuple[Left_co], Axes], Rearrangement[Left_co, Axes]):
     """The operand's elements, in row-major order, with the axes `to`."""
 
     __slots__ = ()
+    _own: Reshape[Any, Axes]
 
     def __init__(self, x: Shaped[Left_co, Any], to: Dims) -> None:
         self._construct((x,), to=to)
-
-    def _own(self) -> Reshape[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (Reshape(gradient, self.parents[0].dims),)
@@ -244,13 +242,11 @@ class BroadcastTo(Rearrangement[Left_co, Axes]):
     """The operand broadcast to the axes `to`."""
 
     __slots__ = ("to",)
+    _own: BroadcastTo[Any, Axes]
     to: Dims
 
     def __init__(self, x: Node, to: Dims) -> None:
         self._construct((x,), to=to)
-
-    def _own(self) -> BroadcastTo[Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         dims = self.parents[0].dims
@@ -308,12 +304,10 @@ class WithSizes(Rearrangement[Left_co, Axes]):
     """The operand, with `leaves` as further parents whose data gives its axes their sizes."""
 
     __slots__ = ()
+    _own: WithSizes[Any, Axes]
 
     def __init__(self, x: Node, leaves: Iterable[BaseNode]) -> None:
         self._construct((x, *leaves))
-
-    def _own(self) -> WithSizes[Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         dims: Dims = self.parents[0].dims

@@ -68,9 +68,7 @@ class Slice(_Sliced[tuple[Left_co], Axes], Rearrangement[Left_co, Axes]):
     """A part of the operand selected by ints and ranges."""
 
     __slots__ = ()
-
-    def _own(self) -> Slice[Any, Axes]:
-        return self
+    _own: Slice[Any, Axes]
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (PlaceSlice(gradient, self.key, self.parents[0].dims),)
@@ -80,14 +78,12 @@ class PlaceSlice(Rearrangement[Left_co, Axes]):
     """Zeros with the axes `to` and the operand at `key`: the transpose of `Slice`."""
 
     __slots__ = ("key", "to")
+    _own: PlaceSlice[Any, Axes]
     key: Key
     to: Dims
 
     def __init__(self, x: Node, key: Key, to: Dims) -> None:
         self._construct((x,), key=key, to=to)
-
-    def _own(self) -> PlaceSlice[Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         return self.to
@@ -246,9 +242,7 @@ class Concatenate(_Joined[Parents_co, Axes]):
     """The operands joined along `axis`."""
 
     __slots__ = ()
-
-    def _own(self) -> Concatenate[Any, Axes]:
-        return self
+    _own: Concatenate[Any, Axes]
 
     def shape_rule(self) -> Dims:
         first: Dims = self.parents[0].dims
@@ -360,9 +354,7 @@ class Stack(_Joined[Parents_co, Axes]):
     """Operands of equal shapes stacked along a new axis."""
 
     __slots__ = ()
-
-    def _own(self) -> Stack[Any, Axes]:
-        return self
+    _own: Stack[Any, Axes]
 
     def shape_rule(self) -> Dims:
         dims: Dims = self.parents[0].dims

@@ -32,6 +32,7 @@ class _Transposed(Unchanged[P_co, Axes], abstract=True):
     """What `Transpose` and `IndexTranspose` share."""
 
     __slots__ = ("axes",)
+    _own: Transpose[Any, Axes]
     axes: tuple[int, ...]
 
     def __init__(self, x: BaseNode, axes: tuple[int, ...]) -> None:
@@ -53,9 +54,7 @@ class Transpose(_Transposed[tuple[Left_co], Axes], Rearrangement[Left_co, Axes])
     """The operand with its axes in the order `axes`."""
 
     __slots__ = ()
-
-    def _own(self) -> Transpose[Any, Axes]:
-        return self
+    _own: Transpose[Any, Axes]
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         inverse = tuple(int(i) for i in np.argsort(self.axes))
