@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from wyrm.backends.numpy.blocks import BLOCK
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.leaves import Parameter
-from wyrm.optim.rule import BLOCK
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 

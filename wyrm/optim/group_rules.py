@@ -16,8 +16,7 @@ from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.optim.groups import LearningRate
 from wyrm.optim.options import STEP_OPTIONS, check_names
-from wyrm.optim.rule import Elements, UpdateEvaluator
-from wyrm.optim.whole import WholeRule
+from wyrm.optim.rule import Elements, Rule
 from wyrm.types.options import number
 
 Value = Node
@@ -59,7 +58,7 @@ class GroupRules(Answering):
         return super().__new__(cls)
 
     def _begin(self) -> None:
-        self._rules: dict[tuple[object, ...], UpdateEvaluator | WholeRule] = {}
+        self._rules: dict[tuple[object, ...], Rule] = {}
         self.steps = 0
 
     def _begin_with(self, rate: LearningRate) -> None:
@@ -118,14 +117,14 @@ class GroupRules(Answering):
 
     # --- rules and their numbers ----------------------------------------------------------------------------------
 
-    def rule_for(self, parameter: Parameter, scaled: bool) -> UpdateEvaluator | WholeRule:
+    def rule_for(self, parameter: Parameter, scaled: bool) -> Rule:
         """Return the rule for a parameter, built on first use; with `scaled`, it scales the gradient first."""
         key = parameter.dtype, *(() if self.elementwise else parameter.shape)
         if key not in self._rules:
             self._rules[key] = self._build(parameter.dtype, parameter.shape, scaled)
         return self._rules[key]
 
-    def _build(self, dtype: np.dtype, shape: tuple[int, ...], scaled: bool) -> UpdateEvaluator | WholeRule:
+    def _build(self, dtype: np.dtype, shape: tuple[int, ...], scaled: bool) -> Rule:
         axes = (Elements(),) if self.elementwise else shape
         shapes = self.state_shapes(shape)
         parameter = Input(name="parameter", dims=axes, dtype=dtype)
@@ -151,13 +150,13 @@ class GroupRules(Answering):
             moved = moved.maximum(self.lower)
         if self.upper is not None:
             moved = moved.minimum(self.upper)
-        if self.elementwise:
-            return UpdateEvaluator(parameter, gradient, state, inputs, (moved, changed), self._state_decays)
-        if self._state_decays:
+        flushes = self._state_decays
+        if flushes and not self.elementwise:  # in the graph itself
+            flushes = False
             changed = {
                 name: flushed(new, gradient) if new.dims == gradient.dims else new for name, new in changed.items()
             }
-        return WholeRule(parameter, gradient, state, inputs, (moved, changed))
+        return Rule(parameter, gradient, state, inputs, (moved, changed), self.elementwise, flushes)
 
     def numbers_at(self, step: int) -> dict[str, float]:
         """Return the rule's scalars for a parameter's step, by name."""

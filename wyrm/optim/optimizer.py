@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from typing_extensions import Unpack
 
 from wyrm._interrupts import deferred
+from wyrm.backends.numpy.blocks import BLOCK
 from wyrm.errors import CheckpointError, Diverged, DTypeError, NotSet, OptionError
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter
@@ -21,9 +22,8 @@ from wyrm.optim.gradients import all_finite, checked_parameters, global_norm, su
 from wyrm.optim.group_rules import GRADIENT_SCALE, GroupRules, Update, Value, Values
 from wyrm.optim.groups import LearningRate, ParameterGroups, check_distinct, scaled_rate, split_groups
 from wyrm.optim.options import GROUP_OPTIONS, StepOptions, checked_options
-from wyrm.optim.rule import BLOCK, UpdateEvaluator
+from wyrm.optim.rule import Rule
 from wyrm.optim.saving import check_state
-from wyrm.optim.whole import WholeRule
 from wyrm.types.arrays import as_array
 from wyrm.types.memory import aligned
 from wyrm.types.options import MOST_STEPS, number
@@ -183,7 +183,7 @@ class Optimizer(GroupRules):
         self._position = {parameter: i for i, parameter in enumerate(self.parameters)}
         self._state, self._group_of = state, groups
         # The rules of all parameters, for `step`.
-        self._all_rules: list[UpdateEvaluator | WholeRule] = []
+        self._all_rules: list[Rule] = []
         self._counts = [0] * len(self.parameters)
         if self.average is not None:
             for parameter, arrays in zip(self.parameters, state, strict=True):
@@ -221,7 +221,7 @@ class Optimizer(GroupRules):
 
     # --- stepping -------------------------------------------------------------------------------------------------
 
-    def rule(self, parameter: Parameter) -> UpdateEvaluator | WholeRule:
+    def rule(self, parameter: Parameter) -> Rule:
         """Return the rule of a parameter, built on first use."""
         return self.groups[self._group_of[self._position[parameter]]].rule_for(parameter, self.max_norm is not None)
 
@@ -274,19 +274,15 @@ class Optimizer(GroupRules):
 
     def _move(
         self,
-        rule: UpdateEvaluator | WholeRule,
+        rule: Rule,
         parameter: Parameter,
         gradient: FloatArray | RowSparse,
         state: Mapping[str, np.ndarray],
         hyperparameters: Mapping[str, float],
     ) -> None:
-        array = bound_array(parameter)
+        flush = rule.flushes and self.steps % _FLUSH_EVERY == 0
         try:
-            if isinstance(rule, UpdateEvaluator) and isinstance(gradient, RowSparse):
-                rule.move_rows(array, gradient, state, hyperparameters)
-            else:
-                dense = gradient.dense() if isinstance(gradient, RowSparse) else gradient
-                rule(array, dense, state, hyperparameters, rule.flushes and self.steps % _FLUSH_EVERY == 0)
+            rule.move(bound_array(parameter), gradient, state, hyperparameters, flush)
         finally:
             touch(stored(parameter))
 
