@@ -15,7 +15,7 @@ from wyrm import _interrupts as interrupts
 from wyrm._interrupts import deferred, deliver
 from wyrm.backends.numpy import reference
 from wyrm.node import storage
-from wyrm.optim.rule import Rule
+from wyrm.optim.rules import Rule
 
 
 @pytest.fixture(autouse=True)

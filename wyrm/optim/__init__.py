@@ -17,15 +17,12 @@ array([2.4], dtype=float32)
 from typing import TYPE_CHECKING
 
 from wyrm import _lazy_imports
-from wyrm.optim.adafactor import Adafactor
-from wyrm.optim.adam_variants import Adamax, NAdam, RAdam
-from wyrm.optim.adaptive import Adadelta, Adagrad, Adam, AdamW, RMSprop
+from wyrm.optim.adaptive import Adadelta, Adafactor, Adagrad, RMSprop
 from wyrm.optim.averaging import EMA, SWA
 from wyrm.optim.clipping import clip_by_global_norm, clip_by_value
 from wyrm.optim.combined import Combined
-from wyrm.optim.descent import SGD, Lion
-from wyrm.optim.layerwise import LAMB, LARS
-from wyrm.optim.muon import Muon
+from wyrm.optim.descent import LARS, SGD, Lion, Muon
+from wyrm.optim.moments import LAMB, Adam, Adamax, AdamW, NAdam, RAdam
 from wyrm.optim.optimizer import Optimizer
 from wyrm.optim.options import StepOptions
 from wyrm.optim.schedules import (
