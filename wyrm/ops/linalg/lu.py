@@ -7,7 +7,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from wyrm.node.base import ZERO, Gradient, Undefined
+from wyrm.node.base import ZERO, Gradient
 from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import as_constant, constant_beside
 from wyrm.node.loop_form import LOOPS, LoopForm
@@ -16,6 +16,7 @@ from wyrm.ops.elementwise import Axes
 from wyrm.ops.linalg.jax_forms import LUResidualsForm, SolveForm
 from wyrm.ops.linalg.kernels import lu_kernel, solve_kernel
 from wyrm.ops.linalg.matrices import (
+    Factorization,
     KernelArgument,
     MatrixOp,
     TriangularPart,
@@ -32,10 +33,8 @@ from wyrm.types.dims import Axis, Dims, axis_size
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.typing import Array, FloatArray
 
-NO_GRADIENT = Undefined("the residuals of a factorization have none; differentiate the ops that use them")
 
-
-class LUResiduals(MatrixOp[Axes]):
+class LUResiduals(Factorization[Axes]):
     """The LU factorization with row interchanges of the transposed matrices, of the axes (..., n + 1, n).
 
     The first n rows are the transpose of both factors in one matrix, as LAPACK's `getrf` returns them; it reads a
@@ -43,9 +42,6 @@ class LUResiduals(MatrixOp[Axes]):
     """
 
     __slots__ = ()
-
-    def __init__(self, a: Node) -> None:
-        self._construct((a,))
 
     def shape_rule(self) -> Dims:
         batch, size = square(self.parents[0])
@@ -62,9 +58,6 @@ class LUResiduals(MatrixOp[Axes]):
             return np.concatenate([found.T, pivots[None].astype(a.dtype)])
 
         return each_matrix(factors, shape, a)
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (NO_GRADIENT,)
 
 
 JAX.register(LUResiduals)(LUResidualsForm)
