@@ -20,7 +20,7 @@ from wyrm.nn.module import Module
 from wyrm.nn.recurrent_outputs import GRUOutput
 from wyrm.nn.seeding import generator
 from wyrm.ops.elementwise.elementwise import operand
-from wyrm.ops.recurrence import gated_recurrent
+from wyrm.ops.recurrence import gru as gated_recurrent
 
 
 class _Options(TypedDict, total=False):

@@ -20,7 +20,7 @@ from wyrm.nn.lstm_state import LSTMOutput, LSTMState
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
 from wyrm.ops.elementwise.elementwise import operand
-from wyrm.ops.recurrence import recurrent
+from wyrm.ops.recurrence import lstm as recurrent
 from wyrm.support.options import number
 
 

@@ -1,39 +1,33 @@
 """Fused long short-term memory (LSTM) over a whole sequence, with one matrix product per step for all gates.
 
-The caller projects the inputs with one ordinary product for all steps. `LSTMResiduals` runs the recurrence and stores
-what the backward pass needs, `LSTM` selects the states from it, and `LSTMGradient` runs the backward pass. `_forward`
-and `_backward` define the formulas for arrays and nodes; the kernels implement them as loops.
+The caller projects the inputs with one ordinary product for all steps. `wyrm.ops.recurrence.recurrence` tells how the
+three ops work together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from wyrm.graph.axes import Axis, Dims, axis_size, product, unify
+from wyrm.graph.axes import Axis, Dims, axis_size, product
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.index_maps import IndexMap
-from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes
-from wyrm.ops.gradients.composite_gradient import composite_vjp
-from wyrm.ops.kernels.scratch import scratch
-from wyrm.ops.recurrence.jax_form import LSTMGradientForm, LSTMResidualsForm
-from wyrm.ops.recurrence.kernels import backward_kernel, forward_kernel, states_kernel
-from wyrm.ops.recurrence.parts import (
-    OF_NODES,
-    TRANSPOSE_FROM,
+from wyrm.ops.recurrence.lstm_kernels import backward_kernel, forward_kernel, states_kernel
+from wyrm.ops.recurrence.recurrence import (
+    Axes3,
+    Cell,
     Functions,
+    GradientLoops,
     Recurrent,
     Residuals,
-    Value,
-    mask_rows,
-    of_arrays,
-    unsized_time,
+    ResidualsGradient,
+    ResidualsLoops,
 )
 
 # The residuals of a step after its gates, by index from the end.
@@ -41,37 +35,28 @@ _TANH_CELL, _PREVIOUS_HIDDEN, _PREVIOUS_CELL, _HIDDEN, _CELL = -5, -4, -3, -2, -
 _STATE_ENTRIES = 5
 
 
-# --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
+class _LSTMCell(Cell):
+    layer = "an LSTM"
+    states = 2
 
-
-def _forward(of: Functions[Value], steps: int, operands: Sequence[Any], axes: tuple[Axis, int, Axis]) -> Value:
-    """Return the residuals; `axes` is the shape of the gates of one step: (batch, gates, hidden)."""
-    projected, weights, hidden, cell, *resets = operands
-    residuals: list[Value] = []
-    for t in range(steps):
-        for mask in resets:
-            hidden, cell = (of.where(mask[:, t, None], 0.0, state) for state in (hidden, cell))
-        preactivations = (projected[:, t] + of.matmul(hidden, weights)).reshape(axes)
+    def forward(
+        self, of: Functions[Any], inputs: Any, product: Any, parameters: Any, states: Any, axes: Axes3
+    ) -> tuple[list[Any], list[Any]]:
+        _, cell = states
+        preactivations: Any = (inputs + product).reshape(axes)
         *cell_gates, candidate, output = (preactivations[:, k] for k in range(axes[1]))
         gates: list[Any] = [*map(of.sigmoid, cell_gates), of.tanh(candidate), of.sigmoid(output)]
         forget = 1.0 - gates[0] if len(gates) == 3 else gates[1]
         new_cell = forget * cell + gates[0] * gates[-2]
         tanh_cell = of.tanh(new_cell)
-        new_hidden = gates[-1] * tanh_cell
-        residuals.append(of.stack([*gates, tanh_cell, hidden, cell, new_hidden, new_cell], 1))
-        hidden, cell = new_hidden, new_cell
-    return of.stack(residuals, 1)
+        return [*gates, tanh_cell], [gates[-1] * tanh_cell, new_cell]
 
-
-def _backward(of: Functions[Value], steps: int, operands: Sequence[Any], axes: tuple[Axis, int, Axis]) -> Value:
-    """Return the entries of `LSTMGradient`; `axes` is as in `_forward`."""
-    residuals, weights, states_gradient, *resets = operands
-    batch, gates, width = axes
-    result: list[Value] = []
-    hidden_gradient, cell_gradient = states_gradient[:, -1, 0], states_gradient[:, -1, 1]
-    for t in reversed(range(steps)):
-        *cell_gates, candidate, output = (residuals[:, t, k] for k in range(gates))
-        tanh_cell, previous = residuals[:, t, gates], residuals[:, t, _PREVIOUS_CELL]
+    def backward(
+        self, entry: Callable[[int], Any], cotangents: Sequence[Any], gates: int
+    ) -> tuple[list[Any], list[Any], Any]:
+        hidden_gradient, cell_gradient = cotangents
+        *cell_gates, candidate, output = (entry(k) for k in range(gates))
+        tanh_cell, previous = entry(gates), entry(_PREVIOUS_CELL)
         cell_gradient = cell_gradient + hidden_gradient * output * (1.0 - tanh_cell * tanh_cell)
         if len(cell_gates) == 1:
             forget, cell_gate_factors = 1.0 - cell_gates[0], [candidate - previous]
@@ -85,22 +70,13 @@ def _backward(of: Functions[Value], steps: int, operands: Sequence[Any], axes: t
             cell_gradient * cell_gates[0] * (1.0 - candidate * candidate),
             hidden_gradient * tanh_cell * output * (1.0 - output),
         ]
-        cell_gradient = cell_gradient * forget
-        hidden_gradient = of.matmul(of.stack(parts, 1).reshape((batch, product((gates, width)))), weights.T)
-        for mask in resets:
-            hidden_gradient, cell_gradient = (
-                of.where(mask[:, t, None], 0.0, x) for x in (hidden_gradient, cell_gradient)
-            )
-        result.append(of.stack([*parts, cell_gradient], 1))
-        if t > 0:
-            hidden_gradient, cell_gradient = (
-                hidden_gradient + states_gradient[:, t - 1, 0],
-                cell_gradient + states_gradient[:, t - 1, 1],
-            )
-    return of.stack(result[::-1], 1)
+        return parts, parts, cell_gradient * forget
+
+    def before(self, hidden: Any, direct: Any) -> list[Any]:
+        return [hidden, direct]
 
 
-# --- the ops ----------------------------------------------------------------------------------------------------------
+_CELL_OF_LSTM = _LSTMCell()
 
 
 class LSTMResiduals(Residuals[Axes]):
@@ -111,7 +87,7 @@ class LSTMResiduals(Residuals[Axes]):
     """
 
     __slots__ = ("coupled",)
-    layer = "an LSTM"
+    cell = _CELL_OF_LSTM
     coupled: bool
 
     def __init__(
@@ -121,43 +97,16 @@ class LSTMResiduals(Residuals[Axes]):
 
     @property
     def gates(self) -> int:
-        """The number of gates, including the candidate."""
         return 3 if self.coupled else 4
 
     def shape_rule(self) -> Dims:
         batch, time, width = self.common_axes(self.gates, (2, 3))
         return batch, time, self.gates + _STATE_ENTRIES, width
 
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if rows[1] is None and all(row in (0, None) for row in rows) else None
-
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        if 0 in shape:
-            return xp.zeros(shape, self.dtype)
-        return _forward(of_arrays(xp), shape[1], operands, (shape[0], self.gates, shape[3]))
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        dims: Any = self.dims
-        batch, time, _, width = dims
-        steps = axis_size(time)
-        if steps is None:
-            return unsized_time(self, time)
-        composed = _forward(OF_NODES, steps, self.parents, (batch, self.gates, width))
-        return composite_vjp(composed, gradient, self.parents)
-
 
 @LOOPS.register(LSTMResiduals)
-class _LSTMResidualsLoops(LoopForm):
+class _LSTMResidualsLoops(ResidualsLoops):
     kernel = staticmethod(forward_kernel)
-
-    def kernel_arguments(
-        self, node: LSTMResiduals, operands: Sequence[Array], out: Array
-    ) -> tuple[KernelArgument, ...]:
-        batch, time, entries, width = out.shape
-        return (*operands[:4], mask_rows(operands[4:]), out.reshape(batch, time, entries * width))
-
-
-JAX.register(LSTMResiduals)(LSTMResidualsForm(_forward))
 
 
 class LSTM(Recurrent[Axes]):
@@ -183,7 +132,7 @@ class LSTM(Recurrent[Axes]):
     """
 
     __slots__ = ()
-    layer = "an LSTM"
+    cell = _CELL_OF_LSTM
     residual_parents = frozenset([0])
 
     def __init__(
@@ -226,7 +175,7 @@ class _LSTMLoops(LoopForm):
         return operands[0], out
 
 
-class LSTMGradient(Recurrent[Axes]):
+class LSTMGradient(ResidualsGradient[Axes]):
     """The VJP of an LSTM, of the axes (batch, time, gates + 1, hidden), from the cotangent of its states.
 
     The entries of a step are the gradients with respect to the pre-activations of the gates and, last, with respect to
@@ -234,44 +183,17 @@ class LSTMGradient(Recurrent[Axes]):
     """
 
     __slots__ = ()
-    layer = "an LSTM"
+    cell = _CELL_OF_LSTM
 
-    def __init__(self, residuals: Node, weights: Node, states_gradient: Node, *resets: Node) -> None:
-        self._construct((residuals, weights, states_gradient, *resets))
-
-    def shape_rule(self) -> Dims:
-        batch, time, entries, width = self.parents[0].dims
-        for axis, other in zip((batch, time, 2, width), self.parents[2].dims, strict=True):
-            unify(axis, other)
-        return batch, time, entries - _STATE_ENTRIES + 1, width
-
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        if 0 in shape:
-            return xp.zeros(shape, self.dtype)
-        return _backward(of_arrays(xp), shape[1], operands, (shape[0], shape[2] - 1, shape[3]))
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+    @property
+    def gates(self) -> int:
         dims: Any = self.dims
-        batch, time, parts, width = dims
-        steps = axis_size(time)
-        if steps is None:
-            return unsized_time(self, time)
-        composed = _backward(OF_NODES, steps, self.parents, (batch, parts - 1, width))
-        return composite_vjp(composed, gradient, self.parents)
+        return int(dims[2]) - 1
+
+    def gradients(self, entries: Axis) -> int:
+        return (axis_size(entries) or 0) - _STATE_ENTRIES + 1
 
 
 @LOOPS.register(LSTMGradient)
-class _LSTMGradientLoops(LoopForm):
+class _LSTMGradientLoops(GradientLoops):
     kernel = staticmethod(backward_kernel)
-
-    def kernel_arguments(self, node: LSTMGradient, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        residuals, weights, states_gradient, *resets = operands
-        batch, time, parts, width = out.shape
-        rows = residuals.reshape(batch, time, residuals.shape[2] * width), out.reshape(batch, time, parts * width)
-        # For few rows the copy costs more than the products gain.
-        transposed = scratch(weights.shape[::-1] if batch * time >= TRANSPOSE_FROM else (0, 0), out.dtype)
-        hidden_gradient = scratch((batch, width), out.dtype)
-        return rows[0], weights, states_gradient, mask_rows(resets), rows[1], hidden_gradient, transposed
-
-
-JAX.register(LSTMGradient)(LSTMGradientForm(_backward))
