@@ -15,6 +15,8 @@ import wyrm as wy
 from wyrm.engines.native.llvm import cache
 from wyrm.engines.native.llvm.library import CompilationCount
 
+pytestmark = pytest.mark.optimized
+
 
 class Batch(wy.Dim): ...
 

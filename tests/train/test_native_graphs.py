@@ -18,6 +18,8 @@ from tests.fuzz.program import Program as RandomProgram
 from tests.fuzz.run import PRODUCTIONS
 from tests.programs import Program, draw, programs
 
+pytestmark = pytest.mark.optimized
+
 # Compiling takes most of the time, so there are few examples, and failures are not shrunk.
 FEW = settings(
     max_examples=12,

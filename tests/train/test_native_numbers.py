@@ -16,6 +16,8 @@ from wyrm.ops.kernels.sums import summed
 from wyrm.ops.products.einsum import Einsum
 from wyrm.ops.products.product import MatMul
 
+pytestmark = pytest.mark.optimized
+
 LARGE = 12582912.0  # 1.5 * 2**23: adding and subtracting it rounds a float32 number to an integer
 
 

@@ -12,6 +12,8 @@ from wyrm.engines.native.llvm.emit import Unit
 from wyrm.engines.native.llvm.optimize import machine_code
 from wyrm.engines.native.llvm.parallel import SecondProcess, compile_all
 
+pytestmark = pytest.mark.optimized
+
 
 def unit(number: int, text: str = "") -> Unit:
     """Return a module that takes some time to compile."""

@@ -11,9 +11,11 @@ import pytest
 import wyrm as wy
 from tests.native import compiled
 from wyrm.engines.native.kernels.functions import KernelFunction
-from wyrm.engines.native.llvm import gemm
+from wyrm.engines.native.llvm import cache, gemm
 from wyrm.engines.native.llvm.library import CompiledFunction
 from wyrm.ops.products.product import multiply_into
+
+pytestmark = pytest.mark.optimized
 
 
 def layouts(array: Any) -> list[Any]:
@@ -93,12 +95,15 @@ def check_products(sizes: tuple[int, int, int], dtype: type) -> None:
 @pytest.mark.parametrize("sizes", [(9, 50, 20), (63, 50, 20), (64, 1, 1200), (65, 50, 20), (30, 500, 30)])
 def test_products_in_parts(sizes: tuple[int, int, int], dtype: type, monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm, "UNPACKED", 10_000)
+    monkeypatch.setattr(cache, "LEVEL", 0)
     check_products(sizes, dtype)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sizes", [(9, 64, 20), (6, 130, 7), (64, 128, 1), (65, 200, 300), (5, 70, 50), (30, 101, 30)])
 def test_products_by_four_rows(sizes: tuple[int, int, int], dtype: type, monkeypatch: Any) -> None:
+    if dtype is np.float64:
+        monkeypatch.setattr(cache, "LEVEL", 0)  # what optimizations do does not depend on the type
     monkeypatch.setattr(gemm, "LOOPS_BEAT_BLAS", True)
     monkeypatch.setattr(gemm, "CACHED_ELEMENTS", 10_000)
     check_products(sizes, dtype)

@@ -12,6 +12,8 @@ from wyrm.errors import RegistrationError
 from wyrm.graph.index_maps import IndexLiteral, IndexMap
 from wyrm.graph.loop_form import Reducer, ScatterTarget
 
+pytestmark = pytest.mark.optimized
+
 
 class Mine(wy.Unary, abstract=True):
     """An op on rows of numbers, without a formula."""

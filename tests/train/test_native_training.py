@@ -10,6 +10,8 @@ import pytest
 
 import wyrm as wy
 
+pytestmark = pytest.mark.optimized
+
 
 class Batch(wy.Dim): ...
 
