@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.nn.activation import checked_activation, gelu, relu, sigmoid, silu
-from wyrm.nn.axes import Axes, Bs, Hidden, Width, axis_number, feature_axis, sized_axis, with_axes_after
+from wyrm.nn.axes import Axes, Bs, Hidden, M, N, Width, axis_number, feature_axis, sized_axis, with_axes_after
 from wyrm.nn.initializers import Initializer, XavierUniform
 from wyrm.nn.layer import Layer, Pointwise
 from wyrm.nn.linear import Linear
@@ -18,6 +18,7 @@ from wyrm.ops.comparison import where
 from wyrm.ops.composed_activation import halves
 from wyrm.types.dims import Dim
 from wyrm.types.options import number
+from wyrm.types.typing import Unnamed
 
 _WEIGHT = XavierUniform()
 
@@ -101,9 +102,9 @@ class GatedFeedForward(Layer[Width, Width], Generic[Width, Hidden]):
     output: Linear[Hidden, Width]
 
     def __init__(
-        self,
-        embed_dim: Width | int,
-        hidden_dim: Hidden | int,
+        self: GatedFeedForward[M, N],
+        embed_dim: M | Unnamed[M],
+        hidden_dim: N | Unnamed[N],
         *,
         activation: Pointwise = silu,
         bias: bool = False,

@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
 from wyrm.foreign_names import answering
-from wyrm.nn.axes import B, T, Width, sized_axis
+from wyrm.nn.axes import B, M, T, Width, sized_axis
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.linear import Linear
@@ -25,7 +25,7 @@ from wyrm.ops.dot_product_attention import scaled_dot_product_attention
 from wyrm.ops.slicing import concatenate
 from wyrm.types.dims import Dim, product
 from wyrm.types.options import whole
-from wyrm.types.typing import BoolArray
+from wyrm.types.typing import BoolArray, Unnamed
 
 # The axis of the keys.
 Keys = TypeVar("Keys", default=Any)
@@ -59,8 +59,8 @@ class MultiHeadAttention(Module, Generic[Width]):
     out_proj: Linear[Any, Width]
 
     def __init__(
-        self,
-        embed_dim: Width | int,
+        self: MultiHeadAttention[M],
+        embed_dim: M | Unnamed[M],
         num_heads: Dim | int,
         *,
         num_key_value_heads: int | None = None,

@@ -18,9 +18,8 @@ from wyrm.node.node import Node, Tensor
 from wyrm.node.training_mode import record_training_mode
 from wyrm.ops.elementwise import operand
 from wyrm.ops.updating import updating
-from wyrm.types.dims import Dim
 from wyrm.types.options import number
-from wyrm.types.typing import A
+from wyrm.types.typing import A, Unnamed
 
 
 class BatchNorm(Layer[Features, Features], Generic[Features]):
@@ -55,18 +54,8 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
     running_mean: Buffer[tuple[Features]]
     running_var: Buffer[tuple[Features]]
 
-    @overload
     def __init__(
-        self: BatchNorm, features: int, epsilon: float = 1e-5, momentum: float = 0.1, *,
-        axis: int | None = None, dtype: DTypeLike = np.float32,
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: BatchNorm[M], features: M, epsilon: float = 1e-5, momentum: float = 0.1, *,
-        axis: int | None = None, dtype: DTypeLike = np.float32,
-    ) -> None: ...  # fmt: skip
-    def __init__(
-        self, features: Dim | int, epsilon: float = 1e-5, momentum: float = 0.1, *,
+        self: BatchNorm[M], features: M | Unnamed[M], epsilon: float = 1e-5, momentum: float = 0.1, *,
         axis: int | None = None, dtype: DTypeLike = np.float32,
     ) -> None:  # fmt: skip
         own: Any = sized_axis("BatchNorm", "features", features)

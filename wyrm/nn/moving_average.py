@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, overload
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -17,7 +17,8 @@ from wyrm.ops.comparison import where
 from wyrm.ops.cumulative import Recurrence, Shift
 from wyrm.ops.elementwise import S
 from wyrm.ops.shape import zeros_like
-from wyrm.types.dims import Dim, normalize_axis
+from wyrm.types.dims import normalize_axis
+from wyrm.types.typing import Unnamed
 
 
 def ewma(x: Node[Any, S], alpha: Tensor[()] | float, axis: int = 0, adjust: bool = True) -> Node[Any, S]:
@@ -72,11 +73,7 @@ class EWMA(Module, Generic[Features]):
 
     decay: Parameter[tuple[Features]]
 
-    @overload
-    def __init__(self: EWMA, features: int, *, dtype: DTypeLike = np.float32) -> None: ...
-    @overload
-    def __init__(self: EWMA[M], features: M, *, dtype: DTypeLike = np.float32) -> None: ...
-    def __init__(self, features: Dim | int, *, dtype: DTypeLike = np.float32) -> None:
+    def __init__(self: EWMA[M], features: M | Unnamed[M], *, dtype: DTypeLike = np.float32) -> None:
         axis: Any = sized_axis("EWMA", "features", features)
         self.decay = Parameter(np.zeros(int(axis)), (axis,), name="decay", dtype=dtype)
 
