@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import MissingShape
 from wyrm.node import methods, operators
-from wyrm.node.base import _BASES, BaseNode, P_co, S, describe
+from wyrm.node.base import _BASES, ZERO, BaseNode, Gradient, P_co, S, describe
 from wyrm.types.typing import Bs
 
 if TYPE_CHECKING:
@@ -97,11 +97,11 @@ class Node(operators.Node, methods.Node, Evaluated[FloatArray], Differentiated, 
 
     __slots__ = ()
     dims: S
+    # For type checkers: the class of this node as that of a parent. An op that has type parameters for its parents
+    # declares it with `Any` for them, so that types do not grow with the depth of the graph.
+    _own: Self
     if TYPE_CHECKING:  # NumPy's operators leave `array + node` to the node; wyrm._bind sets the rest
         __array_ufunc__: None = None
-
-    def _own(self) -> Node[Any, S]:
-        return self
 
     def erase(self) -> Node[Any, S]:
         """Return this node; type checkers forget its parents and keep its shape."""
@@ -166,6 +166,10 @@ class IndexNode(methods.IndexNode, Evaluated[IntegerArray], BaseNode[Any, S], ab
 
     def dtype_rule(self) -> np.dtype:
         return np.dtype(np.int64)
+
+    def vjp(self, gradient: Any) -> tuple[Gradient, ...]:
+        """Return `ZERO` for every parent: integers do not depend smoothly on anything."""
+        return (ZERO,) * len(self.parents)
 
     def __bool__(self) -> bool:  # as for `Node`
         raise TypeError(

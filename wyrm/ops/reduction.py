@@ -8,11 +8,12 @@ from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.foreign_names import answering
-from wyrm.node.base import ZERO, Gradient, explain, label
-from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm, Reducer
+from wyrm.node.base import ZERO, BaseNode, Gradient, explain
+from wyrm.node.loop_form import LOOPS, LoopForm, Reducer
 from wyrm.node.node import IndexNode, Node
+from wyrm.ops.along_axis import OneAxis, ReducedAxisLoops, float_dtype
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import Axes, L, Left_co, S, bind_class, constant_like, method
 from wyrm.ops.keywords import check_keepdims, refuse_keywords
@@ -113,10 +114,7 @@ def {method}(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bo
         return self.rebuild(tuple(operands), self.attribute_values() | {"axis": axes})
 
     def dtype_rule(self) -> np.dtype:
-        (x,) = self.parents
-        if x.dtype.kind != "f":
-            raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
-        return x.dtype
+        return float_dtype(self.parents[0])
 
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
         if self.empty is None and any(shapes[0][axis] == 0 for axis in self.axis):
@@ -154,11 +152,9 @@ class Count(Reduction[Left_co, Axes]):
     """The number of elements along `axis`, as a scalar that depends only on the operand's shape."""
 
     __slots__ = ()
+    _own: Count[Any, Axes]
     empty = 0.0
     shape_only = True
-
-    def _own(self) -> Count[Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         super().shape_rule()
@@ -189,6 +185,7 @@ class Sum(Reduction[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Sum[Any, Axes]
     adds_rows = True
     method = "sum"
     # The sum of a mask is a number of elements.
@@ -200,9 +197,6 @@ def {{method}}(self: ShapedMask[S], axis: AxisLike = None, keepdims: bool = Fals
 {Reduction.declaration}
 """
     empty = 0.0
-
-    def _own(self) -> Sum[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return summed(xp, operands[0], self.axis, self.keepdims)
@@ -225,10 +219,8 @@ class Mean(Reduction[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Mean[Any, Axes]
     method = "mean"
-
-    def _own(self) -> Mean[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return _mean(xp, operands[0], self.axis, self.keepdims)
@@ -260,10 +252,8 @@ class Max(_Extreme[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Max[Any, Axes]
     method = "max"
-
-    def _own(self) -> Max[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return xp.max(operands[0], axis=self.axis, keepdims=self.keepdims)
@@ -282,10 +272,8 @@ class Min(_Extreme[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Min[Any, Axes]
     method = "min"
-
-    def _own(self) -> Min[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return xp.min(operands[0], axis=self.axis, keepdims=self.keepdims)
@@ -304,10 +292,8 @@ class LogSumExp(Reduction[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: LogSumExp[Any, Axes]
     method = "logsumexp"
-
-    def _own(self) -> LogSumExp[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         (x,) = operands
@@ -349,6 +335,7 @@ class Variance(Reduction[Left_co, Axes]):
     """
 
     __slots__ = ("ddof",)
+    _own: Variance[Any, Axes]
     method = "var"
     more_arguments = ", ddof: int = 0"
     ddof: int
@@ -357,9 +344,6 @@ class Variance(Reduction[Left_co, Axes]):
         self, x: Node, axis: AxisLike = None, keepdims: bool = False, ddof: int = 0, **attributes: Any
     ) -> None:
         super().__init__(x, axis, keepdims, ddof=ddof, **attributes)
-
-    def _own(self) -> Variance[Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         result = super().shape_rule()
@@ -411,10 +395,8 @@ class Std(Variance[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Std[Any, Axes]
     method = "std"
-
-    def _own(self) -> Std[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return xp.sqrt(super().evaluate(xp, *operands, shape=shape))
@@ -430,16 +412,33 @@ class _StdLoops(LoopForm):
         return variance.sqrt()
 
 
-class ArgMax(IndexNode[Axes]):
+class ReducedAxis(OneAxis[Any, Axes], IndexNode[Axes], abstract=True):
+    """An op that reduces one axis to integers."""
+
+    __slots__ = ("keepdims",)
+    keepdims: bool
+    # Whether the op has a value over an axis of size 0.
+    of_none: ClassVar[bool] = False
+
+    def __init__(self, x: BaseNode, axis: int, keepdims: bool = False) -> None:
+        self._construct((x,), axis=axis, keepdims=keepdims)
+
+    def shape_rule(self) -> Dims:
+        dims = super().shape_rule()
+        if not self.of_none and axis_size(dims[self.axis]) == 0:
+            raise ShapeError("has no value over an axis of size 0")
+        return reduced_dims(dims, (self.axis,), self.keepdims)
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        if not self.of_none and shapes[0][self.axis] == 0:
+            raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
+
+
+class ArgMax(ReducedAxis[Axes]):
     """The index of the maximum along one axis, the first of equal ones; the result holds integers, without gradient."""
 
-    __slots__ = ("axis", "keepdims")
+    __slots__ = ()
     method = "argmax"
-    axis: int
-    keepdims: bool
-
-    def __init__(self, x: Node, axis: int, keepdims: bool = False) -> None:
-        self._construct((x,), axis=axis, keepdims=keepdims)
 
     @property
     def within(self) -> Axis:
@@ -447,32 +446,12 @@ class ArgMax(IndexNode[Axes]):
         axis: Axis = self.parents[0].dims[self.axis]
         return axis
 
-    def shape_rule(self) -> Dims:
-        (x,) = self.parents
-        object.__setattr__(self, "axis", normalize_axis(self.axis, len(x.dims)))
-        if axis_size(x.dims[self.axis]) == 0:
-            raise ShapeError("has no value over an axis of size 0")
-        return reduced_dims(x.dims, (self.axis,), self.keepdims)
-
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> IndexNode | None:
-        return self.rebuild(tuple(operands), self.attribute_values() | {"axis": self.axis + 1})
-
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.argmax(operands[0], axis=self.axis).reshape(shape)
 
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if rows[0] != self.axis else None
-
-    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
-        if shapes[0][self.axis] == 0:
-            raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
-
 
 @LOOPS.register(ArgMax)
-class _ArgMaxLoops(LoopForm):
+class _ArgMaxLoops(ReducedAxisLoops):
     @staticmethod
     def kernel(x: FloatArray, out: IntegerArray) -> None:
         for i in range(x.shape[0]):
@@ -482,11 +461,6 @@ class _ArgMaxLoops(LoopForm):
                     if x[i, j, k] > x[i, best, k] or (x[i, j, k] != x[i, j, k] and x[i, best, k] == x[i, best, k]):
                         best = j
                 out[i, k] = best
-
-    def kernel_arguments(self, node: ArgMax, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        x = operands[0]
-        outer, inner = math.prod(x.shape[: node.axis]), math.prod(x.shape[node.axis + 1 :])
-        return x.reshape(outer, x.shape[node.axis], inner), out.reshape(outer, inner)
 
 
 @overload

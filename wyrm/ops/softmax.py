@@ -7,16 +7,17 @@ from typing import Any, Generic, Literal, overload
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.foreign_names import answering
 from wyrm.node.base import ZERO, Gradient, explain, format_dims, label
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
+from wyrm.ops.along_axis import OneAxis, float_dtype
 from wyrm.ops.elementwise import Axes, L, Left_co, bind_class, method
 from wyrm.ops.index import as_indices
 from wyrm.ops.sums import summed
-from wyrm.types.dims import Dims, axis_size, normalize_axis, unify
+from wyrm.types.dims import Dims, axis_size, unify
 from wyrm.types.namespace import ArrayNamespace
 from wyrm.types.options import choice
 from wyrm.types.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, Shaped
@@ -24,17 +25,16 @@ from wyrm.types.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, 
 Reduction = Literal["mean", "sum", "none"]
 
 
-class _Normalized(Node[tuple[Left_co], Axes], abstract=True):
+class _Normalized(OneAxis[tuple[Left_co], Axes], Node[tuple[Left_co], Axes], Generic[Left_co, Axes], abstract=True):
     """Base class of ops that normalize along one axis and keep the shape."""
 
-    __slots__ = ("axis",)
+    __slots__ = ()
     declaration = """
 @overload
 def {method}(self: Shaped[L, AtLeast1D], axis: int = -1) -> {op}[L]: ...
 @overload
 def {method}(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> {op}[L, tuple[N, *Bs]]: ...
 """
-    axis: int
 
     def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
@@ -44,19 +44,8 @@ def {method}(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> {op}[L, tuple[N,
     def __init__(self, x: Node, axis: int = -1) -> None:
         self._construct((x,), axis=axis)
 
-    def shape_rule(self) -> Dims:
-        dims: Dims = self.parents[0].dims
-        object.__setattr__(self, "axis", normalize_axis(self.axis, len(dims)))
-        return dims
-
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        return self.rebuild(tuple(operands), {"axis": self.axis + 1})
-
     def dtype_rule(self) -> np.dtype:
-        (x,) = self.parents
-        if x.dtype.kind != "f":
-            raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
-        return x.dtype
+        return float_dtype(self.parents[0])
 
 
 def _is_empty(x: Node) -> bool:
@@ -72,10 +61,8 @@ class Softmax(_Normalized[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Softmax[Any, Axes]
     method = "softmax"
-
-    def _own(self) -> Softmax[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         (x,) = operands
@@ -107,10 +94,8 @@ class LogSoftmax(_Normalized[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: LogSoftmax[Any, Axes]
     method = "log_softmax"
-
-    def _own(self) -> LogSoftmax[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         (x,) = operands
@@ -140,6 +125,7 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
     """
 
     __slots__ = ("reduction",)
+    _own: CrossEntropy[Any, Axes]
     residual_parents = frozenset([2])
     reduction: Reduction
 
@@ -148,9 +134,6 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.parents[0].dims[-1]),)
-
-    def _own(self) -> CrossEntropy[Any, Axes]:
-        return self
 
     def predictions(self: CrossEntropy[Node[Any, S2]]) -> Softmax[Any, S2]:
         """Return the probabilities of the classes, of the shape of the logits; the loss computes them anyway."""
@@ -220,14 +203,12 @@ class CrossEntropyCount(Node[tuple[Left_co], Axes]):
     """The number of labels, as a scalar of the float dtype `to`."""
 
     __slots__ = ("to",)
+    _own: CrossEntropyCount[Any, Axes]
     shape_only = True
     to: np.dtype
 
     def __init__(self, labels: IndexNode, to: np.dtype) -> None:
         self._construct((labels,), to=to)
-
-    def _own(self) -> CrossEntropyCount[Any, Axes]:
-        return self
 
     def dtype_rule(self) -> np.dtype:
         return self.to
@@ -250,15 +231,13 @@ class CrossEntropyGradient(
     """`(probabilities - one_hot(labels)) * weights[..., None]`: the gradient with respect to the logits."""
 
     __slots__ = ()
+    _own: CrossEntropyGradient[Any, Axes]
 
     def __init__(self, probabilities: Node, labels: IndexNode, weights: Node) -> None:
         self._construct((probabilities, labels, weights))
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.parents[0].dims[-1]),)
-
-    def _own(self) -> CrossEntropyGradient[Any, Axes]:
-        return self
 
     def dtype_rule(self) -> np.dtype:
         return self.parents[0].dtype
