@@ -9,18 +9,18 @@ from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.node import Node, Tensor
+from wyrm.graph.typing import Unnamed
 from wyrm.nn.axes import In, M, N, Out, check_axis, sized_axes
 from wyrm.nn.convolution import convolve, convolve_transposed
 from wyrm.nn.initializers import Initializer, XavierUniform, Zeros, initialized
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
 from wyrm.nn.spatial import CHANNELS_SECOND, Padding, PerAxis, per_axis, window_options
-from wyrm.node.base import describe
-from wyrm.node.leaves import Parameter
-from wyrm.node.node import Node, Tensor
-from wyrm.ops.elementwise import operand
-from wyrm.types.options import whole
-from wyrm.types.typing import Unnamed
+from wyrm.ops.elementwise.elementwise import operand
+from wyrm.support.options import whole
 
 B = TypeVar("B")
 D = TypeVar("D")

@@ -7,13 +7,13 @@ from typing import Generic
 import numpy as np
 from numpy.typing import DTypeLike
 
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.node import IndexNode, Tensor
+from wyrm.graph.typing import Unnamed
 from wyrm.nn.axes import Bs, Columns, M, N, Rows, sized_axes
 from wyrm.nn.initializers import Initializer, Normal, initialized
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
-from wyrm.node.leaves import Parameter
-from wyrm.node.node import IndexNode, Tensor
-from wyrm.types.typing import Unnamed
 
 _WEIGHT = Normal(0.1)
 

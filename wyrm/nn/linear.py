@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import DTypeLike
 
+from wyrm.graph.base import BaseNode
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.node import Tensor
+from wyrm.graph.typing import Unnamed
 from wyrm.nn.axes import Bs, In, M, N, Out, refuse_named_elsewhere, sized_axes
 from wyrm.nn.initializers import Initializer, XavierUniform, Zeros, initialized
 from wyrm.nn.layer import Layer
 from wyrm.nn.seeding import generator
-from wyrm.node.base import BaseNode
-from wyrm.node.leaves import Parameter
-from wyrm.node.node import Tensor
-from wyrm.types.typing import Unnamed
 
 _WEIGHT, _BIAS = XavierUniform(), Zeros()
 

@@ -7,13 +7,13 @@ from typing import Any, Generic
 import numpy as np
 from numpy.typing import DTypeLike
 
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.node import Tensor
+from wyrm.graph.typing import Unnamed
 from wyrm.nn.axes import Bs, Features, M, refuse_named_elsewhere, sized_axis
 from wyrm.nn.layer import Layer
-from wyrm.node.leaves import Parameter
-from wyrm.node.node import Tensor
-from wyrm.ops.elementwise import operand
-from wyrm.types.options import number
-from wyrm.types.typing import Unnamed
+from wyrm.ops.elementwise.elementwise import operand
+from wyrm.support.options import number
 
 
 class LayerNorm(Layer[Features, Features], Generic[Features]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from wyrm.graph.node import Node, Tensor
 from wyrm.nn.module import Module
 from wyrm.nn.pooling import (
     B,
@@ -19,7 +20,6 @@ from wyrm.nn.pooling import (
     max_pool,
 )
 from wyrm.nn.spatial import Padding, PerAxis, window_options
-from wyrm.node.node import Node, Tensor
 
 
 class _Pool(Module):

@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
+from wyrm.graph.axes import Times, product
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.node import Node, Tensor
+from wyrm.graph.typing import Unnamed
 from wyrm.nn.axes import B, In, M, N, Out, T, sized_axes
 from wyrm.nn.initializers import Uniform
 from wyrm.nn.module import Module
 from wyrm.nn.recurrent_states import GRUOutput, LSTMOutput, LSTMState, initial_lstm_state, initial_state
 from wyrm.nn.seeding import generator
-from wyrm.node.base import describe
-from wyrm.node.leaves import Parameter
-from wyrm.node.node import Node, Tensor
-from wyrm.ops import gated_recurrent, recurrent
-from wyrm.ops.elementwise import operand
-from wyrm.types.dims import Times, product
-from wyrm.types.options import number
-from wyrm.types.typing import Unnamed
+from wyrm.ops.elementwise.elementwise import operand
+from wyrm.ops.recurrence import gated_recurrent, recurrent
+from wyrm.support.options import number
 
 
 class _Recurrent(Module, Generic[In, Out]):

@@ -8,15 +8,15 @@ from typing import Any, Generic, Literal, TypedDict, Unpack, overload
 from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
+from wyrm.graph.node import Node, Tensor
+from wyrm.graph.typing import Unnamed
 from wyrm.nn.axes import B, In, M, N, Out, T, sized_axis
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.module import Module
 from wyrm.nn.recurrent import GRU, LSTM
 from wyrm.nn.recurrent_states import LSTMState, StackedOutput, states_of_layers
-from wyrm.node.node import Node, Tensor
-from wyrm.ops.slicing import concatenate
-from wyrm.types.options import whole
-from wyrm.types.typing import Unnamed
+from wyrm.ops.indexing.slicing import concatenate
+from wyrm.support.options import whole
 
 Width = TypeVar("Width", default=Any)  # the last axis of the result
 # The class of the layers.

@@ -9,11 +9,11 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import as_constant
-from wyrm.node.node import Node
-from wyrm.ops.elementwise import operand
-from wyrm.types.dims import Axis, unify
+from wyrm.graph.axes import Axis, unify
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.leaves import as_constant
+from wyrm.graph.node import Node
+from wyrm.ops.elementwise.elementwise import operand
 
 Out = TypeVar("Out", default=Any)
 B = TypeVar("B", default=Any)
