@@ -14,7 +14,6 @@ import numpy as np
 from typing_extensions import TypeVar, Unpack
 
 from wyrm._lazy_imports import LateFunction
-from wyrm.backends.numpy.reference import checked_weight
 from wyrm.compiler.decompose import expand
 from wyrm.compiler.pipeline import Graph
 from wyrm.compiler.updates import OptimizerInterface
@@ -25,6 +24,7 @@ from wyrm.node.buffer import Buffer
 from wyrm.node.leaves import Parameter
 from wyrm.node.pickling import Records, copied, flatten_all, restore_all
 from wyrm.node.training_mode import modes_of, warn_of_training
+from wyrm.node.values import checked_weight
 from wyrm.ops.philox import pinned_step
 from wyrm.schedule.totals import Totals, likely_columns
 from wyrm.train.arguments import check_metrics, check_optimizer, checked_counts, checked_outputs
