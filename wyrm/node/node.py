@@ -9,7 +9,7 @@ import numpy as np
 from wyrm.errors import MissingShape, NotDifferentiable
 from wyrm.foreign_names import answering
 from wyrm.node import methods, operators, values
-from wyrm.node.base import _BASES, BaseNode, P_co, S, describe
+from wyrm.node.base import _BASES, ZERO, BaseNode, Gradient, P_co, S, describe
 from wyrm.node.state import runner_of
 from wyrm.types.typing import Bs, FloatArray, IntegerArray
 
@@ -187,6 +187,10 @@ class IndexNode(methods.IndexNode, values.Node[IntegerArray], BaseNode[Any, S], 
 
     def dtype_rule(self) -> np.dtype:
         return np.dtype(np.int64)
+
+    def vjp(self, gradient: Any) -> tuple[Gradient, ...]:
+        """Return `ZERO` for every parent: integers do not depend smoothly on anything."""
+        return (ZERO,) * len(self.parents)
 
     def __bool__(self) -> bool:  # as for `Node`
         raise TypeError(
