@@ -7,12 +7,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from wyrm.errors import MissingValue, OptionError, ShapeError
-from wyrm.node.base import BaseNode, describe, label
-from wyrm.node.state import Runner, cell_of, new_runner, runner_of
-from wyrm.node.storage import LARGEST, float_array, frozen, not_set, stored
-from wyrm.node.traversal import topological_order
-from wyrm.types.dims import axis_size
-from wyrm.types.options import number
+from wyrm.graph.axes import axis_size
+from wyrm.graph.base import BaseNode, describe, label
+from wyrm.graph.state import Runner, cell_of, new_runner, runner_of
+from wyrm.graph.storage import LARGEST, float_array, frozen, not_set, stored
+from wyrm.graph.traversal import topological_order
+from wyrm.support.options import number
 
 Value = TypeVar("Value")
 
