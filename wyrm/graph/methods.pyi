@@ -76,6 +76,31 @@ from wyrm.ops.shaping.transpose import IndexTranspose, Transpose
 class Node:
     """The methods that ops add to `Node`, which is `x` in these descriptions."""
 
+    @overload
+    def softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L]: ...
+    @overload
+    def softmax(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> Softmax[L, tuple[N, *Bs]]:
+        """`exp(x) / sum(exp(x))` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype."""
+
+    @overload
+    def log_softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L]: ...
+    @overload
+    def log_softmax(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> LogSoftmax[L, tuple[N, *Bs]]:
+        """`x - logsumexp(x)` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype."""
+
+    @overload
+    def cross_entropy(
+        self: Shaped[L, tuple[*Bs, N]],
+        labels: _IndexNode[tuple[*Bs]] | IntegerArray,
+        *,
+        reduction: Literal["mean", "sum"] = "mean",
+    ) -> CrossEntropy[L, tuple[()]]: ...
+    @overload
+    def cross_entropy(
+        self: Shaped[L, tuple[*Bs, N]], labels: _IndexNode[tuple[*Bs]] | IntegerArray, *, reduction: Literal["none"]
+    ) -> CrossEntropy[L, tuple[*Bs]]:
+        """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label."""
+
     def relu(self: Shaped[L, S]) -> Relu[L, S]:
         """Rectified linear unit, `max(x, 0)`; the derivative at 0 is 0."""
 
@@ -357,6 +382,195 @@ class Node:
     def glu(self: Shaped[L, tuple[*Bs, N]], axis: int) -> _Node:
         """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`."""
 
+    def exp(self: Shaped[L, S]) -> Exp[L, S]:
+        """Elementwise exponential `exp(x)`."""
+
+    def expm1(self: Shaped[L, S]) -> Expm1[L, S]:
+        """Elementwise `exp(x) - 1`, accurate near 0."""
+
+    def log(self: Shaped[L, S]) -> Log[L, S]:
+        """Elementwise natural logarithm; -inf at 0, NaN for negative `x`."""
+
+    def log1p(self: Shaped[L, S]) -> Log1p[L, S]:
+        """Elementwise `log(1 + x)`, accurate near 0; -inf at -1, NaN below."""
+
+    def sin(self: Shaped[L, S]) -> Sin[L, S]:
+        """Elementwise sine of `x` in radians."""
+
+    def cos(self: Shaped[L, S]) -> Cos[L, S]:
+        """Elementwise cosine of `x` in radians."""
+
+    def tanh(self: Shaped[L, S]) -> Tanh[L, S]:
+        """Elementwise hyperbolic tangent."""
+
+    def sigmoid(self: Shaped[L, S]) -> Sigmoid[L, S]:
+        """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow."""
+
+    def softplus(self: Shaped[L, S]) -> Softplus[L, S]:
+        """Elementwise `log(1 + exp(x))`, without overflow."""
+
+    def erf(self: Shaped[L, S]) -> Erf[L, S]:
+        """Elementwise error function (Abramowitz and Stegun 7.1.1)."""
+
+    def round(self: Shaped[L, S], decimals: int = 0) -> _Node[Any, S]:
+        """Return `x` rounded to a number of decimals, halves to even, as `numpy.round`; the gradient is zero."""
+
+    def scatter_add(
+        self: Shaped[L, S], indices: _IndexNode | Indices, values: _Node | Array
+    ) -> ScatterAdd[L, _Node, S]:
+        """Return this node with `values[i]` added to row `indices[i]`; values for the same row add up."""
+
+    def repeat(self: Shaped[L, S], repeats: int | Sequence[int] | IntegerArray, axis: int | None = None) -> _Node:
+        """Return `x` with each element repeated along `axis`, or all elements in row-major order if it is None."""
+
+    def diagonal(self: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
+        """Return the diagonals of the matrices over two axes of `x`, which become its last axis."""
+
+    def trace(self: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
+        """Return the sums of the diagonals of the matrices over two axes of `x`; arguments and errors as in `diagonal`."""
+
+    @overload
+    def concat(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R]]: ...
+    @overload
+    def concat(
+        self: Shaped[L, tuple[*Bs, M]], other: Shaped[R, FittingShape]
+    ) -> Concatenate[tuple[L, R], tuple[*Bs, Any]]: ...
+    @overload
+    def concat(
+        self: Shaped[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
+    ) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]:
+        """Return this node joined with another along the last axis, which becomes `Plus[M, N]`."""
+
+    @overload
+    def split(self: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]: ...
+    @overload
+    def split(
+        self: Shaped[L, tuple[N, *Bs]], sections: int | Sequence[int], axis: Literal[0] = 0
+    ) -> list[Slice[L, tuple[Any, *Bs]]]: ...
+    @overload
+    def split(
+        self: Shaped[L, tuple[*Bs, N]], sections: int | Sequence[int], axis: Literal[-1]
+    ) -> list[Slice[L, tuple[*Bs, Any]]]: ...
+    @overload
+    def split(self: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]:
+        """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`."""
+
+    @overload
+    def take_along_axis(
+        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
+    ) -> TakeAlongAxis[L, _IndexNode]: ...
+    @overload
+    def take_along_axis(
+        self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
+    ) -> TakeAlongAxis[L, _IndexNode]: ...
+    @overload
+    def take_along_axis(
+        self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
+    ) -> TakeAlongAxis[L, _IndexNode[tuple[*Bs, M]], tuple[*Bs, M]]: ...
+    @overload
+    def take_along_axis(
+        self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode[tuple[M, *Bs]], axis: Literal[0]
+    ) -> TakeAlongAxis[L, _IndexNode[tuple[M, *Bs]], tuple[M, *Bs]]: ...
+    @overload
+    def take_along_axis(
+        self: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
+    ) -> TakeAlongAxis[L, _IndexNode]:
+        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
+
+    @overload
+    def take(
+        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+    ) -> _Node: ...
+    @overload
+    def take(
+        self: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: Mode = "raise"
+    ) -> _Node: ...
+    @overload
+    def take(
+        self: Shaped[L, S], indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: Mode = "raise"
+    ) -> _Node[Any, tuple[*Bs]]: ...
+    @overload
+    def take(
+        self: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
+    @overload
+    def take(
+        self: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
+    @overload
+    def take(
+        self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
+    @overload
+    def take(
+        self: Shaped[L, S], indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+    ) -> _Node:
+        """Return the elements that `indices` select along `axis`, by default among all in row-major order."""
+
+    @overload
+    def layer_norm(
+        self: Shaped[L, AtLeast1D], weight: _Node | Array, bias: _Node | Array | None = None, epsilon: float = 1e-05
+    ) -> LayerNorm[L]: ...
+    @overload
+    def layer_norm(
+        self: Shaped[L, tuple[*Bs, N]],
+        weight: Shaped[Any, tuple[N]] | Array,
+        bias: Shaped[Any, tuple[N]] | Array | None = None,
+        epsilon: float = 1e-05,
+    ) -> LayerNorm[L, tuple[*Bs, N]]:
+        """Return `(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis."""
+
+    @overload
+    def rms_norm(self: Shaped[L, AtLeast1D], weight: _Node | Array, epsilon: float = 1e-05) -> RMSNorm[L]: ...
+    @overload
+    def rms_norm(
+        self: Shaped[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-05
+    ) -> RMSNorm[L, tuple[*Bs, N]]:
+        """Return `x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis."""
+
+    @overload
+    def linear_gelu(
+        self: Shaped[L, AtLeast1D], weight: _Node | Array, bias: _Node | Array | None = None, approximate: bool = False
+    ) -> LinearGelu[L]: ...
+    @overload
+    def linear_gelu(
+        self: Shaped[L, tuple[*Bs, M]],
+        weight: Shaped[Any, tuple[M, N]],
+        bias: Shaped[Any, tuple[N]] | Array | None = None,
+        approximate: bool = False,
+    ) -> LinearGelu[L, tuple[*Bs, N]]:
+        """Return `(x @ weight + bias).gelu(approximate)` as one node."""
+
+    @overload
+    def embed(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: _Node | Array) -> Embed[L]: ...
+    @overload
+    def embed(
+        self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
+    ) -> Embed[L, tuple[*Bs, N]]:
+        """Return `table[indices] + positions[:time]`, of the axes (..., time, width)."""
+
+    @overload
+    def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R]: ...
+    @overload
+    def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, FittingShape]) -> VectorDot[L, R]: ...
+    @overload
+    def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+    @overload
+    def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+    @overload
+    def vector_dot(self: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+    @overload
+    def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant]:
+        """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast."""
+
+    def dropout(self: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
+        """Return `x` with elements set to zero with probability `rate` and the rest divided by `1 - rate`."""
+
+    def add_dropout(
+        self: Shaped[L, S], addition: Shaped[R, S] | Array, rate: float, seed: int = 0, stream: int | None = None
+    ) -> AddDropout[L, R, S]:
+        """Return `x + addition.dropout(rate, seed, stream)`, as at the end of a residual block, in one pass."""
+
     @overload
     def any(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]: ...
     @overload
@@ -421,91 +635,6 @@ class Node:
     def cumprod(self: Shaped[L, S], axis: None = None) -> CumProd[tuple[Any]]:
         """Return the products of the elements up to each one along `axis`, or of all in row-major order if it is None."""
 
-    def dropout(self: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
-        """Return `x` with elements set to zero with probability `rate` and the rest divided by `1 - rate`."""
-
-    def add_dropout(
-        self: Shaped[L, S], addition: Shaped[R, S] | Array, rate: float, seed: int = 0, stream: int | None = None
-    ) -> AddDropout[L, R, S]:
-        """Return `x + addition.dropout(rate, seed, stream)`, as at the end of a residual block, in one pass."""
-
-    def exp(self: Shaped[L, S]) -> Exp[L, S]:
-        """Elementwise exponential `exp(x)`."""
-
-    def expm1(self: Shaped[L, S]) -> Expm1[L, S]:
-        """Elementwise `exp(x) - 1`, accurate near 0."""
-
-    def log(self: Shaped[L, S]) -> Log[L, S]:
-        """Elementwise natural logarithm; -inf at 0, NaN for negative `x`."""
-
-    def log1p(self: Shaped[L, S]) -> Log1p[L, S]:
-        """Elementwise `log(1 + x)`, accurate near 0; -inf at -1, NaN below."""
-
-    def sin(self: Shaped[L, S]) -> Sin[L, S]:
-        """Elementwise sine of `x` in radians."""
-
-    def cos(self: Shaped[L, S]) -> Cos[L, S]:
-        """Elementwise cosine of `x` in radians."""
-
-    def tanh(self: Shaped[L, S]) -> Tanh[L, S]:
-        """Elementwise hyperbolic tangent."""
-
-    def sigmoid(self: Shaped[L, S]) -> Sigmoid[L, S]:
-        """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow."""
-
-    def softplus(self: Shaped[L, S]) -> Softplus[L, S]:
-        """Elementwise `log(1 + exp(x))`, without overflow."""
-
-    def erf(self: Shaped[L, S]) -> Erf[L, S]:
-        """Elementwise error function (Abramowitz and Stegun 7.1.1)."""
-
-    @overload
-    def linear_gelu(
-        self: Shaped[L, AtLeast1D], weight: _Node | Array, bias: _Node | Array | None = None, approximate: bool = False
-    ) -> LinearGelu[L]: ...
-    @overload
-    def linear_gelu(
-        self: Shaped[L, tuple[*Bs, M]],
-        weight: Shaped[Any, tuple[M, N]],
-        bias: Shaped[Any, tuple[N]] | Array | None = None,
-        approximate: bool = False,
-    ) -> LinearGelu[L, tuple[*Bs, N]]:
-        """Return `(x @ weight + bias).gelu(approximate)` as one node."""
-
-    @overload
-    def embed(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: _Node | Array) -> Embed[L]: ...
-    @overload
-    def embed(
-        self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
-    ) -> Embed[L, tuple[*Bs, N]]:
-        """Return `table[indices] + positions[:time]`, of the axes (..., time, width)."""
-
-    def scatter_add(
-        self: Shaped[L, S], indices: _IndexNode | Indices, values: _Node | Array
-    ) -> ScatterAdd[L, _Node, S]:
-        """Return this node with `values[i]` added to row `indices[i]`; values for the same row add up."""
-
-    @overload
-    def layer_norm(
-        self: Shaped[L, AtLeast1D], weight: _Node | Array, bias: _Node | Array | None = None, epsilon: float = 1e-05
-    ) -> LayerNorm[L]: ...
-    @overload
-    def layer_norm(
-        self: Shaped[L, tuple[*Bs, N]],
-        weight: Shaped[Any, tuple[N]] | Array,
-        bias: Shaped[Any, tuple[N]] | Array | None = None,
-        epsilon: float = 1e-05,
-    ) -> LayerNorm[L, tuple[*Bs, N]]:
-        """Return `(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis."""
-
-    @overload
-    def rms_norm(self: Shaped[L, AtLeast1D], weight: _Node | Array, epsilon: float = 1e-05) -> RMSNorm[L]: ...
-    @overload
-    def rms_norm(
-        self: Shaped[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-05
-    ) -> RMSNorm[L, tuple[*Bs, N]]:
-        """Return `x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis."""
-
     @overload
     def prod(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Prod[L, tuple[()]]: ...
     @overload
@@ -547,29 +676,6 @@ class Node:
     @overload
     def prod(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]:
         """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1."""
-
-    @overload
-    def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R]: ...
-    @overload
-    def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, FittingShape]) -> VectorDot[L, R]: ...
-    @overload
-    def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
-    @overload
-    def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
-    @overload
-    def vector_dot(self: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
-    @overload
-    def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant]:
-        """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast."""
-
-    def repeat(self: Shaped[L, S], repeats: int | Sequence[int] | IntegerArray, axis: int | None = None) -> _Node:
-        """Return `x` with each element repeated along `axis`, or all elements in row-major order if it is None."""
-
-    def diagonal(self: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
-        """Return the diagonals of the matrices over two axes of `x`, which become its last axis."""
-
-    def trace(self: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
-        """Return the sums of the diagonals of the matrices over two axes of `x`; arguments and errors as in `diagonal`."""
 
     @overload
     def sum(self: ShapedMask[S], axis: None = None, keepdims: Literal[False] = False) -> CountTrue[tuple[()]]: ...
@@ -917,8 +1023,21 @@ class Node:
     def argmax(self: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode:
         """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None."""
 
-    def round(self: Shaped[L, S], decimals: int = 0) -> _Node[Any, S]:
-        """Return `x` rounded to a number of decimals, halves to even, as `numpy.round`; the gradient is zero."""
+    @overload
+    def argsort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> ArgSort: ...
+    @overload
+    def argsort(self: Shaped[L, S], axis: int = -1) -> ArgSort[S]: ...
+    @overload
+    def argsort(self: Shaped[L, S], axis: None) -> ArgSort[tuple[Any]]:
+        """Return the indices that sort `x` along `axis`, or all elements in row-major order if it is None."""
+
+    @overload
+    def sort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> TakeAlongAxis[L, _IndexNode]: ...
+    @overload
+    def sort(self: Shaped[L, S], axis: int = -1) -> TakeAlongAxis[L, _IndexNode, S]: ...
+    @overload
+    def sort(self: Shaped[L, S], axis: None) -> TakeAlongAxis[Any, _IndexNode, tuple[Any]]:
+        """Return `x` sorted along `axis`, or all elements in row-major order if it is None. NaN comes last."""
 
     @overload
     def reshape(self: Shaped[L, S], shape: Sizes, /) -> Reshape[L]: ...
@@ -1004,125 +1123,6 @@ class Node:
     @overload
     def flatten(self: Shaped[L, S], start_axis: int) -> Reshape[L]:
         """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default."""
-
-    @overload
-    def concat(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R]]: ...
-    @overload
-    def concat(
-        self: Shaped[L, tuple[*Bs, M]], other: Shaped[R, FittingShape]
-    ) -> Concatenate[tuple[L, R], tuple[*Bs, Any]]: ...
-    @overload
-    def concat(
-        self: Shaped[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
-    ) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]:
-        """Return this node joined with another along the last axis, which becomes `Plus[M, N]`."""
-
-    @overload
-    def split(self: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]: ...
-    @overload
-    def split(
-        self: Shaped[L, tuple[N, *Bs]], sections: int | Sequence[int], axis: Literal[0] = 0
-    ) -> list[Slice[L, tuple[Any, *Bs]]]: ...
-    @overload
-    def split(
-        self: Shaped[L, tuple[*Bs, N]], sections: int | Sequence[int], axis: Literal[-1]
-    ) -> list[Slice[L, tuple[*Bs, Any]]]: ...
-    @overload
-    def split(self: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]:
-        """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`."""
-
-    @overload
-    def softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L]: ...
-    @overload
-    def softmax(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> Softmax[L, tuple[N, *Bs]]:
-        """`exp(x) / sum(exp(x))` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype."""
-
-    @overload
-    def log_softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L]: ...
-    @overload
-    def log_softmax(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> LogSoftmax[L, tuple[N, *Bs]]:
-        """`x - logsumexp(x)` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype."""
-
-    @overload
-    def cross_entropy(
-        self: Shaped[L, tuple[*Bs, N]],
-        labels: _IndexNode[tuple[*Bs]] | IntegerArray,
-        *,
-        reduction: Literal["mean", "sum"] = "mean",
-    ) -> CrossEntropy[L, tuple[()]]: ...
-    @overload
-    def cross_entropy(
-        self: Shaped[L, tuple[*Bs, N]], labels: _IndexNode[tuple[*Bs]] | IntegerArray, *, reduction: Literal["none"]
-    ) -> CrossEntropy[L, tuple[*Bs]]:
-        """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label."""
-
-    @overload
-    def argsort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> ArgSort: ...
-    @overload
-    def argsort(self: Shaped[L, S], axis: int = -1) -> ArgSort[S]: ...
-    @overload
-    def argsort(self: Shaped[L, S], axis: None) -> ArgSort[tuple[Any]]:
-        """Return the indices that sort `x` along `axis`, or all elements in row-major order if it is None."""
-
-    @overload
-    def sort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> TakeAlongAxis[L, _IndexNode]: ...
-    @overload
-    def sort(self: Shaped[L, S], axis: int = -1) -> TakeAlongAxis[L, _IndexNode, S]: ...
-    @overload
-    def sort(self: Shaped[L, S], axis: None) -> TakeAlongAxis[Any, _IndexNode, tuple[Any]]:
-        """Return `x` sorted along `axis`, or all elements in row-major order if it is None. NaN comes last."""
-
-    @overload
-    def take_along_axis(
-        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
-    ) -> TakeAlongAxis[L, _IndexNode]: ...
-    @overload
-    def take_along_axis(
-        self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
-    ) -> TakeAlongAxis[L, _IndexNode]: ...
-    @overload
-    def take_along_axis(
-        self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
-    ) -> TakeAlongAxis[L, _IndexNode[tuple[*Bs, M]], tuple[*Bs, M]]: ...
-    @overload
-    def take_along_axis(
-        self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode[tuple[M, *Bs]], axis: Literal[0]
-    ) -> TakeAlongAxis[L, _IndexNode[tuple[M, *Bs]], tuple[M, *Bs]]: ...
-    @overload
-    def take_along_axis(
-        self: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
-    ) -> TakeAlongAxis[L, _IndexNode]:
-        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
-
-    @overload
-    def take(
-        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
-    ) -> _Node: ...
-    @overload
-    def take(
-        self: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: Mode = "raise"
-    ) -> _Node: ...
-    @overload
-    def take(
-        self: Shaped[L, S], indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: Mode = "raise"
-    ) -> _Node[Any, tuple[*Bs]]: ...
-    @overload
-    def take(
-        self: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
-    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
-    @overload
-    def take(
-        self: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
-    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
-    @overload
-    def take(
-        self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
-    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
-    @overload
-    def take(
-        self: Shaped[L, S], indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
-    ) -> _Node:
-        """Return the elements that `indices` select along `axis`, by default among all in row-major order."""
 
     @overload
     def transpose(self: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L]: ...
@@ -1490,6 +1490,46 @@ class IndexNode:
         """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes."""
 
     @overload
+    def __getitem__(self: _IndexNode[AtLeast1D], key: Key_) -> IndexSlice: ...
+    @overload
+    def __getitem__(self: _IndexNode[tuple[N, *Bs]], key: int) -> IndexSlice[tuple[*Bs]]: ...
+    @overload
+    def __getitem__(self: _IndexNode[tuple[N, *Bs]], key: slice) -> IndexSlice[tuple[Any, *Bs]]: ...
+    @overload
+    def __getitem__(self: _IndexNode[tuple[M, N, *Bs]], key: tuple[All, int]) -> IndexSlice[tuple[M, *Bs]]: ...
+    @overload
+    def __getitem__(self: _IndexNode, key: Key_) -> IndexSlice: ...
+    @overload
+    def __getitem__(self: _IndexNode, key: Advanced) -> _IndexNode:
+        """Return the part of the integers that a key selects, as for `Node.__getitem__`, with the same errors."""
+
+    @overload
+    def take_along_axis(
+        self: _IndexNode[AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
+    ) -> IndexTakeAlongAxis: ...
+    @overload
+    def take_along_axis(
+        self: _IndexNode[tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
+    ) -> IndexTakeAlongAxis[tuple[*Bs, M]]: ...
+    @overload
+    def take_along_axis(self: _IndexNode, indices: _IndexNode | Indices, axis: int | None = -1) -> IndexTakeAlongAxis:
+        """Return the integers that `indices` select along `axis`, as `numpy.take_along_axis`; errors are as for floats."""
+
+    @overload
+    def take(
+        self: _IndexNode, indices: _IndexNode[AnyShape] | Indices, axis: int | None = None, *, mode: Mode = "raise"
+    ) -> _IndexNode: ...
+    @overload
+    def take(
+        self: _IndexNode, indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: Mode = "raise"
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def take(
+        self: _IndexNode, indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+    ) -> _IndexNode:
+        """Return the integers that `indices` select along `axis`, by default among all in row-major order."""
+
+    @overload
     def sum(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
     @overload
     def sum(self: _IndexNode[AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _IndexNode: ...
@@ -1546,6 +1586,22 @@ class IndexNode:
         """Return the sums of the integers up to each one along `axis`, or of all in row-major order if it is None."""
 
     @overload
+    def argsort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> ArgSort: ...
+    @overload
+    def argsort(self: _IndexNode[S], axis: int = -1) -> ArgSort[S]: ...
+    @overload
+    def argsort(self: _IndexNode, axis: None) -> ArgSort[tuple[Any]]:
+        """Return the indices that sort the integers along `axis`, or all in row-major order if it is None."""
+
+    @overload
+    def sort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> IndexTakeAlongAxis: ...
+    @overload
+    def sort(self: _IndexNode[S], axis: int = -1) -> IndexTakeAlongAxis[S]: ...
+    @overload
+    def sort(self: _IndexNode, axis: None) -> IndexTakeAlongAxis[tuple[Any]]:
+        """Return the integers sorted along `axis`, or all in row-major order if it is None."""
+
+    @overload
     def expand_dims(self: _IndexNode[AnyShape], axis: AxisLike) -> IndexReshape: ...
     @overload
     def expand_dims(self: _IndexNode[tuple[*Bs]], axis: Literal[-1]) -> IndexReshape[tuple[*Bs, One]]: ...
@@ -1585,62 +1641,6 @@ class IndexNode:
     @overload
     def reshape(self: _IndexNode, a: D1 | int, b: D2 | int, c: D3 | int, /) -> IndexReshape[tuple[D1, D2, D3]]:
         """Return `x` with another shape and the same integers in row-major order; one axis may be -1, to be inferred."""
-
-    @overload
-    def __getitem__(self: _IndexNode[AtLeast1D], key: Key_) -> IndexSlice: ...
-    @overload
-    def __getitem__(self: _IndexNode[tuple[N, *Bs]], key: int) -> IndexSlice[tuple[*Bs]]: ...
-    @overload
-    def __getitem__(self: _IndexNode[tuple[N, *Bs]], key: slice) -> IndexSlice[tuple[Any, *Bs]]: ...
-    @overload
-    def __getitem__(self: _IndexNode[tuple[M, N, *Bs]], key: tuple[All, int]) -> IndexSlice[tuple[M, *Bs]]: ...
-    @overload
-    def __getitem__(self: _IndexNode, key: Key_) -> IndexSlice: ...
-    @overload
-    def __getitem__(self: _IndexNode, key: Advanced) -> _IndexNode:
-        """Return the part of the integers that a key selects, as for `Node.__getitem__`, with the same errors."""
-
-    @overload
-    def argsort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> ArgSort: ...
-    @overload
-    def argsort(self: _IndexNode[S], axis: int = -1) -> ArgSort[S]: ...
-    @overload
-    def argsort(self: _IndexNode, axis: None) -> ArgSort[tuple[Any]]:
-        """Return the indices that sort the integers along `axis`, or all in row-major order if it is None."""
-
-    @overload
-    def sort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> IndexTakeAlongAxis: ...
-    @overload
-    def sort(self: _IndexNode[S], axis: int = -1) -> IndexTakeAlongAxis[S]: ...
-    @overload
-    def sort(self: _IndexNode, axis: None) -> IndexTakeAlongAxis[tuple[Any]]:
-        """Return the integers sorted along `axis`, or all in row-major order if it is None."""
-
-    @overload
-    def take_along_axis(
-        self: _IndexNode[AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
-    ) -> IndexTakeAlongAxis: ...
-    @overload
-    def take_along_axis(
-        self: _IndexNode[tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
-    ) -> IndexTakeAlongAxis[tuple[*Bs, M]]: ...
-    @overload
-    def take_along_axis(self: _IndexNode, indices: _IndexNode | Indices, axis: int | None = -1) -> IndexTakeAlongAxis:
-        """Return the integers that `indices` select along `axis`, as `numpy.take_along_axis`; errors are as for floats."""
-
-    @overload
-    def take(
-        self: _IndexNode, indices: _IndexNode[AnyShape] | Indices, axis: int | None = None, *, mode: Mode = "raise"
-    ) -> _IndexNode: ...
-    @overload
-    def take(
-        self: _IndexNode, indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: Mode = "raise"
-    ) -> _IndexNode[tuple[*Bs]]: ...
-    @overload
-    def take(
-        self: _IndexNode, indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
-    ) -> _IndexNode:
-        """Return the integers that `indices` select along `axis`, by default among all in row-major order."""
 
     def transpose(self: _IndexNode, *axes: int | Sequence[int] | None) -> IndexTranspose:
         """Return `x` with its axes in the order `axes`, reversed by default; errors are as for `Node.transpose`."""
