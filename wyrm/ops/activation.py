@@ -6,10 +6,14 @@ import math
 from typing import Any, Literal, overload
 
 from wyrm.foreign_names import answering
-from wyrm.node.node import Node
-from wyrm.ops.comparison import where
-from wyrm.ops.elementwise import Axes, L, Left_co, S, Unary, constant_like, method
+from wyrm.ops.elementwise import Axes, L, Left_co, S, Unary, method
 from wyrm.types.typing import Shaped
+
+# The parts of GELU and of its approximation by tanh.
+_ERF = f"erf(x * {math.sqrt(0.5)})"
+_SCALE = math.sqrt(2.0 / math.pi)
+_BEND = f"tanh({_SCALE} * (x + 0.044715 * x * (x * x)))"
+_SLOPE = f"({_SCALE} * (1.0 + {3.0 * 0.044715} * (x * x)))"
 
 
 class Relu(Unary[Left_co, Axes]):
@@ -21,14 +25,11 @@ class Relu(Unary[Left_co, Axes]):
 
     __slots__ = ()
     formula = "maximum(x, 0.0)"
+    derivatives = ("where(x > 0.0, g, 0.0)",)  # 0 at 0
     method = "relu"
 
     def _own(self) -> Relu[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (where(x > 0.0, gradient, constant_like(0.0, self)),)
 
 
 class LeakyRelu(Unary[Left_co, Axes]):
@@ -43,10 +44,6 @@ class LeakyRelu(Unary[Left_co, Axes]):
 
     def _own(self) -> LeakyRelu[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (where(x > 0.0, gradient, gradient * self.negative_slope),)
 
 
 @method("leaky_relu")
@@ -64,6 +61,7 @@ class Elu(Unary[Left_co, Axes]):
 
     __slots__ = ("alpha",)
     formula = "where(x > 0.0, x, alpha * expm1(minimum(x, 0.0)))"
+    derivatives = ("where(x > 0.0, g, g * alpha * exp(minimum(x, 0.0)))",)  # `alpha` at 0, and fewer operations
     alpha: float
 
     def __init__(self, x: Shaped[Left_co, Axes], alpha: float = 1.0) -> None:
@@ -71,10 +69,6 @@ class Elu(Unary[Left_co, Axes]):
 
     def _own(self) -> Elu[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (where(x > 0.0, gradient, gradient * self.alpha * x.minimum(0.0).exp()),)
 
 
 @method("elu")
@@ -96,49 +90,33 @@ class Silu(Unary[Left_co, Axes]):
 
     __slots__ = ()
     formula = "x / (1.0 + exp(-x))"
+    derivatives = ("g * (sigmoid(x) * (1.0 + x * (1.0 - sigmoid(x))))",)  # finite where exp(-x) is not
     method = "silu"
 
     def _own(self) -> Silu[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        gate = x.sigmoid()
-        return (gradient * (gate * (1.0 + x * (1.0 - gate))),)
 
 
 class Gelu(Unary[Left_co, Axes]):
     """Gaussian error linear unit: `x` times the standard normal CDF of `x` (Hendrycks and Gimpel, 2016)."""
 
     __slots__ = ()
-    formula = "0.5 * x * (1.0 + erf(x * 0.7071067811865476))"
+    formula = f"0.5 * x * (1.0 + {_ERF})"
+    derivatives = (f"g * (0.5 * (1.0 + {_ERF}) + x * (exp(x * x * -0.5) * {1.0 / math.sqrt(2.0 * math.pi)}))",)
 
     def _own(self) -> Gelu[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        distribution = 0.5 * (1.0 + (x * math.sqrt(0.5)).erf())
-        density = (x.square() * -0.5).exp() * (1.0 / math.sqrt(2.0 * math.pi))
-        return (gradient * (distribution + x * density),)
 
 
 class GeluTanh(Unary[Left_co, Axes]):
     """The tanh approximation of `Gelu`, as in GPT-2 (Hendrycks and Gimpel, 2016)."""
 
     __slots__ = ()
-    formula = "0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))"
+    formula = f"0.5 * x * (1.0 + tanh({_SCALE} * (x + 0.044715 * x * x * x)))"
+    derivatives = (f"g * (0.5 * (1.0 + {_BEND}) + 0.5 * x * (1.0 - {_BEND} * {_BEND}) * {_SLOPE})",)
 
     def _own(self) -> GeluTanh[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        scale = math.sqrt(2.0 / math.pi)
-        squared = x.square()
-        bend = (scale * (x + 0.044715 * x * squared)).tanh()
-        slope = scale * (1.0 + 3.0 * 0.044715 * squared)
-        return (gradient * (0.5 * (1.0 + bend) + 0.5 * x * (1.0 - bend.square()) * slope),)
 
 
 @overload

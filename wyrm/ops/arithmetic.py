@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
 
 from wyrm.foreign_names import answering
-from wyrm.node.base import ZERO, BaseNode, Gradient
+from wyrm.node.base import BaseNode
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes, Binary, L, Left_co, R, Right_co, S, Unary, constant_like, method, operand
@@ -27,9 +26,6 @@ class Add(Binary[Left_co, Right_co, Axes]):
     def _own(self) -> Add[Any, Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return gradient, gradient
-
 
 class Subtract(Binary[Left_co, Right_co, Axes]):
     """Elementwise difference `x - y`; the operands broadcast."""
@@ -40,12 +36,6 @@ class Subtract(Binary[Left_co, Right_co, Axes]):
 
     def _own(self) -> Subtract[Any, Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return gradient, -gradient
-
-    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
-        return gradient, -gradient if wanted[1] else ZERO
 
 
 class Multiply(Binary[Left_co, Right_co, Axes]):
@@ -58,14 +48,6 @@ class Multiply(Binary[Left_co, Right_co, Axes]):
     def _own(self) -> Multiply[Any, Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, y = self.parents
-        return gradient * y, gradient * x
-
-    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
-        x, y = self.parents
-        return gradient * y if wanted[0] else ZERO, gradient * x if wanted[1] else ZERO
-
 
 class Divide(Binary[Left_co, Right_co, Axes]):
     """Elementwise quotient `x / y`; the operands broadcast."""
@@ -76,11 +58,6 @@ class Divide(Binary[Left_co, Right_co, Axes]):
 
     def _own(self) -> Divide[Any, Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        _, y = self.parents
-        share = gradient / y
-        return share, -(share * self)
 
 
 class Power(Binary[Left_co, Right_co, Axes]):
@@ -128,10 +105,6 @@ class Maximum(Binary[Left_co, Right_co, Axes]):
     def _own(self) -> Maximum[Any, Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, y = self.parents
-        return _chosen(gradient, x, y)
-
 
 class Minimum(Binary[Left_co, Right_co, Axes]):
     """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each.
@@ -146,10 +119,6 @@ class Minimum(Binary[Left_co, Right_co, Axes]):
 
     def _own(self) -> Minimum[Any, Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, y = self.parents
-        return _chosen(gradient, y, x)
 
 
 def _chosen(gradient: Node, larger: Node, smaller: Node) -> tuple[Node, Node]:
@@ -174,9 +143,6 @@ class Negative(Unary[Left_co, Axes]):
     def op_name(cls) -> str:
         return "negative"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (-gradient,)
-
 
 class Absolute(Unary[Left_co, Axes]):
     """Elementwise absolute value `|x|`; the derivative at 0 is 0.
@@ -191,10 +157,6 @@ class Absolute(Unary[Left_co, Axes]):
 
     def _own(self) -> Absolute[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        return (gradient * Sign(x),)
 
 
 @method("__abs__")
@@ -217,9 +179,6 @@ class Sign(Unary[Left_co, Axes]):
     def _own(self) -> Sign[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
-
 
 class Square(Unary[Left_co, Axes]):
     """Elementwise square `x * x`.
@@ -234,10 +193,6 @@ class Square(Unary[Left_co, Axes]):
 
     def _own(self) -> Square[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        return (gradient * (2.0 * x.erase()),)
 
 
 class Sqrt(Unary[Left_co, Axes]):
@@ -254,15 +209,13 @@ class Sqrt(Unary[Left_co, Axes]):
     def _own(self) -> Sqrt[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient * 0.5 / self,)
-
 
 class Clip(Unary[Left_co, Axes]):
     """`x` limited to `low`..`high`; the derivative is 1 from `low` to `high` inclusive, and 0 outside."""
 
     __slots__ = ("high", "low")
     formula = "where(x < low, low, where(x > high, high, x))"
+    derivatives = ("where((x >= low) & (x <= high), g, 0.0)",)  # 1 at the bounds, 0 for NaN
     low: float
     high: float
 
@@ -271,12 +224,6 @@ class Clip(Unary[Left_co, Axes]):
 
     def _own(self) -> Clip[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        from wyrm.ops.comparison import where
-
-        x = self.parents[0].erase()
-        return (where((x >= self.low) & (x <= self.high), gradient, constant_like(0.0, self)),)
 
 
 @overload

@@ -25,11 +25,6 @@ class I0(Unary[Left_co, Axes]):
     def _own(self) -> I0[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        slope: Node = I1(x)
-        return (gradient * slope,)
-
 
 class I0e(Unary[Left_co, Axes]):
     """Elementwise `exp(-abs(x)) * i0(x)`.
@@ -44,11 +39,6 @@ class I0e(Unary[Left_co, Axes]):
 
     def _own(self) -> I0e[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        slope: Node = I1e(x)
-        return (gradient * (slope - x.erase().sign() * self),)
 
 
 class I1(Unary[Left_co, Axes]):

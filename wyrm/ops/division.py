@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from wyrm.errors import DTypeError
-from wyrm.node.base import ZERO, Gradient, describe
+from wyrm.node.base import describe
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes, Binary, L, Left_co, Right_co, S, method
 from wyrm.types.typing import Array, Number, Shaped
@@ -27,9 +26,6 @@ class FloorDivide(Binary[Left_co, Right_co, Axes]):
     def _own(self) -> FloorDivide[Any, Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return ZERO, ZERO
-
 
 class Remainder(Binary[Left_co, Right_co, Axes]):
     """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
@@ -48,13 +44,6 @@ class Remainder(Binary[Left_co, Right_co, Axes]):
     def _own(self) -> Remainder[Any, Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return self.vjp_by(gradient, (True, True))
-
-    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
-        x, y = self.parents
-        return gradient, -(gradient * FloorDivide(x, y)) if wanted[1] else ZERO
-
 
 class Fmod(Binary[Left_co, Right_co, Axes]):
     """Elementwise rest of the division that rounds towards zero; it has the sign of `x`.
@@ -71,12 +60,6 @@ class Fmod(Binary[Left_co, Right_co, Axes]):
 
     def _own(self) -> Fmod[Any, Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        from wyrm.ops.rounding import Rint
-
-        x, y = (parent.erase() for parent in self.parents)
-        return gradient, -(gradient * Rint((x - self) / y))
 
 
 @method("__divmod__")

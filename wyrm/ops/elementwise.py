@@ -13,11 +13,13 @@ from typing_extensions import TypeVar
 from wyrm._lazy_imports import declares
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.foreign_names import Foreign, explain_keywords, keywords_of
-from wyrm.node.base import BaseNode, describe, label
+from wyrm.node.base import BaseNode, Gradient, describe, label, lacking
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
 from wyrm.node.weak_types import FLOATS, default_type
 from wyrm.ops.batching import aligned
+from wyrm.ops.derivation import VJP, check_derivatives, derived_vjp, offer
+from wyrm.ops.derivatives import Rule
 from wyrm.ops.formula import OPERANDS, Attribute, Operand, parse
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dims, broadcast
@@ -137,18 +139,25 @@ def operand(value: object, beside: BaseNode) -> Node:
 class Elementwise(Node[Parents_co, Axes], abstract=True):
     """An op whose operands broadcast as in NumPy and whose `formula` computes each element of the result.
 
-    A subclass defines the formula and `vjp`:
+    The gradient follows from the formula by the rules of `wyrm.ops.derivatives`. A subclass has `derivatives`, or a
+    `vjp`, where they say more: a limit where the derivative of the formula is NaN, or fewer operations.
 
     >>> class Cube(Unary):
     ...     formula = "x * x * x"
-    ...     def vjp(self, gradient):
-    ...         return (gradient * 3.0 * self.parents[0].square(),)
+    >>> x = wy.Parameter(2.0)
+    >>> wy.grad(Cube(x), x).forward().item()
+    12.0
     """
 
     __slots__ = ()
     # The number of operands, if the class fixes it, and the number that the formula uses.
     arity: ClassVar[int | None] = None
     needs: ClassVar[int] = 0
+    # For each operand a formula of its gradient, or `ZERO`, in place of that of the formula. It uses the cotangent `g`,
+    # the operands and attributes, and the value `f` of the op.
+    derivatives: ClassVar[tuple[Rule, ...]] = ()
+    # The functions that make the gradients of the wanted operands, by which are wanted.
+    _vjps: ClassVar[dict[tuple[bool, ...], VJP]] = {}
     # The names of the functions that construct the op, separated by spaces; those of `wyrm.special` start with
     # "special.". They are no methods of nodes.
     function: ClassVar[str | None] = None
@@ -160,7 +169,7 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
 
     @classmethod
     def check_registration(cls) -> None:
-        """Raise `RegistrationError` if the formula uses a name that is neither an operand nor an attribute."""
+        """Raise `RegistrationError` for a formula with unknown names or without a gradient."""
         known = OPERANDS if cls.arity is None else OPERANDS[: cls.arity]
         calls = () if cls.formula is None else parse(cls.formula)
         for argument in itertools.chain.from_iterable(call.arguments for call in calls):
@@ -173,6 +182,27 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
                     f"op {cls.__name__}: the formula {cls.formula!r} names {name}, which is neither "
                     f"an operand ({', '.join(known)}) nor in its __slots__"
                 )
+
+        if cls.vjp is not Elementwise.vjp:
+            if cls.vjp_by is Elementwise.vjp_by:
+                cls.vjp_by = BaseNode.vjp_by  # type: ignore[method-assign]  # that of a base class with another `vjp`
+        elif cls.formula is None:
+            raise lacking(cls, ["vjp"])
+        else:
+            check_derivatives(cls.__name__, cls.formula, cls.derivatives)
+            cls._vjps = {}
+        offer(cls)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return self.vjp_by(gradient, (True,) * len(self.parents))
+
+    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
+        key = tuple(wanted)
+        vjp = self._vjps.get(key)
+        if vjp is None:
+            assert self.formula is not None
+            vjp = self._vjps[key] = derived_vjp(self.formula, self.derivatives, key)
+        return vjp(self, gradient)
 
     def shape_rule(self) -> Dims:
         parents: tuple[BaseNode, ...] = self.parents

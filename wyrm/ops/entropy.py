@@ -8,6 +8,10 @@ from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.ops.elementwise import Axes, Binary, Left_co, Right_co, Unary, constant_like
 
+# `x / y`, and 0 where both are 0.
+_BOTH = "(x == 0.0) & ({y} == 0.0)"
+_RATIO = f"(where({_BOTH}, 0.0, x) / where({_BOTH}, 1.0, {{y}}))"
+
 
 class Xlogy(Binary[Left_co, Right_co, Axes]):
     """Elementwise `x * log(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
@@ -20,14 +24,11 @@ class Xlogy(Binary[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     formula = "where((x == 0.0) & (y == y), 0.0, x * log(y))"
+    derivatives = ("g * log(y)", "g * " + _RATIO.format(y="y"))  # the limits where the result is 0
     function = "special.xlogy"
 
     def _own(self) -> Xlogy[Any, Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, y = (parent.erase() for parent in self.parents)
-        return gradient * y.log(), gradient * _ratio(x, y)
 
 
 class Xlog1py(Binary[Left_co, Right_co, Axes]):
@@ -41,20 +42,11 @@ class Xlog1py(Binary[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     formula = "where((x == 0.0) & (y == y), 0.0, x * log1p(y))"
+    derivatives = ("g * log1p(y)", "g * " + _RATIO.format(y="(y + 1.0)"))  # the limits where the result is 0
     function = "special.xlog1py"
 
     def _own(self) -> Xlog1py[Any, Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, y = (parent.erase() for parent in self.parents)
-        return gradient * y.log1p(), gradient * _ratio(x, y + 1.0)
-
-
-def _ratio(x: Node, y: Node) -> Node:
-    """Return `x / y`, and 0 where both are 0."""
-    both: Node = x.equal(0.0) & y.equal(0.0)
-    return where(both, 0.0, x) / where(both, 1.0, y)
 
 
 class Entr(Unary[Left_co, Axes]):
@@ -66,14 +58,11 @@ class Entr(Unary[Left_co, Axes]):
 
     __slots__ = ()
     formula = "where(x < 0.0, -1e999, where(x == 0.0, 0.0, -(x * log(x))))"
+    derivatives = ("-(g * (log(x) + 1.0))",)  # infinite at 0, NaN below
     function = "special.entr"
 
     def _own(self) -> Entr[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (-(gradient * (x.log() + 1.0)),)
 
 
 class RelEntr(Binary[Left_co, Right_co, Axes]):
@@ -115,14 +104,11 @@ class Logit(Unary[Left_co, Axes]):
 
     __slots__ = ()
     formula = "where((x > 0.3) & (x < 0.65), log1p(2.0 * (x - 0.5)) - log1p(-2.0 * (x - 0.5)), log(x / (1.0 - x)))"
+    derivatives = ("g / (x * (1.0 - x))",)  # infinite at 0 and 1, and fewer operations
     function = "special.logit"
 
     def _own(self) -> Logit[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient / (x * (1.0 - x)),)
 
 
 class LogExpit(Unary[Left_co, Axes]):
@@ -134,11 +120,8 @@ class LogExpit(Unary[Left_co, Axes]):
 
     __slots__ = ()
     formula = "-(maximum(-x, 0.0) + log1p(exp(-abs(x))))"
+    derivatives = ("g * sigmoid(-x)",)  # fewer operations
     function = "special.log_expit"
 
     def _own(self) -> LogExpit[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient * (-x).sigmoid(),)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes, Binary, Left_co, Right_co, Unary
+
+# Equal infinities get half of the gradient each, as other equal operands do; but their difference is NaN.
+_DIFFERENCE = "where((x == y) & (abs(x) == 1e999), 0.0, x - y)"
 
 
 class Exp(Unary[Left_co, Axes]):
@@ -23,9 +25,6 @@ class Exp(Unary[Left_co, Axes]):
     def _own(self) -> Exp[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient * self,)
-
 
 class Expm1(Unary[Left_co, Axes]):
     """Elementwise `exp(x) - 1`, accurate near 0.
@@ -40,9 +39,6 @@ class Expm1(Unary[Left_co, Axes]):
 
     def _own(self) -> Expm1[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient * (self.erase() + 1.0),)
 
 
 class Log(Unary[Left_co, Axes]):
@@ -59,10 +55,6 @@ class Log(Unary[Left_co, Axes]):
     def _own(self) -> Log[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        return (gradient / x,)
-
 
 class Exp2(Unary[Left_co, Axes]):
     """Elementwise `2 ** x`."""
@@ -73,9 +65,6 @@ class Exp2(Unary[Left_co, Axes]):
 
     def _own(self) -> Exp2[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient * (self.erase() * math.log(2.0)),)
 
 
 class Log2(Unary[Left_co, Axes]):
@@ -88,10 +77,6 @@ class Log2(Unary[Left_co, Axes]):
     def _own(self) -> Log2[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        return (gradient / (x.erase() * math.log(2.0)),)
-
 
 class Log10(Unary[Left_co, Axes]):
     """Elementwise base-10 logarithm; -inf at 0, NaN for negative `x`."""
@@ -103,10 +88,6 @@ class Log10(Unary[Left_co, Axes]):
     def _own(self) -> Log10[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        return (gradient / (x.erase() * math.log(10.0)),)
-
 
 class LogAddExp(Binary[Left_co, Right_co, Axes]):
     """Elementwise `log(exp(x) + exp(y))` without overflow; the operands broadcast.
@@ -116,18 +97,11 @@ class LogAddExp(Binary[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     formula = "where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y))))"
+    derivatives = (f"g * sigmoid({_DIFFERENCE})", f"g * sigmoid(-{_DIFFERENCE})")
     function = "logaddexp"
 
     def _own(self) -> LogAddExp[Any, Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        from wyrm.ops.comparison import where
-
-        x, y = (parent.erase() for parent in self.parents)
-        # Equal infinities get half the gradient each, as other equal operands do; but their difference is NaN.
-        difference = where((x == y) & (abs(x) == math.inf), 0.0, x - y)
-        return gradient * difference.sigmoid(), gradient * (-difference).sigmoid()
 
 
 class Sinh(Unary[Left_co, Axes]):
@@ -140,10 +114,6 @@ class Sinh(Unary[Left_co, Axes]):
     def _own(self) -> Sinh[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        return (gradient * Cosh(x),)
-
 
 class Cosh(Unary[Left_co, Axes]):
     """Elementwise hyperbolic cosine."""
@@ -155,16 +125,13 @@ class Cosh(Unary[Left_co, Axes]):
     def _own(self) -> Cosh[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        return (gradient * Sinh(x),)
-
 
 class LimitedLog(Unary[Left_co, Axes]):
     """Elementwise `max(log(x), low)` of a probability; the derivative is `min(1 / x, 1e12)`, as in PyTorch."""
 
     __slots__ = ("low",)
     formula = "maximum(log(x), low)"
+    derivatives = ("g / maximum(x, 1e-12)",)  # not 0 below the limit
     low: float
 
     def __init__(self, x: Node, low: float = -100.0) -> None:
@@ -172,9 +139,6 @@ class LimitedLog(Unary[Left_co, Axes]):
 
     def _own(self) -> LimitedLog[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient / self.parents[0].erase().maximum(1e-12),)
 
 
 class Log1p(Unary[Left_co, Axes]):
@@ -191,10 +155,6 @@ class Log1p(Unary[Left_co, Axes]):
     def _own(self) -> Log1p[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient / (x + 1.0),)
-
 
 class Sin(Unary[Left_co, Axes]):
     """Elementwise sine of `x` in radians.
@@ -209,10 +169,6 @@ class Sin(Unary[Left_co, Axes]):
 
     def _own(self) -> Sin[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient * x.cos(),)
 
 
 class Cos(Unary[Left_co, Axes]):
@@ -229,10 +185,6 @@ class Cos(Unary[Left_co, Axes]):
     def _own(self) -> Cos[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (-(gradient * x.sin()),)
-
 
 class Tanh(Unary[Left_co, Axes]):
     """Elementwise hyperbolic tangent.
@@ -248,9 +200,6 @@ class Tanh(Unary[Left_co, Axes]):
     def _own(self) -> Tanh[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient * (1.0 - self.erase().square()),)
-
 
 class Sigmoid(Unary[Left_co, Axes]):
     """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow.
@@ -260,15 +209,11 @@ class Sigmoid(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
-    formula = "where(x >= 0.0, 1.0, exp(-abs(x))) / (1.0 + exp(-abs(x)))"
+    formula = "sigmoid(x)"
     method = "sigmoid"
 
     def _own(self) -> Sigmoid[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        y = self.erase()
-        return (gradient * (y * (1.0 - y)),)
 
 
 class Softplus(Unary[Left_co, Axes]):
@@ -279,15 +224,11 @@ class Softplus(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
-    formula = "maximum(x, 0.0) + log1p(exp(-abs(x)))"
+    formula = "softplus(x)"
     method = "softplus"
 
     def _own(self) -> Softplus[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient * x.sigmoid(),)
 
 
 class Erf(Unary[Left_co, Axes]):
@@ -303,7 +244,3 @@ class Erf(Unary[Left_co, Axes]):
 
     def _own(self) -> Erf[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient * (x.square() * -1.0).exp() * (2.0 / math.pi**0.5),)

@@ -25,11 +25,6 @@ class GammaLn(Unary[Left_co, Axes]):
     def _own(self) -> GammaLn[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        digamma: Node = Digamma(x)
-        return (gradient * digamma,)
-
 
 class Gamma(Unary[Left_co, Axes]):
     """Elementwise gamma function; NaN at the integers below 0.
@@ -44,11 +39,6 @@ class Gamma(Unary[Left_co, Axes]):
 
     def _own(self) -> Gamma[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        digamma: Node = Digamma(x)
-        return (gradient * (self.erase() * digamma),)
 
 
 class Digamma(Unary[Left_co, Axes]):
@@ -65,11 +55,6 @@ class Digamma(Unary[Left_co, Axes]):
     def _own(self) -> Digamma[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        trigamma: Node = HurwitzZeta(x, 2.0)
-        return (gradient * trigamma,)
-
 
 class HurwitzZeta(Unary[Left_co, Axes]):
     """Elementwise Hurwitz zeta function of a number `s` above 1: the sum of `(x + k) ** -s` over all k from 0."""
@@ -83,11 +68,6 @@ class HurwitzZeta(Unary[Left_co, Axes]):
 
     def _own(self) -> HurwitzZeta[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        following: Node = HurwitzZeta(x, self.s + 1.0)
-        return (gradient * (following * -self.s),)
 
 
 class BetaLn(Binary[Left_co, Right_co, Axes]):
@@ -104,9 +84,6 @@ class BetaLn(Binary[Left_co, Right_co, Axes]):
     def _own(self) -> BetaLn[Any, Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return tuple(gradient * slope for slope in _slopes(*self.parents))
-
 
 class Beta(Binary[Left_co, Right_co, Axes]):
     """Elementwise beta function `gamma(x) * gamma(y) / gamma(x + y)`; the operands broadcast.
@@ -121,9 +98,6 @@ class Beta(Binary[Left_co, Right_co, Axes]):
 
     def _own(self) -> Beta[Any, Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return tuple(gradient * (self.erase() * slope) for slope in _slopes(*self.parents))
 
 
 def _slopes(x: Node, y: Node) -> tuple[Node, Node]:

@@ -6,8 +6,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from wyrm.node.base import ZERO, Gradient
-from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes, Left_co, Unary, common_dtype
 
 
@@ -22,9 +20,6 @@ class _Predicate(Unary[Left_co, Axes], abstract=True):
     def dtype_rule(self) -> np.dtype:
         common_dtype(self.parents)
         return np.dtype(np.bool_)
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 class IsNan(_Predicate[Left_co, Axes]):
@@ -80,7 +75,7 @@ class Signbit(_Predicate[Left_co, Axes]):
     """
 
     __slots__ = ()
-    formula = "copysign(1.0, x) < 0.0"
+    formula = "signbit(x)"
     function = "signbit"
 
     def _own(self) -> Signbit[Any, Axes]:

@@ -6,7 +6,6 @@ import operator
 from typing import Any
 
 from wyrm.foreign_names import answering
-from wyrm.node.base import ZERO, Gradient
 from wyrm.node.node import Node
 from wyrm.ops.elementwise import Axes, L, Left_co, S, Unary, method
 from wyrm.types.typing import Shaped
@@ -26,9 +25,6 @@ class Floor(Unary[Left_co, Axes]):
     def _own(self) -> Floor[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
-
 
 class Ceil(Unary[Left_co, Axes]):
     """Elementwise smallest whole number that is at least `x`.
@@ -43,9 +39,6 @@ class Ceil(Unary[Left_co, Axes]):
 
     def _own(self) -> Ceil[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 class Trunc(Unary[Left_co, Axes]):
@@ -62,9 +55,6 @@ class Trunc(Unary[Left_co, Axes]):
     def _own(self) -> Trunc[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
-
 
 class Rint(Unary[Left_co, Axes]):
     """Elementwise nearest whole number; halves round to the even one.
@@ -79,9 +69,6 @@ class Rint(Unary[Left_co, Axes]):
 
     def _own(self) -> Rint[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 @method("round")

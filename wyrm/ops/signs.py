@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from wyrm.node.base import ZERO, Gradient
-from wyrm.node.node import Node
-from wyrm.ops.comparison import where
-from wyrm.ops.elementwise import Axes, Binary, Left_co, Right_co, constant_like
-from wyrm.ops.predicates import IsNan, Signbit
+from wyrm.node.base import ZERO
+from wyrm.ops.elementwise import Axes, Binary, Left_co, Right_co
+
+# The share of the first operand, where `x > y` or `x < y` says that it is taken.
+_SHARE = "where((x {} y) | isnan(y), 1.0, where(x == y, 0.5, 0.0))"
 
 
 class Copysign(Binary[Left_co, Right_co, Axes]):
@@ -25,10 +25,6 @@ class Copysign(Binary[Left_co, Right_co, Axes]):
     def _own(self) -> Copysign[Any, Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        x, y = self.parents
-        return where(Signbit(x) == Signbit(y), gradient, -gradient), ZERO
-
 
 class Heaviside(Binary[Left_co, Right_co, Axes]):
     """Elementwise step: 0 for `x` below 0, 1 above, and `y` at 0; the operands broadcast.
@@ -39,14 +35,11 @@ class Heaviside(Binary[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     formula = "where(x > 0.0, 1.0, where(x < 0.0, 0.0, where(x == 0.0, y, x)))"
+    derivatives = (ZERO, "where(x == 0.0, g, 0.0)")  # 0 for NaN
     function = "heaviside"
 
     def _own(self) -> Heaviside[Any, Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        x, _ = self.parents
-        return ZERO, where(x.equal(0.0), gradient, constant_like(0.0, self))
 
 
 class Fmax(Binary[Left_co, Right_co, Axes]):
@@ -60,14 +53,11 @@ class Fmax(Binary[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     formula = "where(y != y, x, where(x != x, y, maximum(x, y)))"
+    derivatives = ("g * " + _SHARE.format(">"), f"g * (1.0 - {_SHARE.format('>')})")  # fewer operations
     function = "fmax"
 
     def _own(self) -> Fmax[Any, Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, y = self.parents
-        return _chosen(gradient, x, y, x > y)
 
 
 class Fmin(Binary[Left_co, Right_co, Axes]):
@@ -81,17 +71,8 @@ class Fmin(Binary[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     formula = "where(y != y, x, where(x != x, y, minimum(x, y)))"
+    derivatives = ("g * " + _SHARE.format("<"), f"g * (1.0 - {_SHARE.format('<')})")  # fewer operations
     function = "fmin"
 
     def _own(self) -> Fmin[Any, Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, y = self.parents
-        return _chosen(gradient, x, y, x < y)
-
-
-def _chosen(gradient: Node, x: Node, y: Node, takes_x: Node) -> tuple[Node, Node]:
-    """Return the gradients with respect to `x` and `y` of the op that takes `x` where the mask is true."""
-    share = where(takes_x | IsNan(y), 1.0, where(x.equal(y), 0.5, constant_like(0.0, gradient)))
-    return gradient * share, gradient * (1.0 - share)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wyrm.node.node import Node
-from wyrm.ops.elementwise import Axes, Binary, Left_co, Right_co, Unary, constant_like
-from wyrm.ops.powers import Hypot
+from wyrm.ops.elementwise import Axes, Binary, Left_co, Right_co, Unary
 
 
 class Tan(Unary[Left_co, Axes]):
@@ -23,9 +21,6 @@ class Tan(Unary[Left_co, Axes]):
     def _own(self) -> Tan[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient * (1.0 + self.erase().square()),)
-
 
 class Arcsin(Unary[Left_co, Axes]):
     """Elementwise inverse sine, from -pi / 2 to pi / 2; NaN outside of -1..1.
@@ -40,10 +35,6 @@ class Arcsin(Unary[Left_co, Axes]):
 
     def _own(self) -> Arcsin[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient / ((1.0 - x) * (1.0 + x)).sqrt(),)
 
 
 class Arccos(Unary[Left_co, Axes]):
@@ -60,10 +51,6 @@ class Arccos(Unary[Left_co, Axes]):
     def _own(self) -> Arccos[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (-(gradient / ((1.0 - x) * (1.0 + x)).sqrt()),)
-
 
 class Arctan(Unary[Left_co, Axes]):
     """Elementwise inverse tangent, from -pi / 2 to pi / 2.
@@ -78,10 +65,6 @@ class Arctan(Unary[Left_co, Axes]):
 
     def _own(self) -> Arctan[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient / (1.0 + x.square()),)
 
 
 class Arctan2(Binary[Left_co, Right_co, Axes]):
@@ -100,11 +83,6 @@ class Arctan2(Binary[Left_co, Right_co, Axes]):
     def _own(self) -> Arctan2[Any, Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, y = (parent.erase() for parent in self.parents)
-        size: Node = Hypot(x, y)
-        return gradient * (y / size / size), -(gradient * (x / size / size))
-
 
 class Arcsinh(Unary[Left_co, Axes]):
     """Elementwise inverse hyperbolic sine.
@@ -119,11 +97,6 @@ class Arcsinh(Unary[Left_co, Axes]):
 
     def _own(self) -> Arcsinh[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        one: Node = constant_like(1.0, self)
-        return (gradient / Hypot(x, one),)
 
 
 class Arccosh(Unary[Left_co, Axes]):
@@ -140,10 +113,6 @@ class Arccosh(Unary[Left_co, Axes]):
     def _own(self) -> Arccosh[Any, Axes]:
         return self
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient / ((x - 1.0).sqrt() * (x + 1.0).sqrt()),)
-
 
 class Arctanh(Unary[Left_co, Axes]):
     """Elementwise inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.
@@ -158,7 +127,3 @@ class Arctanh(Unary[Left_co, Axes]):
 
     def _own(self) -> Arctanh[Any, Axes]:
         return self
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient / ((1.0 - x) * (1.0 + x)),)
