@@ -24,26 +24,22 @@ class Relu(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Relu[Any, Axes]
     formula = "maximum(x, 0.0)"
     derivatives = ("where(x > 0.0, g, 0.0)",)  # 0 at 0
     method = "relu"
-
-    def _own(self) -> Relu[Any, Axes]:
-        return self
 
 
 class LeakyRelu(Unary[Left_co, Axes]):
     """Leaky rectified linear unit: `x` where positive, else `negative_slope * x`."""
 
     __slots__ = ("negative_slope",)
+    _own: LeakyRelu[Any, Axes]
     formula = "where(x > 0.0, x, negative_slope * x)"
     negative_slope: float
 
     def __init__(self, x: Shaped[Left_co, Axes], negative_slope: float = 0.01) -> None:
         self._construct((x,), negative_slope=float(negative_slope))
-
-    def _own(self) -> LeakyRelu[Any, Axes]:
-        return self
 
 
 @method("leaky_relu")
@@ -60,15 +56,13 @@ class Elu(Unary[Left_co, Axes]):
     """Exponential linear unit: `x` where positive, else `alpha * (exp(x) - 1)` (Clevert et al., 2015)."""
 
     __slots__ = ("alpha",)
+    _own: Elu[Any, Axes]
     formula = "where(x > 0.0, x, alpha * expm1(minimum(x, 0.0)))"
     derivatives = ("where(x > 0.0, g, g * alpha * exp(minimum(x, 0.0)))",)  # `alpha` at 0, and fewer operations
     alpha: float
 
     def __init__(self, x: Shaped[Left_co, Axes], alpha: float = 1.0) -> None:
         self._construct((x,), alpha=float(alpha))
-
-    def _own(self) -> Elu[Any, Axes]:
-        return self
 
 
 @method("elu")
@@ -89,34 +83,28 @@ class Silu(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Silu[Any, Axes]
     formula = "x / (1.0 + exp(-x))"
     derivatives = ("g * (sigmoid(x) * (1.0 + x * (1.0 - sigmoid(x))))",)  # finite where exp(-x) is not
     method = "silu"
-
-    def _own(self) -> Silu[Any, Axes]:
-        return self
 
 
 class Gelu(Unary[Left_co, Axes]):
     """Gaussian error linear unit: `x` times the standard normal CDF of `x` (Hendrycks and Gimpel, 2016)."""
 
     __slots__ = ()
+    _own: Gelu[Any, Axes]
     formula = f"0.5 * x * (1.0 + {_ERF})"
     derivatives = (f"g * (0.5 * (1.0 + {_ERF}) + x * (exp(x * x * -0.5) * {1.0 / math.sqrt(2.0 * math.pi)}))",)
-
-    def _own(self) -> Gelu[Any, Axes]:
-        return self
 
 
 class GeluTanh(Unary[Left_co, Axes]):
     """The tanh approximation of `Gelu`, as in GPT-2 (Hendrycks and Gimpel, 2016)."""
 
     __slots__ = ()
+    _own: GeluTanh[Any, Axes]
     formula = f"0.5 * x * (1.0 + tanh({_SCALE} * (x + 0.044715 * x * x * x)))"
     derivatives = (f"g * (0.5 * (1.0 + {_BEND}) + 0.5 * x * (1.0 - {_BEND} * {_BEND}) * {_SLOPE})",)
-
-    def _own(self) -> GeluTanh[Any, Axes]:
-        return self
 
 
 @overload

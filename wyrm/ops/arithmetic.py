@@ -20,44 +20,36 @@ class Add(Binary[Left_co, Right_co, Axes]):
     """Elementwise sum `x + y`; the operands broadcast."""
 
     __slots__ = ()
+    _own: Add[Any, Any, Axes]
     formula = "x + y"
     operator = "add"
-
-    def _own(self) -> Add[Any, Any, Axes]:
-        return self
 
 
 class Subtract(Binary[Left_co, Right_co, Axes]):
     """Elementwise difference `x - y`; the operands broadcast."""
 
     __slots__ = ()
+    _own: Subtract[Any, Any, Axes]
     formula = "x - y"
     operator = "sub"
-
-    def _own(self) -> Subtract[Any, Any, Axes]:
-        return self
 
 
 class Multiply(Binary[Left_co, Right_co, Axes]):
     """Elementwise product `x * y`; the operands broadcast."""
 
     __slots__ = ()
+    _own: Multiply[Any, Any, Axes]
     formula = "x * y"
     operator = "mul"
-
-    def _own(self) -> Multiply[Any, Any, Axes]:
-        return self
 
 
 class Divide(Binary[Left_co, Right_co, Axes]):
     """Elementwise quotient `x / y`; the operands broadcast."""
 
     __slots__ = ()
+    _own: Divide[Any, Any, Axes]
     formula = "x / y"
     operator = "truediv"
-
-    def _own(self) -> Divide[Any, Any, Axes]:
-        return self
 
 
 class Power(Binary[Left_co, Right_co, Axes]):
@@ -68,11 +60,9 @@ class Power(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Power[Any, Any, Axes]
     formula = "x ** y"
     operator = "pow"
-
-    def _own(self) -> Power[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         from wyrm.ops.comparison import where
@@ -99,11 +89,9 @@ class Maximum(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Maximum[Any, Any, Axes]
     formula = "maximum(x, y)"
     method = "maximum"
-
-    def _own(self) -> Maximum[Any, Any, Axes]:
-        return self
 
 
 class Minimum(Binary[Left_co, Right_co, Axes]):
@@ -114,11 +102,9 @@ class Minimum(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Minimum[Any, Any, Axes]
     formula = "minimum(x, y)"
     method = "minimum"
-
-    def _own(self) -> Minimum[Any, Any, Axes]:
-        return self
 
 
 def _chosen(gradient: Node, larger: Node, smaller: Node) -> tuple[Node, Node]:
@@ -133,11 +119,9 @@ class Negative(Unary[Left_co, Axes]):
     """Elementwise negation `-x`."""
 
     __slots__ = ()
+    _own: Negative[Any, Axes]
     formula = "-x"
     method = "__neg__"
-
-    def _own(self) -> Negative[Any, Axes]:
-        return self
 
     @classmethod
     def op_name(cls) -> str:
@@ -152,11 +136,9 @@ class Absolute(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Absolute[Any, Axes]
     formula = "abs(x)"
     method = "abs"
-
-    def _own(self) -> Absolute[Any, Axes]:
-        return self
 
 
 @method("__abs__")
@@ -173,11 +155,9 @@ class Sign(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Sign[Any, Axes]
     formula = "sign(x)"
     method = "sign"
-
-    def _own(self) -> Sign[Any, Axes]:
-        return self
 
 
 class Square(Unary[Left_co, Axes]):
@@ -188,11 +168,9 @@ class Square(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Square[Any, Axes]
     formula = "x * x"
     method = "square"
-
-    def _own(self) -> Square[Any, Axes]:
-        return self
 
 
 class Sqrt(Unary[Left_co, Axes]):
@@ -203,17 +181,16 @@ class Sqrt(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Sqrt[Any, Axes]
     formula = "sqrt(x)"
     method = "sqrt"
-
-    def _own(self) -> Sqrt[Any, Axes]:
-        return self
 
 
 class Clip(Unary[Left_co, Axes]):
     """`x` limited to `low`..`high`; the derivative is 1 from `low` to `high` inclusive, and 0 outside."""
 
     __slots__ = ("high", "low")
+    _own: Clip[Any, Axes]
     formula = "where(x < low, low, where(x > high, high, x))"
     derivatives = ("where((x >= low) & (x <= high), g, 0.0)",)  # 1 at the bounds, 0 for NaN
     low: float
@@ -221,9 +198,6 @@ class Clip(Unary[Left_co, Axes]):
 
     def __init__(self, x: Shaped[Left_co, Axes], low: float, high: float) -> None:
         self._construct((x,), low=low, high=high)
-
-    def _own(self) -> Clip[Any, Axes]:
-        return self
 
 
 @overload

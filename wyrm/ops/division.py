@@ -19,12 +19,10 @@ class FloorDivide(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: FloorDivide[Any, Any, Axes]
     formula = "floor_divide(x, y)"
     function = "floor_divide"
     operator = "floordiv"
-
-    def _own(self) -> FloorDivide[Any, Any, Axes]:
-        return self
 
 
 class Remainder(Binary[Left_co, Right_co, Axes]):
@@ -37,12 +35,10 @@ class Remainder(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Remainder[Any, Any, Axes]
     formula = "remainder(x, y)"
     function = "remainder mod"
     operator = "mod"
-
-    def _own(self) -> Remainder[Any, Any, Axes]:
-        return self
 
 
 class Fmod(Binary[Left_co, Right_co, Axes]):
@@ -55,11 +51,9 @@ class Fmod(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Fmod[Any, Any, Axes]
     formula = "fmod(x, y)"
     function = "fmod"
-
-    def _own(self) -> Fmod[Any, Any, Axes]:
-        return self
 
 
 @method("__divmod__")

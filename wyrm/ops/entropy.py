@@ -23,12 +23,10 @@ class Xlogy(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Xlogy[Any, Any, Axes]
     formula = "where((x == 0.0) & (y == y), 0.0, x * log(y))"
     derivatives = ("g * log(y)", "g * " + _RATIO.format(y="y"))  # the limits where the result is 0
     function = "special.xlogy"
-
-    def _own(self) -> Xlogy[Any, Any, Axes]:
-        return self
 
 
 class Xlog1py(Binary[Left_co, Right_co, Axes]):
@@ -41,12 +39,10 @@ class Xlog1py(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Xlog1py[Any, Any, Axes]
     formula = "where((x == 0.0) & (y == y), 0.0, x * log1p(y))"
     derivatives = ("g * log1p(y)", "g * " + _RATIO.format(y="(y + 1.0)"))  # the limits where the result is 0
     function = "special.xlog1py"
-
-    def _own(self) -> Xlog1py[Any, Any, Axes]:
-        return self
 
 
 class Entr(Unary[Left_co, Axes]):
@@ -57,12 +53,10 @@ class Entr(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Entr[Any, Axes]
     formula = "where(x < 0.0, -1e999, where(x == 0.0, 0.0, -(x * log(x))))"
     derivatives = ("-(g * (log(x) + 1.0))",)  # infinite at 0, NaN below
     function = "special.entr"
-
-    def _own(self) -> Entr[Any, Axes]:
-        return self
 
 
 class RelEntr(Binary[Left_co, Right_co, Axes]):
@@ -75,6 +69,7 @@ class RelEntr(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: RelEntr[Any, Any, Axes]
     formula = (
         "where((x > 0.0) & (y > 0.0), "
         "where((x < 2.0 * y) & (y < 2.0 * x), x * log1p((x - y) / y), "
@@ -82,9 +77,6 @@ class RelEntr(Binary[Left_co, Right_co, Axes]):
         "where((x == 0.0) & (y >= 0.0), 0.0, where((x == x) & (y == y), 1e999, x + y)))"
     )
     function = "special.rel_entr"
-
-    def _own(self) -> RelEntr[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, y = (parent.erase() for parent in self.parents)
@@ -103,12 +95,10 @@ class Logit(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Logit[Any, Axes]
     formula = "where((x > 0.3) & (x < 0.65), log1p(2.0 * (x - 0.5)) - log1p(-2.0 * (x - 0.5)), log(x / (1.0 - x)))"
     derivatives = ("g / (x * (1.0 - x))",)  # infinite at 0 and 1, and fewer operations
     function = "special.logit"
-
-    def _own(self) -> Logit[Any, Axes]:
-        return self
 
 
 class LogExpit(Unary[Left_co, Axes]):
@@ -119,9 +109,7 @@ class LogExpit(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: LogExpit[Any, Axes]
     formula = "-(maximum(-x, 0.0) + log1p(exp(-abs(x))))"
     derivatives = ("g * sigmoid(-x)",)  # fewer operations
     function = "special.log_expit"
-
-    def _own(self) -> LogExpit[Any, Axes]:
-        return self

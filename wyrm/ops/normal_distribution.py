@@ -34,11 +34,9 @@ class Erfc(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Erfc[Any, Axes]
     formula = "erfc(x)"
     function = "special.erfc"
-
-    def _own(self) -> Erfc[Any, Axes]:
-        return self
 
 
 class ErfInv(Unary[Left_co, Axes]):
@@ -49,11 +47,9 @@ class ErfInv(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: ErfInv[Any, Axes]
     formula = "erfinv(x)"
     function = "special.erfinv"
-
-    def _own(self) -> ErfInv[Any, Axes]:
-        return self
 
 
 class Ndtr(Unary[Left_co, Axes]):
@@ -64,12 +60,10 @@ class Ndtr(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Ndtr[Any, Axes]
     formula = f"0.5 * erfc(-x * {_ROOT_HALF})"
     derivatives = (f"g * (exp(x * x * -0.5) / {_ROOT_TWO_PI})",)  # fewer operations
     function = "special.ndtr"
-
-    def _own(self) -> Ndtr[Any, Axes]:
-        return self
 
 
 class LogNdtr(Unary[Left_co, Axes]):
@@ -80,14 +74,12 @@ class LogNdtr(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: LogNdtr[Any, Axes]
     formula = (
         f"where(x > 1.0, log1p(-0.5 * erfc(x * {_ROOT_HALF})), where(x > -12.0, log(0.5 * erfc(-x * {_ROOT_HALF})), "
         f"-0.5 * x * x - log(-x * {_ROOT_TWO_PI}) + log({_SERIES})))"
     )
     function = "special.log_ndtr"
-
-    def _own(self) -> LogNdtr[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
@@ -99,13 +91,11 @@ class InverseMillsRatio(Unary[Left_co, Axes]):
     """Elementwise quotient of the normal density and the normal distribution function."""
 
     __slots__ = ()
+    _own: InverseMillsRatio[Any, Axes]
     formula = (
         f"where(x > -12.0, exp(-0.5 * x * x) * {1.0 / _ROOT_TWO_PI} / (0.5 * erfc(-x * {_ROOT_HALF})), -x / {_SERIES})"
     )
     derivatives = ("-(g * (f * (x + f)))",)  # fewer operations
-
-    def _own(self) -> InverseMillsRatio[Any, Axes]:
-        return self
 
 
 class Ndtri(Unary[Left_co, Axes]):
@@ -118,8 +108,6 @@ class Ndtri(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Ndtri[Any, Axes]
     formula = "ndtri(x)"
     function = "special.ndtri"
-
-    def _own(self) -> Ndtri[Any, Axes]:
-        return self

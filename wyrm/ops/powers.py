@@ -19,11 +19,9 @@ class Cbrt(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Cbrt[Any, Axes]
     formula = "cbrt(x)"
     function = "cbrt"
-
-    def _own(self) -> Cbrt[Any, Axes]:
-        return self
 
 
 class Hypot(Binary[Left_co, Right_co, Axes]):
@@ -34,11 +32,9 @@ class Hypot(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Hypot[Any, Any, Axes]
     formula = "hypot(x, y)"
     function = "hypot"
-
-    def _own(self) -> Hypot[Any, Any, Axes]:
-        return self
 
 
 class LogAddExp2(Binary[Left_co, Right_co, Axes]):
@@ -49,9 +45,7 @@ class LogAddExp2(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: LogAddExp2[Any, Any, Axes]
     formula = "where(x == y, x + 1.0, maximum(x, y) + log1p(exp2(-abs(x - y))) * 1.4426950408889634)"
     derivatives = (f"g * sigmoid({_DIFFERENCE})", f"g * sigmoid(-{_DIFFERENCE})")
     function = "logaddexp2"
-
-    def _own(self) -> LogAddExp2[Any, Any, Axes]:
-        return self

@@ -19,11 +19,9 @@ class Copysign(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Copysign[Any, Any, Axes]
     formula = "copysign(x, y)"
     function = "copysign"
-
-    def _own(self) -> Copysign[Any, Any, Axes]:
-        return self
 
 
 class Heaviside(Binary[Left_co, Right_co, Axes]):
@@ -34,12 +32,10 @@ class Heaviside(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Heaviside[Any, Any, Axes]
     formula = "where(x > 0.0, 1.0, where(x < 0.0, 0.0, where(x == 0.0, y, x)))"
     derivatives = (ZERO, "where(x == 0.0, g, 0.0)")  # 0 for NaN
     function = "heaviside"
-
-    def _own(self) -> Heaviside[Any, Any, Axes]:
-        return self
 
 
 class Fmax(Binary[Left_co, Right_co, Axes]):
@@ -52,12 +48,10 @@ class Fmax(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Fmax[Any, Any, Axes]
     formula = "where(y != y, x, where(x != x, y, maximum(x, y)))"
     derivatives = ("g * " + _SHARE.format(">"), f"g * (1.0 - {_SHARE.format('>')})")  # fewer operations
     function = "fmax"
-
-    def _own(self) -> Fmax[Any, Any, Axes]:
-        return self
 
 
 class Fmin(Binary[Left_co, Right_co, Axes]):
@@ -70,9 +64,7 @@ class Fmin(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Fmin[Any, Any, Axes]
     formula = "where(y != y, x, where(x != x, y, minimum(x, y)))"
     derivatives = ("g * " + _SHARE.format("<"), f"g * (1.0 - {_SHARE.format('<')})")  # fewer operations
     function = "fmin"
-
-    def _own(self) -> Fmin[Any, Any, Axes]:
-        return self

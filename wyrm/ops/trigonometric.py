@@ -15,11 +15,9 @@ class Tan(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Tan[Any, Axes]
     formula = "tan(x)"
     function = "tan"
-
-    def _own(self) -> Tan[Any, Axes]:
-        return self
 
 
 class Arcsin(Unary[Left_co, Axes]):
@@ -30,11 +28,9 @@ class Arcsin(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Arcsin[Any, Axes]
     formula = "arcsin(x)"
     function = "arcsin asin"
-
-    def _own(self) -> Arcsin[Any, Axes]:
-        return self
 
 
 class Arccos(Unary[Left_co, Axes]):
@@ -45,11 +41,9 @@ class Arccos(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Arccos[Any, Axes]
     formula = "arccos(x)"
     function = "arccos acos"
-
-    def _own(self) -> Arccos[Any, Axes]:
-        return self
 
 
 class Arctan(Unary[Left_co, Axes]):
@@ -60,11 +54,9 @@ class Arctan(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Arctan[Any, Axes]
     formula = "arctan(x)"
     function = "arctan atan"
-
-    def _own(self) -> Arctan[Any, Axes]:
-        return self
 
 
 class Arctan2(Binary[Left_co, Right_co, Axes]):
@@ -77,11 +69,9 @@ class Arctan2(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Arctan2[Any, Any, Axes]
     formula = "arctan2(x, y)"
     function = "arctan2 atan2"
-
-    def _own(self) -> Arctan2[Any, Any, Axes]:
-        return self
 
 
 class Arcsinh(Unary[Left_co, Axes]):
@@ -92,11 +82,9 @@ class Arcsinh(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Arcsinh[Any, Axes]
     formula = "arcsinh(x)"
     function = "arcsinh asinh"
-
-    def _own(self) -> Arcsinh[Any, Axes]:
-        return self
 
 
 class Arccosh(Unary[Left_co, Axes]):
@@ -107,11 +95,9 @@ class Arccosh(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Arccosh[Any, Axes]
     formula = "arccosh(x)"
     function = "arccosh acosh"
-
-    def _own(self) -> Arccosh[Any, Axes]:
-        return self
 
 
 class Arctanh(Unary[Left_co, Axes]):
@@ -122,8 +108,6 @@ class Arctanh(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Arctanh[Any, Axes]
     formula = "arctanh(x)"
     function = "arctanh atanh"
-
-    def _own(self) -> Arctanh[Any, Axes]:
-        return self
