@@ -43,24 +43,17 @@ def offer(op: type[BaseNode]) -> None:
         OPS.setdefault(calls[0].function, (op, calls[0].arguments))
 
 
-def check_derivatives(op: str, formula: str, derivatives: tuple[Rule, ...]) -> None:
-    """Raise `RegistrationError` if an op has no gradient.
-
-    It has none if a function of the formula has no rule for an argument that depends on operands, or if `derivatives`
-    are not formulas.
-    """
-    for rule in derivatives:
-        if isinstance(rule, str) and rule != "g":
-            parse(rule, composed=True)
-    for call in () if derivatives else parse(formula, composed=True):
+def check_rules(op: Any) -> None:
+    """Raise `RegistrationError` if the gradient of an op needs the derivative of a function that has no rule."""
+    for call in () if op.derivatives else parse(op.formula):
         rules = _rules(call.function, len(call.arguments))
         for i, (argument, rule) in enumerate(zip(call.arguments, rules, strict=True)):
             if rule is None and isinstance(argument, Operand | EarlierCall):
                 which = f"argument {i} of {call.function}" if len(rules) > 1 else call.function
                 raise RegistrationError(
-                    f"op {op}: the gradient of the formula {formula!r} needs the derivative with respect to "
-                    f"{which}, which is not known: write derivatives, a tuple of one formula for each operand, "
-                    f"or vjp(self, gradient)"
+                    f"op {op.__name__}: the gradient of the formula {op.formula!r} needs the derivative with respect "
+                    f"to {which}, which has no rule: write derivatives, a tuple with a formula for each operand, or "
+                    f"vjp(self, gradient)"
                 )
 
 
@@ -166,7 +159,8 @@ class _Deriver:
         for i, (argument, rule) in enumerate(zip(call.arguments, rules, strict=True)):
             if argument in self.dependent and rule is not ZERO:
                 if call.function in WRITTEN:
-                    yield argument, self.emit("vjp", self.forward(at), cotangent, operand=i)
+                    node = self.emit(call.function, *map(self.forward, call.arguments))
+                    yield argument, self.emit("vjp", node, cotangent, operand=i)
                 else:
                     yield argument, self.inlined(str(rule), at, cotangent)
 

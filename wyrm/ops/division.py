@@ -76,4 +76,5 @@ def positive(x: Shaped[L, S]) -> L:
     node: Any = x
     if node.dtype.kind != "f":
         raise DTypeError(f"positive: {describe(node)} is a mask, which has no sign")
-    return x._own()
+    same: L = node
+    return same

@@ -18,7 +18,7 @@ from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
 from wyrm.node.weak_types import FLOATS, default_type
 from wyrm.ops.batching import aligned
-from wyrm.ops.derivation import VJP, check_derivatives, derived_vjp, offer
+from wyrm.ops.derivation import VJP, check_rules, derived_vjp, offer
 from wyrm.ops.derivatives import Rule
 from wyrm.ops.formula import OPERANDS, Attribute, Operand, parse
 from wyrm.types.arrays import as_array
@@ -163,6 +163,8 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
     function: ClassVar[str | None] = None
 
     def __init_subclass__(cls, **keywords: bool) -> None:
+        if "formula" in cls.__dict__ and "derivatives" not in cls.__dict__:
+            cls.derivatives = ()  # not those of a base class with another formula
         super().__init_subclass__(**keywords)
         for name in (cls.__dict__.get("function") or "").split():
             FUNCTIONS[name] = cls
@@ -170,28 +172,42 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
     @classmethod
     def check_registration(cls) -> None:
         """Raise `RegistrationError` for a formula with unknown names or without a gradient."""
-        known = OPERANDS if cls.arity is None else OPERANDS[: cls.arity]
-        calls = () if cls.formula is None else parse(cls.formula)
-        for argument in itertools.chain.from_iterable(call.arguments for call in calls):
-            name = argument.name if isinstance(argument, Attribute) else None
-            if isinstance(argument, Operand):
-                name = OPERANDS[argument.position]
-                cls.needs = max(cls.needs, argument.position + 1)
-            if name is not None and name not in known and name not in cls.attributes:
-                raise RegistrationError(
-                    f"op {cls.__name__}: the formula {cls.formula!r} names {name}, which is neither "
-                    f"an operand ({', '.join(known)}) nor in its __slots__"
-                )
-
+        if cls.formula is not None:
+            cls.needs = max(cls.needs, cls._check_names(cls.formula))
         if cls.vjp is not Elementwise.vjp:
             if cls.vjp_by is Elementwise.vjp_by:
                 cls.vjp_by = BaseNode.vjp_by  # type: ignore[method-assign]  # that of a base class with another `vjp`
         elif cls.formula is None:
             raise lacking(cls, ["vjp"])
         else:
-            check_derivatives(cls.__name__, cls.formula, cls.derivatives)
+            if cls.derivatives and len(cls.derivatives) != max(cls.arity or 0, cls.needs):
+                raise RegistrationError(
+                    f"op {cls.__name__} has {len(cls.derivatives)} derivatives for {max(cls.arity or 0, cls.needs)} "
+                    f"operands; write one for each operand, a formula or wyrm.ZERO"
+                )
+            for rule in cls.derivatives:
+                if isinstance(rule, str) and rule != "g":
+                    cls._check_names(rule, "g", "f")
+            check_rules(cls)
             cls._vjps = {}
         offer(cls)
+
+    @classmethod
+    def _check_names(cls, formula: str, *more: str) -> int:
+        """Return the number of operands that a formula uses; raise `RegistrationError` for a name that it cannot."""
+        known = OPERANDS if cls.arity is None else OPERANDS[: cls.arity]
+        needs = 0
+        for argument in itertools.chain.from_iterable(call.arguments for call in parse(formula)):
+            name = argument.name if isinstance(argument, Attribute) else None
+            if isinstance(argument, Operand):
+                name = OPERANDS[argument.position]
+                needs = max(needs, argument.position + 1)
+            if name is not None and name not in known and name not in cls.attributes and name not in more:
+                raise RegistrationError(
+                    f"op {cls.__name__}: the formula {formula!r} names {name}, which is neither "
+                    f"an operand ({', '.join(known)}) nor in its __slots__"
+                )
+        return needs
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return self.vjp_by(gradient, (True,) * len(self.parents))

@@ -129,6 +129,8 @@ def parse(formula: str, composed: bool = False) -> tuple[FormulaCall, ...]:
     >>> [call.function for call in parse("x * tanh(x)")]
     ['tanh', 'multiply']
     """
+    if composed and not any(f"{name}(" in formula for name in COMPOSED):
+        return tuple(map(_with_square, parse(formula)))
     try:
         tree = ast.parse(formula, mode="eval").body
     except SyntaxError as error:
@@ -137,8 +139,6 @@ def parse(formula: str, composed: bool = False) -> tuple[FormulaCall, ...]:
     known: dict[Hashable, EarlierCall] = {}
 
     def emit(function: str, *arguments: Argument) -> EarlierCall:
-        if composed and function == "multiply" and arguments[0] == arguments[1]:
-            function, arguments = "square", arguments[:1]
         key = exact((function, *arguments))
         if key not in known:
             known[key] = EarlierCall(len(calls))
@@ -173,7 +173,13 @@ def parse(formula: str, composed: bool = False) -> tuple[FormulaCall, ...]:
 
     if not isinstance(visit(tree, Operand(0)), EarlierCall):
         raise RegistrationError(f"formula {formula!r} computes nothing")
-    return tuple(calls)
+    return tuple(map(_with_square, calls)) if composed else tuple(calls)
+
+
+def _with_square(call: FormulaCall) -> FormulaCall:
+    """Return a call of `square` for a product of equal factors, and any other call."""
+    function, arguments = call
+    return FormulaCall("square", arguments[:1]) if function == "multiply" and arguments[0] == arguments[1] else call
 
 
 def interpret(
