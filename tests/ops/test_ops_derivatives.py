@@ -12,7 +12,7 @@ import wyrm as wy
 from wyrm.errors import RegistrationError
 from wyrm.ops.derivation import _op
 from wyrm.ops.derivatives import DERIVATIVES, WRITTEN
-from wyrm.ops.formula import _BINARY, _COMPARE, _UNARY, COMPOSED, FUNCTIONS, parse
+from wyrm.ops.elementwise.formula import _BINARY, _COMPARE, _UNARY, COMPOSED, FUNCTIONS, parse
 
 _SYMBOLS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**"}
 _ABOVE_ONE = {"arccosh"}

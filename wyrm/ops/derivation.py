@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from wyrm.errors import RegistrationError
-from wyrm.node.base import ZERO, BaseNode, Gradient
-from wyrm.node.leaves import as_constant
+from wyrm.graph.base import ZERO, BaseNode, Gradient
+from wyrm.graph.leaves import as_constant
 from wyrm.ops.derivatives import DERIVATIVES, WRITTEN, Rule
-from wyrm.ops.formula import Argument, Attribute, EarlierCall, FormulaCall, Operand, array_function, parse
-from wyrm.types.exact import exact
+from wyrm.ops.elementwise.formula import Argument, Attribute, EarlierCall, FormulaCall, Operand, array_function, parse
+from wyrm.support.exact import exact
 
 if TYPE_CHECKING:
-    from wyrm.node.node import Node
+    from wyrm.graph.node import Node
 
 # The ops whose formula is a call of one function, by the function, with the arguments of the call.
 OPS: dict[str, tuple[type[BaseNode], tuple[Argument, ...]]] = {}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import TypeAlias
 
-from wyrm.node.base import ZERO, Zero
+from wyrm.graph.base import ZERO, Zero
 
 Rule: TypeAlias = str | Zero | None
 
