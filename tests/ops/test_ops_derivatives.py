@@ -10,8 +10,8 @@ from scipy import special
 
 import wyrm as wy
 from wyrm.errors import RegistrationError
-from wyrm.ops.derivation import _op
-from wyrm.ops.derivatives import DERIVATIVES, WRITTEN
+from wyrm.ops.elementwise.derivation import _op
+from wyrm.ops.elementwise.derivatives import DERIVATIVES, WRITTEN
 from wyrm.ops.elementwise.formula import _BINARY, _COMPARE, _UNARY, COMPOSED, FUNCTIONS, parse
 
 _SYMBOLS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**"}

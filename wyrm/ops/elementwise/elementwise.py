@@ -19,8 +19,8 @@ from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Shaped
 from wyrm.graph.weak_types import FLOATS, default_type
 from wyrm.ops.batching import aligned
-from wyrm.ops.derivation import VJP, check_rules, derived_vjp, offer
-from wyrm.ops.derivatives import Rule
+from wyrm.ops.elementwise.derivation import VJP, check_rules, derived_vjp, offer
+from wyrm.ops.elementwise.derivatives import Rule
 from wyrm.ops.elementwise.formula import OPERANDS, Attribute, Operand, parse
 from wyrm.support.foreign_names import Foreign, explain_keywords, keywords_of
 from wyrm.support.late_imports import declares
@@ -139,8 +139,9 @@ def operand(value: object, beside: BaseNode) -> Node:
 class Elementwise(Node[Parents_co, Axes], abstract=True):
     """An op whose operands broadcast as in NumPy and whose `formula` computes each element of the result.
 
-    The gradient follows from the formula by the rules of `wyrm.ops.derivatives`. A subclass has `derivatives`, or a
-    `vjp`, where they say more: a limit where the derivative of the formula is NaN, or fewer operations.
+    The gradient follows from the formula by the rules of `wyrm.ops.elementwise.derivatives`. A subclass has
+    `derivatives`, or a `vjp`, where they say more: a limit where the derivative of the formula is NaN, or fewer
+    operations.
 
     >>> class Cube(Unary):
     ...     formula = "x * x * x"

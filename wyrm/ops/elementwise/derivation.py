@@ -11,7 +11,7 @@ import numpy as np
 from wyrm.errors import RegistrationError
 from wyrm.graph.base import ZERO, BaseNode, Gradient
 from wyrm.graph.leaves import as_constant
-from wyrm.ops.derivatives import DERIVATIVES, WRITTEN, Rule
+from wyrm.ops.elementwise.derivatives import DERIVATIVES, WRITTEN, Rule
 from wyrm.ops.elementwise.formula import Argument, Attribute, EarlierCall, FormulaCall, Operand, array_function, parse
 from wyrm.support.exact import exact
 
@@ -268,5 +268,5 @@ def _op(function: str) -> tuple[Any, tuple[Argument, ...]]:
     """Return the op of a function, whose module may still have to be imported."""
     if function not in OPS:
         for module in _LATE:
-            importlib.import_module(f"wyrm.ops.{module}")
+            importlib.import_module(f"wyrm.ops.elementwise.{module}")
     return OPS[function]
