@@ -225,9 +225,7 @@ SAMPLES: list[Sample] = [
         differentiable=False,
         empty=False,
     ),
-    Sample(
-        argmax.ArgMax, lambda x: x.argmax(-1), (distinct(3, 4),), lambda x: np.argmax(x, -1), differentiable=False
-    ),
+    Sample(argmax.ArgMax, lambda x: x.argmax(-1), (distinct(3, 4),), lambda x: np.argmax(x, -1), differentiable=False),
     Sample(
         argmax.ArgMax,
         lambda x: x.argmax(0, keepdims=True),
