@@ -37,7 +37,7 @@ from tests.sorting_samples import sorting_samples
 from tests.special_order_samples import special_order_samples
 from wyrm.ops.cross_entropy import softmax
 from wyrm.ops.elementwise import activation, arithmetic, comparison, exponential
-from wyrm.ops.indexing import index, slicing, take_along_axis
+from wyrm.ops.indexing import index, joining, slicing, take_along_axis
 from wyrm.ops.products import einsum, product
 from wyrm.ops.random.dropout import Dropout
 from wyrm.ops.random.philox import STEP
@@ -336,14 +336,14 @@ SAMPLES: list[Sample] = [
         empty=False,
     ),
     Sample(
-        slicing.Concatenate,
+        joining.Concatenate,
         lambda *p: wy.concatenate(p, axis=1),
         (normal(2, 3), normal(2, 1), normal(2, 2)),
         lambda *p: np.concatenate(p, axis=1),
         misfit=(normal(2, 3), normal(3, 1), normal(2, 2)),
     ),
     Sample(
-        slicing.Stack,
+        joining.Stack,
         lambda *p: wy.stack(p, axis=1),
         (normal(2, 3), normal(2, 3)),
         lambda *p: np.stack(p, axis=1),

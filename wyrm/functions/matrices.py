@@ -17,8 +17,8 @@ from wyrm.graph.node import Node
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import S
 from wyrm.ops.indexing.gather import Place
+from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.indexing.rearranging import diagonal, sized_axis
-from wyrm.ops.indexing.slicing import concatenate
 from wyrm.ops.reducing.cumulative import CumProd
 from wyrm.support.options import integer
 

@@ -10,7 +10,7 @@ from wyrm.graph.axes import axis_size, normalize_axis, product
 from wyrm.graph.node import Node
 from wyrm.graph.typing import S2, A, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
 from wyrm.ops.elementwise.elementwise import L, R, S
-from wyrm.ops.indexing.slicing import stack
+from wyrm.ops.indexing.joining import stack
 from wyrm.ops.products.einsum import LETTERS, Einsum
 from wyrm.ops.products.product import MatMul
 from wyrm.support.options import is_integer

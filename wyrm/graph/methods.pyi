@@ -56,8 +56,9 @@ from wyrm.ops.elementwise.index_arithmetic import (
 )
 from wyrm.ops.elementwise.index_choice import IndexMaximum, IndexMinimum
 from wyrm.ops.indexing.index import Index, ScatterAdd
+from wyrm.ops.indexing.joining import Concatenate
 from wyrm.ops.indexing.keys import Advanced, All, Key_
-from wyrm.ops.indexing.slicing import Concatenate, IndexSlice, Slice
+from wyrm.ops.indexing.slicing import IndexSlice, Slice
 from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.indexing.taking import Mode
 from wyrm.ops.normalization.normalization import LayerNorm, RMSNorm

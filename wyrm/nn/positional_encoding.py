@@ -17,7 +17,7 @@ from wyrm.nn.axes import Axes, sized_axis
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.module import Module
-from wyrm.ops.indexing.slicing import concatenate
+from wyrm.ops.indexing.joining import concatenate
 
 # The longest wavelength, divided by 2 pi (Vaswani et al., 2017).
 _MAX_WAVELENGTH = 10_000.0

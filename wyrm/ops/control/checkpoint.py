@@ -17,7 +17,7 @@ from wyrm.graph.typing import Array, FloatArray
 from wyrm.graph.weak_types import forms_among
 from wyrm.ops.control.pass_through import PassThrough, Transparent
 from wyrm.ops.elementwise.pass_through_jax import OptimizationBarrierForm
-from wyrm.ops.gradients.composite_gradient import composite_vjp
+from wyrm.ops.gradients.accumulation import composite_vjp
 
 
 def copy_kernel(x: FloatArray, after: FloatArray, out: FloatArray) -> None:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from wyrm.engines.native.llvm.store import CodeStore
-from wyrm.ops.kernels.scratch import DEBUG
+from wyrm.ops.kernels.native import DEBUG
 
 # Compilations that take longer than this many seconds print a line to stderr.
 SPEAK_AFTER = 1.0

@@ -12,7 +12,7 @@ from wyrm.engines.native.kernels.errors import NotCompiled
 from wyrm.engines.native.kernels.expressions import Expressions
 from wyrm.engines.native.kernels.values import Num, Static, Value, View
 from wyrm.engines.native.llvm.blas import LAPACK
-from wyrm.ops.kernels import lapack
+from wyrm.ops.kernels import native as lapack
 
 
 @builtin(lapack.lapack)

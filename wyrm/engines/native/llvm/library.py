@@ -34,7 +34,7 @@ from wyrm.engines.native.llvm.emit import Unit, emit
 from wyrm.engines.native.llvm.machine import entry_of, provide
 from wyrm.engines.native.llvm.optimize import assembly, machine_code
 from wyrm.engines.native.llvm.parallel import SecondProcess, compile_all
-from wyrm.ops.kernels.scratch import DEBUG
+from wyrm.ops.kernels.native import DEBUG
 from wyrm.support.interrupts import deliver
 
 # The number of argument tables that are cached per function.

@@ -13,7 +13,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
 from wyrm.ops.control.loop_body import value_of
-from wyrm.ops.kernels.scratch import DEBUG, NO_SOLUTION, OUT_OF_RANGE
+from wyrm.ops.kernels.native import DEBUG, NO_SOLUTION, OUT_OF_RANGE
 
 
 def index_error(name: str, schedule: Schedule, binding: Binding, error: IndexError) -> Exception:

@@ -13,7 +13,7 @@ import numpy as np
 
 from wyrm.engines.native.kernels.functions import KernelFunction, global_names, kernel_of
 from wyrm.errors import RegistrationError
-from wyrm.ops.kernels.lapack import lapack
+from wyrm.ops.kernels.native import lapack
 from wyrm.ops.kernels.sums import accumulated, natural
 from wyrm.ops.products.product import multiply_into
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
-from wyrm.ops.kernels.scratch import INVALID_INDEX, OUT_OF_RANGE
+from wyrm.ops.kernels.native import INVALID_INDEX, OUT_OF_RANGE
 from wyrm.ops.kernels.sums import natural
 
 Function = Callable[..., object]

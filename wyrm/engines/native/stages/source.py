@@ -36,7 +36,7 @@ from wyrm.engines.native.stages.updates import OptimizerInterface, UpdateRule
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.ranges import Ranges
-from wyrm.ops.kernels.scratch import DEBUG
+from wyrm.ops.kernels.native import DEBUG
 from wyrm.ops.random.philox import STEP
 
 # Programs with more calls per step than this compile their functions separately instead of as one function.
