@@ -132,7 +132,10 @@ class EmbeddingBag(Module, Generic[Rows, Columns]):
 
 
 def _reduced(rows: Any, present: Any, mode: BagMode) -> Any:
-    """Return the rows (..., bag, width) reduced over each bag; `present`, (..., bag, 1), may be None."""
+    """Return the sum, mean or maximum of the rows (..., bag, width) over each bag.
+
+    The mask `present`, (..., bag, 1), is false for padding; None if there is none.
+    """
     if present is None:
         return getattr(rows, mode)(axis=-2)
     if mode == "max":

@@ -60,7 +60,7 @@ def _windows(
     for size, each, step, pair, spread in zip(sizes, *options, strict=True):
         window = Window(each, step, *pair, spread)
         outputs = window.count(size)
-        # A last window that is not whole must start inside of the axis or of the padding before it.
+        # A last window may reach beyond the end, but not start there: it would have no element.
         if ceil_mode and (size + sum(pair) - window.extent) % step and outputs * step < size + window.before:
             outputs += 1
         along = _AxisWindows(window, size, outputs)
@@ -74,7 +74,7 @@ def _windows(
 
 
 def _max(x: Node, places: tuple[Places, ...], sizes: tuple[int, ...]) -> Node[Any, Any]:
-    """Return the maxima; those of `relu(y)` as `relu` of the maxima of `y`, which are fewer elements."""
+    """Return the maxima. For `relu(y)` they are `relu` of the maxima of `y`: the same, from fewer elements."""
     if isinstance(x, Relu):
         return Relu(MaxPool(x.parents[0], places=places, sizes=sizes))
     return MaxPool(x, places=places, sizes=sizes)
@@ -106,7 +106,7 @@ def adaptive_sizes(name: str, sizes: Sequence[int], output_size: object) -> tupl
 
 
 def _adaptive_ranges(name: str, x: Node, rank: int, output_size: object) -> list[list[tuple[int, int]]]:
-    """Return for each spatial axis the ranges of elements that its outputs pool, as even as possible."""
+    """Return for each spatial axis the range of elements of each output; the ranges are as even as possible."""
     sizes = spatial_sizes(name, x, rank)
     outputs = adaptive_sizes(name, sizes, output_size)
     if 0 in sizes:
