@@ -10,7 +10,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, OptionError, ShapeError
-from wyrm.train import batches as module
+from wyrm.train import epochs as module
 
 
 class Batch(wy.Dim): ...

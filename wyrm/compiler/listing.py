@@ -4,25 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wyrm.compiler.deduplicate import Scheduled
-from wyrm.compiler.differentiate import Targets
 from wyrm.compiler.loops import Block, Item, KernelCall, Loop, ScalarBlock, Statement
 from wyrm.compiler.lower import Lowering
 from wyrm.node.base import BaseNode, format_dims, label
-from wyrm.node.traversal import topological_order
-from wyrm.schedule.text import text_of
-
-
-def nodes(value: Targets | Scheduled) -> str:
-    """Return a line for each node, with the user's line of code that made it."""
-    if isinstance(value, Scheduled):
-        return text_of(value.schedule.nodes, value.schedule.parents)
-    return text_of(topological_order(value.nodes), _parents)
-
-
-def _parents(node: BaseNode) -> tuple[BaseNode, ...]:
-    parents: tuple[BaseNode, ...] = node.parents
-    return parents
 
 
 def loops(lowering: Lowering) -> str:

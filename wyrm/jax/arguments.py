@@ -5,25 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from wyrm.errors import DTypeError, OptionError
 from wyrm.node.base import BaseNode, describe
+from wyrm.train.jax_engine import JaxEngine
 from wyrm.train.program import Program
 from wyrm.types.dims import Dim, is_name
 from wyrm.types.options import whole
 
 
-def jax_engine(program: object, who: str, trains: bool = True) -> Any:
+def jax_engine(program: object, who: str, trains: bool = True) -> JaxEngine:
     """Return the engine of a program; raise an error unless it computes, and with `trains` has an optimizer, in JAX."""
     if not isinstance(program, Program):
         raise DTypeError(
             f"{who} takes a program, such as wy.compile(loss, optimizer, engine='jax'), not {shown(program)}"
         )
-    if program.engine != "jax" or (trains and program.optimizer is None):
+    engine = program._engine
+    if not isinstance(engine, JaxEngine) or (trains and program.optimizer is None):
         does, remedy = ("train", "an optimizer and ") if trains else ("run", "")
         raise OptionError(f"{who}: {program!r} does not {does} with JAX: compile it with {remedy}engine='jax'")
-    return program._training
+    return engine
 
 
 def checked_path(path: object, who: str, name: str) -> Path:

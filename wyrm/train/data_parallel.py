@@ -22,7 +22,6 @@ from wyrm.schedule.parts import Combination, combinations_of
 from wyrm.train.runner import NativeRunner
 from wyrm.types.rows import RowSparse
 
-Leaf = BaseNode
 Gradient = np.ndarray | RowSparse
 # Runs functions in parallel and returns when all have finished.
 RunParallel = Callable[[Sequence[Callable[[], None]]], None]
@@ -46,7 +45,7 @@ class DataParallelStep:
         # The metrics of the last step, and how each combines from those of the parts.
         self.metrics: list[float] = []
         self._kinds: list[Combination] = []
-        self._combinations: dict[frozenset[Leaf], tuple[Combination, list[Combination]]] = {}
+        self._combinations: dict[frozenset[BaseNode], tuple[Combination, list[Combination]]] = {}
         dense, sparse = gradients_of(loss, optimizer)
         self._dense = list(dense)
         self._sparse = {parameter: len(pairs) for parameter, pairs in sparse.items()}
@@ -64,7 +63,7 @@ class DataParallelStep:
         held = self.runner.allocated_bytes
         return held + sum(bound_array(parameter).nbytes for parameter in self._dense) if held else 0
 
-    def combination(self, columns: Iterable[Leaf]) -> Combination:
+    def combination(self, columns: Iterable[BaseNode]) -> Combination:
         """Return how the loss and gradients of a batch combine from those of its parts; `columns` are split by rows.
 
         `MIXED` also if a metric does not combine, or a buffer's new value is not the mean of those for the parts.
@@ -83,13 +82,13 @@ class DataParallelStep:
     def gradients(
         self,
         bindings: Sequence[Binding],
-        columns: Mapping[Leaf, np.ndarray],
+        columns: Mapping[BaseNode, np.ndarray],
         parts: Sequence[NDArray[np.int64]],
         step: int,
         run_parallel: RunParallel,
         combination: Combination,
         weight: float = 1.0,
-    ) -> tuple[float, dict[Leaf, Gradient]]:
+    ) -> tuple[float, dict[BaseNode, Gradient]]:
         """Return the loss over the rows of all parts and its gradients times `weight`: none if it is not finite."""
 
         def work(thread: int) -> None:
@@ -125,7 +124,7 @@ class DataParallelStep:
         for buffer, array in zip(self._buffers, self._buffer_values, strict=True):
             store(stored(buffer), array)
 
-    def apply(self, gradients: Mapping[Leaf, Gradient]) -> None:
+    def apply(self, gradients: Mapping[BaseNode, Gradient]) -> None:
         """Do a step of the optimizer with these gradients."""
         # A parameter that the loss does not depend on must not move, whatever gradient it holds.
         held = {storage: storage.gradient for storage in map(stored, self.optimizer.parameters)}
@@ -139,8 +138,8 @@ class DataParallelStep:
             for storage, before in held.items():
                 storage.gradient = before
 
-    def _combined(self, outputs: Sequence[Sequence[np.ndarray]], weights: Sequence[float]) -> dict[Leaf, Gradient]:
-        gradients: dict[Leaf, Gradient] = {}
+    def _combined(self, outputs: Sequence[Sequence[np.ndarray]], weights: Sequence[float]) -> dict[BaseNode, Gradient]:
+        gradients: dict[BaseNode, Gradient] = {}
         for position, parameter in enumerate(self._dense, 1):
             gradients[parameter] = _weighted(outputs, position, weights)
         position = 1 + len(self._dense) + len(self._buffers)
@@ -156,7 +155,7 @@ class DataParallelStep:
         return gradients
 
 
-def add(total: dict[Leaf, Gradient], gradients: Mapping[Leaf, Gradient]) -> None:
+def add(total: dict[BaseNode, Gradient], gradients: Mapping[BaseNode, Gradient]) -> None:
     """Add gradients to the total, in place; an empty total becomes the gradients."""
     for parameter, gradient in gradients.items():
         before = total.get(parameter)

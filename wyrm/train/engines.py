@@ -1,113 +1,94 @@
-"""The engines of programs: native code, and JAX."""
+"""The engines that programs run on, by name."""
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
-from wyrm.compiler.updates import OptimizerInterface
-from wyrm.errors import DTypeError, OptionError
-from wyrm.node.base import BaseNode
-from wyrm.types.dims import Dim
+from wyrm.errors import OptionError
+from wyrm.types.options import choice
 
 if TYPE_CHECKING:
-    from jax.sharding import Mesh
+    from wyrm.train.engine import Engine
 
-    from wyrm.train.jax_epoch import JaxTraining
+# The names that wyrm has itself; packages register others.
+EngineName = Literal["native", "jax"]
+DEFAULT: EngineName = "native"
+# A class, or where it is: "module:name", which is imported on first use.
+_known: dict[str, type[Engine] | str] = {
+    "native": "wyrm.train.training:NativeEngine",
+    "jax": "wyrm.train.jax_engine:JaxEngine",
+}
+_OWN = frozenset(_known)
 
-Engine = Literal["native", "jax"]
-# The axis of a mesh, or several, over which the axes of arrays with a name are sharded.
-AxisSharding = Mapping[type[Dim], "str | tuple[str, ...]"]
 
+def register(name: str, engine: type[Engine] | str) -> None:
+    """Give an engine a name for `wyrm.compile(..., engine=name)`.
 
-class EngineOptions(TypedDict, total=False):
-    """The options of `wyrm.compile` that choose an engine, and the devices that it runs on.
+    `engine` is a subclass of `Engine`, or "module:name" of one, which is then imported on first use. An installed
+    package registers one by an entry point of the group "wyrm.engines".
 
-    - `engine`: "native", machine code for this processor, or "jax", which compiles for the devices that JAX has.
-    - `mesh`, `sharding`: a `jax.sharding.Mesh`, and for the classes of axes the axis of the mesh that they are sharded
-      over. Axes without an entry are not sharded.
-    - `compute_dtype`: "bfloat16" computes activations and products in bfloat16, with parameters, sums, norms and losses
-      in float32.
+    Raise `OptionError` for a name that is none or wyrm's own, `TypeError` for anything but an engine.
     """
+    from wyrm.train.engine import Engine
 
-    engine: Engine
-    mesh: Mesh | None
-    sharding: AxisSharding | None
-    compute_dtype: Literal["float32", "bfloat16"] | None
-
-
-def checked_engine(options: EngineOptions, loop: str = "auto") -> EngineOptions:
-    """Return the options; raise `OptionError` for a value that is none of these, or that the engine does not take."""
-    if unknown := options.keys() - EngineOptions.__annotations__.keys():
-        raise TypeError(f"wyrm.compile() got an unexpected keyword argument {sorted(unknown)[0]!r}")
-    engine = options.get("engine", "native")
-    if engine not in ("native", "jax"):
-        raise OptionError(f"engine must be 'native' or 'jax', which computes on the devices of JAX, not {engine!r}")
-    own = [name for name in ("mesh", "sharding", "compute_dtype") if options.get(name) is not None]
-    if own and engine != "jax":
-        raise OptionError(f"{own[0]} is an option of engine='jax'; give that too")
-    if (options.get("mesh") is None) != (options.get("sharding") is None):
-        raise OptionError("mesh and sharding belong together: sharding={Batch: 'data'} names axes of the mesh")
-    _check_mesh(options)
-    if options.get("compute_dtype") not in (None, "float32", "bfloat16"):
-        raise OptionError(f"compute_dtype must be 'float32' or 'bfloat16', not {options.get('compute_dtype')!r}")
-    if engine == "jax" and loop != "auto":
-        raise OptionError(f"loop={loop!r} is an option of engine='native'; XLA compiles the loops of engine='jax'")
-    if engine == "jax" and importlib.util.find_spec("jax") is None:
-        raise OptionError("engine='jax' needs JAX: pip install 'wyrm-autodiff[jax]'")
-    return options
+    if not isinstance(name, str) or not name.isidentifier():
+        raise OptionError(f"the name of an engine must be a Python identifier, not {name!r}")
+    if name in _OWN:
+        raise OptionError(f"engine {name!r} is wyrm's own: choose another name")
+    if not isinstance(engine, str) and not (isinstance(engine, type) and issubclass(engine, Engine)):
+        raise TypeError(f"an engine is a subclass of wy.engines.Engine, or 'module:name' of one, not {engine!r}")
+    _known[name] = engine
 
 
-def _check_mesh(options: EngineOptions) -> None:
-    """Raise `DTypeError` unless `mesh` is a mesh and `sharding` a mapping, where they are given."""
-    mesh, sharding = options.get("mesh"), options.get("sharding")
-    if sharding is not None and not isinstance(sharding, Mapping):
-        raise DTypeError(
-            f"sharding must map classes of axes to axes of the mesh, such as sharding={{Batch: 'data'}}, not "
-            f"{sharding!r}; FSDP is {{Batch: 'data', Features: 'data'}}, with an axis of the parameters"
-        )
-    if mesh is not None and not hasattr(mesh, "axis_names"):
-        raise DTypeError(f"mesh must be a jax.sharding.Mesh, such as jax.make_mesh((8,), ('data',)), not {mesh!r}")
+def names() -> list[str]:
+    """Return the names of all engines: wyrm's own, registered ones, and those of installed packages.
+
+    >>> names()[:2]
+    ['native', 'jax']
+    """
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group="wyrm.engines"):
+        _known.setdefault(entry.name, entry.value)
+    return list(_known)
 
 
-def jax_training(
-    outputs: Sequence[BaseNode],
-    optimizer: OptimizerInterface | None,
-    options: EngineOptions,
-    *,
-    evaluates: bool = False,
-) -> JaxTraining:
-    """Return the engine `jax` of a program, or of nodes that it `evaluates`, which may lack some of its axes."""
-    from wyrm.train.jax_epoch import JaxTraining
-    from wyrm.train.jax_graph import JaxGraph
-    from wyrm.train.jax_state import Placement
-
-    graph = JaxGraph(outputs, optimizer)
-    sharding: Any = None
-    axes, mesh = options.get("sharding"), options.get("mesh")
-    if mesh is None and optimizer is not None:
-        _check_alone()
-    if mesh is not None and axes is not None:
-        from wyrm.backends.xla.sharding import Sharding
-
-        sharding = Sharding(mesh, axes)
-        leaves = [*graph.trained, *graph.held, *graph.inputs]
-        sharding.check(leaves, graph.schedule.nodes, may_lack_axes=evaluates)
-    narrow = None
-    if options.get("compute_dtype") == "bfloat16":
-        import jax.numpy as jnp
-
-        narrow = jnp.bfloat16
-    return JaxTraining(graph, Placement(sharding), narrow)
+def engine_class(name: object, *others: str) -> type[Engine]:
+    """Return the class of an engine; raise `OptionError`, which lists all engines and `others`, for an unknown name."""
+    if not isinstance(name, str) or name not in _known:
+        choice("engine", name, [*others, *names()])
+    assert isinstance(name, str)
+    found = _known[name]
+    if isinstance(found, str):
+        module, _, attribute = found.partition(":")
+        found = _known[name] = getattr(importlib.import_module(module), attribute)
+    assert not isinstance(found, str)
+    return found
 
 
-def _check_alone() -> None:
-    """Raise `OptionError` if this process is one of several: without a mesh, each would train its own parameters."""
-    import jax
+def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given for an engine; raise an error for those that it does not take.
 
-    if jax.distributed.is_initialized() and jax.process_count() > 1:
-        raise OptionError(
-            f"this is process {jax.process_index()} of {jax.process_count()}: give mesh, such as "
-            f"jax.make_mesh((jax.device_count(),), ('data',)), and sharding={{Batch: 'data'}}, to train together"
-        )
+    None, and "auto", leave an option to the engine.
+    """
+    engine = engine_class(name)
+    own = engine.Options.__annotations__
+    given = {option: value for option, value in options.items() if value is not None}
+    for option, value in given.items():
+        if option not in own and value != "auto":
+            raise _refusal(engine, option, value)
+    chosen = {option: value for option, value in given.items() if option in own}
+    engine.check_options(chosen)
+    return chosen
+
+
+def _refusal(engine: type[Engine], option: str, value: object) -> Exception:
+    """Return the error for an option that an engine does not take, but maybe another one."""
+    if option in engine.refusals:
+        return OptionError(engine.refusals[option].format(value))
+    for other in _known:
+        if option in engine_class(other).Options.__annotations__:
+            return OptionError(f"{option} is an option of engine={other!r}; give that too")
+    return TypeError(f"wyrm.compile() got an unexpected keyword argument {option!r}")

@@ -3,19 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from wyrm.compiler.program_graph import ProgramGraph
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.leaves import Input
-from wyrm.node.storage import accepted_indices, check_int64, first_out_of_range, not_set, stored
+from wyrm.node.storage import accepted_indices, bound_array, check_int64, first_out_of_range, not_set, stored
 from wyrm.schedule.ranges import Limit
 from wyrm.train.tables import by_input, column_array
 from wyrm.types.arrays import as_array
 from wyrm.types.dims import Dim, axis_size, open_axes, resolve_axis
 
-Leaf = BaseNode
+
+class Columns(NamedTuple):
+    """Checked columns of a data set by input, the number of their rows, and whether inputs take one row at a time."""
+
+    given: dict[BaseNode, np.ndarray]
+    rows: int
+    singly: bool
+
+    def shapes(self, inputs: Sequence[BaseNode], batch: int) -> dict[BaseNode, tuple[int, ...]]:
+        """Return the inputs' shapes for a batch of this size, from the columns or from the data that inputs hold."""
+        shapes: dict[BaseNode, tuple[int, ...]] = {}
+        for leaf in inputs:
+            column = self.given.get(leaf)
+            if column is None:
+                shapes[leaf] = bound_array(leaf).shape
+            else:
+                shapes[leaf] = column.shape[1:] if self.singly else (batch, *column.shape[1:])
+        return shapes
+
+    def check_batches(self, batch: int, rows: int | None = None) -> None:
+        """Raise `ShapeError` if batches of this size do not fit the inputs; `rows` are by default all rows."""
+        rows = self.rows if rows is None else rows
+        if self.singly and batch != 1:
+            raise ShapeError(
+                f"the inputs take one row at a time, so batch_size must be 1, not {batch}; for larger batches declare "
+                f"a batch axis, as in wy.Input(dims=(Batch(),))"
+            )
+        for leaf in self.given:
+            size = None if self.singly else axis_size(leaf.dims[0])
+            if size is not None and (size != batch or rows % batch):
+                raise ShapeError(
+                    f"{label(leaf)} has a batch axis of size {size}, so batch_size must be {size} and divide the "
+                    f"number of rows; it is {batch}, for {rows:,} rows. A batch axis without a size takes any "
+                    f"batch_size"
+                )
 
 
 class _Writable:
@@ -26,7 +62,7 @@ class _Writable:
         self.__array_interface__ = array.__array_interface__ | {"data": (array.ctypes.data, False)}
 
 
-def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, np.ndarray]:
+def given_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.ndarray]:
     """Return the arrays given for the inputs, in the inputs' dtypes; inputs that hold data may be left out."""
     feed = by_input(feed, inputs)
     if not isinstance(feed, Mapping):
@@ -53,7 +89,7 @@ def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, np.ndarray]
     return {leaf: _converted(leaf, feed[leaf]) for leaf in inputs if leaf in feed}
 
 
-def checked_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, np.ndarray]:
+def checked_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.ndarray]:
     """Return the arrays given for the inputs as wholes, checked; inputs that hold data may be left out."""
     given = given_inputs(feed, inputs)
     for leaf, array in given.items():
@@ -63,7 +99,7 @@ def checked_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, np.ndarra
     return given
 
 
-def _converted(leaf: Leaf, value: object) -> np.ndarray:
+def _converted(leaf: BaseNode, value: object) -> np.ndarray:
     if type(value) is np.ndarray:
         array = value
     else:
@@ -81,7 +117,7 @@ def _converted(leaf: Leaf, value: object) -> np.ndarray:
         return np.ascontiguousarray(array, leaf.dtype).reshape(array.shape)
 
 
-def check_values(leaf: Leaf, array: np.ndarray, row: str) -> None:
+def check_values(leaf: BaseNode, array: np.ndarray, row: str) -> None:
     """Raise `NotFinite`, naming the column and the row, for a NaN or infinity in an input declared finite."""
     if leaf.dtype.kind == "f" and isinstance(leaf, Input) and leaf._finite and not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
@@ -91,7 +127,14 @@ def check_values(leaf: Leaf, array: np.ndarray, row: str) -> None:
         )
 
 
-def check_ranges(limits: Sequence[Limit], given: Mapping[Leaf, np.ndarray], sizes: Mapping[type[Dim], int]) -> None:
+def check_open_ranges(graph: ProgramGraph, columns: Columns, batch: int) -> None:
+    """Raise `IndexOutOfRange` for an index beyond an axis whose size comes from the data, in batches of this size."""
+    limits = [limit for limit in graph.ranges.limits if axis_size(limit.axis) is None]
+    if limits:
+        check_ranges(limits, columns.given, graph.schedule.bind(columns.shapes(graph.inputs, batch)))
+
+
+def check_ranges(limits: Sequence[Limit], given: Mapping[BaseNode, np.ndarray], sizes: Mapping[type[Dim], int]) -> None:
     """Raise `IndexOutOfRange`, naming the column and the row, for an index that is out of range.
 
     `sizes` holds the axis sizes known from the data of a run; native code checks limits of unknown size as it runs.
@@ -117,22 +160,20 @@ def _position(where: tuple[int, ...]) -> str:
     return f"{where[0]:,}" + (f", position {where[1:]}" if len(where) > 1 else "")
 
 
-def checked_columns(
-    feed: object, inputs: Sequence[Leaf], limits: Sequence[Limit]
-) -> tuple[dict[Leaf, np.ndarray], int, bool]:
-    """Return the checked columns of a data set, their number of rows, and whether the inputs take one row at a time.
+def checked_columns(feed: object, inputs: Sequence[BaseNode], limits: Sequence[Limit]) -> Columns:
+    """Return the checked columns of a data set.
 
     The first axis of a column is its rows. An input has the batch axis first, or takes a single row.
     """
     return rows_of(given_inputs(feed, inputs), limits)
 
 
-def rows_of(given: dict[Leaf, np.ndarray], limits: Sequence[Limit]) -> tuple[dict[Leaf, np.ndarray], int, bool]:
-    """Check columns that `given_inputs` has converted, and return what `checked_columns` returns."""
+def rows_of(given: dict[BaseNode, np.ndarray], limits: Sequence[Limit]) -> Columns:
+    """Check columns that `given_inputs` has converted."""
     if not given:
         raise ShapeError("an epoch needs columns of data, but none was given")
-    lengths: dict[Leaf, int] = {}
-    singly: dict[Leaf, bool] = {}
+    lengths: dict[BaseNode, int] = {}
+    singly: dict[BaseNode, bool] = {}
     for leaf, array in given.items():
         extra = array.ndim - len(leaf.dims)
         if array.ndim == 0 or extra not in (0, 1):
@@ -153,7 +194,7 @@ def rows_of(given: dict[Leaf, np.ndarray], limits: Sequence[Limit]) -> tuple[dic
     count = next(iter(lengths.values()))
     if count == 0:
         raise ShapeError("the columns have no rows, so there is nothing to train on")
-    return given, count, next(iter(singly.values()))
+    return Columns(given, count, next(iter(singly.values())))
 
 
 def as_column(array: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from wyrm.errors import OptionError
 from wyrm.foreign_names import answering
 from wyrm.train.callback_states import load_states
 from wyrm.train.callbacks import Callback, ProgressBar, Run
-from wyrm.train.epoch_state import Mode, checked_options
+from wyrm.train.epochs import ThreadMode, checked_options
 from wyrm.train.evaluation import RunningMetrics
 from wyrm.train.feeding import given_inputs
 from wyrm.train.history import History
@@ -32,7 +32,7 @@ def fit(
     shuffle: bool = False,
     seed: int = 0,
     threads: int = 1,
-    mode: Mode = "hogwild",
+    mode: ThreadMode = "hogwild",
     validation: FeedT | None = None,
     evaluation: Program[Any, Any] | None = None,
     metrics: RunningMetrics | None = None,
@@ -153,7 +153,7 @@ class _Validation:
             raise OptionError(f"evaluation must be a program that wy.compile made, not {program!r}")
         self._program, self._batch_size, self._metrics = program, batch_size, metrics
         outputs = program.outputs
-        self._data: Any = program._evaluation.prepare(outputs, data, batch_size, metrics).given
+        self._data: Any = program._evaluator.prepare(outputs, data, batch_size, metrics).columns.given
 
     def __call__(self) -> dict[str, float]:
         values = self._program.evaluate(self._data, batch_size=self._batch_size, metrics=self._metrics)

@@ -4,58 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from wyrm.backends.xla.precision import float64_node
 from wyrm.compiler.decompose import share_residuals
-from wyrm.compiler.deduplicate import deduplicate
-from wyrm.compiler.differentiate import Targets, differentiate
-from wyrm.compiler.listing import nodes
+from wyrm.compiler.differentiate import Targets
+from wyrm.compiler.program_graph import DEDUPLICATE, DIFFERENTIATE, ProgramGraph, Stage
 from wyrm.compiler.updates import OptimizerInterface
 from wyrm.node.base import BaseNode
-from wyrm.node.buffer import Buffer
-from wyrm.node.index_leaves import IndexInput
-from wyrm.node.leaves import Constant, Input, Parameter
+from wyrm.node.leaves import Constant
 from wyrm.ops.philox import COUNTERS
 from wyrm.train.jax_checks import index_checks
 from wyrm.train.jax_integers import need_int64
 
 
-class JaxGraph:
-    """A program's outputs and, with an optimizer, the gradients of its loss and the new values of its buffers.
+def _shared(targets: Targets) -> Targets:
+    return replace(share_residuals(targets), original=targets.nodes)
 
-    `trained` are the parameters with a gradient and then the buffers with an update. `inputs` take data in each call.
-    `held` are the other leaves, except scalar constants, which are part of the code.
+
+class JaxGraph(ProgramGraph):
+    """A program's graph, with the leaves that it reads.
+
+    `held` are the leaves that are neither trained nor inputs, except scalar constants, which are part of the code.
     """
 
+    STAGES: ClassVar[Sequence[Stage]] = (DIFFERENTIATE, Stage("share residuals", _shared, None), DEDUPLICATE)
+
     def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
-        self.outputs, self.optimizer = list(outputs), optimizer
-        self._given = Targets(self.outputs, optimizer)
-        differentiated = differentiate(self._given)
-        scheduled = deduplicate(replace(share_residuals(differentiated), original=differentiated.nodes))
-        self.targets, self.schedule, self.ranges = scheduled.targets, scheduled.schedule, scheduled.ranges
-        self._differentiated = differentiated
+        super().__init__(outputs, optimizer)
         # Indices that must be checked where they are computed, and so are results of the schedule too.
         self.checks = index_checks(self.schedule.nodes, self.ranges, self.schedule.representative)
         self.schedule.outputs += [check.indices for check in self.checks]
-        computed = self.targets.gradients.keys() | self.targets.rows.keys()
-        self.parameters: list[Parameter] = [p for p in (optimizer.parameters if optimizer else []) if p in computed]
-        self.buffers: list[Buffer] = list(self.targets.buffer_updates)
-        self.trained: list[Parameter | Buffer] = [*self.parameters, *self.buffers]
-        leaves = [leaf for leaf in self.schedule.leaves if leaf not in COUNTERS]
-        self.inputs: list[BaseNode] = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput)]
-        known = {*self.trained, *self.inputs}
+        known = {*self.trained, *self.inputs, *COUNTERS}
         self.held = [
-            leaf for leaf in leaves if leaf not in known and not (isinstance(leaf, Constant) and not leaf.dims)
+            leaf
+            for leaf in self.schedule.leaves
+            if leaf not in known and not (isinstance(leaf, Constant) and not leaf.dims)
         ]
         # Whether the graph computes in float64, or with integers beyond int32: JAX needs its 64-bit types for them.
         self.wide = float64_node([*self.schedule.nodes, *self.trained]) is not None or need_int64(
             self.schedule.nodes, self.ranges
         )
-
-    def stages(self) -> dict[str, str]:
-        """Return the graph as the user wrote it, with its gradients, and without repeated operations, as text."""
-        return {
-            "graph": nodes(self._given),
-            "differentiate": nodes(self._differentiated),
-            "deduplicate": nodes(self.targets),
-        }

@@ -28,7 +28,7 @@ from wyrm.types.rows import RowSparse
 class State(NamedTuple):
     """What training changes: the values of `JaxGraph.trained`, the optimizer's arrays by parameter and name.
 
-    In the functions that train, the parameters of equal layers are stacked: see `Steps.stacks`.
+    In the functions that train, the parameters of equal layers are stacked: see `StepFunctions.stacks`.
     `alive` is true until a loss or a gradient is not finite, or an index is out of range: from then on, nothing changes
     any more.
     """
@@ -69,7 +69,7 @@ class _Found(NamedTuple):
         return self.values.stacked([self.schedule.position[node] for node in nodes])
 
 
-class Steps:
+class StepFunctions:
     """The functions of a program: `forward`, `backward`, `train` and `loop`, for data of any shapes.
 
     `held` are the values of `JaxGraph.held`, `feed` those of `JaxGraph.inputs`. `step` is the random step as two words.

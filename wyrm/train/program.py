@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 import numpy as np
 from typing_extensions import TypeVar, Unpack
@@ -16,7 +16,7 @@ from typing_extensions import TypeVar, Unpack
 from wyrm._lazy_imports import LateFunction
 from wyrm.backends.numpy.reference import checked_weight
 from wyrm.compiler.decompose import expand
-from wyrm.compiler.pipeline import Graph
+from wyrm.compiler.program_graph import ProgramGraph
 from wyrm.compiler.updates import OptimizerInterface
 from wyrm.errors import ShapeError
 from wyrm.foreign_names import Answering, answering
@@ -28,33 +28,39 @@ from wyrm.node.training_mode import modes_of, warn_of_training
 from wyrm.ops.philox import pinned_step
 from wyrm.schedule.totals import Totals, likely_columns
 from wyrm.train.arguments import check_metrics, check_optimizer, checked_counts, checked_outputs
-from wyrm.train.batches import epoch_of_batches
-from wyrm.train.engines import Engine, EngineOptions, checked_engine, jax_training
-from wyrm.train.epoch_state import Mode, checked_options
-from wyrm.train.evaluation import AnyRunningMetrics, Evaluation, RunningMetrics, merged, native_calls
-from wyrm.train.feeding import checked_columns, checked_inputs
+from wyrm.train.engine import ProgramPlan
+from wyrm.train.engines import DEFAULT, engine_class
+from wyrm.train.engines import checked_options as checked_engine_options
+from wyrm.train.epochs import ThreadMode, checked_options, train_epoch
+from wyrm.train.evaluation import AnyRunningMetrics, Evaluator, RunningMetrics, merged
+from wyrm.train.feeding import check_open_ranges, checked_columns
+from wyrm.train.jax_options import JaxOptions
+from wyrm.train.native_options import NativeOptions
 from wyrm.train.pinned_step import drawing, refuse_epoch
 from wyrm.train.profiled import Profiled
 from wyrm.train.progress import Bar, LossBar
-from wyrm.train.runner import NativeRunner, ProgramPlan
 from wyrm.train.tables import DataT, FeedT, is_batches
-from wyrm.train.training import Training
 from wyrm.types.dims import Dim
-from wyrm.types.options import choice, whole
+from wyrm.types.options import whole
 
 if TYPE_CHECKING:
-    from wyrm.train.jax_epoch import JaxTraining
-    from wyrm.train.jax_graph import JaxGraph
+    from wyrm.train.engine import Engine
+    from wyrm.train.engines import EngineName
 
 # The result of a program: an array for one node, a list of arrays for several.
 R = TypeVar("R", default=Any)
 # The means of an epoch or an evaluation: a float for one output, a list for several, with metrics a dict.
 E = TypeVar("E", default=float)
-Loop = Literal["auto", "compiled", "python"]
 
 
-class _Choices(EngineOptions, total=False):
-    loop: Loop
+class EngineOptions(NativeOptions, JaxOptions, total=False):
+    """The options of `wyrm.compile` that choose an engine, and those of wyrm's own engines.
+
+    - `engine`: "native", machine code for this processor, "jax", which compiles for the devices that JAX has, or a
+      name that `wyrm.engines.register` has given.
+    """
+
+    engine: EngineName | str  # the names that an editor completes
 
 
 class Program(Answering, Profiled, Generic[R, E]):
@@ -76,7 +82,6 @@ class Program(Answering, Profiled, Generic[R, E]):
         optimizer: OptimizerInterface | None = None,
         *,
         metrics: Mapping[str, BaseNode] | None = None,
-        loop: Loop = "auto",
         **options: Unpack[EngineOptions],
     ) -> None:
         self._single = isinstance(outputs, BaseNode)
@@ -84,65 +89,57 @@ class Program(Answering, Profiled, Generic[R, E]):
         self._metrics = {} if metrics is None else metrics
         check_metrics(self._metrics, self._single, optimizer is not None and len(nodes) > 1)
         nodes += self._metrics.values()
-        choice("loop", loop, ("auto", "compiled", "python"))
         check_optimizer(optimizer)
-        # How the program is compiled, for its copies.
-        self._choices: _Choices = {"loop": loop, **checked_engine(options, loop)}
+        chosen: dict[str, Any] = dict(options)
+        self._engine_name: str = chosen.pop("engine", DEFAULT)
+        kind: Any = engine_class(self._engine_name)
+        self._options = checked_engine_options(self._engine_name, chosen)
         # A program with an optimizer is meant to be in training mode; only others warn of it.
         self._modes = modes_of(nodes) if optimizer is None else []
         self._outputs = nodes
         # An epoch also adds up what the loss and the metrics for all rows are functions of.
-        totals = Totals(nodes)
+        self._totals = Totals(nodes)
         if optimizer is not None:
-            totals = Totals(nodes, likely_columns(nodes), expand, only_scalars=True)
-        self._graph: Graph | JaxGraph
-        self._runner: NativeRunner | JaxTraining
-        self._training: Training | JaxTraining
-        if self.engine == "native":
-            self._graph = Graph(totals.nodes, optimizer)
-            self._runner = NativeRunner(self._graph, loop)
-            self._training = Training(self._graph, self._runner)
-        else:
-            self._runner = self._training = jax_training(totals.nodes, optimizer, self._choices)
-            self._graph = self._training.graph
-        self._training.totals = totals
-        self._evaluation = self._new_evaluation()
+            self._totals = Totals(nodes, likely_columns(nodes), expand, only_scalars=True)
+        self._engine: Engine = kind(self._totals.nodes, optimizer, **self._options)
+        # Without a reference to the engine, whose arrays on devices are freed as soon as nobody has the program.
+        self._made_for_evaluation = partial(kind, optimizer=None, evaluates=True, **self._options)
+        self._evaluator = Evaluator(self._made_for_evaluation)
         # Reentrant, because a signal handler that runs between two steps may read the state.
         self._lock = threading.RLock()
         _programs.add(self)
 
-    def _new_evaluation(self) -> Evaluation:
-        if self.engine == "native":
-            return Evaluation(native_calls)
-        # Without a reference to the program, whose arrays on devices are freed as soon as nobody has it.
-        return Evaluation(partial(jax_training, optimizer=None, options=self._choices, evaluates=True))
+    @property
+    def _choices(self) -> dict[str, Any]:
+        """How the program is compiled, for its copies."""
+        return {"engine": self._engine_name, **self._options}
 
     @property
-    def engine(self) -> Engine:
-        """The engine that runs the program: "native" or "jax"."""
-        return self._choices.get("engine", "native")
+    def engine(self) -> str:
+        """The name of the engine that runs the program, such as "native" or "jax"."""
+        return self._engine_name
 
     @property
     def sharding(self) -> object:
         """How the parameters lie on the devices of a mesh, as a table to print; None without a mesh."""
-        return self._training.sharding
+        return self._engine.sharding
 
     @property
     def source(self) -> str:
         """The generated source: the kernels, and `run`, which loops over the data."""
-        return self._runner.text
+        return self._engine.source
 
     @property
     def llvm(self) -> str:
         """The LLVM modules before optimization, one for each part that is compiled separately."""
         with self._lock:
-            return str(self._runner.listing().llvm)
+            return self._engine.llvm
 
     @property
     def assembly(self) -> str:
         """The machine code for this processor as text; generating it may take a second."""
         with self._lock:
-            return str(self._runner.listing().assembly)
+            return self._engine.assembly
 
     def stages(self) -> dict[str, str]:
         """Return the program after each stage of compilation as text, by the stage's name and in order.
@@ -158,22 +155,22 @@ class Program(Answering, Profiled, Generic[R, E]):
         [2, 1]
         """
         with self._lock:
-            return self._runner.stages()
+            return self._engine.stages()
 
     @property
     def inputs(self) -> tuple[BaseNode, ...]:
         """The inputs that take data, in order of first use."""
-        return tuple(self._graph.inputs)
+        return tuple(self._engine.graph.inputs)
 
     @property
-    def graph(self) -> Graph | JaxGraph:
-        """The graph after each stage of compilation; of the JAX engine, before JAX compiles it."""
-        return self._graph
+    def graph(self) -> ProgramGraph:
+        """The graph after each stage of compilation; before JAX compiles it, for the JAX engine."""
+        return self._engine.graph
 
     @property
     def sizes(self) -> Mapping[type[Dim], int]:
         """The sizes of the named axes in a run so far; empty before the first one, and for the JAX engine."""
-        return self._runner.sizes if isinstance(self._runner, NativeRunner) else {}
+        return self._engine.sizes
 
     @property
     def outputs(self) -> tuple[BaseNode, ...]:
@@ -183,12 +180,12 @@ class Program(Answering, Profiled, Generic[R, E]):
     @property
     def optimizer(self) -> OptimizerInterface | None:
         """The optimizer, None if the program only computes outputs."""
-        return self._graph.optimizer
+        return self._engine.graph.optimizer
 
     @property
     def trained(self) -> tuple[Parameter | Buffer, ...]:
         """The parameters and buffers that an epoch changes."""
-        return (*self._graph.parameters, *self._graph.buffers)
+        return tuple(self._engine.graph.trained)
 
     @property
     def plan(self) -> ProgramPlan:
@@ -197,8 +194,7 @@ class Program(Answering, Profiled, Generic[R, E]):
         The bytes cover everything run so far, for all threads and batch sizes, without the parameters and the
         optimizer's state. Before the first run they are 0 if input sizes are unknown.
         """
-        plan = self._runner.plan()
-        return plan._replace(peak_bytes=plan.peak_bytes + self._training.data_parallel_bytes)
+        return self._engine.plan()
 
     def __call__(self, feed: FeedT | None = None) -> R:
         """Compute the outputs: one array for one output, else a list. With an optimizer, also do one step.
@@ -208,13 +204,11 @@ class Program(Answering, Profiled, Generic[R, E]):
         """
         warn_of_training(self._modes)
         with self._lock:
-            repeated = self._training.repeat(feed) if pinned_step() is None else None
-            if repeated is not None:
-                return self._answer(repeated)
-            given = checked_inputs({} if feed is None else feed, self._graph.inputs)
-            with drawing(self._training):
-                values = self._training.call(given)
-        return self._answer(values)
+            data = {} if feed is None else feed
+            if pinned_step() is None:
+                return self._answer(self._engine.call(data))
+            with drawing(self._engine):
+                return self._answer(self._engine.call(data))
 
     def _answer(self, values: list[np.ndarray]) -> R:
         answer: Any = values[0] if self._single else values
@@ -232,7 +226,7 @@ class Program(Answering, Profiled, Generic[R, E]):
         shuffle: bool = False,
         seed: int = 0,
         threads: int = 1,
-        mode: Mode = "hogwild",
+        mode: ThreadMode = "hogwild",
         progress: bool | Bar | LossBar = False,
         accumulate: int = 1,
     ) -> E:
@@ -271,17 +265,12 @@ class Program(Answering, Profiled, Generic[R, E]):
             accumulate=accumulate, in_batches=in_batches,
         )  # fmt: skip
         with self._lock:
-            if self._graph.optimizer is None:
+            if self.optimizer is None:
                 raise ShapeError(
                     "this program has no optimizer, so there is no epoch to train; call it for its outputs"
                 )
-            refuse_epoch(self._graph.schedule.leaves)
-            limits = self._graph.ranges.limits
-            if in_batches:
-                return self._means(epoch_of_batches(self._training, limits, columns, options))
-            given, rows, singly = checked_columns(columns, self._graph.inputs, limits)
-            values = self._training.epoch(given, rows, singly, options)
-            return self._means(self._training.totals.for_columns(given, singly).of_all_rows(values))
+            refuse_epoch(self._engine.graph.schedule.leaves)
+            return self._means(train_epoch(self._engine, columns, options, self._totals, in_batches=in_batches))
 
     def _means(self, values: Sequence[float]) -> E:
         answer: Any = values[0] if self._single else list(values)
@@ -335,7 +324,7 @@ class Program(Answering, Profiled, Generic[R, E]):
         """
         with self._lock:
             running = {} if metrics is None else metrics
-            means, measured = self._evaluation(self._outputs, columns, batch_size, running)
+            means, measured = self._evaluator(self._outputs, columns, batch_size, running)
         if metrics is None:
             return self._means(means)
         names = ["loss", *self._metrics] if self._single else list(map(label, self._outputs))
@@ -361,13 +350,16 @@ class Program(Answering, Profiled, Generic[R, E]):
         (2.0, 2.0)
         """
         with self._lock:
-            if self._graph.optimizer is None:
+            if self.optimizer is None:
                 raise ShapeError("this program has no optimizer, so it has no gradients; call it for its outputs")
             threads, blas_threads = whole("threads", threads, 1), whole("blas_threads", blas_threads, 1)
             checked_weight(weight, self._outputs[0].dtype)
-            given, rows, singly = checked_columns(columns, self._graph.inputs, self._graph.ranges.limits)
-            with drawing(self._training):
-                return self._training.backward(given, rows, singly, threads, weight, blas_threads)
+            graph = self._engine.graph
+            batch = checked_columns(columns, graph.inputs, graph.ranges.limits)
+            batch.check_batches(batch.rows)
+            check_open_ranges(graph, batch, batch.rows)
+            with drawing(self._engine):
+                return self._engine.backward(batch, threads, weight, blas_threads)
 
     def state_dict(self) -> dict[str, int]:
         """Return the program's counters: `steps`, which seeds random nodes, and `epochs`, which seeds the shuffle.
@@ -380,7 +372,7 @@ class Program(Answering, Profiled, Generic[R, E]):
         (6.0, {'steps': 1, 'epochs': 0})
         """
         with self._lock:
-            return {"steps": self._training.steps, "epochs": self._training.epochs}
+            return {"steps": self._engine.steps, "epochs": self._engine.epochs}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Continue counting from the result of `state_dict`.
@@ -389,14 +381,14 @@ class Program(Answering, Profiled, Generic[R, E]):
         """
         steps, epochs = checked_counts(state)
         with self._lock:
-            self._training.steps, self._training.epochs = steps, epochs
+            self._engine.steps, self._engine.epochs = steps, epochs
 
     # --- copies ---------------------------------------------------------------------------------------------------
 
     def __copy__(self) -> Program[R, E]:
         """Return a program with the same nodes and optimizer that counts its own steps from here on."""
         with self._lock:
-            return _build(self._outputs, *self._form, self._graph.optimizer, self._choices, self.state_dict())
+            return _build(self._outputs, *self._form, self.optimizer, self._choices, self.state_dict())
 
     @property
     def _form(self) -> tuple[bool, list[str]]:
@@ -409,16 +401,16 @@ class Program(Answering, Profiled, Generic[R, E]):
         The inputs stay the same nodes, because calls refer to them, unless `memo` already has copies of them.
         """
         with self._lock:
-            for leaf in self._graph.inputs:
+            for leaf in self._engine.graph.inputs:
                 memo.setdefault(id(leaf), leaf)
             outputs = [copied(output, memo) for output in self._outputs]
-            optimizer = copy.deepcopy(self._graph.optimizer, memo)
+            optimizer = copy.deepcopy(self.optimizer, memo)
             return _build(outputs, *self._form, optimizer, self._choices, self.state_dict())
 
     def __reduce__(self) -> tuple[object, ...]:
         with self._lock:
             records, roots = flatten_all(self._outputs)
-            return _restored, (records, roots, *self._form, self._graph.optimizer, self._choices, self.state_dict())
+            return _restored, (records, roots, *self._form, self.optimizer, self._choices, self.state_dict())
 
     def _after_fork(self) -> None:
         """In a forked process, release what another thread held: that thread does not exist there."""
@@ -426,15 +418,15 @@ class Program(Answering, Profiled, Generic[R, E]):
             self._lock.release()
         else:
             self._lock = threading.RLock()
-            self._training.after_fork()
-            self._evaluation = self._new_evaluation()
+            self._engine.after_fork()
+            self._evaluator = Evaluator(self._made_for_evaluation)
 
     # What notebooks display.
     _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_program")
 
     def __repr__(self) -> str:
         what = ", ".join(map(label, self._outputs))
-        return f"<Program {what}{'' if self._graph.optimizer is None else f', trained by {self._graph.optimizer!r}'}>"
+        return f"<Program {what}{'' if self.optimizer is None else f', trained by {self.optimizer!r}'}>"
 
 
 def _build(
@@ -442,7 +434,7 @@ def _build(
     single: bool,
     names: Sequence[str],
     optimizer: Any,
-    choices: _Choices,
+    choices: Mapping[str, Any],
     state: Mapping[str, int],
 ) -> Program[Any, Any]:
     metrics = dict(zip(names, outputs[1:], strict=True)) if names else None

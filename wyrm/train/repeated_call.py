@@ -14,13 +14,11 @@ from wyrm.node.leaves import Input
 from wyrm.node.storage import Storage, first_out_of_range, fits_in, is_finite, stored
 from wyrm.types.dims import open_axes, resolve_axis
 
-Leaf = BaseNode
-
 
 class _InputTarget(NamedTuple):
     """An input, and the program's array that its data is copied to."""
 
-    leaf: Leaf
+    leaf: BaseNode
     storage: Storage
     target: np.ndarray
     dtype: np.dtype

@@ -15,8 +15,6 @@ from wyrm.node.base import BaseNode, describe, label
 from wyrm.node.storage import stored
 from wyrm.types.arrays import as_array
 
-Leaf = BaseNode
-
 
 class Table(Protocol):
     """Columns by name: a `wy.data.Dataset`, a dict, or a table of pandas, polars, Arrow or Hugging Face."""
@@ -45,7 +43,7 @@ FeedT = TypeVar("FeedT", bound=Feed | Table)
 DataT = TypeVar("DataT", bound=Feed | Table | Loader | Iterator[Feed | Table])
 
 
-def by_input(data: object, inputs: Sequence[Leaf]) -> object:
+def by_input(data: object, inputs: Sequence[BaseNode]) -> object:
     """Return the columns of a table by input, for inputs whose name is a column's; return anything else unchanged.
 
     Columns without an input are not read. Inputs that hold data need no column; a dict may then have no other columns,
@@ -56,7 +54,7 @@ def by_input(data: object, inputs: Sequence[Leaf]) -> object:
     names = column_names(data)
     if names is None:
         return data
-    wanted: dict[str, Leaf] = {}
+    wanted: dict[str, BaseNode] = {}
     for leaf in inputs:
         if leaf.name in wanted:
             raise DataError(
@@ -81,7 +79,7 @@ def by_input(data: object, inputs: Sequence[Leaf]) -> object:
     return {leaf: column_array(name, columns[name]) for name, leaf in wanted.items()}
 
 
-def _missing(leaf: Leaf, listed: str, data: object) -> str:
+def _missing(leaf: BaseNode, listed: str, data: object) -> str:
     if leaf.name is None:
         return (
             f"{describe(leaf)} has no name, so no column belongs to it: name it after one of the columns {listed}, as "
