@@ -1,6 +1,6 @@
 """Trains models on one device and on simulated ones under several shardings, and writes what it finds as JSON.
 
-XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m tests.xla.sharded_engine
+XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m tests.xla.sharded_training
 """
 
 from __future__ import annotations

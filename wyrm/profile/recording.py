@@ -19,7 +19,8 @@ from wyrm.ir.arrays import Callee
 from wyrm.node.base import BaseNode
 from wyrm.profile.clock import provide_clock
 from wyrm.profile.instrument import READ_CLOCK, SUM_ROWS, Instrumented, instrumented
-from wyrm.train.data_parallel import DataParallelStep, Gradient
+from wyrm.train.data_parallel import DataParallelStep
+from wyrm.train.gradients import Gradient
 from wyrm.train.native_options import Loop
 from wyrm.train.pool import Barrier, Pool
 from wyrm.train.runner import NativeRunner, Own

@@ -14,7 +14,6 @@ from wyrm.node.base import describe
 from wyrm.node.leaves import Constant, Input, Parameter, as_constant
 from wyrm.node.node import Node
 from wyrm.testing.engines import compare_engines
-from wyrm.train.engines import Engine
 
 
 class GradientError(WyrmError, AssertionError):
@@ -30,7 +29,7 @@ def check_grads(
     rtol: float = 1e-6,
     atol: float = 1e-8,
     seed: int = 0,
-    engines: Sequence[Engine] | None = None,
+    engines: Sequence[str] | None = None,
 ) -> None:
     """Compare gradients with central differences along random directions, for derivatives up to `order`.
 

@@ -19,21 +19,12 @@ from wyrm.node.storage import bound_array, store, stored
 from wyrm.ops.philox import ROWS_BEFORE
 from wyrm.ops.updating import updates_of
 from wyrm.schedule.parts import Combination, combinations_of
+from wyrm.train.gradients import Gradient, Stepper, step_by
 from wyrm.train.runner import NativeRunner
 from wyrm.types.rows import RowSparse
 
-Gradient = np.ndarray | RowSparse
 # Runs functions in parallel and returns when all have finished.
 RunParallel = Callable[[Sequence[Callable[[], None]]], None]
-
-
-class Stepper(Protocol):
-    """An optimizer whose `step` applies the gradients that its parameters hold."""
-
-    parameters: list[Parameter]
-
-    def step(self) -> None:
-        """Update every parameter that has a gradient."""
 
 
 class DataParallelStep:
@@ -126,17 +117,7 @@ class DataParallelStep:
 
     def apply(self, gradients: Mapping[BaseNode, Gradient]) -> None:
         """Do a step of the optimizer with these gradients."""
-        # A parameter that the loss does not depend on must not move, whatever gradient it holds.
-        held = {storage: storage.gradient for storage in map(stored, self.optimizer.parameters)}
-        try:
-            for storage in held:
-                storage.gradient = None
-            for parameter, gradient in gradients.items():
-                stored(parameter).gradient = gradient
-            self.optimizer.step()
-        finally:
-            for storage, before in held.items():
-                storage.gradient = before
+        step_by(self.optimizer, gradients)
 
     def _combined(self, outputs: Sequence[Sequence[np.ndarray]], weights: Sequence[float]) -> dict[BaseNode, Gradient]:
         gradients: dict[BaseNode, Gradient] = {}
@@ -153,18 +134,6 @@ class DataParallelStep:
             gradients[parameter] = RowSparse(np.concatenate(rows), np.concatenate(values), shape)
             position += 2 * count
         return gradients
-
-
-def add(total: dict[BaseNode, Gradient], gradients: Mapping[BaseNode, Gradient]) -> None:
-    """Add gradients to the total, in place; an empty total becomes the gradients."""
-    for parameter, gradient in gradients.items():
-        before = total.get(parameter)
-        if isinstance(before, np.ndarray):
-            before += np.asarray(gradient)
-        elif isinstance(before, RowSparse) and isinstance(gradient, RowSparse):
-            total[parameter] = before.joined(gradient)
-        else:
-            total[parameter] = gradient
 
 
 def parts_of(rows: NDArray[np.int64], threads: int, combination: Combination) -> list[NDArray[np.int64]]:

@@ -18,9 +18,10 @@ from wyrm.backends.llvm.blas_threads import limited
 from wyrm.compiler.arguments import Binding
 from wyrm.errors import Diverged, OptionError
 from wyrm.node.base import BaseNode
-from wyrm.train.data_parallel import Gradient, add, parts_of
+from wyrm.train.data_parallel import parts_of
 from wyrm.train.epochs import Epoch
 from wyrm.train.feeding import Columns, as_column
+from wyrm.train.gradients import Gradient, add
 from wyrm.train.partition import Part, Partition
 from wyrm.train.pool import Barrier
 from wyrm.train.snapshot import Snapshot

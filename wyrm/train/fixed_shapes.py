@@ -28,9 +28,11 @@ class FixedShapes(Protocol):
 
     def prepare(self) -> None:
         """Compile or load the code; raise `CompileError` if that fails."""
+        return
 
     def release(self) -> None:
         """Free all arrays; the next call allocates them again."""
+        return
 
     def __call__(self, arrays: Sequence[Any], step: int = 0) -> list[Any]:
         """Return the outputs, scalars as numbers; `arrays` must have the shapes and dtypes of the inputs."""

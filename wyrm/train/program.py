@@ -204,7 +204,7 @@ class Program(Answering, Profiled, Generic[R, E]):
         """
         warn_of_training(self._modes)
         with self._lock:
-            data = {} if feed is None else feed
+            data: object = {} if feed is None else feed
             if pinned_step() is None:
                 return self._answer(self._engine.call(data))
             with drawing(self._engine):
