@@ -16,7 +16,7 @@ from wyrm.train.arguments import Metrics, apart
 from wyrm.train.engines import DEFAULT, EngineName, checked_options
 from wyrm.train.jax_options import AxisSharding
 from wyrm.train.native_options import Loop
-from wyrm.train.program import EngineOptions, Program
+from wyrm.train.program import EngineOptions, Program, without_defaults
 from wyrm.types.typing import FloatArray, IntegerArray
 
 if TYPE_CHECKING:
@@ -105,5 +105,5 @@ def compile(
     3.0
     """
     of_engines = {"loop": loop, "mesh": mesh, "sharding": sharding, "compute_dtype": compute_dtype, **options}
-    chosen = checked_options(engine, of_engines)
+    chosen = checked_options(engine, without_defaults(of_engines))
     return Program(outputs, optimizer, metrics=apart(metrics), engine=engine, **chosen)

@@ -69,19 +69,13 @@ def engine_class(name: object, *others: str) -> type[Engine]:
 
 
 def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given for an engine; raise an error for those that it does not take.
-
-    None, and "auto", leave an option to the engine.
-    """
+    """Return the options that were given for an engine; raise an error for those that it does not take."""
     engine = engine_class(name)
-    own = engine.Options.__annotations__
-    given = {option: value for option, value in options.items() if value is not None}
-    for option, value in given.items():
-        if option not in own and value != "auto":
+    for option, value in options.items():
+        if option not in engine.Options.__annotations__:
             raise _refusal(engine, option, value)
-    chosen = {option: value for option, value in given.items() if option in own}
-    engine.check_options(chosen)
-    return chosen
+    engine.check_options(options)
+    return dict(options)
 
 
 def _refusal(engine: type[Engine], option: str, value: object) -> Exception:

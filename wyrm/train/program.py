@@ -63,6 +63,16 @@ class EngineOptions(NativeOptions, JaxOptions, total=False):
     engine: EngineName | str  # the names that an editor completes
 
 
+def without_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options without those of wyrm's engines that are None or "auto", which leave the choice to the engine."""
+    known = EngineOptions.__annotations__
+    return {
+        name: value
+        for name, value in options.items()
+        if name not in known or not (value is None or (isinstance(value, str) and value == "auto"))
+    }
+
+
 class Program(Answering, Profiled, Generic[R, E]):
     """Compiled code that computes outputs or, with an optimizer, trains a loss; `wyrm.compile` creates it.
 
@@ -90,10 +100,9 @@ class Program(Answering, Profiled, Generic[R, E]):
         check_metrics(self._metrics, self._single, optimizer is not None and len(nodes) > 1)
         nodes += self._metrics.values()
         check_optimizer(optimizer)
-        chosen: dict[str, Any] = dict(options)
-        self._engine_name: str = chosen.pop("engine", DEFAULT)
+        self._engine_name: str = options.pop("engine", DEFAULT)
         kind: Any = engine_class(self._engine_name)
-        self._options = checked_engine_options(self._engine_name, chosen)
+        self._options = checked_engine_options(self._engine_name, without_defaults(options))
         # A program with an optimizer is meant to be in training mode; only others warn of it.
         self._modes = modes_of(nodes) if optimizer is None else []
         self._outputs = nodes
