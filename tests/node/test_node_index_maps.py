@@ -6,7 +6,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.compiler.indices import expression_of
-from wyrm.ir.arrays import Name
+from wyrm.ir.arrays import Name, text_of
 from wyrm.node.index_maps import (
     AxisLength,
     IndexDifference,
@@ -113,7 +113,7 @@ def test_leaves_are_replaced() -> None:
 def test_entries_are_expressions_of_their_leaves() -> None:
     axis = Rows()
     entry = 3 * (AxisLength(axis) - 1) + K
-    assert expression_of(entry, {AxisLength(axis): Name("n_rows")}).text(str) == "((3 * (n_rows - 1)) + i0)"
+    assert text_of(expression_of(entry, {AxisLength(axis): Name("n_rows")})) == "((3 * (n_rows - 1)) + i0)"
 
 
 def test_the_place_in_row_major_order() -> None:

@@ -301,7 +301,7 @@ class _Function:
 
         The variable serves the rest of that block, because what it loads no longer changes.
         """
-        key = path[depth - 1] if depth else None, expression.text(str)
+        key = path[depth - 1] if depth else None, arrays.text_of(expression)
         if key not in self.loaded:
             self.loaded[key] = Name(f"{name}_{len(self.loaded)}__")
             statements = self.pending if depth == len(path) else self.before.setdefault(path[depth], [])

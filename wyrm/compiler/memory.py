@@ -80,7 +80,7 @@ def lifetimes(source: Source) -> dict[ArrayBuffer, tuple[int, int]]:
     uses: dict[ArrayBuffer, tuple[int, int]] = {}
     held = {buffer for rows in source.lowering.rows for buffer in (rows.positions, rows.rows, rows.sums, rows.count)}
     for position, invocation in enumerate(source.invocations):
-        for buffer in invocation.buffers:
+        for buffer in sorted(invocation.buffers, key=lambda each: each.name):  # the same plan in every process
             root = buffer.root
             if root.leaf is None and root.fixed is None and root not in held:
                 uses[root] = (uses.get(root, (position, 0))[0], position)

@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, get_args
 
 from wyrm.ir.types import ScalarType
-
-# Maps a name to the name that is printed for it.
-Names = Callable[[str], str]
 
 
 class Callee(Protocol):
@@ -33,10 +30,6 @@ class Name:
 
     name: str
 
-    def text(self, names: Names) -> str:
-        """Return the expression as text."""
-        return names(self.name)
-
     def __str__(self) -> str:
         return self.name
 
@@ -48,10 +41,6 @@ class Literal:
     value: float | int | bool
     type: ScalarType | None = None
 
-    def text(self, names: Names) -> str:
-        """Return the expression as text."""
-        return repr(self.value) if self.type is None else f"{self.type}({self.value!r})"
-
 
 @dataclass(frozen=True, slots=True)
 class Element:
@@ -60,10 +49,6 @@ class Element:
     array: str
     index: tuple[Expression, ...]
 
-    def text(self, names: Names) -> str:
-        """Return the expression as text."""
-        return f"{names(self.array)}[{_index(self.index, names)}]"
-
 
 @dataclass(frozen=True, slots=True)
 class ArraySize:
@@ -71,17 +56,6 @@ class ArraySize:
 
     array: str
     axis: int
-
-    def text(self, names: Names) -> str:
-        """Return the expression as text."""
-        return f"{names(self.array)}.shape[{self.axis}]"
-
-
-_SIGNS = {
-    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**", "less": "<", "less_equal": "<=",
-    "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!=", "logical_and": "and", "logical_or": "or",
-}  # fmt: skip
-_PREFIXES = {"negative": "-", "logical_not": "not "}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +69,6 @@ class Apply:
     function: str
     operands: tuple[Expression, ...]
 
-    def text(self, names: Names) -> str:
-        """Return the expression as text."""
-        operands = [each.text(names) for each in self.operands]
-        if self.function in _SIGNS:
-            return f"({operands[0]} {_SIGNS[self.function]} {operands[1]})"
-        if self.function in _PREFIXES:
-            return f"({_PREFIXES[self.function]}{operands[0]})"
-        if self.function == "where":
-            return f"({operands[1]} if {operands[0]} else {operands[2]})"
-        return f"{self.function}({', '.join(operands)})"
-
 
 @dataclass(frozen=True, slots=True)
 class Convert:
@@ -113,10 +76,6 @@ class Convert:
 
     operand: Expression
     type: ScalarType
-
-    def text(self, names: Names) -> str:
-        """Return the expression as text."""
-        return f"{self.type}({_bare(self.operand, names)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,23 +85,8 @@ class CallResult:
     function: Callee
     arguments: tuple[Expression, ...]
 
-    def text(self, names: Names) -> str:
-        """Return the expression as text."""
-        return f"{self.function.__name__}({', '.join(_bare(each, names) for each in self.arguments)})"
-
 
 Expression = Name | Literal | Element | ArraySize | Apply | Convert | CallResult
-
-
-def _bare(expression: Expression, names: Names) -> str:
-    """Return the text of an expression without its outermost parentheses."""
-    text = expression.text(names)
-    enclosed = isinstance(expression, Apply) and text.startswith("(")
-    return text[1:-1] if enclosed else text
-
-
-def _index(index: Sequence[Expression | None], names: Names) -> str:
-    return ", ".join(":" if each is None else _bare(each, names) for each in index) or "()"
 
 
 # --- statements ------------------------------------------------------------------------------------------------------
@@ -156,10 +100,6 @@ class Let:
     value: Expression
     comment: str = ""
 
-    def lines(self, names: Names) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        yield f"{names(self.variable)} = {_bare(self.value, names)}{_remark(self.comment)}"
-
 
 @dataclass(frozen=True, slots=True)
 class Store:
@@ -171,11 +111,6 @@ class Store:
     adds: bool = False
     comment: str = ""
 
-    def lines(self, names: Names) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        target, sign = f"{names(self.array)}[{_index(self.index, names)}]", "+=" if self.adds else "="
-        yield f"{target} {sign} {_bare(self.value, names)}{_remark(self.comment)}"
-
 
 @dataclass(frozen=True, slots=True)
 class CountedLoop:
@@ -185,11 +120,6 @@ class CountedLoop:
     count: Expression
     body: tuple[Statement, ...]
 
-    def lines(self, names: Names) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        yield f"for {names(self.index)} in range({_bare(self.count, names)}):"
-        yield from _indented(self.body, names)
-
 
 @dataclass(frozen=True, slots=True)
 class While:
@@ -197,11 +127,6 @@ class While:
 
     condition: Expression
     body: tuple[Statement, ...]
-
-    def lines(self, names: Names) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        yield f"while {_bare(self.condition, names)}:"
-        yield from _indented(self.body, names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,19 +136,10 @@ class When:
     condition: Expression
     body: tuple[Statement, ...]
 
-    def lines(self, names: Names) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        yield f"if {_bare(self.condition, names)}:"
-        yield from _indented(self.body, names)
-
 
 @dataclass(frozen=True, slots=True)
 class Break:
     """A jump to the end of the innermost loop."""
-
-    def lines(self, names: Names) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        yield "break"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +147,6 @@ class Return:
     """A return from the function with a value."""
 
     value: Expression
-
-    def lines(self, names: Names) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        yield f"return {_bare(self.value, names)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,23 +157,8 @@ class CallStatement:
     arguments: tuple[Expression, ...]
     comment: str = ""
 
-    def lines(self, names: Names) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        arguments = ", ".join(_bare(each, names) for each in self.arguments)
-        yield f"{self.function.__name__}({arguments}){_remark(self.comment)}"
-
 
 Statement = Let | Store | CountedLoop | While | When | Break | Return | CallStatement
-
-
-def _indented(body: Sequence[Statement], names: Names) -> Iterator[str]:
-    for statement in body:
-        for line in statement.lines(names):
-            yield f"    {line}"
-
-
-def _remark(comment: str) -> str:
-    return f"  # {comment}" if comment else ""
 
 
 def fill(array: str, axes: int, value: float = 0) -> Store:
@@ -288,7 +185,7 @@ class ArrayFunction:
     def printed(self, names: Names) -> str:
         """Return the source text with each name replaced by `names(name)`."""
         head = f"def {names(self.name)}({', '.join(map(names, self.parameters))}):"
-        return "\n".join([head, *_indented(self.body, names)]) + "\n"
+        return "\n".join([head, *_lines(self.body, names, "    ")]) + "\n"
 
     @property
     def form(self) -> str:
@@ -300,47 +197,86 @@ class ArrayFunction:
         return self.text
 
 
-def calls(body: Sequence[Statement]) -> Iterator[Callee]:
-    """Yield the function of each call in the statements, duplicates included."""
-    for statement in body:
-        for each in _expressions(statement):
-            yield from _called(each)
-        if isinstance(statement, CallStatement):
-            yield statement.function
-        if isinstance(statement, CountedLoop | While | When):
-            yield from calls(statement.body)
+def callees(item: Expression | Statement) -> Iterator[Callee]:
+    """Yield the function of each call in an expression or a statement, duplicates included."""
+    if isinstance(item, CallResult | CallStatement):
+        yield item.function
+    for name in item.__dataclass_fields__:
+        found = getattr(item, name)
+        for each in found if isinstance(found, tuple) else (found,):
+            if type(each) in _PARTS:
+                yield from callees(each)
 
 
-def _expressions(statement: Statement) -> Iterator[Expression]:
-    match statement:
-        case Let(_, value) | Return(value):
-            yield value
-        case Store(_, index, value):
-            yield from (each for each in index if each is not None)
-            yield value
-        case CountedLoop(_, count):
-            yield count
-        case While(condition) | When(condition):
-            yield condition
-        case CallStatement(_, arguments):
-            yield from arguments
-        case Break():
-            pass
+_PARTS = frozenset(get_args(Expression) + get_args(Statement))
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+# Maps a name to the name that is printed for it.
+Names = Callable[[str], str]
+_SIGNS = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**", "less": "<", "less_equal": "<=",
+    "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!=", "logical_and": "and", "logical_or": "or",
+}  # fmt: skip
+_PREFIXES = {"negative": "-", "logical_not": "not "}
 
 
-def _called(expression: Expression) -> Iterator[Callee]:
+def text_of(expression: Expression, names: Names = str) -> str:
+    """Return an expression as text, with each name replaced by `names(name)`."""
     match expression:
+        case Name(name):
+            return names(name)
+        case Literal(value, type):
+            return repr(value) if type is None else f"{type}({value!r})"
+        case Element(array, index):
+            return f"{names(array)}[{_list(index, names) or '()'}]"
+        case ArraySize(array, axis):
+            return f"{names(array)}.shape[{axis}]"
+        case Apply(function, operands):
+            x = [text_of(each, names) for each in operands]
+            if function in _SIGNS:
+                return f"({x[0]} {_SIGNS[function]} {x[1]})"
+            if function in _PREFIXES:
+                return f"({_PREFIXES[function]}{x[0]})"
+            return f"({x[1]} if {x[0]} else {x[2]})" if function == "where" else f"{function}({', '.join(x)})"
+        case Convert(operand, type):
+            return f"{type}({_bare(operand, names)})"
         case CallResult(function, arguments):
-            yield function
-            for each in arguments:
-                yield from _called(each)
-        case Apply(_, operands):
-            for each in operands:
-                yield from _called(each)
-        case Convert(operand, _):
-            yield from _called(operand)
-        case Element(_, index):
-            for each in index:
-                yield from _called(each)
-        case _:
-            pass
+            return f"{function.__name__}({_list(arguments, names)})"
+
+
+def _bare(expression: Expression, names: Names) -> str:
+    """Return the text of an expression without its outermost parentheses."""
+    text = text_of(expression, names)
+    return text[1:-1] if isinstance(expression, Apply) and text.startswith("(") else text
+
+
+def _list(expressions: Sequence[Expression | None], names: Names) -> str:
+    return ", ".join(":" if each is None else _bare(each, names) for each in expressions)
+
+
+def _lines(body: Sequence[Statement], names: Names, indent: str) -> Iterator[str]:
+    """Yield the lines of statements."""
+    for statement in body:
+        match statement:
+            case Let(variable, value, comment):
+                yield f"{indent}{names(variable)} = {_bare(value, names)}{_remark(comment)}"
+            case Store(array, index, value, adds, comment):
+                target = f"{names(array)}[{_list(index, names) or '()'}]"
+                yield f"{indent}{target} {'+=' if adds else '='} {_bare(value, names)}{_remark(comment)}"
+            case CountedLoop(index, count, inner):
+                yield f"{indent}for {names(index)} in range({_bare(count, names)}):"
+                yield from _lines(inner, names, f"{indent}    ")
+            case While(condition, inner) | When(condition, inner):
+                yield f"{indent}{'while' if isinstance(statement, While) else 'if'} {_bare(condition, names)}:"
+                yield from _lines(inner, names, f"{indent}    ")
+            case Break():
+                yield f"{indent}break"
+            case Return(value):
+                yield f"{indent}return {_bare(value, names)}"
+            case CallStatement(function, arguments, comment):
+                yield f"{indent}{function.__name__}({_list(arguments, names)}){_remark(comment)}"
+
+
+def _remark(comment: str) -> str:
+    return f"  # {comment}" if comment else ""

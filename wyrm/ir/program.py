@@ -17,9 +17,6 @@ class Variable:
     name: str
     type: Type
 
-    def __str__(self) -> str:
-        return self.name
-
 
 @dataclass(frozen=True, slots=True)
 class Number:
@@ -27,9 +24,6 @@ class Number:
 
     value: float | int | bool
     type: ScalarType
-
-    def __str__(self) -> str:
-        return str(self.value) if self.type in (INT64, BOOL) else f"{self.type}({self.value})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +33,6 @@ class Load:
     pointer: Expression
     index: Expression
     type: ScalarType
-
-    def __str__(self) -> str:
-        return f"{self.pointer}[{self.index}]"
-
-
-_SIGNS = {
-    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "less": "<", "less_equal": "<=", "greater": ">",
-    "greater_equal": ">=", "equal": "==", "not_equal": "!=", "and": "&", "or": "|", "xor": "^", "left": "<<",
-    "right": ">>", "step": "+", "stride": "*",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +49,6 @@ class Operation:
     operands: tuple[Expression, ...]
     type: ScalarType
 
-    def __str__(self) -> str:
-        if self.name in _SIGNS:
-            return f"({self.operands[0]} {_SIGNS[self.name]} {self.operands[1]})"
-        return f"{self.name}({', '.join(map(str, self.operands))})"
-
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
@@ -78,9 +57,6 @@ class Conversion:
     operand: Expression
     type: ScalarType
 
-    def __str__(self) -> str:
-        return f"{self.type}({self.operand})"
-
 
 @dataclass(frozen=True, slots=True)
 class Bits:
@@ -88,9 +64,6 @@ class Bits:
 
     operand: Expression
     type: ScalarType
-
-    def __str__(self) -> str:
-        return f"{self.operand}.view({self.type})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +75,6 @@ class Select:
     otherwise: Expression
     type: Type
 
-    def __str__(self) -> str:
-        return f"({self.chosen} if {self.condition} else {self.otherwise})"
-
 
 @dataclass(frozen=True, slots=True)
 class Offset:
@@ -113,9 +83,6 @@ class Offset:
     pointer: Expression
     index: Expression
     type: PointerType
-
-    def __str__(self) -> str:
-        return f"{self.pointer} + {self.index}"
 
 
 Expression = Variable | Number | Load | Operation | Conversion | Bits | Select | Offset
@@ -130,10 +97,6 @@ class Assign:
     variable: Variable
     value: Expression
 
-    def lines(self) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        yield f"{self.variable} = {self.value}"
-
 
 @dataclass(frozen=True, slots=True)
 class Store:
@@ -142,10 +105,6 @@ class Store:
     pointer: Expression
     index: Expression
     value: Expression
-
-    def lines(self) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        yield f"{self.pointer}[{self.index}] = {self.value}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +115,6 @@ class For:
     count: Expression
     body: tuple[Statement, ...]
 
-    def lines(self) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        yield f"for {self.index} in range({self.count}):"
-        yield from _indented(self.body)
-
 
 @dataclass(frozen=True, slots=True)
 class While:
@@ -169,13 +123,6 @@ class While:
     before: tuple[Statement, ...]
     condition: Expression
     body: tuple[Statement, ...]
-
-    def lines(self) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        yield "while True:"
-        yield from _indented(self.before)
-        yield f"    if not {self.condition}: break"
-        yield from _indented(self.body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,24 +133,12 @@ class If:
     body: tuple[Statement, ...]
     otherwise: tuple[Statement, ...] = ()
 
-    def lines(self) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        yield f"if {self.condition}:"
-        yield from _indented(self.body)
-        if self.otherwise:
-            yield "else:"
-            yield from _indented(self.otherwise)
-
 
 @dataclass(frozen=True, slots=True)
 class Leave:
     """A `break` out of the innermost loop, or a `continue` with its next iteration."""
 
     next: bool = False
-
-    def lines(self) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        yield "continue" if self.next else "break"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,20 +147,12 @@ class Return:
 
     values: tuple[Expression, ...] = ()
 
-    def lines(self) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        yield f"return {', '.join(map(str, self.values))}".rstrip()
-
 
 @dataclass(frozen=True, slots=True)
 class Fail:
     """A return from the whole program with an error code above 0."""
 
     code: int
-
-    def lines(self) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        yield f"fail {self.code}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +162,6 @@ class Invoke:
     results: tuple[Variable, ...]
     function: str
     arguments: tuple[Expression, ...]
-
-    def lines(self) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        call = f"{self.function}({', '.join(map(str, self.arguments))})"
-        yield f"{', '.join(map(str, self.results))} = {call}" if self.results else call
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,10 +175,6 @@ class Gemm:
     operands: tuple[Expression, ...]
     type: ScalarType
 
-    def lines(self) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        yield f"gemm({', '.join(map(str, self.operands))})"
-
 
 @dataclass(frozen=True, slots=True)
 class LibraryCall:
@@ -268,18 +186,8 @@ class LibraryCall:
     name: str
     arguments: tuple[Expression, ...]
 
-    def lines(self) -> Iterator[str]:
-        """Yield the statement as lines of text."""
-        yield f"{self.name}({', '.join(map(str, self.arguments))})"
-
 
 Statement = Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Gemm | LibraryCall
-
-
-def _indented(body: tuple[Statement, ...]) -> Iterator[str]:
-    for statement in body:
-        for line in statement.lines():
-            yield f"    {line}"
 
 
 def every(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -318,8 +226,8 @@ class LoopFunction:
     fails: bool = False
 
     def __str__(self) -> str:
-        head = f"def {self.name}({', '.join(f'{each}: {each.type}' for each in self.parameters)}):"
-        return "\n".join([head, *_indented(self.body)])
+        head = f"def {self.name}({', '.join(f'{each.name}: {each.type}' for each in self.parameters)}):"
+        return "\n".join([head, *_lines(self.body, "    ")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,3 +238,75 @@ class LoopProgram:
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.functions))
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+_SIGNS = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "less": "<", "less_equal": "<=", "greater": ">",
+    "greater_equal": ">=", "equal": "==", "not_equal": "!=", "and": "&", "or": "|", "xor": "^", "left": "<<",
+    "right": ">>", "step": "+", "stride": "*",
+}  # fmt: skip
+
+
+def _text(expression: Expression) -> str:
+    match expression:
+        case Variable(name):
+            return name
+        case Number(value, type):
+            return str(value) if type in (INT64, BOOL) else f"{type}({value})"
+        case Load(pointer, index):
+            return f"{_text(pointer)}[{_text(index)}]"
+        case Operation(name, operands) if name in _SIGNS:
+            return f"({_text(operands[0])} {_SIGNS[name]} {_text(operands[1])})"
+        case Operation(name, operands):
+            return f"{name}({_list(operands)})"
+        case Conversion(operand, type):
+            return f"{type}({_text(operand)})"
+        case Bits(operand, type):
+            return f"{_text(operand)}.view({type})"
+        case Select(condition, chosen, otherwise):
+            return f"({_text(chosen)} if {_text(condition)} else {_text(otherwise)})"
+        case Offset(pointer, index):
+            return f"{_text(pointer)} + {_text(index)}"
+
+
+def _list(expressions: Sequence[Expression]) -> str:
+    return ", ".join(map(_text, expressions))
+
+
+def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
+    """Yield the lines of statements."""
+    deeper = f"{indent}    "
+    for statement in body:
+        match statement:
+            case Assign(variable, value):
+                yield f"{indent}{variable.name} = {_text(value)}"
+            case Store(pointer, index, value):
+                yield f"{indent}{_text(pointer)}[{_text(index)}] = {_text(value)}"
+            case For(index, count, inner):
+                yield f"{indent}for {index.name} in range({_text(count)}):"
+                yield from _lines(inner, deeper)
+            case While(before, condition, inner):
+                yield f"{indent}while True:"
+                yield from _lines(before, deeper)
+                yield f"{deeper}if not {_text(condition)}: break"
+                yield from _lines(inner, deeper)
+            case If(condition, inner, otherwise):
+                yield f"{indent}if {_text(condition)}:"
+                yield from _lines(inner, deeper)
+                if otherwise:
+                    yield f"{indent}else:"
+                    yield from _lines(otherwise, deeper)
+            case Leave(next):
+                yield f"{indent}{'continue' if next else 'break'}"
+            case Return(values):
+                yield f"{indent}return {_list(values)}".rstrip()
+            case Fail(code):
+                yield f"{indent}fail {code}"
+            case Invoke(results, function, arguments):
+                yield f"{indent}{f'{_list(results)} = ' if results else ''}{function}({_list(arguments)})"
+            case Gemm(operands):
+                yield f"{indent}gemm({_list(operands)})"
+            case LibraryCall(name, arguments):
+                yield f"{indent}{name}({_list(arguments)})"

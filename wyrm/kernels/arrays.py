@@ -50,7 +50,7 @@ class ArrayRoutine(Routine):
     @cached_property
     def identity(self) -> str:
         """A text that identifies the compiled code: it covers the function's code, options and callees."""
-        called = dict.fromkeys(each for each in arrays.calls(self.code.body) if isinstance(each, Routine))
+        called = {each: None for one in self.code.body for each in arrays.callees(one) if isinstance(each, Routine)}
         return "\n".join([repr(self.options), self.code.text, *(each.identity for each in called)])
 
     def write(self, body: FunctionBody) -> bool:

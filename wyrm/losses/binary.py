@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from typing import Literal, overload
+from typing import Unpack, overload
 
 from typing_extensions import TypeVarTuple
 
-from wyrm.foreign_names import answering
-from wyrm.losses.checks import check_range, check_reduction, same_axes
-from wyrm.losses.weights import Weights, positive_weights, weighted
+from wyrm.losses.loss import Each, Total, loss, within
+from wyrm.losses.weights import Weights, positive_weights
 from wyrm.node.node import Node, Tensor
 from wyrm.ops.comparison import where
 from wyrm.ops.exponential import LimitedLog
-from wyrm.ops.softmax import Reduction
 from wyrm.types.typing import Array
 
 Axes = TypeVarTuple("Axes")
 
 
 @overload
-def bce(
-    probability: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
-) -> Tensor[()]: ...
+def bce(probability: Tensor[*Axes], target: Tensor[*Axes] | Array, **options: Unpack[Total]) -> Tensor[()]: ...
 @overload
-def bce(
-    probability: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
-) -> Tensor[*Axes]: ...
-@answering
-def bce(
-    probability: Node, target: Node | Array, *, sample_weight: Weights = None, reduction: Reduction = "mean"
-) -> Node:
+def bce(probability: Tensor[*Axes], target: Tensor[*Axes] | Array, **options: Unpack[Each]) -> Tensor[*Axes]: ...
+@loss(target="probabilities")
+def bce(probability: Node, target: Node) -> Node:
     """Return the binary cross-entropy of probabilities, `-(t * log(p) + (1 - t) * log(1 - p))`.
 
     `probability` and `target`, a node or an array of the same shape, lie between 0 and 1; a mask counts as 0 and 1. As
@@ -54,13 +37,11 @@ def bce(
     >>> bce(wy.Constant([0.5, 1.0]), np.array([1.0, 1.0]), reduction="none").forward().round(3).tolist()
     [0.693, 0.0]
     """
-    check_reduction("bce", reduction)
-    probability, target = same_axes("bce", "probabilities", probability=probability, target=target)
     inside = probability.clip(0.0, 1.0)
     if_yes: Node = -LimitedLog(inside)
     # log1p keeps the digits of a small probability; for a large one the subtraction is exact.
     if_no = -where(inside < 0.5, (-inside.minimum(0.5)).log1p(), LimitedLog(1.0 - inside))
-    return weighted("bce", target * if_yes + (1.0 - target) * if_no, reduction, sample_weight)
+    return target * if_yes + (1.0 - target) * if_no
 
 
 @overload
@@ -69,27 +50,14 @@ def bce_with_logits(
     target: Tensor[*Axes] | Array,
     *,
     pos_weight: float | Weights = None,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
+    **options: Unpack[Total],
 ) -> Tensor[()]: ...
 @overload
 def bce_with_logits(
-    logits: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    pos_weight: float | Weights = None,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
+    logits: Tensor[*Axes], target: Tensor[*Axes] | Array, *, pos_weight: float | Weights = None, **options: Unpack[Each]
 ) -> Tensor[*Axes]: ...
-@answering
-def bce_with_logits(
-    logits: Node,
-    target: Node | Array,
-    *,
-    pos_weight: float | Weights = None,
-    sample_weight: Weights = None,
-    reduction: Reduction = "mean",
-) -> Node:
+@loss(target="probabilities")
+def bce_with_logits(logits: Node, target: Node, *, pos_weight: float | Weights = None) -> Node:
     """Return the binary cross-entropy of `sigmoid(logits)`, `log(1 + e ** x) - t * x`, finite for all finite logits.
 
     `target`, a node or an array of the same shape, lies between 0 and 1; a mask counts as 0 and 1. `pos_weight`, one
@@ -99,14 +67,12 @@ def bce_with_logits(
     >>> bce_with_logits(wy.Constant([1e4, -1e4]), np.array([1.0, 1.0]), reduction="none").forward().tolist()
     [0.0, 10000.0]
     """
-    check_reduction("bce_with_logits", reduction)
-    logits, target = same_axes("bce_with_logits", "probabilities", logits=logits, target=target)
     if pos_weight is None:
         losses: Node = logits.softplus() - logits * target
     else:
         positive = positive_weights("bce_with_logits", pos_weight, logits)
         losses = (1.0 - target) * logits.softplus() + positive * target * (-logits).softplus()
-    return weighted("bce_with_logits", losses, reduction, sample_weight)
+    return losses
 
 
 @overload
@@ -116,8 +82,7 @@ def focal(
     *,
     gamma: float = 2.0,
     alpha: float | None = 0.25,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
+    **options: Unpack[Total],
 ) -> Tensor[()]: ...
 @overload
 def focal(
@@ -126,19 +91,10 @@ def focal(
     *,
     gamma: float = 2.0,
     alpha: float | None = 0.25,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
+    **options: Unpack[Each],
 ) -> Tensor[*Axes]: ...
-@answering
-def focal(
-    logits: Node,
-    target: Node | Array,
-    *,
-    gamma: float = 2.0,
-    alpha: float | None = 0.25,
-    sample_weight: Weights = None,
-    reduction: Reduction = "mean",
-) -> Node:
+@loss(target="probabilities", gamma=within(0.0), alpha=within(0.0, 1.0, none=True))
+def focal(logits: Node, target: Node, *, gamma: float = 2.0, alpha: float | None = 0.25) -> Node:
     """Return the binary focal loss, `-a * (1 - q) ** gamma * log(q)`, in which easy examples weigh less.
 
     `q` is the probability of the right answer: `sigmoid(logits)` for target 1, `1 - sigmoid(logits)` for target 0; for
@@ -150,39 +106,20 @@ def focal(
     >>> focal(wy.Constant([0.0]), np.array([1.0]), gamma=1.0, alpha=None).forward().round(4).item()
     0.3466
     """
-    check_reduction("focal", reduction)
-    check_range("focal", "gamma", gamma, 0.0, math.inf)
-    if alpha is not None:
-        check_range("focal", "alpha", alpha, 0.0, 1.0)
-    logits, target = same_axes("focal", "probabilities", logits=logits, target=target)
     # -log(q) for either answer; 1 - q is q of the other answer, so its power is an exponential that stays below 1.
     if_yes, if_no = (-logits).softplus(), logits.softplus()
     yes, no = (if_no * -gamma).exp() * if_yes, (if_yes * -gamma).exp() * if_no
     if alpha is not None:
         yes, no = yes * alpha, no * (1.0 - alpha)
-    return weighted("focal", target * yes + (1.0 - target) * no, reduction, sample_weight)
+    return target * yes + (1.0 - target) * no
 
 
 @overload
-def hinge(
-    prediction: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
-) -> Tensor[()]: ...
+def hinge(prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, **options: Unpack[Total]) -> Tensor[()]: ...
 @overload
-def hinge(
-    prediction: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
-) -> Tensor[*Axes]: ...
-@answering
-def hinge(
-    prediction: Node, target: Node | Array, *, sample_weight: Weights = None, reduction: Reduction = "mean"
-) -> Node:
+def hinge(prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, **options: Unpack[Each]) -> Tensor[*Axes]: ...
+@loss(target="signs")
+def hinge(prediction: Node, target: Node) -> Node:
     """Return the hinge loss of a support vector machine, `max(0, 1 - target * prediction)`.
 
     `target`, a node or an array of the shape of the prediction, is -1 or 1. Cortes and Vapnik, "Support-vector
@@ -196,31 +133,17 @@ def hinge(
     >>> hinge(wy.Constant([0.5, 2.0, 2.0]), np.array([1, 1, -1]), reduction="none").forward().tolist()
     [0.5, 0.0, 3.0]
     """
-    check_reduction("hinge", reduction)
-    prediction, target = same_axes("hinge", "signs", prediction=prediction, target=target)
-    return weighted("hinge", (1.0 - target * prediction).relu(), reduction, sample_weight)
+    return (1.0 - target * prediction).relu()
 
 
 @overload
-def squared_hinge(
-    prediction: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
-) -> Tensor[()]: ...
+def squared_hinge(prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, **options: Unpack[Total]) -> Tensor[()]: ...
 @overload
 def squared_hinge(
-    prediction: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
+    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, **options: Unpack[Each]
 ) -> Tensor[*Axes]: ...
-@answering
-def squared_hinge(
-    prediction: Node, target: Node | Array, *, sample_weight: Weights = None, reduction: Reduction = "mean"
-) -> Node:
+@loss(target="signs")
+def squared_hinge(prediction: Node, target: Node) -> Node:
     """Return the square of the hinge loss, `max(0, 1 - target * prediction) ** 2`, which is differentiable everywhere.
 
     Shapes, weights, reductions and errors are as in `hinge`.
@@ -228,6 +151,4 @@ def squared_hinge(
     >>> squared_hinge(wy.Constant([0.5, 2.0, 2.0]), np.array([1, 1, -1]), reduction="none").forward().tolist()
     [0.25, 0.0, 9.0]
     """
-    check_reduction("squared_hinge", reduction)
-    prediction, target = same_axes("squared_hinge", "signs", prediction=prediction, target=target)
-    return weighted("squared_hinge", (1.0 - target * prediction).relu().square(), reduction, sample_weight)
+    return (1.0 - target * prediction).relu().square()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Literal, get_args
 
@@ -57,7 +56,7 @@ def check_values(loss: str, name: str, given: Node | Array, node: Node, values: 
         raise ValueError(f"{loss}: {name} must be {allowed}, but holds {wrong[0]}")
 
 
-def same_axes(loss: str, values: Values = "any", **operands: Node | Array) -> list[Node]:
+def same_axes(loss: str, operands: Mapping[str, Node | Array], values: Values = "any") -> list[Node]:
     """Return the operands as nodes of the same axes; the first is a node. Constant values of the last are checked."""
     nodes: dict[str, Node] = {}
     for name, value in operands.items():
@@ -68,6 +67,19 @@ def same_axes(loss: str, values: Values = "any", **operands: Node | Array) -> li
         check_axes(rule, node, nodes[others[0]].dims, nodes)
     check_values(loss, last, operands[last], nodes[last], values)
     return list(nodes.values())
+
+
+def vectors_and_target(loss: str, operands: Mapping[str, Node | Array], values: Values) -> list[Node]:
+    """Return vectors, as nodes of the same axes, and after them their target, which has the leading axes."""
+    *names, last = operands
+    vectors = same_axes(loss, {name: operands[name] for name in names})
+    rows = rows_of(loss, names[0], vectors[0])
+    target = as_node(loss, last, operands[last], vectors[0])
+    check_values(loss, last, operands[last], target, values)
+    rule = f"{loss}: the {last} must have the leading axes of the vectors"
+    nodes = [*vectors, target]
+    check_axes(rule, target, rows, dict(zip(operands, nodes, strict=True)))
+    return nodes
 
 
 def check_axes(rule: str, node: BaseNode, wanted: Dims, operands: Mapping[str, BaseNode]) -> None:
@@ -106,13 +118,6 @@ def labels_of(loss: str, name: str, node: Node, labels: IndexNode | IntegerArray
 def check_reduction(loss: str, reduction: str) -> None:
     """Raise `ValueError` unless the reduction is one of the three."""
     choice(f"{loss}: reduction", reduction, get_args(Reduction))
-
-
-def check_range(loss: str, name: str, value: float, low: float, high: float) -> None:
-    """Raise `ValueError` unless `low <= value <= high`."""
-    if not low <= value <= high:
-        bounds = f"at least {low:g}" if high == math.inf else f"in [{low:g}, {high:g}]"
-        raise ValueError(f"{loss}: {name} must be {bounds}, not {value}")
 
 
 def reduced(losses: Node, reduction: Reduction) -> Node:

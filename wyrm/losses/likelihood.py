@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, overload
+from typing import Unpack, overload
 
 from typing_extensions import TypeVarTuple
 
-from wyrm.foreign_names import answering
-from wyrm.losses.checks import check_reduction, same_axes
-from wyrm.losses.weights import Weights, weighted
+from wyrm.losses.loss import Each, Total, above_zero, finite_above_zero, loss
 from wyrm.node.node import Node, Tensor
 from wyrm.ops.comparison import where
-from wyrm.ops.softmax import Reduction
 from wyrm.types.typing import Array
 
 Axes = TypeVarTuple("Axes")
@@ -26,8 +23,7 @@ def poisson_nll(
     log_input: bool = True,
     full: bool = False,
     epsilon: float = 1e-8,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
+    **options: Unpack[Total],
 ) -> Tensor[()]: ...
 @overload
 def poisson_nll(
@@ -37,20 +33,10 @@ def poisson_nll(
     log_input: bool = True,
     full: bool = False,
     epsilon: float = 1e-8,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
+    **options: Unpack[Each],
 ) -> Tensor[*Axes]: ...
-@answering
-def poisson_nll(
-    rate: Node,
-    target: Node | Array,
-    *,
-    log_input: bool = True,
-    full: bool = False,
-    epsilon: float = 1e-8,
-    sample_weight: Weights = None,
-    reduction: Reduction = "mean",
-) -> Node:
+@loss()
+def poisson_nll(rate: Node, target: Node, *, log_input: bool = True, full: bool = False, epsilon: float = 1e-8) -> Node:
     """Return the negative log-likelihood of counts under Poisson distributions, without the constant `log(target!)`.
 
     With `log_input`, `rate` holds logarithms of rates, and the loss is `exp(rate) - target * rate`. Else it holds
@@ -60,14 +46,12 @@ def poisson_nll(
     >>> poisson_nll(wy.Constant([0.0]), np.array([3.0])).forward().item()
     1.0
     """
-    check_reduction("poisson_nll", reduction)
-    rate, target = same_axes("poisson_nll", rate=rate, target=target)
     losses: Node = rate.exp() - target * rate if log_input else rate - target * (rate + epsilon).log()
     if full:
         count = target.maximum(1.0)
         constant = count * count.log() - count + 0.5 * (2.0 * math.pi * count).log()
         losses = losses + where(target > 1.0, constant, 0.0)
-    return weighted("poisson_nll", losses, reduction, sample_weight)
+    return losses
 
 
 @overload
@@ -78,8 +62,7 @@ def gaussian_nll(
     *,
     full: bool = False,
     epsilon: float = 1e-6,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
+    **options: Unpack[Total],
 ) -> Tensor[()]: ...
 @overload
 def gaussian_nll(
@@ -89,20 +72,10 @@ def gaussian_nll(
     *,
     full: bool = False,
     epsilon: float = 1e-6,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
+    **options: Unpack[Each],
 ) -> Tensor[*Axes]: ...
-@answering
-def gaussian_nll(
-    mean: Node,
-    target: Node | Array,
-    variance: Node | Array,
-    *,
-    full: bool = False,
-    epsilon: float = 1e-6,
-    sample_weight: Weights = None,
-    reduction: Reduction = "mean",
-) -> Node:
+@loss(epsilon=above_zero)
+def gaussian_nll(mean: Node, target: Node, variance: Node, *, full: bool = False, epsilon: float = 1e-6) -> Node:
     """Return the negative log-likelihood of normal distributions, `(log(v) + (target - mean) ** 2 / v) / 2`.
 
     `variance` v, a node or an array, counts as at least `epsilon`; below that its gradient is 0, where PyTorch passes
@@ -113,15 +86,11 @@ def gaussian_nll(
     >>> gaussian_nll(wy.Constant([1.0]), np.array([3.0]), np.array([1.0])).forward().item()
     2.0
     """
-    check_reduction("gaussian_nll", reduction)
-    if not epsilon > 0.0:
-        raise ValueError(f"gaussian_nll: epsilon must be above 0, not {epsilon}")
-    mean, target, variance = same_axes("gaussian_nll", mean=mean, target=target, variance=variance)
     bounded = variance.maximum(epsilon)
     losses: Node = 0.5 * (bounded.log() + (target - mean).square() / bounded)
     if full:
         losses = losses + 0.5 * math.log(2.0 * math.pi)
-    return weighted("gaussian_nll", losses, reduction, sample_weight)
+    return losses
 
 
 @overload
@@ -132,8 +101,7 @@ def student_t_nll(
     *,
     degrees_of_freedom: float,
     full: bool = False,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
+    **options: Unpack[Total],
 ) -> Tensor[()]: ...
 @overload
 def student_t_nll(
@@ -143,20 +111,10 @@ def student_t_nll(
     *,
     degrees_of_freedom: float,
     full: bool = False,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
+    **options: Unpack[Each],
 ) -> Tensor[*Axes]: ...
-@answering
-def student_t_nll(
-    location: Node,
-    target: Node | Array,
-    scale: Node | Array,
-    *,
-    degrees_of_freedom: float,
-    full: bool = False,
-    sample_weight: Weights = None,
-    reduction: Reduction = "mean",
-) -> Node:
+@loss(degrees_of_freedom=finite_above_zero)
+def student_t_nll(location: Node, target: Node, scale: Node, *, degrees_of_freedom: float, full: bool = False) -> Node:
     """Return the negative log-likelihood of Student's t-distributions, which outliers change less than a Gaussian's.
 
     The loss is `log(scale) + (n + 1) / 2 * log(1 + z ** 2 / n)` with `z = (target - location) / scale` and the degrees
@@ -167,13 +125,9 @@ def student_t_nll(
     >>> student_t_nll(location, one, one, degrees_of_freedom=1.0).forward().round(4).item()
     0.6931
     """
-    check_reduction("student_t_nll", reduction)
     n = degrees_of_freedom
-    if not 0.0 < n < math.inf:
-        raise ValueError(f"student_t_nll: degrees_of_freedom must be finite and above 0, not {n}")
-    location, target, scale = same_axes("student_t_nll", location=location, target=target, scale=scale)
     z = (target - location) / scale
     losses = scale.log() + (0.5 * (n + 1.0)) * (z.square() * (1.0 / n)).log1p()
     if full:
         losses = losses + (0.5 * math.log(n * math.pi) + math.lgamma(0.5 * n) - math.lgamma(0.5 * (n + 1.0)))
-    return weighted("student_t_nll", losses, reduction, sample_weight)
+    return losses

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from typing import Literal, overload
+from typing import Unpack, overload
 
 from typing_extensions import TypeVar, TypeVarTuple
 
-from wyrm.foreign_names import answering
-from wyrm.losses.checks import (
-    as_node,
-    check_axes,
-    check_range,
-    check_reduction,
-    check_values,
-    rows_of,
-    same_axes,
-)
-from wyrm.losses.weights import Weights, weighted
+from wyrm.losses.loss import Each, Total, loss, within
 from wyrm.node.node import Node, Tensor
 from wyrm.ops.comparison import where
-from wyrm.ops.softmax import Reduction
 from wyrm.types.typing import Array
 
 N = TypeVar("N")
@@ -33,19 +21,11 @@ _COSINE_EPSILON = 1e-12
 
 
 @overload
-def bpr(
-    positive: Tensor[*Axes],
-    negative: Tensor[*Axes],
-    *,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
-) -> Tensor[()]: ...
+def bpr(positive: Tensor[*Axes], negative: Tensor[*Axes], **options: Unpack[Total]) -> Tensor[()]: ...
 @overload
-def bpr(
-    positive: Tensor[*Axes], negative: Tensor[*Axes], *, sample_weight: Weights = None, reduction: Literal["none"]
-) -> Tensor[*Axes]: ...
-@answering
-def bpr(positive: Node, negative: Node, *, sample_weight: Weights = None, reduction: Reduction = "mean") -> Node:
+def bpr(positive: Tensor[*Axes], negative: Tensor[*Axes], **options: Unpack[Each]) -> Tensor[*Axes]: ...
+@loss()
+def bpr(positive: Node, negative: Node) -> Node:
     """Return the Bayesian personalised ranking loss, `-log sigmoid(positive - negative)`, finite for finite scores.
 
     `positive` and `negative` are scores of chosen and of other items, of the same shape. Rendle et al., "BPR: Bayesian
@@ -59,9 +39,7 @@ def bpr(positive: Node, negative: Node, *, sample_weight: Weights = None, reduct
     >>> bpr(wy.Constant([1.0]), wy.Constant([1.0])).forward().round(4).item()
     0.6930999755859375
     """
-    check_reduction("bpr", reduction)
-    positive, negative = same_axes("bpr", positive=positive, negative=negative)
-    return weighted("bpr", (negative - positive).softplus(), reduction, sample_weight)
+    return (negative - positive).softplus()
 
 
 @overload
@@ -71,8 +49,7 @@ def margin_ranking(
     target: Tensor[*Axes] | Array,
     *,
     margin: float = 0.0,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
+    **options: Unpack[Total],
 ) -> Tensor[()]: ...
 @overload
 def margin_ranking(
@@ -81,19 +58,10 @@ def margin_ranking(
     target: Tensor[*Axes] | Array,
     *,
     margin: float = 0.0,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
+    **options: Unpack[Each],
 ) -> Tensor[*Axes]: ...
-@answering
-def margin_ranking(
-    first: Node,
-    second: Node,
-    target: Node | Array,
-    *,
-    margin: float = 0.0,
-    sample_weight: Weights = None,
-    reduction: Reduction = "mean",
-) -> Node:
+@loss(target="signs", margin=within(0.0))
+def margin_ranking(first: Node, second: Node, target: Node, *, margin: float = 0.0) -> Node:
     """Return the margin ranking loss, `max(0, margin - target * (first - second))`.
 
     `target`, a node or an array of the shape of the scores, is 1 where `first` should rank higher and -1 where `second`
@@ -102,10 +70,7 @@ def margin_ranking(
     >>> margin_ranking(wy.Constant([1.0]), wy.Constant([0.5]), np.array([-1]), margin=0.25).forward().item()
     0.75
     """
-    check_reduction("margin_ranking", reduction)
-    check_range("margin_ranking", "margin", margin, 0.0, math.inf)
-    first, second, target = same_axes("margin_ranking", "signs", first=first, second=second, target=target)
-    return weighted("margin_ranking", (margin - target * (first - second)).relu(), reduction, sample_weight)
+    return (margin - target * (first - second)).relu()
 
 
 @overload
@@ -115,8 +80,7 @@ def triplet(
     negative: Tensor[*Bs, N],
     *,
     margin: float = 1.0,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
+    **options: Unpack[Total],
 ) -> Tensor[()]: ...
 @overload
 def triplet(
@@ -125,19 +89,10 @@ def triplet(
     negative: Tensor[*Bs, N],
     *,
     margin: float = 1.0,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
+    **options: Unpack[Each],
 ) -> Tensor[*Bs]: ...
-@answering
-def triplet(
-    anchor: Node,
-    positive: Node,
-    negative: Node,
-    *,
-    margin: float = 1.0,
-    sample_weight: Weights = None,
-    reduction: Reduction = "mean",
-) -> Node:
+@loss("vectors", margin=within(0.0))
+def triplet(anchor: Node, positive: Node, negative: Node, *, margin: float = 1.0) -> Node:
     """Return the triplet loss, `max(0, |anchor - positive| - |anchor - negative| + margin)`, of Euclidean distances.
 
     The operands have the same shape (..., features), the vectors along the last axis. `margin`, at least 0, is how much
@@ -150,12 +105,8 @@ def triplet(
     >>> triplet(wy.Constant([[0.0, 0.0]]), far, near).forward().round(4).item()
     5.0
     """
-    check_reduction("triplet", reduction)
-    check_range("triplet", "margin", margin, 0.0, math.inf)
-    anchor, positive, negative = same_axes("triplet", anchor=anchor, positive=positive, negative=negative)
-    rows_of("triplet", "anchor", anchor)
     near, far = ((anchor - other + _DISTANCE_EPSILON).square().sum(axis=-1).sqrt() for other in (positive, negative))
-    return weighted("triplet", (near - far + margin).relu(), reduction, sample_weight)
+    return (near - far + margin).relu()
 
 
 @overload
@@ -165,8 +116,7 @@ def cosine_embedding(
     target: Tensor[*Bs] | Array,
     *,
     margin: float = 0.0,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
+    **options: Unpack[Total],
 ) -> Tensor[()]: ...
 @overload
 def cosine_embedding(
@@ -175,19 +125,10 @@ def cosine_embedding(
     target: Tensor[*Bs] | Array,
     *,
     margin: float = 0.0,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
+    **options: Unpack[Each],
 ) -> Tensor[*Bs]: ...
-@answering
-def cosine_embedding(
-    first: Node,
-    second: Node,
-    target: Node | Array,
-    *,
-    margin: float = 0.0,
-    sample_weight: Weights = None,
-    reduction: Reduction = "mean",
-) -> Node:
+@loss("vectors and a target of each", target="signs", margin=within(-1.0, 1.0))
+def cosine_embedding(first: Node, second: Node, target: Node, *, margin: float = 0.0) -> Node:
     """Return the cosine embedding loss: `1 - cos(first, second)` for target 1, `max(0, cos - margin)` for target -1.
 
     `first` and `second` have the same shape (..., features), the vectors along the last axis; `target`, a node or an
@@ -199,17 +140,7 @@ def cosine_embedding(
     >>> cosine_embedding(x, y, np.array([1])).forward().item()
     1.0
     """
-    check_reduction("cosine_embedding", reduction)
-    check_range("cosine_embedding", "margin", margin, -1.0, 1.0)
-    first, second = same_axes("cosine_embedding", first=first, second=second)
-    rows = rows_of("cosine_embedding", "first", first)
-    sign = as_node("cosine_embedding", "target", target, first)
-    check_values("cosine_embedding", "target", target, sign, "signs")
-    rule = "cosine_embedding: the target must have the leading axes of the vectors"
-    check_axes(rule, sign, rows, {"first": first, "second": second, "target": sign})
     # Divide by one norm at a time: the product of the squared norms may overflow.
     lengths = [(x.square().sum(axis=-1) + _COSINE_EPSILON).sqrt() for x in (first, second)]
     cosine = first.vector_dot(second) / lengths[0] / lengths[1]
-    return weighted(
-        "cosine_embedding", where(sign > 0.0, 1.0 - cosine, (cosine - margin).relu()), reduction, sample_weight
-    )
+    return where(target > 0.0, 1.0 - cosine, (cosine - margin).relu())

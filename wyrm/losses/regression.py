@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, overload
+from typing import Unpack, overload
 
 from typing_extensions import TypeVarTuple
 
-from wyrm.foreign_names import answering
-from wyrm.losses.checks import check_range, check_reduction, same_axes
-from wyrm.losses.weights import Weights, weighted
+from wyrm.losses.loss import Each, Total, above_zero, loss, within
 from wyrm.node.node import Node, Tensor
-from wyrm.ops.softmax import Reduction
 from wyrm.types.typing import Array
 
 Axes = TypeVarTuple("Axes")
 
 
 @overload
-def mse(
-    prediction: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
-) -> Tensor[()]: ...
+def mse(prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, **options: Unpack[Total]) -> Tensor[()]: ...
 @overload
-def mse(
-    prediction: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
-) -> Tensor[*Axes]: ...
-@answering
-def mse(
-    prediction: Node, target: Node | Array, *, sample_weight: Weights = None, reduction: Reduction = "mean"
-) -> Node:
+def mse(prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, **options: Unpack[Each]) -> Tensor[*Axes]: ...
+@loss()
+def mse(prediction: Node, target: Node) -> Node:
     """Return the squared error, `(prediction - target) ** 2`.
 
     `prediction` and `target`, a node or an array, have the same shape. `reduction="mean"` returns the mean over all
@@ -53,29 +36,15 @@ def mse(
     >>> mse(wy.Constant([1.0, 2.0]), np.array([1.0, 4.0])).forward().item()
     2.0
     """
-    check_reduction("mse", reduction)
-    prediction, target = same_axes("mse", prediction=prediction, target=target)
-    return weighted("mse", (prediction - target).square(), reduction, sample_weight)
+    return (prediction - target).square()
 
 
 @overload
-def l1(
-    prediction: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
-) -> Tensor[()]: ...
+def l1(prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, **options: Unpack[Total]) -> Tensor[()]: ...
 @overload
-def l1(
-    prediction: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
-) -> Tensor[*Axes]: ...
-@answering
-def l1(prediction: Node, target: Node | Array, *, sample_weight: Weights = None, reduction: Reduction = "mean") -> Node:
+def l1(prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, **options: Unpack[Each]) -> Tensor[*Axes]: ...
+@loss()
+def l1(prediction: Node, target: Node) -> Node:
     """Return the absolute error, `|prediction - target|`, with gradient 0 at 0.
 
     Shapes, weights, reductions and errors are as in `mse`.
@@ -83,38 +52,19 @@ def l1(prediction: Node, target: Node | Array, *, sample_weight: Weights = None,
     >>> l1(wy.Constant([1.0, 2.0]), np.array([1.0, 4.0]), reduction="none").forward().tolist()
     [0.0, 2.0]
     """
-    check_reduction("l1", reduction)
-    prediction, target = same_axes("l1", prediction=prediction, target=target)
-    return weighted("l1", (prediction - target).abs(), reduction, sample_weight)
+    return (prediction - target).abs()
 
 
 @overload
 def huber(
-    prediction: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    delta: float = 1.0,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
+    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, delta: float = 1.0, **options: Unpack[Total]
 ) -> Tensor[()]: ...
 @overload
 def huber(
-    prediction: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    delta: float = 1.0,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
+    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, delta: float = 1.0, **options: Unpack[Each]
 ) -> Tensor[*Axes]: ...
-@answering
-def huber(
-    prediction: Node,
-    target: Node | Array,
-    *,
-    delta: float = 1.0,
-    sample_weight: Weights = None,
-    reduction: Reduction = "mean",
-) -> Node:
+@loss(delta=above_zero)
+def huber(prediction: Node, target: Node, *, delta: float = 1.0) -> Node:
     """Return the Huber loss: half the squared error up to `delta`, beyond it `delta * (|error| - delta / 2)`.
 
     Huber, "Robust estimation of a location parameter" (1964). `delta` is above 0. Shapes, weights, reductions and other
@@ -123,43 +73,22 @@ def huber(
     >>> huber(wy.Constant([0.5, 3.0]), np.zeros(2), reduction="none").forward().tolist()
     [0.125, 2.5]
     """
-    check_reduction("huber", reduction)
-    if not delta > 0.0:
-        raise ValueError(f"huber: delta must be above 0, not {delta}")
-    prediction, target = same_axes("huber", prediction=prediction, target=target)
     error = prediction - target
     # One formula for both parts: if the error is clipped to +-delta, the parabola and its tangent are the same product.
     bounded = error.clip(-delta, delta)
-    return weighted("huber", bounded * (error - 0.5 * bounded), reduction, sample_weight)
+    return bounded * (error - 0.5 * bounded)
 
 
 @overload
 def smooth_l1(
-    prediction: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    beta: float = 1.0,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
+    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, beta: float = 1.0, **options: Unpack[Total]
 ) -> Tensor[()]: ...
 @overload
 def smooth_l1(
-    prediction: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    beta: float = 1.0,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
+    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, beta: float = 1.0, **options: Unpack[Each]
 ) -> Tensor[*Axes]: ...
-@answering
-def smooth_l1(
-    prediction: Node,
-    target: Node | Array,
-    *,
-    beta: float = 1.0,
-    sample_weight: Weights = None,
-    reduction: Reduction = "mean",
-) -> Node:
+@loss(beta=above_zero)
+def smooth_l1(prediction: Node, target: Node, *, beta: float = 1.0) -> Node:
     """Return the Huber loss divided by `beta`: `error ** 2 / (2 * beta)` up to `beta`, beyond it `|error| - beta / 2`.
 
     Girshick, "Fast R-CNN" (2015). `beta` is above 0. Shapes, weights, reductions and other errors are as in `mse`.
@@ -167,35 +96,17 @@ def smooth_l1(
     >>> smooth_l1(wy.Constant([0.5, 3.0]), np.zeros(2), beta=2.0, reduction="none").forward().tolist()
     [0.0625, 2.0]
     """
-    check_reduction("smooth_l1", reduction)
-    if not beta > 0.0:
-        raise ValueError(f"smooth_l1: beta must be above 0, not {beta}")
-    prediction, target = same_axes("smooth_l1", prediction=prediction, target=target)
     error = prediction - target
     bounded = error.clip(-beta, beta)
-    return weighted("smooth_l1", bounded * (1.0 / beta) * (error - 0.5 * bounded), reduction, sample_weight)
+    return bounded * (1.0 / beta) * (error - 0.5 * bounded)
 
 
 @overload
-def log_cosh(
-    prediction: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
-) -> Tensor[()]: ...
+def log_cosh(prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, **options: Unpack[Total]) -> Tensor[()]: ...
 @overload
-def log_cosh(
-    prediction: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
-) -> Tensor[*Axes]: ...
-@answering
-def log_cosh(
-    prediction: Node, target: Node | Array, *, sample_weight: Weights = None, reduction: Reduction = "mean"
-) -> Node:
+def log_cosh(prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, **options: Unpack[Each]) -> Tensor[*Axes]: ...
+@loss()
+def log_cosh(prediction: Node, target: Node) -> Node:
     """Return `log(cosh(prediction - target))`: half the squared error where it is small, else `|error| - log(2)`.
 
     It has all derivatives, and is finite for all finite errors. Shapes, weights, reductions and errors are as in `mse`.
@@ -203,40 +114,21 @@ def log_cosh(
     >>> log_cosh(wy.Constant([0.0, 1e4]), np.zeros(2), reduction="none").forward().round(2).tolist()
     [0.0, 9999.31]
     """
-    check_reduction("log_cosh", reduction)
-    prediction, target = same_axes("log_cosh", prediction=prediction, target=target)
     error = prediction - target
     losses = error + (error * -2.0).softplus() - math.log(2.0)
-    return weighted("log_cosh", losses, reduction, sample_weight)
+    return losses
 
 
 @overload
 def quantile(
-    prediction: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    level: float = 0.5,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
+    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, level: float = 0.5, **options: Unpack[Total]
 ) -> Tensor[()]: ...
 @overload
 def quantile(
-    prediction: Tensor[*Axes],
-    target: Tensor[*Axes] | Array,
-    *,
-    level: float = 0.5,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
+    prediction: Tensor[*Axes], target: Tensor[*Axes] | Array, *, level: float = 0.5, **options: Unpack[Each]
 ) -> Tensor[*Axes]: ...
-@answering
-def quantile(
-    prediction: Node,
-    target: Node | Array,
-    *,
-    level: float = 0.5,
-    sample_weight: Weights = None,
-    reduction: Reduction = "mean",
-) -> Node:
+@loss(level=within(0.0, 1.0))
+def quantile(prediction: Node, target: Node, *, level: float = 0.5) -> Node:
     """Return the quantile (pinball) loss, `max(level * error, (level - 1) * error)` with `error = target - prediction`.
 
     Its minimum is the quantile of the targets at `level`, which lies between 0 and 1. Koenker and Bassett, "Regression
@@ -245,8 +137,5 @@ def quantile(
     >>> quantile(wy.Constant([1.0, 1.0]), np.array([2.0, 0.0]), level=0.75, reduction="none").forward().tolist()
     [0.75, 0.25]
     """
-    check_reduction("quantile", reduction)
-    check_range("quantile", "level", level, 0.0, 1.0)
-    prediction, target = same_axes("quantile", prediction=prediction, target=target)
     error = target - prediction
-    return weighted("quantile", level * error + (-error).relu(), reduction, sample_weight)
+    return level * error + (-error).relu()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Unpack, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -10,6 +10,7 @@ from typing_extensions import TypeVar
 from wyrm.errors import ShapeError
 from wyrm.foreign_names import answering
 from wyrm.losses.checks import as_node, check_reduction
+from wyrm.losses.loss import Each, Total
 from wyrm.losses.weights import Weights, weighted
 from wyrm.node.base import describe
 from wyrm.node.node import IndexNode, Node, Tensor
@@ -35,8 +36,7 @@ def ctc(
     *,
     blank: int = 0,
     zero_infinity: bool = False,
-    sample_weight: Weights = None,
-    reduction: Literal["mean", "sum"] = "mean",
+    **options: Unpack[Total],
 ) -> Tensor[()]: ...
 @overload
 def ctc(
@@ -47,8 +47,7 @@ def ctc(
     *,
     blank: int = 0,
     zero_infinity: bool = False,
-    sample_weight: Weights = None,
-    reduction: Literal["none"],
+    **options: Unpack[Each],
 ) -> Tensor[B]: ...
 @answering
 def ctc(

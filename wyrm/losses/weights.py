@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from wyrm.losses.checks import as_node, check_axes, reduced
+from wyrm.losses.checks import as_node, check_axes, labels_of, reduced
 from wyrm.node.base import format_dims
 from wyrm.node.leaves import Constant, as_constant
 from wyrm.node.node import IndexNode, Node
@@ -72,48 +73,54 @@ def weighted(loss: str, losses: Node, reduction: Reduction, weights: Weights) ->
     return _mean(total, factors) if reduction == "mean" else reduced(total, reduction)
 
 
-class LabelWeights(NamedTuple):
-    """The labels of a loss and the weights of its rows, which have the axes of the labels; None weighs 1.
+class Labels(NamedTuple):
+    """The labels of a loss, and the weights of its rows, which have the axes of the labels; None weighs 1.
 
-    `labels` has class 0 in place of ignored labels, for which the mask `counted` is false. `of_samples` are the weights
-    of samples, `of_rows` those times the weights of the labels' classes.
+    `indices` has class 0 in place of ignored labels, for which the mask `counted` is false. `of_classes` are weights of
+    classes, `of_samples` those of rows, and `of_rows` the latter times the weight of each row's class.
     """
 
-    labels: IndexNode
+    indices: IndexNode
     counted: Node | None
+    of_classes: Node | None
     of_samples: Node | None
     of_rows: Node | None
+    reduction: Reduction
 
     @property
     def are_even(self) -> bool:
         """Whether every row counts the same."""
         return self.counted is None and self.of_rows is None
 
-    def apply(self, losses: Node, factors: Node | None) -> Node:
-        """Return the losses times `factors`, and 0 for ignored labels."""
+    def weighted(self, losses: Node, factors: Node | None) -> Node:
+        """Return the losses of the rows times `factors`, and 0 for ignored labels."""
         if factors is not None:
             losses = losses * factors
         return losses if self.counted is None else where(self.counted, losses, 0.0)
 
-    def reduced(self, total: Node, reduction: Reduction) -> Node:
+    def reduced(self, total: Node) -> Node:
         """Return weighted losses, their sum, or their sum divided by the sum of the weights of rows."""
-        if self.are_even or reduction != "mean":
-            return reduced(total, reduction)
+        if self.are_even or self.reduction != "mean":
+            return reduced(total, self.reduction)
         weights = as_constant(1.0, total.dtype) if self.of_rows is None else self.of_rows
         return _mean(total, weights if self.counted is None else where(self.counted, weights, 0.0))
 
 
-def label_weights(
-    loss: str, scores: Node, labels: IndexNode, classes: Node | None, ignore_index: int | None, samples: Weights
-) -> LabelWeights:
-    """Return the labels and their weights, from the weights of `classes` and `samples` and the ignored label."""
-    of_samples = None if samples is None else sample_weights(loss, samples, scores, labels.dims)
+def labelled(
+    loss: str, operands: Mapping[str, Any], weight: Weights, ignored: int | None, samples: Weights, reduction: Reduction
+) -> tuple[Node, Labels]:
+    """Return the scores and the labels of a loss; `operands` are both, the scores by their name in the loss."""
+    (name, given), (_, labels) = operands.items()
+    scores = as_node(loss, name, given)
+    indices = labels_of(loss, name, scores, labels)
+    of_classes = None if weight is None else class_weights(loss, weight, scores)
+    of_samples = None if samples is None else sample_weights(loss, samples, scores, indices.dims)
     counted: Node | None = None
-    if ignore_index is not None:
-        counted = labels != ignore_index
-        labels = CountedLabels(labels, scores.dims[-1], ignore_index)
+    if ignored is not None:
+        counted = indices != ignored
+        indices = CountedLabels(indices, scores.dims[-1], ignored)
     of_rows = of_samples
-    if classes is not None:
-        chosen: Node = Index(classes, labels)
+    if of_classes is not None:
+        chosen: Node = Index(of_classes, indices)
         of_rows = chosen if of_samples is None else chosen * of_samples
-    return LabelWeights(labels, counted, of_samples, of_rows)
+    return scores, Labels(indices, counted, of_classes, of_samples, of_rows, reduction)

@@ -29,9 +29,6 @@ class Buffer(_FloatLeaf[S_co], abstract=True):
 
     __slots__ = ()
 
-    def _own(self) -> Buffer[S_co]:
-        return self
-
     @overload
     def __init__(self: Buffer[tuple[()]], value: Number, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
     @overload

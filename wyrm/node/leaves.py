@@ -97,9 +97,6 @@ class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
     __slots__ = ()
     is_parameter = True
 
-    def _own(self) -> Parameter[S_co]:
-        return self
-
     @overload
     def __init__(
         self: Parameter[tuple[()]], value: Number, dims: None = None, **options: Unpack[LeafOptions]
@@ -241,9 +238,6 @@ class Input(_FloatLeaf[S_co], abstract=True):
     __slots__ = ("_finite",)
     _finite: bool
 
-    def _own(self) -> Input[S_co]:
-        return self
-
     @overload
     def __init__(
         self: Input[tuple[()]], value: Number | None = None, dims: None = None, **options: Unpack[InputOptions]
@@ -374,9 +368,6 @@ class Constant(_FloatLeaf[S_co], abstract=True):
     """
 
     __slots__ = ()
-
-    def _own(self) -> Constant[S_co]:
-        return self
 
     @overload
     def __init__(

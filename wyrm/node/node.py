@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -97,11 +97,11 @@ class Node(operators.Node, methods.Node, Evaluated[FloatArray], Differentiated, 
 
     __slots__ = ()
     dims: S
+    # For type checkers: the class of this node as that of a parent. An op that has type parameters for its parents
+    # declares it with `Any` for them, so that types do not grow with the depth of the graph.
+    _own: Self
     if TYPE_CHECKING:  # NumPy's operators leave `array + node` to the node; wyrm._bind sets the rest
         __array_ufunc__: None = None
-
-    def _own(self) -> Node[Any, S]:
-        return self
 
     def erase(self) -> Node[Any, S]:
         """Return this node; type checkers forget its parents and keep its shape."""

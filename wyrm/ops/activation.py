@@ -20,11 +20,9 @@ class Relu(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Relu[Any, Axes]
     formula = "maximum(x, 0.0)"
     method = "relu"
-
-    def _own(self) -> Relu[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -35,14 +33,12 @@ class LeakyRelu(Unary[Left_co, Axes]):
     """Leaky rectified linear unit: `x` where positive, else `negative_slope * x`."""
 
     __slots__ = ("negative_slope",)
+    _own: LeakyRelu[Any, Axes]
     formula = "where(x > 0.0, x, negative_slope * x)"
     negative_slope: float
 
     def __init__(self, x: Shaped[Left_co, Axes], negative_slope: float = 0.01) -> None:
         self._construct((x,), negative_slope=float(negative_slope))
-
-    def _own(self) -> LeakyRelu[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -63,14 +59,12 @@ class Elu(Unary[Left_co, Axes]):
     """Exponential linear unit: `x` where positive, else `alpha * (exp(x) - 1)` (Clevert et al., 2015)."""
 
     __slots__ = ("alpha",)
+    _own: Elu[Any, Axes]
     formula = "where(x > 0.0, x, alpha * expm1(minimum(x, 0.0)))"
     alpha: float
 
     def __init__(self, x: Shaped[Left_co, Axes], alpha: float = 1.0) -> None:
         self._construct((x,), alpha=float(alpha))
-
-    def _own(self) -> Elu[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -95,11 +89,9 @@ class Silu(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Silu[Any, Axes]
     formula = "x / (1.0 + exp(-x))"
     method = "silu"
-
-    def _own(self) -> Silu[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -111,10 +103,8 @@ class Gelu(Unary[Left_co, Axes]):
     """Gaussian error linear unit: `x` times the standard normal CDF of `x` (Hendrycks and Gimpel, 2016)."""
 
     __slots__ = ()
+    _own: Gelu[Any, Axes]
     formula = "0.5 * x * (1.0 + erf(x * 0.7071067811865476))"
-
-    def _own(self) -> Gelu[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -127,10 +117,8 @@ class GeluTanh(Unary[Left_co, Axes]):
     """The tanh approximation of `Gelu`, as in GPT-2 (Hendrycks and Gimpel, 2016)."""
 
     __slots__ = ()
+    _own: GeluTanh[Any, Axes]
     formula = "0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))"
-
-    def _own(self) -> GeluTanh[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()

@@ -21,11 +21,9 @@ class Add(Binary[Left_co, Right_co, Axes]):
     """Elementwise sum `x + y`; the operands broadcast."""
 
     __slots__ = ()
+    _own: Add[Any, Any, Axes]
     formula = "x + y"
     operator = "add"
-
-    def _own(self) -> Add[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return gradient, gradient
@@ -35,11 +33,9 @@ class Subtract(Binary[Left_co, Right_co, Axes]):
     """Elementwise difference `x - y`; the operands broadcast."""
 
     __slots__ = ()
+    _own: Subtract[Any, Any, Axes]
     formula = "x - y"
     operator = "sub"
-
-    def _own(self) -> Subtract[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return gradient, -gradient
@@ -52,11 +48,9 @@ class Multiply(Binary[Left_co, Right_co, Axes]):
     """Elementwise product `x * y`; the operands broadcast."""
 
     __slots__ = ()
+    _own: Multiply[Any, Any, Axes]
     formula = "x * y"
     operator = "mul"
-
-    def _own(self) -> Multiply[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, y = self.parents
@@ -71,11 +65,9 @@ class Divide(Binary[Left_co, Right_co, Axes]):
     """Elementwise quotient `x / y`; the operands broadcast."""
 
     __slots__ = ()
+    _own: Divide[Any, Any, Axes]
     formula = "x / y"
     operator = "truediv"
-
-    def _own(self) -> Divide[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         _, y = self.parents
@@ -91,11 +83,9 @@ class Power(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Power[Any, Any, Axes]
     formula = "x ** y"
     operator = "pow"
-
-    def _own(self) -> Power[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         from wyrm.ops.comparison import where
@@ -122,11 +112,9 @@ class Maximum(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Maximum[Any, Any, Axes]
     formula = "maximum(x, y)"
     method = "maximum"
-
-    def _own(self) -> Maximum[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, y = self.parents
@@ -141,11 +129,9 @@ class Minimum(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Minimum[Any, Any, Axes]
     formula = "minimum(x, y)"
     method = "minimum"
-
-    def _own(self) -> Minimum[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, y = self.parents
@@ -164,11 +150,9 @@ class Negative(Unary[Left_co, Axes]):
     """Elementwise negation `-x`."""
 
     __slots__ = ()
+    _own: Negative[Any, Axes]
     formula = "-x"
     method = "__neg__"
-
-    def _own(self) -> Negative[Any, Axes]:
-        return self
 
     @classmethod
     def op_name(cls) -> str:
@@ -186,11 +170,9 @@ class Absolute(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Absolute[Any, Axes]
     formula = "abs(x)"
     method = "abs"
-
-    def _own(self) -> Absolute[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
@@ -211,11 +193,9 @@ class Sign(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Sign[Any, Axes]
     formula = "sign(x)"
     method = "sign"
-
-    def _own(self) -> Sign[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
@@ -229,11 +209,9 @@ class Square(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Square[Any, Axes]
     formula = "x * x"
     method = "square"
-
-    def _own(self) -> Square[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
@@ -248,11 +226,9 @@ class Sqrt(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Sqrt[Any, Axes]
     formula = "sqrt(x)"
     method = "sqrt"
-
-    def _own(self) -> Sqrt[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * 0.5 / self,)
@@ -262,15 +238,13 @@ class Clip(Unary[Left_co, Axes]):
     """`x` limited to `low`..`high`; the derivative is 1 from `low` to `high` inclusive, and 0 outside."""
 
     __slots__ = ("high", "low")
+    _own: Clip[Any, Axes]
     formula = "where(x < low, low, where(x > high, high, x))"
     low: float
     high: float
 
     def __init__(self, x: Shaped[Left_co, Axes], low: float, high: float) -> None:
         self._construct((x,), low=low, high=high)
-
-    def _own(self) -> Clip[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         from wyrm.ops.comparison import where

@@ -195,9 +195,6 @@ class Attention(_Attention[Axes]):
     def __init__(self, qkv: Node, *extra: BaseNode, **options: Unpack[_Options]) -> None:
         self._construct((qkv, *extra), **options)
 
-    def _own(self) -> Attention[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         return self._axes()
 
@@ -259,9 +256,6 @@ class AttentionGradient(_Attention[Axes]):
     def __init__(self, qkv: Node, gradient: Node, *extra: BaseNode, **options: Unpack[_Options]) -> None:
         self._construct((qkv, gradient, *extra), **options)
 
-    def _own(self) -> AttentionGradient[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         for axis, other in zip(self._axes(), self.parents[1].dims, strict=True):
             unify(axis, other)
@@ -322,9 +316,6 @@ class AttentionMask(_Attention[Axes]):
         self, qkv: Node, *extra: BaseNode, part: Literal["bias", "factors"], **options: Unpack[_Options]
     ) -> None:
         self._construct((qkv, *extra), part=part, **options)
-
-    def _own(self) -> AttentionMask[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         batch, time, heads, _ = self._axes()

@@ -19,11 +19,9 @@ class I0(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: I0[Any, Axes]
     formula = "i0(x)"
     function = "special.i0 i0"
-
-    def _own(self) -> I0[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
@@ -39,11 +37,9 @@ class I0e(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: I0e[Any, Axes]
     formula = "i0e(x)"
     function = "special.i0e"
-
-    def _own(self) -> I0e[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
@@ -59,11 +55,9 @@ class I1(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: I1[Any, Axes]
     formula = "i1(x)"
     function = "special.i1"
-
-    def _own(self) -> I1[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -78,11 +72,9 @@ class I1e(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: I1e[Any, Axes]
     formula = "i1e(x)"
     function = "special.i1e"
-
-    def _own(self) -> I1e[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()

@@ -83,10 +83,8 @@ class BesselJ(_OfOrder[Left_co, Axes]):
     """Elementwise Bessel function of the first kind."""
 
     __slots__ = ()
+    _own: BesselJ[Any, Axes]
     scipy_name = "jv"
-
-    def _own(self) -> BesselJ[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (0.5 * (self.beside(-1.0) - self.beside(1.0))),)
@@ -96,10 +94,8 @@ class BesselY(_OfOrder[Left_co, Axes]):
     """Elementwise Bessel function of the second kind."""
 
     __slots__ = ()
+    _own: BesselY[Any, Axes]
     scipy_name = "yv"
-
-    def _own(self) -> BesselY[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (0.5 * (self.beside(-1.0) - self.beside(1.0))),)
@@ -109,10 +105,8 @@ class BesselI(_OfOrder[Left_co, Axes]):
     """Elementwise modified Bessel function of the first kind."""
 
     __slots__ = ()
+    _own: BesselI[Any, Axes]
     scipy_name = "iv"
-
-    def _own(self) -> BesselI[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (0.5 * (self.beside(-1.0) + self.beside(1.0))),)
@@ -122,10 +116,8 @@ class BesselIe(_OfOrder[Left_co, Axes]):
     """Elementwise modified Bessel function of the first kind times `exp(-abs(x))`."""
 
     __slots__ = ()
+    _own: BesselIe[Any, Axes]
     scipy_name = "ive"
-
-    def _own(self) -> BesselIe[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()

@@ -35,9 +35,6 @@ class CachedAttention(Node[tuple[Node, Node, Node], Axes]):
     def __init__(self, qkv: Node, cache: Node, allowed: Node) -> None:
         self._construct((qkv, cache, allowed))
 
-    def _own(self) -> CachedAttention[Axes]:
-        return self
-
     def dtype_rule(self) -> np.dtype:
         if self.parents[2].dtype.kind != "b":
             raise DTypeError(

@@ -34,9 +34,6 @@ class OptimizationBarrier(PassThrough[S]):
     def __init__(self, x: BaseNode, after: Node) -> None:
         self._construct((x, after), label(x))
 
-    def _own(self) -> OptimizationBarrier[S]:
-        return self
-
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return gradient, ZERO
 
@@ -64,9 +61,6 @@ class Checkpoint(Transparent[S]):
 
     def __init__(self, result: Node, *used: Node, inputs: int) -> None:
         self._construct((result, *used), inputs=inputs)
-
-    def _own(self) -> Checkpoint[S]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return self.vjp_by(gradient, [True] * len(self.parents))

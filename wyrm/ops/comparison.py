@@ -119,44 +119,36 @@ class Less(Comparison[Left_co, Right_co, Axes]):
     """Elementwise `x < y`, as a mask."""
 
     __slots__ = ()
+    _own: Less[Any, Any, Axes]
     formula = "x < y"
     operator = "lt"
-
-    def _own(self) -> Less[Any, Any, Axes]:
-        return self
 
 
 class LessEqual(Comparison[Left_co, Right_co, Axes]):
     """Elementwise `x <= y`, as a mask."""
 
     __slots__ = ()
+    _own: LessEqual[Any, Any, Axes]
     formula = "x <= y"
     operator = "le"
-
-    def _own(self) -> LessEqual[Any, Any, Axes]:
-        return self
 
 
 class Greater(Comparison[Left_co, Right_co, Axes]):
     """Elementwise `x > y`, as a mask."""
 
     __slots__ = ()
+    _own: Greater[Any, Any, Axes]
     formula = "x > y"
     operator = "gt"
-
-    def _own(self) -> Greater[Any, Any, Axes]:
-        return self
 
 
 class GreaterEqual(Comparison[Left_co, Right_co, Axes]):
     """Elementwise `x >= y`, as a mask."""
 
     __slots__ = ()
+    _own: GreaterEqual[Any, Any, Axes]
     formula = "x >= y"
     operator = "ge"
-
-    def _own(self) -> GreaterEqual[Any, Any, Axes]:
-        return self
 
 
 class Equal(Comparison[Left_co, Right_co, Axes]):
@@ -167,12 +159,10 @@ class Equal(Comparison[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Equal[Any, Any, Axes]
     formula = "x == y"
     operator = "eq"
     method = "equal"
-
-    def _own(self) -> Equal[Any, Any, Axes]:
-        return self
 
 
 class NotEqual(Comparison[Left_co, Right_co, Axes]):
@@ -183,59 +173,49 @@ class NotEqual(Comparison[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: NotEqual[Any, Any, Axes]
     formula = "x != y"
     operator = "ne"
     method = "not_equal"
-
-    def _own(self) -> NotEqual[Any, Any, Axes]:
-        return self
 
 
 class LogicalAnd(_Mask, Comparison[Left_co, Right_co, Axes]):
     """Elementwise logical and of two masks, `x & y`."""
 
     __slots__ = ()
+    _own: LogicalAnd[Any, Any, Axes]
     operator_declaration = Binary.operator_declaration
     formula = "x & y"
     operator = "and"
-
-    def _own(self) -> LogicalAnd[Any, Any, Axes]:
-        return self
 
 
 class LogicalOr(_Mask, Comparison[Left_co, Right_co, Axes]):
     """Elementwise logical or of two masks, `x | y`."""
 
     __slots__ = ()
+    _own: LogicalOr[Any, Any, Axes]
     operator_declaration = Binary.operator_declaration
     formula = "x | y"
     operator = "or"
-
-    def _own(self) -> LogicalOr[Any, Any, Axes]:
-        return self
 
 
 class LogicalXor(_Mask, Comparison[Left_co, Right_co, Axes]):
     """Elementwise exclusive or of two masks, `x ^ y`."""
 
     __slots__ = ()
+    _own: LogicalXor[Any, Any, Axes]
     operator_declaration = Binary.operator_declaration
     formula = "x != y"
     operator = "xor"
-
-    def _own(self) -> LogicalXor[Any, Any, Axes]:
-        return self
 
 
 class LogicalNot(_Mask, Unary[Left_co, Axes]):
     """Elementwise logical not of a mask, `~x`."""
 
     __slots__ = ()
+    _own: LogicalNot[Any, Axes]
     formula = "~x"
     method = "__invert__"
-
-    def _own(self) -> LogicalNot[Any, Axes]:
-        return self
 
     @classmethod
     def op_name(cls) -> str:
@@ -249,13 +229,11 @@ class Where(Elementwise[tuple[Any, Left_co, Right_co], Axes]):
     """Elementwise selection: `y` where the mask `x` is true, else `z`; the operands broadcast."""
 
     __slots__ = ()
+    _own: Where[Any, Any, Axes]
     formula = "where(x, y, z)"
 
     def __init__(self, condition: BaseNode, x: Node, y: Node) -> None:
         self._construct((condition, x, y))
-
-    def _own(self) -> Where[Any, Any, Axes]:
-        return self
 
     def dtype_rule(self) -> np.dtype:
         condition, x, y = self.parents
@@ -350,13 +328,11 @@ class Cast(Unary[Left_co, Axes]):
     """The operand converted to another float dtype; a mask becomes zeros and ones, integers become floats."""
 
     __slots__ = ("to",)
+    _own: Cast[Any, Axes]
     to: np.dtype
 
     def __init__(self, x: Shaped[Left_co, Axes], to: DTypeLike) -> None:
         self._construct((x,), to=np.dtype(to))
-
-    def _own(self) -> Cast[Any, Axes]:
-        return self
 
     def dtype_rule(self) -> np.dtype:
         if self.to not in FLOATS:
@@ -404,11 +380,9 @@ class StopGradient(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: StopGradient[Any, Axes]
     is_view = True
     method = "stop_gradient"
-
-    def _own(self) -> StopGradient[Any, Axes]:
-        return self
 
     def dtype_rule(self) -> np.dtype:
         return self.parents[0].dtype

@@ -112,9 +112,6 @@ class Convolution(ConvolutionOp[Axes]):
         parents = (x, weight) if bias is None else (x, weight, bias)
         self._construct(parents, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
-    def _own(self) -> Convolution[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         self.check_ranks()
         x, weight, *biases = self.parents
@@ -192,9 +189,6 @@ class ConvolutionInputGradient(ConvolutionOp[Axes]):
             (gradient, weight), sizes=sizes, stride=stride, padding=padding, dilation=dilation, groups=groups
         )
 
-    def _own(self) -> ConvolutionInputGradient[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         self.check_ranks()
         gradient, weight = self.parents
@@ -265,9 +259,6 @@ class ConvolutionWeightGradient(ConvolutionOp[Axes]):
         groups: int,
     ) -> None:
         self._construct((x, gradient), sizes=sizes, stride=stride, padding=padding, dilation=dilation, groups=groups)
-
-    def _own(self) -> ConvolutionWeightGradient[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         self.check_ranks()

@@ -126,9 +126,6 @@ class CTC(_Alignment[Axes]):
 
     __slots__ = ()
 
-    def _own(self) -> CTC[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         return super().shape_rule()[:1]
 
@@ -189,9 +186,6 @@ class CTCGradient(_Alignment[Axes]):
     """The gradients of `CTC`, each loss with respect to the log-probabilities of its sequence."""
 
     __slots__ = ()
-
-    def _own(self) -> CTCGradient[Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         totals, rows, emissions, follows = self._forward(operands)

@@ -50,9 +50,6 @@ class CumSum(_Cumulative[Axes]):
 
     __slots__ = ()
 
-    def _own(self) -> CumSum[Axes]:
-        return self
-
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return self.restored(xp, xp.cumsum(self.in_order(xp, operands[0]), axis=0))
 
@@ -80,9 +77,6 @@ class CumProd(_Cumulative[Axes]):
     """The products of the elements up to each one along `axis`; from each one on with `reverse`."""
 
     __slots__ = ()
-
-    def _own(self) -> CumProd[Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return self.restored(xp, xp.cumprod(self.in_order(xp, operands[0]), axis=0))
@@ -116,9 +110,6 @@ class Shift(_Cumulative[Axes]):
     __slots__ = ("fill",)
     fill: float
 
-    def _own(self) -> Shift[Axes]:
-        return self
-
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         rows = self.in_order(xp, operands[0])
         return self.restored(xp, xp.concat([xp.zeros_like(rows[:1]) + self.fill, rows[:-1]]))
@@ -149,9 +140,6 @@ class Recurrence(_Cumulative[Axes]):
     """
 
     __slots__ = ()
-
-    def _own(self) -> Recurrence[Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         factor, term = (self.in_order(xp, operand) for operand in operands)

@@ -48,9 +48,6 @@ class Custom(Transparent[S]):
     ) -> None:
         self._construct((result, *parents), count=count, rule=rule, outside=outside)
 
-    def _own(self) -> Custom[S]:
-        return self
-
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return None  # the rule is written for one row
 

@@ -47,9 +47,6 @@ class ToDigits(Node[tuple[IndexNode], Axes]):
     def __init__(self, x: IndexNode, float_dtype: np.dtype) -> None:
         self._construct((x,), float_dtype=float_dtype)
 
-    def _own(self) -> ToDigits[Axes]:
-        return self
-
     def dtype_rule(self) -> np.dtype:
         return self.float_dtype
 

@@ -20,12 +20,10 @@ class FloorDivide(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: FloorDivide[Any, Any, Axes]
     formula = "floor_divide(x, y)"
     function = "floor_divide"
     operator = "floordiv"
-
-    def _own(self) -> FloorDivide[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ZERO, ZERO
@@ -41,12 +39,10 @@ class Remainder(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Remainder[Any, Any, Axes]
     formula = "remainder(x, y)"
     function = "remainder mod"
     operator = "mod"
-
-    def _own(self) -> Remainder[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return self.vjp_by(gradient, (True, True))
@@ -66,11 +62,9 @@ class Fmod(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Fmod[Any, Any, Axes]
     formula = "fmod(x, y)"
     function = "fmod"
-
-    def _own(self) -> Fmod[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         from wyrm.ops.rounding import Rint
@@ -99,4 +93,5 @@ def positive(x: Shaped[L, S]) -> L:
     node: Any = x
     if node.dtype.kind != "f":
         raise DTypeError(f"positive: {describe(node)} is a mask, which has no sign")
-    return x._own()
+    same: L = node
+    return same

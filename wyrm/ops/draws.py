@@ -63,9 +63,6 @@ class _StandardDraw(_KeyedDraws, Node[tuple[Node], Axes], abstract=True):
     def __init__(self, key: Node, to: Dims, float_dtype: np.dtype) -> None:
         self._construct((key,), to=to, float_dtype=float_dtype)
 
-    def _own(self) -> _StandardDraw[Axes]:
-        return self
-
     def dtype_rule(self) -> np.dtype:
         return self.float_dtype
 

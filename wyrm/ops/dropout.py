@@ -64,9 +64,6 @@ class RandomKey(Node[tuple[IndexNode, ...], Axes]):
     def __init__(self, step: IndexNode, seed: int, stream: int, *rows_before: IndexNode) -> None:
         self._construct((step, *rows_before), seed=seed, stream=stream)
 
-    def _own(self) -> RandomKey[Axes]:
-        return self
-
     def dtype_rule(self) -> np.dtype:
         return np.dtype(np.uint32)
 
@@ -126,9 +123,6 @@ class DropoutMask(Node[tuple[Node], Axes]):
 
     def __init__(self, key: Node, rate: float, to: Dims) -> None:
         self._construct((key,), rate=rate, to=to)
-
-    def _own(self) -> DropoutMask[Axes]:
-        return self
 
     def dtype_rule(self) -> np.dtype:
         return np.dtype(np.bool_)
@@ -206,13 +200,11 @@ class Dropout(_Dropout[Axes], Generic[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Dropout[Any, Axes]
     parents: tuple[Left_co, IndexNode]
 
     def __init__(self, x: Shaped[Left_co, Axes], rate: float, seed: int, stream: int) -> None:
         self._construct((x, STEP), rate=float(rate), seed=seed, stream=stream)
-
-    def _own(self) -> Dropout[Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         return self._checked()
@@ -242,13 +234,11 @@ class AddDropout(_Dropout[Axes], Generic[Left_co, Right_co, Axes]):
     """`residual + dropout(x)` in one pass over two operands of the same axes; the parents are `x` and the residual."""
 
     __slots__ = ()
+    _own: AddDropout[Any, Any, Axes]
     parents: tuple[Right_co, Left_co, IndexNode]
 
     def __init__(self, x: Node, residual: Node, rate: float, seed: int, stream: int) -> None:
         self._construct((x, residual, STEP), rate=float(rate), seed=seed, stream=stream)
-
-    def _own(self) -> AddDropout[Any, Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         x, residual = self._checked(), self.parents[1].dims

@@ -29,14 +29,12 @@ class Einsum(Product[Left_co, Right_co, Axes]):
     """Einstein summation of two operands: the sum of products over the letters that the result lacks."""
 
     __slots__ = ("subscripts",)
+    _own: Einsum[Any, Any, Axes]
     adds_rows = True
     subscripts: str
 
     def __init__(self, x: Node, y: Node, subscripts: str) -> None:
         self._construct((x, y), subscripts=subscripts)
-
-    def _own(self) -> Einsum[Any, Any, Axes]:
-        return self
 
     def terms(self) -> tuple[str, str, str]:
         """Return the letters of the two operands and of the result."""

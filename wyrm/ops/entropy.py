@@ -19,11 +19,9 @@ class Xlogy(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Xlogy[Any, Any, Axes]
     formula = "where((x == 0.0) & (y == y), 0.0, x * log(y))"
     function = "special.xlogy"
-
-    def _own(self) -> Xlogy[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, y = (parent.erase() for parent in self.parents)
@@ -40,11 +38,9 @@ class Xlog1py(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Xlog1py[Any, Any, Axes]
     formula = "where((x == 0.0) & (y == y), 0.0, x * log1p(y))"
     function = "special.xlog1py"
-
-    def _own(self) -> Xlog1py[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, y = (parent.erase() for parent in self.parents)
@@ -65,11 +61,9 @@ class Entr(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Entr[Any, Axes]
     formula = "where(x < 0.0, -1e999, where(x == 0.0, 0.0, -(x * log(x))))"
     function = "special.entr"
-
-    def _own(self) -> Entr[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -86,6 +80,7 @@ class RelEntr(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: RelEntr[Any, Any, Axes]
     formula = (
         "where((x > 0.0) & (y > 0.0), "
         "where((x < 2.0 * y) & (y < 2.0 * x), x * log1p((x - y) / y), "
@@ -93,9 +88,6 @@ class RelEntr(Binary[Left_co, Right_co, Axes]):
         "where((x == 0.0) & (y >= 0.0), 0.0, where((x == x) & (y == y), 1e999, x + y)))"
     )
     function = "special.rel_entr"
-
-    def _own(self) -> RelEntr[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, y = (parent.erase() for parent in self.parents)
@@ -114,11 +106,9 @@ class Logit(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Logit[Any, Axes]
     formula = "where((x > 0.3) & (x < 0.65), log1p(2.0 * (x - 0.5)) - log1p(-2.0 * (x - 0.5)), log(x / (1.0 - x)))"
     function = "special.logit"
-
-    def _own(self) -> Logit[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -133,11 +123,9 @@ class LogExpit(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: LogExpit[Any, Axes]
     formula = "-(maximum(-x, 0.0) + log1p(exp(-abs(x))))"
     function = "special.log_expit"
-
-    def _own(self) -> LogExpit[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()

@@ -17,11 +17,9 @@ class Exp(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Exp[Any, Axes]
     formula = "exp(x)"
     method = "exp"
-
-    def _own(self) -> Exp[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * self,)
@@ -35,11 +33,9 @@ class Expm1(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Expm1[Any, Axes]
     formula = "expm1(x)"
     method = "expm1"
-
-    def _own(self) -> Expm1[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (self.erase() + 1.0),)
@@ -53,11 +49,9 @@ class Log(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Log[Any, Axes]
     formula = "log(x)"
     method = "log"
-
-    def _own(self) -> Log[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
@@ -68,11 +62,9 @@ class Exp2(Unary[Left_co, Axes]):
     """Elementwise `2 ** x`."""
 
     __slots__ = ()
+    _own: Exp2[Any, Axes]
     formula = "exp2(x)"
     function = "exp2"
-
-    def _own(self) -> Exp2[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (self.erase() * math.log(2.0)),)
@@ -82,11 +74,9 @@ class Log2(Unary[Left_co, Axes]):
     """Elementwise base-2 logarithm; -inf at 0, NaN for negative `x`."""
 
     __slots__ = ()
+    _own: Log2[Any, Axes]
     formula = "log2(x)"
     function = "log2"
-
-    def _own(self) -> Log2[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
@@ -97,11 +87,9 @@ class Log10(Unary[Left_co, Axes]):
     """Elementwise base-10 logarithm; -inf at 0, NaN for negative `x`."""
 
     __slots__ = ()
+    _own: Log10[Any, Axes]
     formula = "log10(x)"
     function = "log10"
-
-    def _own(self) -> Log10[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
@@ -115,11 +103,9 @@ class LogAddExp(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: LogAddExp[Any, Any, Axes]
     formula = "where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y))))"
     function = "logaddexp"
-
-    def _own(self) -> LogAddExp[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         from wyrm.ops.comparison import where
@@ -134,11 +120,9 @@ class Sinh(Unary[Left_co, Axes]):
     """Elementwise hyperbolic sine."""
 
     __slots__ = ()
+    _own: Sinh[Any, Axes]
     formula = "sinh(x)"
     function = "sinh"
-
-    def _own(self) -> Sinh[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
@@ -149,11 +133,9 @@ class Cosh(Unary[Left_co, Axes]):
     """Elementwise hyperbolic cosine."""
 
     __slots__ = ()
+    _own: Cosh[Any, Axes]
     formula = "cosh(x)"
     function = "cosh"
-
-    def _own(self) -> Cosh[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
@@ -164,14 +146,12 @@ class LimitedLog(Unary[Left_co, Axes]):
     """Elementwise `max(log(x), low)` of a probability; the derivative is `min(1 / x, 1e12)`, as in PyTorch."""
 
     __slots__ = ("low",)
+    _own: LimitedLog[Any, Axes]
     formula = "maximum(log(x), low)"
     low: float
 
     def __init__(self, x: Node, low: float = -100.0) -> None:
         self._construct((x,), low=low)
-
-    def _own(self) -> LimitedLog[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient / self.parents[0].erase().maximum(1e-12),)
@@ -185,11 +165,9 @@ class Log1p(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Log1p[Any, Axes]
     formula = "log1p(x)"
     method = "log1p"
-
-    def _own(self) -> Log1p[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -204,11 +182,9 @@ class Sin(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Sin[Any, Axes]
     formula = "sin(x)"
     method = "sin"
-
-    def _own(self) -> Sin[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -223,11 +199,9 @@ class Cos(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Cos[Any, Axes]
     formula = "cos(x)"
     method = "cos"
-
-    def _own(self) -> Cos[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -242,11 +216,9 @@ class Tanh(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Tanh[Any, Axes]
     formula = "tanh(x)"
     method = "tanh"
-
-    def _own(self) -> Tanh[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (1.0 - self.erase().square()),)
@@ -260,11 +232,9 @@ class Sigmoid(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Sigmoid[Any, Axes]
     formula = "where(x >= 0.0, 1.0, exp(-abs(x))) / (1.0 + exp(-abs(x)))"
     method = "sigmoid"
-
-    def _own(self) -> Sigmoid[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         y = self.erase()
@@ -279,11 +249,9 @@ class Softplus(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Softplus[Any, Axes]
     formula = "maximum(x, 0.0) + log1p(exp(-abs(x)))"
     method = "softplus"
-
-    def _own(self) -> Softplus[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -298,11 +266,9 @@ class Erf(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Erf[Any, Axes]
     formula = "erf(x)"
     method = "erf"
-
-    def _own(self) -> Erf[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()

@@ -104,14 +104,12 @@ class LinearGelu(_Linear[Axes], Generic[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: LinearGelu[Any, Axes]
     parents: tuple[Left_co, Node, *tuple[Node, ...]]
 
     def __init__(self, x: Node, weight: Node, bias: Node | None = None, *, approximate: bool = False) -> None:
         parents = (x, weight) if bias is None else (x, weight, bias)
         self._construct(parents, approximate=approximate, biased=bias is not None)
-
-    def _own(self) -> LinearGelu[Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         return self._axes()
@@ -148,9 +146,6 @@ class LinearGeluGradient(_Linear[Axes]):
 
     def __init__(self, *parents: Node, approximate: bool, biased: bool) -> None:
         self._construct(parents, approximate=approximate, biased=biased)
-
-    def _own(self) -> LinearGeluGradient[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         dims, gradient = self._axes(), self.parents[-1].dims
@@ -234,15 +229,13 @@ class Embed(
     """
 
     __slots__ = ()
+    _own: Embed[Any, Axes]
 
     def __init__(self, table: Node, positions: Node, indices: IndexNode | Indices) -> None:
         self._construct((table, positions, as_indices(indices)))
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(2, self.parents[0].dims[0]),)
-
-    def _own(self) -> Embed[Any, Axes]:
-        return self
 
     def dtype_rule(self) -> np.dtype:
         return common_dtype(self.parents[:2])

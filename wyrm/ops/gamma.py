@@ -19,11 +19,9 @@ class GammaLn(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: GammaLn[Any, Axes]
     formula = "gammaln(x)"
     function = "special.gammaln"
-
-    def _own(self) -> GammaLn[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
@@ -39,11 +37,9 @@ class Gamma(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Gamma[Any, Axes]
     formula = "gamma(x)"
     function = "special.gamma"
-
-    def _own(self) -> Gamma[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
@@ -59,11 +55,9 @@ class Digamma(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Digamma[Any, Axes]
     formula = "digamma(x)"
     function = "special.digamma special.psi"
-
-    def _own(self) -> Digamma[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
@@ -75,14 +69,12 @@ class HurwitzZeta(Unary[Left_co, Axes]):
     """Elementwise Hurwitz zeta function of a number `s` above 1: the sum of `(x + k) ** -s` over all k from 0."""
 
     __slots__ = ("s",)
+    _own: HurwitzZeta[Any, Axes]
     formula = "zeta(s, x)"
     s: float
 
     def __init__(self, x: Shaped[Left_co, Axes], s: float) -> None:
         self._construct((x,), s=float(s))
-
-    def _own(self) -> HurwitzZeta[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
@@ -98,11 +90,9 @@ class BetaLn(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: BetaLn[Any, Any, Axes]
     formula = "betaln(x, y)"
     function = "special.betaln"
-
-    def _own(self) -> BetaLn[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return tuple(gradient * slope for slope in _slopes(*self.parents))
@@ -116,11 +106,9 @@ class Beta(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Beta[Any, Any, Axes]
     formula = "beta(x, y)"
     function = "special.beta"
-
-    def _own(self) -> Beta[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return tuple(gradient * (self.erase() * slope) for slope in _slopes(*self.parents))

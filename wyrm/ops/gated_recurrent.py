@@ -106,9 +106,6 @@ class GRUResiduals(Residuals[Axes]):
     def __init__(self, projected: Node, weights: Node, bias: Node, hidden: Node, *resets: Node) -> None:
         self._construct((projected, weights, bias, hidden, *resets))
 
-    def _own(self) -> GRUResiduals[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         batch, time, width = self.common_axes(3, (3,))
         bias = self.parents[2]
@@ -174,9 +171,6 @@ class GRU(Recurrent[Axes]):
         residuals: GRUResiduals = GRUResiduals(projected, weights, bias, hidden, *resets)
         self._construct((residuals, *residuals.parents))
 
-    def _own(self) -> GRU[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         batch, time, _, width = self.parents[0].dims
         return batch, time, width
@@ -220,9 +214,6 @@ class GRUGradient(Recurrent[Axes]):
 
     def __init__(self, residuals: Node, weights: Node, states_gradient: Node, *resets: Node) -> None:
         self._construct((residuals, weights, states_gradient, *resets))
-
-    def _own(self) -> GRUGradient[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         batch, time, _, width = self.parents[0].dims

@@ -120,9 +120,6 @@ class Gather(_GatherRules[Axes], Node[Any, Axes]):
 
     __slots__ = ()
 
-    def _own(self) -> Gather[Axes]:
-        return self
-
     def dtype_rule(self) -> np.dtype:
         dtype: np.dtype = self.parents[0].dtype
         return dtype
@@ -161,9 +158,6 @@ class Place(HasIndexOperands[Any, Axes], Node[Any, Axes]):
 
     def __init__(self, x: Node, indices: Sequence[IndexNode], axes: tuple[int, ...], after: int, to: Dims) -> None:
         self._construct((x, *indices), axes=axes, after=after, to=to)
-
-    def _own(self) -> Place[Axes]:
-        return self
 
     def dtype_rule(self) -> np.dtype:
         dtype: np.dtype = self.parents[0].dtype

@@ -29,10 +29,8 @@ class GammaInc(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: GammaInc[Any, Any, Axes]
     function = "special.gammainc"
-
-    def _own(self) -> GammaInc[Any, Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         from scipy import special
@@ -53,10 +51,8 @@ class GammaIncC(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: GammaIncC[Any, Any, Axes]
     function = "special.gammaincc"
-
-    def _own(self) -> GammaIncC[Any, Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         from scipy import special
@@ -80,13 +76,11 @@ class BetaInc(Elementwise[Parents_co, Axes]):
     """
 
     __slots__ = ()
+    _own: BetaInc[Any, Axes]
     arity = 3
 
     def __init__(self, operands: tuple[Node, ...]) -> None:
         self._construct(operands)
-
-    def _own(self) -> BetaInc[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         from scipy import special

@@ -56,12 +56,10 @@ class Index(Indexing[Left_co, Rows_co, Axes]):
     """Rows of a table gathered by indices; the gradient is row-sparse."""
 
     __slots__ = ()
+    _own: Index[Any, Any, Axes]
 
     def __init__(self, table: Node | Indexable, indices: IndexNode | Indices) -> None:
         self._construct((table, as_indices(indices)))
-
-    def _own(self) -> Index[Any, Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         table, indices = self.parents
@@ -142,14 +140,12 @@ class RowGradient(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Le
     """The gradient of `Index` with respect to its table, row-sparse: the transpose of gathering rows."""
 
     __slots__ = ("to",)
+    _own: RowGradient[Any, Any, Axes]
     gives_rows = True
     to: Dims
 
     def __init__(self, gradient: Node, indices: IndexNode, to: Dims) -> None:
         self._construct((gradient, indices), to=to)
-
-    def _own(self) -> RowGradient[Any, Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         return self.to
@@ -184,14 +180,12 @@ class JoinRows(Node[tuple[Left_co, Right_co], Axes]):
     """The sum of two row-sparse values, row-sparse itself."""
 
     __slots__ = ()
+    _own: JoinRows[Any, Any, Axes]
     takes_rows = True
     gives_rows = True
 
     def __init__(self, x: Node, y: Node) -> None:
         self._construct((x, y))
-
-    def _own(self) -> JoinRows[Any, Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         x, y = self.parents
@@ -241,15 +235,13 @@ class ScatterAdd(
     """The first operand with `values[i]` added to row `indices[i]`; values for the same row add up."""
 
     __slots__ = ()
+    _own: ScatterAdd[Any, Any, Axes]
 
     def __init__(self, x: Any, indices: IndexNode | Indices, values: Node | Number | Array) -> None:
         self._construct((x, as_indices(indices), operand(values, x)))
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.parents[0].dims[0]),)
-
-    def _own(self) -> ScatterAdd[Any, Any, Axes]:
-        return self
 
     def dtype_rule(self) -> np.dtype:
         x, _, values = self.parents

@@ -153,9 +153,6 @@ class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
 
     __slots__ = ()
 
-    def _own(self) -> LinearCrossEntropy[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         self._axes()
         return ()
@@ -203,9 +200,6 @@ class LinearCrossEntropyResiduals(_LinearCrossEntropy[Axes]):
     """
 
     __slots__ = ()
-
-    def _own(self) -> LinearCrossEntropyResiduals[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         rows, classes, width = self._axes()
@@ -277,9 +271,6 @@ class ResidualsPart(_OfResiduals[Axes]):
     __slots__ = ()
     is_view = True
 
-    def _own(self) -> ResidualsPart[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         residuals, part = self._dims()
         self._check_dims(residuals)
@@ -309,9 +300,6 @@ class PlaceInResiduals(_OfResiduals[Axes]):
     """Residuals that are zero outside of one part: the transpose of `ResidualsPart`."""
 
     __slots__ = ()
-
-    def _own(self) -> PlaceInResiduals[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         residuals, part = self._dims()
@@ -359,9 +347,6 @@ class LabelTargets(HasIndexOperands[tuple[IndexNode, Node], Axes], Node[tuple[In
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(0, self.parents[1].dims[0], self.ignore_index),)
-
-    def _own(self) -> LabelTargets[Axes]:
-        return self
 
     def dtype_rule(self) -> np.dtype:
         return self.parents[1].dtype

@@ -34,11 +34,9 @@ class Erfc(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Erfc[Any, Axes]
     formula = "erfc(x)"
     function = "special.erfc"
-
-    def _own(self) -> Erfc[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -53,11 +51,9 @@ class ErfInv(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: ErfInv[Any, Axes]
     formula = "erfinv(x)"
     function = "special.erfinv"
-
-    def _own(self) -> ErfInv[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (self.erase().square().exp() * (0.5 * math.pi**0.5)),)
@@ -71,11 +67,9 @@ class Ndtr(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Ndtr[Any, Axes]
     formula = f"0.5 * erfc(-x * {_ROOT_HALF})"
     function = "special.ndtr"
-
-    def _own(self) -> Ndtr[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -90,14 +84,12 @@ class LogNdtr(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: LogNdtr[Any, Axes]
     formula = (
         f"where(x > 1.0, log1p(-0.5 * erfc(x * {_ROOT_HALF})), where(x > -12.0, log(0.5 * erfc(-x * {_ROOT_HALF})), "
         f"-0.5 * x * x - log(-x * {_ROOT_TWO_PI}) + log({_SERIES})))"
     )
     function = "special.log_ndtr"
-
-    def _own(self) -> LogNdtr[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
@@ -109,12 +101,10 @@ class InverseMillsRatio(Unary[Left_co, Axes]):
     """Elementwise quotient of the normal density and the normal distribution function."""
 
     __slots__ = ()
+    _own: InverseMillsRatio[Any, Axes]
     formula = (
         f"where(x > -12.0, exp(-0.5 * x * x) * {1.0 / _ROOT_TWO_PI} / (0.5 * erfc(-x * {_ROOT_HALF})), -x / {_SERIES})"
     )
-
-    def _own(self) -> InverseMillsRatio[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -131,11 +121,9 @@ class Ndtri(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Ndtri[Any, Axes]
     formula = "ndtri(x)"
     function = "special.ndtri"
-
-    def _own(self) -> Ndtri[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * ((self.erase().square() * 0.5).exp() * _ROOT_TWO_PI),)

@@ -202,13 +202,11 @@ class LayerNorm(_Forward[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: LayerNorm[Any, Axes]
     centred = True
 
     def __init__(self, x: Node, weight: Node, bias: Node | None = None, epsilon: float = 1e-5) -> None:
         self._construct((x, weight) if bias is None else (x, weight, bias), epsilon=float(epsilon))
-
-    def _own(self) -> LayerNorm[Any, Axes]:
-        return self
 
 
 class RMSNorm(_Forward[Left_co, Axes]):
@@ -227,13 +225,11 @@ class RMSNorm(_Forward[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: RMSNorm[Any, Axes]
     centred = False
 
     def __init__(self, x: Node, weight: Node, epsilon: float = 1e-5) -> None:
         self._construct((x, weight), epsilon=float(epsilon))
-
-    def _own(self) -> RMSNorm[Any, Axes]:
-        return self
 
     @classmethod
     def op_name(cls) -> str:
@@ -251,9 +247,6 @@ class NormalizationGradient(_Normalization[Axes]):
 
     def __init__(self, x: Node, weight: Node, gradient: Node, *, centred: bool, epsilon: float) -> None:
         self._construct((x, weight, gradient), centred=centred, epsilon=epsilon)
-
-    def _own(self) -> NormalizationGradient[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         x, weight, gradient = self.parents
@@ -300,9 +293,6 @@ class NormalizationWeightGradient(_Normalization[Axes]):
 
     def __init__(self, x: Node, gradient: Node, *, centred: bool, biased: bool, epsilon: float) -> None:
         self._construct((x, gradient), biased=biased, centred=centred, epsilon=epsilon)
-
-    def _own(self) -> NormalizationWeightGradient[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         x, gradient = self.parents

@@ -58,9 +58,6 @@ class Alias(Indexable, Transparent[S]):
     def __init__(self, x: Node) -> None:
         self._construct((x,))
 
-    def _own(self) -> Alias[S]:
-        return self
-
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient,)
 

@@ -149,9 +149,6 @@ class MaxPool(_MaxPool[Axes]):
 
     __slots__ = ()
 
-    def _own(self) -> MaxPool[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         return self.output_dims()
 
@@ -182,9 +179,6 @@ class MaxPoolTake(_MaxPool[Axes]):
 
     __slots__ = ()
 
-    def _own(self) -> MaxPoolTake[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         x, values = self.parents
         _check_same(x.dims, values)
@@ -214,9 +208,6 @@ class MaxPoolGradient(_MaxPool[Axes]):
     """The gradient of `MaxPool` with respect to x: the elements of `gradient`, added up at the maxima of `x`."""
 
     __slots__ = ()
-
-    def _own(self) -> MaxPoolGradient[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         x, gradient = self.parents

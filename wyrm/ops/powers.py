@@ -18,11 +18,9 @@ class Cbrt(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Cbrt[Any, Axes]
     formula = "cbrt(x)"
     function = "cbrt"
-
-    def _own(self) -> Cbrt[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient / (self.erase().square() * 3.0),)
@@ -36,11 +34,9 @@ class Hypot(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Hypot[Any, Any, Axes]
     formula = "hypot(x, y)"
     function = "hypot"
-
-    def _own(self) -> Hypot[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         origin = self.erase().equal(0.0)
@@ -57,11 +53,9 @@ class LogAddExp2(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: LogAddExp2[Any, Any, Axes]
     formula = "where(x == y, x + 1.0, maximum(x, y) + log1p(exp2(-abs(x - y))) * 1.4426950408889634)"
     function = "logaddexp2"
-
-    def _own(self) -> LogAddExp2[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, y = (parent.erase() for parent in self.parents)

@@ -35,11 +35,9 @@ class IsNan(_Predicate[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: IsNan[Any, Axes]
     formula = "isnan(x)"
     function = "isnan"
-
-    def _own(self) -> IsNan[Any, Axes]:
-        return self
 
 
 class IsInf(_Predicate[Left_co, Axes]):
@@ -50,11 +48,9 @@ class IsInf(_Predicate[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: IsInf[Any, Axes]
     formula = "isinf(x)"
     function = "isinf"
-
-    def _own(self) -> IsInf[Any, Axes]:
-        return self
 
 
 class IsFinite(_Predicate[Left_co, Axes]):
@@ -65,11 +61,9 @@ class IsFinite(_Predicate[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: IsFinite[Any, Axes]
     formula = "isfinite(x)"
     function = "isfinite"
-
-    def _own(self) -> IsFinite[Any, Axes]:
-        return self
 
 
 class Signbit(_Predicate[Left_co, Axes]):
@@ -80,8 +74,6 @@ class Signbit(_Predicate[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Signbit[Any, Axes]
     formula = "copysign(1.0, x) < 0.0"
     function = "signbit"
-
-    def _own(self) -> Signbit[Any, Axes]:
-        return self

@@ -28,11 +28,9 @@ class Prod(Reduction[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Prod[Any, Axes]
     method = "prod"
     empty = 1.0
-
-    def _own(self) -> Prod[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return xp.prod(operands[0], axis=self.axis, keepdims=self.keepdims)
@@ -57,9 +55,6 @@ class ProductOfOthers(AlongAxis[Axes]):
 
     def __init__(self, x: Node, axis: int) -> None:
         self._construct((x,), axis=axis)
-
-    def _own(self) -> ProductOfOthers[Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         x = xp.moveaxis(operands[0], self.axis, 0)
@@ -108,9 +103,6 @@ class ProductOfOthersAlong(AlongAxis[Axes]):
 
     def __init__(self, parents: tuple[Node, ...], axis: int) -> None:
         self._construct(parents, axis=axis)
-
-    def _own(self) -> ProductOfOthersAlong[Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         x, *directions = (xp.moveaxis(operand, self.axis, 0) for operand in operands)

@@ -64,6 +64,7 @@ class MatMul(Product[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: MatMul[Any, Any, Axes]
     adds_rows = True
     operator = "matmul"
     # As in `Binary`: the left operand's method takes operands of its own type, the right operand's all others. Both
@@ -112,9 +113,6 @@ def {method}(self: Shaped[R, tuple[A, *Bs, K, N]], other: Shaped[L, tuple[*Bs, M
 
     def __init__(self, x: Node, y: Node) -> None:
         self._construct((x, y))
-
-    def _own(self) -> MatMul[Any, Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         x, y = (parent.dims for parent in self.parents)
@@ -177,12 +175,10 @@ class VectorDot(Product[Left_co, Right_co, Axes]):
     """Dot products of corresponding rows, `sum(x * y, axis=-1)`; leading axes broadcast."""
 
     __slots__ = ()
+    _own: VectorDot[Any, Any, Axes]
 
     def __init__(self, x: Node, y: Node) -> None:
         self._construct((x, y))
-
-    def _own(self) -> VectorDot[Any, Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         x, y = (parent.dims for parent in self.parents)

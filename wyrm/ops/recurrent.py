@@ -119,9 +119,6 @@ class LSTMResiduals(Residuals[Axes]):
     ) -> None:
         self._construct((projected, weights, hidden, cell, *resets), coupled=coupled)
 
-    def _own(self) -> LSTMResiduals[Axes]:
-        return self
-
     @property
     def gates(self) -> int:
         """The number of gates, including the candidate."""
@@ -195,9 +192,6 @@ class LSTM(Recurrent[Axes]):
         residuals = LSTMResiduals(projected, weights, hidden, cell, *resets, coupled=coupled)
         self._construct((residuals, *residuals.parents))
 
-    def _own(self) -> LSTM[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         batch, time, _, width = self.parents[0].dims
         return batch, time, 2, width
@@ -244,9 +238,6 @@ class LSTMGradient(Recurrent[Axes]):
 
     def __init__(self, residuals: Node, weights: Node, states_gradient: Node, *resets: Node) -> None:
         self._construct((residuals, weights, states_gradient, *resets))
-
-    def _own(self) -> LSTMGradient[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         batch, time, entries, width = self.parents[0].dims

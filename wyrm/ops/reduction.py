@@ -154,11 +154,9 @@ class Count(Reduction[Left_co, Axes]):
     """The number of elements along `axis`, as a scalar that depends only on the operand's shape."""
 
     __slots__ = ()
+    _own: Count[Any, Axes]
     empty = 0.0
     shape_only = True
-
-    def _own(self) -> Count[Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         super().shape_rule()
@@ -189,6 +187,7 @@ class Sum(Reduction[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Sum[Any, Axes]
     adds_rows = True
     method = "sum"
     # The sum of a mask is a number of elements.
@@ -200,9 +199,6 @@ def {{method}}(self: ShapedMask[S], axis: AxisLike = None, keepdims: bool = Fals
 {Reduction.declaration}
 """
     empty = 0.0
-
-    def _own(self) -> Sum[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return summed(xp, operands[0], self.axis, self.keepdims)
@@ -225,10 +221,8 @@ class Mean(Reduction[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Mean[Any, Axes]
     method = "mean"
-
-    def _own(self) -> Mean[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return _mean(xp, operands[0], self.axis, self.keepdims)
@@ -260,10 +254,8 @@ class Max(_Extreme[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Max[Any, Axes]
     method = "max"
-
-    def _own(self) -> Max[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return xp.max(operands[0], axis=self.axis, keepdims=self.keepdims)
@@ -282,10 +274,8 @@ class Min(_Extreme[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Min[Any, Axes]
     method = "min"
-
-    def _own(self) -> Min[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return xp.min(operands[0], axis=self.axis, keepdims=self.keepdims)
@@ -304,10 +294,8 @@ class LogSumExp(Reduction[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: LogSumExp[Any, Axes]
     method = "logsumexp"
-
-    def _own(self) -> LogSumExp[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         (x,) = operands
@@ -349,6 +337,7 @@ class Variance(Reduction[Left_co, Axes]):
     """
 
     __slots__ = ("ddof",)
+    _own: Variance[Any, Axes]
     method = "var"
     more_arguments = ", ddof: int = 0"
     ddof: int
@@ -357,9 +346,6 @@ class Variance(Reduction[Left_co, Axes]):
         self, x: Node, axis: AxisLike = None, keepdims: bool = False, ddof: int = 0, **attributes: Any
     ) -> None:
         super().__init__(x, axis, keepdims, ddof=ddof, **attributes)
-
-    def _own(self) -> Variance[Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         result = super().shape_rule()
@@ -411,10 +397,8 @@ class Std(Variance[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Std[Any, Axes]
     method = "std"
-
-    def _own(self) -> Std[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return xp.sqrt(super().evaluate(xp, *operands, shape=shape))

@@ -83,9 +83,6 @@ class Resample(Node[tuple[Node], Axes]):
     def __init__(self, x: Node, *, axis: int, taps: Taps, to: Axis) -> None:
         self._construct((x,), axis=axis, taps=taps, to=to)
 
-    def _own(self) -> Resample[Axes]:
-        return self
-
     def dtype_rule(self) -> np.dtype:
         (x,) = self.parents
         if x.dtype.kind == "b":

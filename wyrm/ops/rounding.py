@@ -20,11 +20,9 @@ class Floor(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Floor[Any, Axes]
     formula = "floor(x)"
     function = "floor"
-
-    def _own(self) -> Floor[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
@@ -38,11 +36,9 @@ class Ceil(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Ceil[Any, Axes]
     formula = "ceil(x)"
     function = "ceil"
-
-    def _own(self) -> Ceil[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
@@ -56,11 +52,9 @@ class Trunc(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Trunc[Any, Axes]
     formula = "trunc(x)"
     function = "trunc fix"
-
-    def _own(self) -> Trunc[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
@@ -74,11 +68,9 @@ class Rint(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Rint[Any, Axes]
     formula = "rint(x)"
     function = "rint"
-
-    def _own(self) -> Rint[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)

@@ -47,9 +47,6 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
     def __init__(self, steps: Steps, *parents: BaseNode) -> None:
         self._construct(parents, steps=steps)
 
-    def _own(self) -> Scan[Axes]:
-        return self
-
     def dtype_rule(self) -> np.dtype:
         outputs = self.steps.outputs
         for output in outputs:
@@ -186,14 +183,12 @@ class ScanPart(Rearrangement[Left_co, Axes]):
     """A view of the part of the residuals that begins at `start`, with the axes `to`."""
 
     __slots__ = ("start", "to")
+    _own: ScanPart[Any, Axes]
     start: int
     to: Dims
 
     def __init__(self, residuals: Node, start: int, to: Dims) -> None:
         self._construct((residuals,), start=start, to=to)
-
-    def _own(self) -> ScanPart[Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         (residuals,) = self.parents
@@ -229,14 +224,12 @@ class PlacePart(Node[tuple[Left_co], Axes]):
     """Residuals that are zero outside of the part that begins at `start`: the transpose of `ScanPart`."""
 
     __slots__ = ("residuals_size", "start")
+    _own: PlacePart[Any, Axes]
     start: int
     residuals_size: int
 
     def __init__(self, part: Node, start: int, residuals_size: int) -> None:
         self._construct((part,), start=start, residuals_size=residuals_size)
-
-    def _own(self) -> PlacePart[Any, Axes]:
-        return self
 
     def dtype_rule(self) -> np.dtype:
         return self.parents[0].dtype

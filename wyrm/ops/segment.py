@@ -32,13 +32,11 @@ class SegmentMax(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Lef
     """The elementwise maximum of the rows of each segment, -inf for a segment without rows; see `wyrm.segment_max`."""
 
     __slots__ = ("segments",)
+    _own: SegmentMax[Any, Any, Axes]
     segments: Axis
 
     def __init__(self, x: Node, ids: IndexNode | Indices, segments: Axis) -> None:
         self._construct((x, as_indices(ids)), segments=segments)
-
-    def _own(self) -> SegmentMax[Any, Any, Axes]:
-        return self
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.segments),)

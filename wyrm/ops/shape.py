@@ -105,14 +105,12 @@ class Reshape(Rearrangement[Left_co, Axes]):
     """The operand's elements, in row-major order, with the axes `to`."""
 
     __slots__ = ("to",)
+    _own: Reshape[Any, Axes]
     same_elements = True
     to: Dims
 
     def __init__(self, x: Shaped[Left_co, Any], to: Dims) -> None:
         self._construct((x,), to=to)
-
-    def _own(self) -> Reshape[Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         return _reshaped(self.parents[0].dims, self.to)
@@ -249,13 +247,11 @@ class BroadcastTo(Rearrangement[Left_co, Axes]):
     """The operand broadcast to the axes `to`."""
 
     __slots__ = ("to",)
+    _own: BroadcastTo[Any, Axes]
     to: Dims
 
     def __init__(self, x: Node, to: Dims) -> None:
         self._construct((x,), to=to)
-
-    def _own(self) -> BroadcastTo[Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         dims = self.parents[0].dims
@@ -313,12 +309,10 @@ class WithSizes(Rearrangement[Left_co, Axes]):
     """The operand, with `leaves` as further parents whose data gives its axes their sizes."""
 
     __slots__ = ()
+    _own: WithSizes[Any, Axes]
 
     def __init__(self, x: Node, leaves: Iterable[BaseNode]) -> None:
         self._construct((x, *leaves))
-
-    def _own(self) -> WithSizes[Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         dims: Dims = self.parents[0].dims

@@ -19,11 +19,9 @@ class Copysign(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Copysign[Any, Any, Axes]
     formula = "copysign(x, y)"
     function = "copysign"
-
-    def _own(self) -> Copysign[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         x, y = self.parents
@@ -38,11 +36,9 @@ class Heaviside(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Heaviside[Any, Any, Axes]
     formula = "where(x > 0.0, 1.0, where(x < 0.0, 0.0, where(x == 0.0, y, x)))"
     function = "heaviside"
-
-    def _own(self) -> Heaviside[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         x, _ = self.parents
@@ -59,11 +55,9 @@ class Fmax(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Fmax[Any, Any, Axes]
     formula = "where(y != y, x, where(x != x, y, maximum(x, y)))"
     function = "fmax"
-
-    def _own(self) -> Fmax[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, y = self.parents
@@ -80,11 +74,9 @@ class Fmin(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Fmin[Any, Any, Axes]
     formula = "where(y != y, x, where(x != x, y, minimum(x, y)))"
     function = "fmin"
-
-    def _own(self) -> Fmin[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, y = self.parents

@@ -44,13 +44,11 @@ class Slice(Rearrangement[Left_co, Axes]):
     """A part of the operand selected by ints and ranges."""
 
     __slots__ = ("key",)
+    _own: Slice[Any, Axes]
     key: Key
 
     def __init__(self, x: Node, key: Key) -> None:
         self._construct((x,), key=key)
-
-    def _own(self) -> Slice[Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         return sliced_dims(self.parents[0].dims, self.key)
@@ -73,14 +71,12 @@ class PlaceSlice(Rearrangement[Left_co, Axes]):
     """Zeros with the axes `to` and the operand at `key`: the transpose of `Slice`."""
 
     __slots__ = ("key", "to")
+    _own: PlaceSlice[Any, Axes]
     key: Key
     to: Dims
 
     def __init__(self, x: Node, key: Key, to: Dims) -> None:
         self._construct((x,), key=key, to=to)
-
-    def _own(self) -> PlaceSlice[Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         return self.to
@@ -234,13 +230,11 @@ class Concatenate(Node[Parents_co, Axes]):
     """The operands joined along `axis`."""
 
     __slots__ = ("axis",)
+    _own: Concatenate[Any, Axes]
     axis: int
 
     def __init__(self, parts: Sequence[Node], axis: int) -> None:
         self._construct(tuple(parts), axis=axis)
-
-    def _own(self) -> Concatenate[Any, Axes]:
-        return self
 
     def dtype_rule(self) -> np.dtype:
         return common_dtype(self.parents)
@@ -363,13 +357,11 @@ class Stack(Node[Parents_co, Axes]):
     """Operands of equal shapes stacked along a new axis."""
 
     __slots__ = ("axis",)
+    _own: Stack[Any, Axes]
     axis: int
 
     def __init__(self, parts: Sequence[Node], axis: int) -> None:
         self._construct(tuple(parts), axis=axis)
-
-    def _own(self) -> Stack[Any, Axes]:
-        return self
 
     def dtype_rule(self) -> np.dtype:
         return common_dtype(self.parents)

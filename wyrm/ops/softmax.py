@@ -72,10 +72,8 @@ class Softmax(_Normalized[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Softmax[Any, Axes]
     method = "softmax"
-
-    def _own(self) -> Softmax[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         (x,) = operands
@@ -107,10 +105,8 @@ class LogSoftmax(_Normalized[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: LogSoftmax[Any, Axes]
     method = "log_softmax"
-
-    def _own(self) -> LogSoftmax[Any, Axes]:
-        return self
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         (x,) = operands
@@ -140,6 +136,7 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
     """
 
     __slots__ = ("reduction",)
+    _own: CrossEntropy[Any, Axes]
     residual_parents = frozenset([2])
     reduction: Reduction
 
@@ -148,9 +145,6 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.parents[0].dims[-1]),)
-
-    def _own(self) -> CrossEntropy[Any, Axes]:
-        return self
 
     def predictions(self: CrossEntropy[Node[Any, S2]]) -> Softmax[Any, S2]:
         """Return the probabilities of the classes, of the shape of the logits; the loss computes them anyway."""
@@ -220,14 +214,12 @@ class CrossEntropyCount(Node[tuple[Left_co], Axes]):
     """The number of labels, as a scalar of the float dtype `to`."""
 
     __slots__ = ("to",)
+    _own: CrossEntropyCount[Any, Axes]
     shape_only = True
     to: np.dtype
 
     def __init__(self, labels: IndexNode, to: np.dtype) -> None:
         self._construct((labels,), to=to)
-
-    def _own(self) -> CrossEntropyCount[Any, Axes]:
-        return self
 
     def dtype_rule(self) -> np.dtype:
         return self.to
@@ -250,15 +242,13 @@ class CrossEntropyGradient(
     """`(probabilities - one_hot(labels)) * weights[..., None]`: the gradient with respect to the logits."""
 
     __slots__ = ()
+    _own: CrossEntropyGradient[Any, Axes]
 
     def __init__(self, probabilities: Node, labels: IndexNode, weights: Node) -> None:
         self._construct((probabilities, labels, weights))
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(1, self.parents[0].dims[-1]),)
-
-    def _own(self) -> CrossEntropyGradient[Any, Axes]:
-        return self
 
     def dtype_rule(self) -> np.dtype:
         return self.parents[0].dtype

@@ -69,9 +69,7 @@ class TakeAlongAxis(Indexing[Left_co, Rows_co, Axes], _AlongAxisRules[Axes]):
     """The elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
 
     __slots__ = ()
-
-    def _own(self) -> TakeAlongAxis[Any, Any, Axes]:
-        return self
+    _own: TakeAlongAxis[Any, Any, Axes]
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         x, indices = self.parents
@@ -100,14 +98,12 @@ class PlaceAlongAxis(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple
     """Zeros with the operand added at the indices along `axis`: the transpose of `TakeAlongAxis`."""
 
     __slots__ = ("axis", "to")
+    _own: PlaceAlongAxis[Any, Any, Axes]
     axis: int
     to: Dims
 
     def __init__(self, x: Node, indices: IndexNode, axis: int, to: Dims) -> None:
         self._construct((x, indices), axis=axis, to=to)
-
-    def _own(self) -> PlaceAlongAxis[Any, Any, Axes]:
-        return self
 
     def dtype_rule(self) -> np.dtype:
         return common_dtype((self.parents[0],))

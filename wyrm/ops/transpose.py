@@ -32,13 +32,11 @@ class Transpose(Rearrangement[Left_co, Axes]):
     """The operand with its axes in the order `axes`."""
 
     __slots__ = ("axes",)
+    _own: Transpose[Any, Axes]
     axes: tuple[int, ...]
 
     def __init__(self, x: Node, axes: tuple[int, ...]) -> None:
         self._construct((x,), axes=axes)
-
-    def _own(self) -> Transpose[Any, Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         dims: Dims = self.parents[0].dims

@@ -17,11 +17,9 @@ class Tan(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Tan[Any, Axes]
     formula = "tan(x)"
     function = "tan"
-
-    def _own(self) -> Tan[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (1.0 + self.erase().square()),)
@@ -35,11 +33,9 @@ class Arcsin(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Arcsin[Any, Axes]
     formula = "arcsin(x)"
     function = "arcsin asin"
-
-    def _own(self) -> Arcsin[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -54,11 +50,9 @@ class Arccos(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Arccos[Any, Axes]
     formula = "arccos(x)"
     function = "arccos acos"
-
-    def _own(self) -> Arccos[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -73,11 +67,9 @@ class Arctan(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Arctan[Any, Axes]
     formula = "arctan(x)"
     function = "arctan atan"
-
-    def _own(self) -> Arctan[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -94,11 +86,9 @@ class Arctan2(Binary[Left_co, Right_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Arctan2[Any, Any, Axes]
     formula = "arctan2(x, y)"
     function = "arctan2 atan2"
-
-    def _own(self) -> Arctan2[Any, Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, y = (parent.erase() for parent in self.parents)
@@ -114,11 +104,9 @@ class Arcsinh(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Arcsinh[Any, Axes]
     formula = "arcsinh(x)"
     function = "arcsinh asinh"
-
-    def _own(self) -> Arcsinh[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
@@ -134,11 +122,9 @@ class Arccosh(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Arccosh[Any, Axes]
     formula = "arccosh(x)"
     function = "arccosh acosh"
-
-    def _own(self) -> Arccosh[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -153,11 +139,9 @@ class Arctanh(Unary[Left_co, Axes]):
     """
 
     __slots__ = ()
+    _own: Arctanh[Any, Axes]
     formula = "arctanh(x)"
     function = "arctanh atanh"
-
-    def _own(self) -> Arctanh[Any, Axes]:
-        return self
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()

@@ -25,9 +25,6 @@ class Updating(Transparent[S]):
     def __init__(self, x: Node, *pairs: BaseNode) -> None:
         self._construct((x, *pairs))
 
-    def _own(self) -> Updating[S]:
-        return self
-
     def dtype_rule(self) -> np.dtype:
         for buffer, update in self.pairs:
             if not isinstance(buffer, Buffer):

@@ -105,4 +105,5 @@ class Shaped(Protocol[Own_co, ShapeOf]):
 
     dims: ShapeOf
 
+    @property
     def _own(self) -> Own_co: ...

@@ -37,9 +37,6 @@ class Determinant(MatrixOp[Axes]):
     def __init__(self, factors: Node, a: Node, part: Literal["value", "sign", "logarithm"]) -> None:
         self._construct((factors, a), part=part)
 
-    def _own(self) -> Determinant[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         batch, _ = square(self.parents[1])
         return batch
@@ -90,9 +87,6 @@ class LogDeterminantSlope(Solve[Axes]):
     __slots__ = ()
     reason: ClassVar[str] = "is singular: the logarithm of its determinant is -inf and has no gradient (det has one)"
 
-    def _own(self) -> LogDeterminantSlope[Axes]:
-        return self
-
     @classmethod
     def op_name(cls) -> str:
         return "slogdet"
@@ -111,9 +105,6 @@ class Cofactors(MatrixOp[Axes]):
 
     def __init__(self, factors: Node, a: Node) -> None:
         self._construct((factors, a))
-
-    def _own(self) -> Cofactors[Axes]:
-        return self
 
     @classmethod
     def op_name(cls) -> str:
@@ -170,9 +161,6 @@ class CofactorsSlope(Transparent[Axes]):
 
     def __init__(self, value: Node, a: Node, gradient: Node) -> None:
         self._construct((value, a, gradient))
-
-    def _own(self) -> CofactorsSlope[Axes]:
-        return self
 
     @classmethod
     def op_name(cls) -> str:

@@ -31,9 +31,6 @@ class EighResiduals(MatrixOp[Axes]):
     def __init__(self, a: Node) -> None:
         self._construct((a,))
 
-    def _own(self) -> EighResiduals[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         batch, size = square(self.parents[0])
         return (*batch, joined(1, size), size)
@@ -85,9 +82,6 @@ class Eigenvalues(_PartOfEigh[Axes]):
 
     __slots__ = ()
 
-    def _own(self) -> Eigenvalues[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         batch, size = square(self.parents[1])
         return (*batch, size)
@@ -110,9 +104,6 @@ class Eigenvectors(_PartOfEigh[Axes]):
     """The matrix whose columns are the eigenvectors of length 1."""
 
     __slots__ = ()
-
-    def _own(self) -> Eigenvectors[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         batch, size = square(self.parents[1])

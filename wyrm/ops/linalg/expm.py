@@ -26,9 +26,6 @@ class MatrixExponential(MatrixOp[Axes]):
     def __init__(self, a: Node) -> None:
         self._construct((a,))
 
-    def _own(self) -> MatrixExponential[Axes]:
-        return self
-
     @classmethod
     def op_name(cls) -> str:
         return "expm"

@@ -32,9 +32,6 @@ class LeastSquares(MatrixOp[Axes]):
     def __init__(self, residuals: Node, a: Node, b: Node, cutoff: float, transposed: bool = False) -> None:
         self._construct((residuals, a, b), cutoff=cutoff, transposed=transposed)
 
-    def _own(self) -> LeastSquares[Axes]:
-        return self
-
     @classmethod
     def op_name(cls) -> str:
         return "lstsq"

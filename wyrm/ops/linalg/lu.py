@@ -47,9 +47,6 @@ class LUResiduals(MatrixOp[Axes]):
     def __init__(self, a: Node) -> None:
         self._construct((a,))
 
-    def _own(self) -> LUResiduals[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         batch, size = square(self.parents[0])
         return (*batch, joined(size, 1), size)
@@ -92,9 +89,6 @@ class Solve(MatrixOp[Axes]):
 
     def __init__(self, factors: Node, a: Node, b: Node, transposed: bool = False) -> None:
         self._construct((factors, a, b), transposed=transposed)
-
-    def _own(self) -> Solve[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         return solution_dims(*self.parents[1:])

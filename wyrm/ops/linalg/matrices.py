@@ -142,9 +142,6 @@ class TriangularPart(MatrixOp[Axes]):
     def __init__(self, x: Node, lower: bool, factor: float = 1.0) -> None:
         self._construct((x,), lower=lower, factor=factor)
 
-    def _own(self) -> TriangularPart[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         return matrix(self.parents[0])
 
@@ -189,9 +186,6 @@ class ReciprocalGaps(MatrixOp[Axes]):
 
     def __init__(self, x: Node) -> None:
         self._construct((x,))
-
-    def _own(self) -> ReciprocalGaps[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         dims: Dims = self.parents[0].dims

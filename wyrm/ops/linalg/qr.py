@@ -41,9 +41,6 @@ class QRResiduals(MatrixOp[Axes]):
     def __init__(self, a: Node) -> None:
         self._construct((a,))
 
-    def _own(self) -> QRResiduals[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         *batch, rows, columns = matrix(self.parents[0])
         if not at_least_as_long("qr", rows, columns):
@@ -99,9 +96,6 @@ class Orthonormal(_PartOfQR[Axes]):
 
     __slots__ = ()
 
-    def _own(self) -> Orthonormal[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         return matrix(self.parents[1])
 
@@ -119,9 +113,6 @@ class UpperFactor(_PartOfQR[Axes]):
     """The upper triangular factor."""
 
     __slots__ = ()
-
-    def _own(self) -> UpperFactor[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         *batch, _, columns = matrix(self.parents[1])

@@ -51,9 +51,6 @@ class SVDResiduals(MatrixOp[Axes]):
     def __init__(self, a: Node) -> None:
         self._construct((a,))
 
-    def _own(self) -> SVDResiduals[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         *batch, rows, columns = matrix(self.parents[0])
         return (*batch, joined(rows, 1, columns), shorter_axis(self.parents[0]))
@@ -102,9 +99,6 @@ class SingularValues(_PartOfSVD[Axes]):
     """The singular values, in descending order."""
 
     __slots__ = ()
-
-    def _own(self) -> SingularValues[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         a = self.parents[1]
@@ -156,9 +150,6 @@ class LeftSingularVectors(_PartOfSVD[Axes]):
 
     __slots__ = ()
 
-    def _own(self) -> LeftSingularVectors[Axes]:
-        return self
-
     def shape_rule(self) -> Dims:
         a = self.parents[1]
         return (*matrix(a)[:-1], shorter_axis(a))
@@ -181,9 +172,6 @@ class RightSingularVectors(_PartOfSVD[Axes]):
     """The matrix whose columns are the right singular vectors of length 1."""
 
     __slots__ = ()
-
-    def _own(self) -> RightSingularVectors[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         a = self.parents[1]
@@ -217,9 +205,6 @@ class PseudoInverse(MatrixOp[Axes]):
 
     def __init__(self, a: Node, cutoff: float) -> None:
         self._construct((a,), cutoff=cutoff)
-
-    def _own(self) -> PseudoInverse[Axes]:
-        return self
 
     @classmethod
     def op_name(cls) -> str:

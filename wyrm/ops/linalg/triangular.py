@@ -64,9 +64,6 @@ class TriangularSolve(MatrixOp[Axes]):
     ) -> None:
         self._construct((a, b), lower=lower, transposed=transposed, unit_diagonal=unit_diagonal)
 
-    def _own(self) -> TriangularSolve[Axes]:
-        return self
-
     @classmethod
     def op_name(cls) -> str:
         return "solve_triangular"
@@ -123,9 +120,6 @@ class Cholesky(MatrixOp[Axes]):
 
     def __init__(self, a: Node) -> None:
         self._construct((a,))
-
-    def _own(self) -> Cholesky[Axes]:
-        return self
 
     def shape_rule(self) -> Dims:
         batch, size = square(self.parents[0])

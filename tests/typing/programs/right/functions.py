@@ -72,8 +72,7 @@ S = TypeVar("S", default=Any)
 class Swish(wy.Unary[L, S], Generic[L, S]):
     __slots__ = ()
     formula = "x / (1.0 + exp(-x))"
-    def _own(self) -> Swish[Any, S]:
-        return self
+    _own: Swish[Any, S]
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         return (gradient,)
     def extra(self) -> int:

@@ -52,8 +52,7 @@ S = TypeVar("S", default=Any)
 class Hypot(wy.Binary[L, R, S], Generic[L, R, S]):
     __slots__ = ()
     formula = "sqrt(x * x + y * y)"
-    def _own(self) -> Hypot[Any, Any, S]:
-        return self
+    _own: Hypot[Any, Any, S]
     def vjp(self, gradient: Any) -> tuple[Any, ...]:
         x, y = self.parents
         return gradient * x / self, gradient * y / self
