@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from wyrm._interrupts import deferred, deliver
 from wyrm.backends.numpy.reference import accumulate
 from wyrm.compiler.program_graph import ProgramGraph
-from wyrm.errors import Diverged, IndexOutOfRange, OptionError
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.storage import bound_array, check_shape, not_set, store, stored
-from wyrm.ops.formula import Attribute, EarlierCall, Operand, array_function, parse
+from wyrm.errors import Diverged, OptionError
+from wyrm.node.base import BaseNode
+from wyrm.node.storage import bound_array, check_shape, store, stored
+from wyrm.ops.formula import FormulaCall, array_function, interpret
 from wyrm.ops.philox import ROWS_BEFORE, STEP
 from wyrm.train.engine import Engine
 from wyrm.train.epochs import Epoch, EpochOptions
-from wyrm.train.feeding import Columns, check_ranges
+from wyrm.train.feeding import Columns, check_ranges, completed
 from wyrm.train.gradients import Gradient, add, step_by
 from wyrm.train.shuffle import Shuffle
 from wyrm.types.dims import resolve
@@ -35,10 +35,7 @@ class WrittenEngine(Engine):
     """Runs a program as Python source, of which each line computes a node."""
 
     Options: ClassVar[type] = WrittenOptions
-    refusals: ClassVar[Mapping[str, str]] = {
-        "profile": "engine='written' has no clocks: measure calls with timeit",
-        "llvm": "engine='written' is Python: see program.source",
-    }
+    refusals: ClassVar[Mapping[str, str]] = {"profile": "engine='written' has no clocks: measure calls with timeit"}
 
     @classmethod
     def check_options(cls, options: Mapping[str, Any]) -> None:
@@ -78,52 +75,35 @@ class WrittenEngine(Engine):
         results = ", ".join(f"v{position[node]}" for node in self.graph.targets.nodes)
         return "\n".join([*lines, f"    return [{results}]", ""])
 
-    def _formula(self, node: BaseNode, i: int, operands: Sequence[str]) -> str:
+    def _formula(self, node: BaseNode, i: int, operands: list[str]) -> str:
+        def attribute(name: str) -> str:
+            self._names[f"a{i}_{name}"] = getattr(node, name)
+            return f"a{i}_{name}"
+
+        def call(_: int, each: FormulaCall, arguments: list[str]) -> str:
+            self._names[f"f_{each.function}"] = array_function(np, each.function)
+            return f"f_{each.function}({', '.join(arguments)})"
+
         assert node.formula is not None
-        calls: list[str] = []
-        for call in parse(node.formula):
-            name = f"f_{call.function}"
-            self._names[name] = array_function(np, call.function)
-            arguments = []
-            for argument in call.arguments:
-                match argument:
-                    case Operand(k):
-                        arguments.append(operands[k])
-                    case EarlierCall(k):
-                        arguments.append(calls[k])
-                    case Attribute(attribute):
-                        self._names[f"a{i}_{attribute}"] = getattr(node, attribute)
-                        arguments.append(f"a{i}_{attribute}")
-                    case number:
-                        arguments.append(repr(number))
-            calls.append(f"{name}({', '.join(arguments)})")
-        return calls[-1] if calls else operands[0]
+        return interpret(node.formula, operands, attribute, repr, call)
 
     # --- values ---------------------------------------------------------------------------------------------------
 
     def _values(self, given: Mapping[BaseNode, np.ndarray]) -> tuple[list[Any], dict[BaseNode, Gradient], list[Any]]:
         """Return the outputs, the gradients and the new values of buffers for the data of a batch."""
-        shapes = {}
-        for leaf in self.graph.inputs:
-            array = given[leaf] if leaf in given else stored(leaf).array
-            if array is None:
-                raise not_set(leaf, "give it to the program, or bind some with .set")
+        data = completed(self.graph.inputs, given)
+        for leaf, array in data.items():
             check_shape(leaf, array.shape)
-            shapes[leaf] = array.shape
-        sizes = self.graph.schedule.bind(shapes)
+        sizes = self.graph.schedule.bind({leaf: array.shape for leaf, array in data.items()})
         check_ranges(self.graph.ranges.limits, given, sizes)
         counters: dict[BaseNode, np.ndarray] = {STEP: np.asarray(self.steps), ROWS_BEFORE: np.asarray(0)}
 
         def value(leaf: BaseNode) -> np.ndarray:
-            return counters[leaf] if leaf in counters else given[leaf] if leaf in given else bound_array(leaf)
+            return counters[leaf] if leaf in counters else data[leaf] if leaf in data else bound_array(leaf)
 
         targets = self.graph.targets
         with np.errstate(all="ignore"):
-            try:
-                found = iter(self._names["compute"](value, lambda node: resolve(node.dims, sizes)))
-            except IndexError as error:
-                outputs = ", ".join(map(describe, self.graph.outputs))
-                raise IndexOutOfRange(f"an index computed for {outputs} is out of range: {error}") from None
+            found = iter(self._names["compute"](value, lambda node: resolve(node.dims, sizes)))
         values = [np.array(_dense(next(found)), node.dtype) for node in targets.outputs]
         gradients: dict[BaseNode, Gradient] = {leaf: np.array(_dense(next(found))) for leaf in targets.gradients}
         for leaf, pairs in targets.rows.items():
@@ -135,13 +115,14 @@ class WrittenEngine(Engine):
             gradients[leaf] = RowSparse(np.concatenate(rows), np.concatenate(touched), shape)
         return values, gradients, [np.array(each) for each in found]
 
-    def _move(self, loss: Any, gradients: Mapping[BaseNode, Gradient], buffers: Sequence[np.ndarray], where: str) -> None:
+    def _move(
+        self, loss: Any, gradients: Mapping[BaseNode, Gradient], buffers: Sequence[np.ndarray], where: str
+    ) -> None:
         optimizer: Any = self.graph.optimizer
-        arrays = [each.values if isinstance(each, RowSparse) else each for each in gradients.values()]
-        if not np.isfinite(loss) or not all(np.isfinite(array).all() for array in arrays):
-            what = f"the loss is {loss}" if not np.isfinite(loss) else "a gradient is not finite"
-            raise Diverged(f"{what} in {where} at learning rate {optimizer.learning_rate:g}; no parameter has moved")
-        step_by(optimizer, gradients)
+        if not np.isfinite(loss):
+            rate = optimizer.learning_rate
+            raise Diverged(f"the loss is {loss} in {where} at learning rate {rate:g}; no parameter has moved")
+        step_by(optimizer, gradients)  # which raises for a gradient that is not finite
         self._keep(buffers)
 
     def _keep(self, buffers: Sequence[np.ndarray]) -> None:
@@ -171,7 +152,7 @@ class WrittenEngine(Engine):
 
     def _train_on(self, columns: Columns, epoch: Epoch, rows: NDArray[np.int64]) -> None:
         """Do one step with the mean gradient of the batches of these rows."""
-        batch, total, done = epoch.options.batch_size, dict[BaseNode, Gradient](), epoch.done.batches
+        batch, total = epoch.options.batch_size, dict[BaseNode, Gradient]()
         batches = [rows[start : start + batch] for start in range(0, len(rows), batch)]
         sums, losses = np.zeros(len(self.graph.outputs)), 0.0
         for own in batches:
@@ -184,12 +165,9 @@ class WrittenEngine(Engine):
             if len(batches) > 1:
                 self._keep(buffers)
             self.steps += 1
-        where = f"epoch {epoch.number}, batch {done + 1}"
-        try:
-            self._move(losses / len(rows), total, buffers, where)
-        except Diverged:
-            self.steps -= len(batches)
-            raise
+        self.steps -= len(batches)  # until the step is done
+        self._move(losses / len(rows), total, buffers, f"epoch {epoch.number}, batch {epoch.done.batches + 1}")
+        self.steps += len(batches)
         epoch.add(len(batches), len(rows), sums, losses)
 
     def backward(self, columns: Columns, threads: int, weight: float, blas_threads: int) -> float:

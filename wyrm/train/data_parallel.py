@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from wyrm.compiler.decompose import expand
 from wyrm.compiler.differentiate import gradients_of
 from wyrm.compiler.pipeline import Graph
 from wyrm.node.base import BaseNode
-from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array, store, stored
 from wyrm.ops.philox import ROWS_BEFORE
 from wyrm.ops.updating import updates_of

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import OptionError
-from wyrm.schedule.totals import Totals
 
 
 class Done(NamedTuple):
@@ -25,10 +24,9 @@ class Done(NamedTuple):
         """Return the beginning of an epoch of a program with a number of outputs."""
         return cls(0, 0, np.zeros(outputs))
 
-    def values(self, before: Done, totals: Totals) -> list[float]:
-        """Return the totals of the outputs for the rows that came after `before`."""
-        values: list[float] = ((self.sums - before.sums) / totals.weights(self.rows - before.rows)).tolist()
-        return values
+    def plus(self, batches: int, rows: int, sums: NDArray[np.float64]) -> Done:
+        """Return what is done after more batches, whose outputs times their weights have these sums."""
+        return Done(self.batches + batches, self.rows + rows, self.sums + sums)
 
 
 class EpochPosition:
@@ -57,11 +55,6 @@ class EpochPosition:
             yield self.done
         finally:
             self._options = None
-
-    def add(self, batches: int, rows: int, sums: NDArray[np.float64]) -> None:
-        """Count batches, whose outputs times their weights have these sums."""
-        done = self.done
-        self.done = Done(done.batches + batches, done.rows + rows, done.sums + sums)
 
     def state(self) -> dict[str, Any] | None:
         """Return the position as JSON values, None between epochs."""

@@ -307,6 +307,7 @@ class NativeEpoch:
         step = engine.data_parallel
         combination = step.combination(self.columns.given)
         gradients: dict[BaseNode, Gradient] = {}
+        done, losses = epoch.done, 0.0
         for start in range(0, len(order), self.batch):
             rows = order[start : start + self.batch]
             parts = parts_of(rows, threads, combination)
@@ -324,6 +325,10 @@ class NativeEpoch:
             step.move_buffers()
             engine.steps += 1  # the optimizer counts its own steps
             sums = np.array([loss, *step.metrics]) * epoch.totals.weights(len(rows))
-            epoch.add(1, len(rows), sums, loss * len(rows))
+            done = done.plus(1, len(rows), sums)
+            losses += loss * len(rows)
         step.apply(gradients)
+        # An epoch cannot go on inside of a step.
+        epoch.position.done = done
+        epoch.bar.add(len(order), losses)
         return loss

@@ -111,7 +111,7 @@ class Epoch:
 
     def add(self, batches: int, rows: int, sums: NDArray[np.float64], losses: float) -> None:
         """Count finished batches; `sums` are those of their outputs times weights, `losses` of the losses of rows."""
-        self.position.add(batches, rows, sums)
+        self.position.done = self.done.plus(batches, rows, sums)
         self.bar.add(rows, losses)
 
     def mean(self) -> list[float]:

@@ -99,6 +99,17 @@ def checked_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, n
     return given
 
 
+def completed(inputs: Sequence[BaseNode], given: Mapping[BaseNode, np.ndarray]) -> dict[BaseNode, np.ndarray]:
+    """Return the data of all inputs: the given arrays, else those that the inputs hold."""
+    complete: dict[BaseNode, np.ndarray] = {}
+    for leaf in inputs:
+        array = given[leaf] if leaf in given else stored(leaf).array
+        if array is None:
+            raise not_set(leaf, "give it to the program, or bind some with .set")
+        complete[leaf] = array
+    return complete
+
+
 def _converted(leaf: BaseNode, value: object) -> np.ndarray:
     if type(value) is np.ndarray:
         array = value

@@ -20,11 +20,11 @@ from wyrm.node.base import BaseNode, describe
 from wyrm.node.buffer import Buffer
 from wyrm.node.jax_form import JAX, JaxForm
 from wyrm.node.leaves import Parameter
-from wyrm.node.storage import bound_array, check_shape, not_set, store, stored
+from wyrm.node.storage import bound_array, check_shape, store, stored
 from wyrm.ops.philox_jax import step_words
 from wyrm.train.engine import Engine, ProgramPlan
 from wyrm.train.epochs import Epoch, EpochOptions
-from wyrm.train.feeding import Columns, check_ranges
+from wyrm.train.feeding import Columns, check_ranges, completed
 from wyrm.train.jax_checks import index_error
 from wyrm.train.jax_epoch import JaxEpoch
 from wyrm.train.jax_graph import JaxGraph
@@ -278,7 +278,7 @@ class JaxEngine(Engine):
 
     def _feed(self, given: Mapping[BaseNode, np.ndarray]) -> list[Any]:
         """Return the data of the inputs on the devices, after all checks."""
-        complete = self._complete(given)
+        complete = completed(self.graph.inputs, given)
         shapes = {leaf: array.shape for leaf, array in complete.items()}
         for leaf, shape in shapes.items():
             check_shape(leaf, shape)
@@ -297,15 +297,6 @@ class JaxEngine(Engine):
             error = index_error(self.graph.checks, on_host(outside), self.graph.schedule.bind(shapes), where, state)
             if error is not None:
                 raise error
-
-    def _complete(self, given: Mapping[BaseNode, np.ndarray]) -> dict[BaseNode, np.ndarray]:
-        complete: dict[BaseNode, np.ndarray] = {}
-        for leaf in self.graph.inputs:
-            array = given[leaf] if leaf in given else stored(leaf).array
-            if array is None:
-                raise not_set(leaf, "give it to the program, or bind some with .set")
-            complete[leaf] = array
-        return complete
 
     def numbers(self, count: int) -> dict[str, NDArray[np.float64]]:
         """Return the numbers of the rules for the next steps, each of shape (count,)."""

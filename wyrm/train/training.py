@@ -25,7 +25,7 @@ from wyrm.train.data_parallel import DataParallelStep, parts_of
 from wyrm.train.engine import Engine, ProgramPlan
 from wyrm.train.epoch_state import NativeEpoch
 from wyrm.train.epochs import Epoch, EpochOptions
-from wyrm.train.feeding import Columns, as_column, check_ranges
+from wyrm.train.feeding import Columns, as_column, check_ranges, completed
 from wyrm.train.fixed_shape import FixedShapeProgram
 from wyrm.train.native_options import Loop, NativeOptions
 from wyrm.train.partition import Partitioner
@@ -94,10 +94,7 @@ class NativeEngine(Engine):
     def run(self, given: dict[BaseNode, np.ndarray]) -> list[np.ndarray]:
         """Return the outputs for these inputs; with an optimizer, also do one step."""
         graph, optimizer = self.graph, self.graph.optimizer
-        complete: dict[BaseNode, np.ndarray] = {
-            leaf: given.get(leaf, stored(leaf).array)  # type: ignore[misc]  # checked before
-            for leaf in graph.inputs
-        }
+        complete = completed(graph.inputs, given)
         binding = self.runner.binding({leaf: array.shape for leaf, array in complete.items()})
         check_ranges(graph.ranges.limits, given, binding.sizes)
         for leaf, buffer in graph.source.fed:
