@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.engines import choosing as engines
 from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, OptionError, ShapeError, Unavailable
-from wyrm.train import engines
 
 
 class Batch(wy.Dim): ...

@@ -8,21 +8,21 @@ from typing import Any, ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm._interrupts import deferred, deliver
-from wyrm.backends.numpy.reference import accumulate
 from wyrm.compiler.program_graph import ProgramGraph
+from wyrm.engines.feeding import Columns, check_ranges, completed
+from wyrm.engines.native.run.shuffle import Shuffle
+from wyrm.engines.numpy.reference import accumulate
 from wyrm.errors import Diverged, OptionError
-from wyrm.node.base import BaseNode
-from wyrm.node.storage import bound_array, check_shape, store, stored
-from wyrm.ops.formula import FormulaCall, array_function, interpret
-from wyrm.ops.philox import ROWS_BEFORE, STEP
+from wyrm.graph.axes import resolve
+from wyrm.graph.base import BaseNode
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.storage import bound_array, check_shape, store, stored
+from wyrm.ops.elementwise.formula import FormulaCall, array_function, interpret
+from wyrm.ops.random.philox import ROWS_BEFORE, STEP
+from wyrm.support.interrupts import deferred, deliver
 from wyrm.train.engine import Engine
 from wyrm.train.epochs import Epoch, EpochOptions
-from wyrm.train.feeding import Columns, check_ranges, completed
 from wyrm.train.gradients import Gradient, add, step_by
-from wyrm.train.shuffle import Shuffle
-from wyrm.types.dims import resolve
-from wyrm.types.rows import RowSparse
 
 
 class WrittenOptions(TypedDict, total=False):

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.engines import epoch_state
+from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.errors import Diverged, IndexOutOfRange
-from wyrm.train import epoch_state
-from wyrm.train.runner import NativeRunner
 
 ROWS = 200
 

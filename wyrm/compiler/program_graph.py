@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from wyrm.compiler.decompose import decompose
-from wyrm.compiler.deduplicate import Scheduled, deduplicate
-from wyrm.compiler.differentiate import Targets, differentiate
-from wyrm.compiler.updates import OptimizerInterface
-from wyrm.node.base import BaseNode
-from wyrm.node.buffer import Buffer
-from wyrm.node.index_leaves import IndexInput
-from wyrm.node.leaves import Input, Parameter
-from wyrm.node.traversal import topological_order
-from wyrm.ops.philox import COUNTERS, STEP
-from wyrm.schedule.text import text_of
+from wyrm.engines.native.stages.decompose import decompose
+from wyrm.engines.native.stages.deduplicate import Scheduled, deduplicate
+from wyrm.engines.native.stages.differentiate import Targets, differentiate
+from wyrm.engines.native.stages.updates import OptimizerInterface
+from wyrm.graph.base import BaseNode
+from wyrm.graph.buffer import Buffer
+from wyrm.graph.index_leaves import IndexInput
+from wyrm.graph.leaves import Input, Parameter
+from wyrm.graph.text import text_of
+from wyrm.graph.traversal import topological_order
+from wyrm.ops.random.philox import COUNTERS, STEP
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from wyrm.engines.jax.engine import JaxEngine
 from wyrm.errors import DTypeError, OptionError
-from wyrm.node.base import BaseNode, describe
-from wyrm.train.jax_engine import JaxEngine
+from wyrm.graph.axes import Dim, is_name
+from wyrm.graph.base import BaseNode, describe
+from wyrm.support.options import whole
 from wyrm.train.program import Program
-from wyrm.types.dims import Dim, is_name
-from wyrm.types.options import whole
 
 
 def jax_engine(program: object, who: str, trains: bool = True) -> JaxEngine:

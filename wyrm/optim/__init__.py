@@ -16,7 +16,6 @@ array([2.4], dtype=float32)
 
 from typing import TYPE_CHECKING
 
-from wyrm import _lazy_imports
 from wyrm.optim.adafactor import Adafactor
 from wyrm.optim.adam_variants import Adamax, NAdam, RAdam
 from wyrm.optim.adaptive import Adadelta, Adagrad, Adam, AdamW, RMSprop
@@ -41,6 +40,7 @@ from wyrm.optim.schedules import (
     Step,
     WarmupCosine,
 )
+from wyrm.support import late_imports as _lazy_imports
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
     __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})

@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from wyrm.optim.layerwise import norm
 from wyrm.optim.optimizer import LearningRate, Optimizer, ParameterGroups, StepOptions, Update, Value, Values
-from wyrm.types.options import number
+from wyrm.support.options import number
 
 
 class Adafactor(Optimizer):

@@ -9,7 +9,7 @@ import numpy as np
 from typing_extensions import Unpack
 
 from wyrm.optim.optimizer import LearningRate, Optimizer, ParameterGroups, StepOptions, Update, Value, Values
-from wyrm.types.options import number, pair
+from wyrm.support.options import number, pair
 
 
 class _Moments(Optimizer):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing_extensions import Unpack
 
 from wyrm.optim.optimizer import LearningRate, Optimizer, ParameterGroups, StepOptions, Update, Value, Values
-from wyrm.types.options import number, pair
+from wyrm.support.options import number, pair
 
 
 class Adagrad(Optimizer):

@@ -8,7 +8,7 @@ from typing_extensions import Unpack
 
 from wyrm.errors import OptionError
 from wyrm.optim.optimizer import LearningRate, Optimizer, ParameterGroups, StepOptions, Update, Value, Values
-from wyrm.types.options import number, pair
+from wyrm.support.options import number, pair
 
 
 class SGD(Optimizer):

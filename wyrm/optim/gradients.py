@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import Parameter
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.typing import FloatArray
 from wyrm.optim.rule import BLOCK
-from wyrm.types.rows import RowSparse
-from wyrm.types.typing import FloatArray
 
 
 def checked_parameters(who: str, parameters: Iterable[Parameter]) -> list[Parameter]:

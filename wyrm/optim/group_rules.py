@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import RegistrationError
-from wyrm.foreign_names import Answering, Refused, keywords_of
-from wyrm.node.leaves import Input, Parameter
-from wyrm.node.node import Node
-from wyrm.ops.comparison import where
+from wyrm.graph.leaves import Input, Parameter
+from wyrm.graph.node import Node
+from wyrm.ops.elementwise.comparison import where
 from wyrm.optim.groups import LearningRate
 from wyrm.optim.options import STEP_OPTIONS, check_names
 from wyrm.optim.rule import Elements, UpdateEvaluator
 from wyrm.optim.whole import WholeRule
-from wyrm.types.options import number
+from wyrm.support.foreign_names import Answering, Refused, keywords_of
+from wyrm.support.options import number
 
 Value = Node
 Values = Mapping[str, Value]

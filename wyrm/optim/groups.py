@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from wyrm.errors import OptionError
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import Parameter
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.leaves import Parameter
 
 LearningRate = float | Callable[[int], float]
 # Parameters, or groups of them: mappings with the entry "parameters" and options.

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from typing_extensions import Unpack
 
-from wyrm.ops.comparison import where
+from wyrm.ops.elementwise.comparison import where
 from wyrm.optim.optimizer import LearningRate, Optimizer, ParameterGroups, StepOptions, Update, Value, Values
-from wyrm.types.options import number, pair
+from wyrm.support.options import number, pair
 
 
 class LARS(Optimizer):

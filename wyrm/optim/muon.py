@@ -9,10 +9,10 @@ from typing import Literal
 from typing_extensions import Unpack
 
 from wyrm.errors import ShapeError
-from wyrm.node.base import describe
+from wyrm.graph.base import describe
 from wyrm.optim.layerwise import norm
 from wyrm.optim.optimizer import LearningRate, Optimizer, ParameterGroups, StepOptions, Update, Value, Values
-from wyrm.types.options import choice, number, whole
+from wyrm.support.options import choice, number, whole
 
 # The coefficients of x, x^3 and x^5 in each step of the iteration.
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Unpack
 
-from wyrm._interrupts import deferred
 from wyrm.errors import CheckpointError, Diverged, DTypeError, NotSet, OptionError
-from wyrm.node.base import describe
-from wyrm.node.leaves import Parameter
-from wyrm.node.storage import bound_array, stored, touch
+from wyrm.graph.arrays import as_array
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.storage import bound_array, stored, touch
+from wyrm.graph.typing import FloatArray
 from wyrm.optim.averaging import Average
 from wyrm.optim.gradients import all_finite, checked_parameters, global_norm, summed
 from wyrm.optim.group_rules import GRADIENT_SCALE, GroupRules, Update, Value, Values
@@ -24,11 +26,9 @@ from wyrm.optim.options import GROUP_OPTIONS, StepOptions, checked_options
 from wyrm.optim.rule import BLOCK, UpdateEvaluator
 from wyrm.optim.saving import check_state
 from wyrm.optim.whole import WholeRule
-from wyrm.types.arrays import as_array
-from wyrm.types.memory import aligned
-from wyrm.types.options import MOST_STEPS, number
-from wyrm.types.rows import RowSparse
-from wyrm.types.typing import FloatArray
+from wyrm.support.interrupts import deferred
+from wyrm.support.memory import aligned
+from wyrm.support.options import MOST_STEPS, number
 
 __all__ = ["LearningRate", "Optimizer", "ParameterGroups", "StepOptions", "Update", "Value", "Values"]
 

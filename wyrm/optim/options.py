@@ -8,9 +8,9 @@ from typing import Any, TypedDict
 import numpy as np
 
 from wyrm.errors import DTypeError, OptionError
-from wyrm.foreign_names import explain_keywords
 from wyrm.optim.averaging import Average
-from wyrm.types.options import number
+from wyrm.support.foreign_names import explain_keywords
+from wyrm.support.options import number
 
 
 class StepOptions(TypedDict, total=False):

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import RegistrationError
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import Constant, Input
-from wyrm.node.node import Node
-from wyrm.node.storage import bound_array
-from wyrm.ops.formula import MASKS, FormulaCall, array_function, interpret
-from wyrm.schedule.schedule import Schedule
-from wyrm.types.dims import Dim
-from wyrm.types.rows import RowSparse
+from wyrm.graph.axes import Dim
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.leaves import Constant, Input
+from wyrm.graph.node import Node
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.schedule import Schedule
+from wyrm.graph.storage import bound_array
+from wyrm.ops.elementwise.formula import MASKS, FormulaCall, array_function, interpret
 
 # Elements per block. Intermediate arrays then stay in cache, and their memory is negligible beside the parameters.
 # Measured on Adam with a million elements: blocks of 65536 to 262144 are equally fast, 4096 is half as fast, a single

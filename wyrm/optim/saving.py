@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from wyrm.errors import CheckpointError
-from wyrm.types.options import MOST_STEPS
+from wyrm.support.options import MOST_STEPS
 
 
 def check_state(

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from wyrm.backends.numpy.reference import ReferenceRunner
+from wyrm.engines.numpy.reference import ReferenceRunner
 from wyrm.errors import RegistrationError
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import Constant, Input
-from wyrm.node.node import Node
-from wyrm.node.storage import store, stored
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.leaves import Constant, Input
+from wyrm.graph.node import Node
+from wyrm.graph.schedule import Schedule
+from wyrm.graph.storage import store, stored
 from wyrm.optim.rule import new_values
-from wyrm.schedule.schedule import Schedule
 
 
 class WholeRule:

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from wyrm.compiler.arguments import Binding
-from wyrm.compiler.pipeline import Graph
+from wyrm.engines.feeding import checked_columns, checked_inputs
+from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.tables import is_batches
+from wyrm.engines.totals import Totals
 from wyrm.errors import OptionError, ShapeError
 from wyrm.profile.clock import cost_of_reading
 from wyrm.profile.instrument import Site
@@ -19,15 +22,12 @@ from wyrm.profile.peaks import Peaks, measured_peaks, processors
 from wyrm.profile.recording import RecordedTimes, Recorder, RecordingEngine, RecordingRunner
 from wyrm.profile.result import Event, Profile
 from wyrm.profile.stages import Description, Frame, Kind, Stage, described, frame_inside, frame_of, text_of
-from wyrm.schedule.totals import Totals
+from wyrm.support.options import choice, flag, whole
 from wyrm.train.epochs import checked_options, train_epoch
-from wyrm.train.feeding import checked_columns, checked_inputs
-from wyrm.train.tables import is_batches
-from wyrm.types.options import choice, flag, whole
 
 if TYPE_CHECKING:
+    from wyrm.engines.native.run.training import NativeEngine
     from wyrm.train.epochs import EpochOptions, ThreadMode
-    from wyrm.train.training import NativeEngine
 
 Method = Literal["epoch", "call", "backward"]
 # Seconds that the measured steps take together, unless their number is given, and how many they are at least and most.

@@ -7,7 +7,7 @@ What all engines share stands beside it, written once: `graph` has the nodes wit
 `columns` checks data before anything moves; `epochs` has the order of rows, counts steps, shows progress, reads
 loaders, and knows the position that an interrupted epoch goes on from; `evaluation` is calls over batches. Programs
 hold the lock, copy and pickle: an engine is made anew from the same nodes and options, and takes the counts `steps`
-and `epochs`. Parameters and buffers hold their arrays (`wyrm.node.storage`), and the optimizer holds its state.
+and `epochs`. Parameters and buffers hold their arrays (`wyrm.graph.storage`), and the optimizer holds its state.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 import numpy as np
 
 from wyrm.compiler.program_graph import ProgramGraph
+from wyrm.engines.epoch_position import EpochPosition
+from wyrm.engines.feeding import Columns, check_open_ranges, checked_inputs
 from wyrm.errors import OptionError, Unavailable
-from wyrm.node.base import BaseNode
-from wyrm.train.epoch_position import EpochPosition
-from wyrm.train.feeding import Columns, check_open_ranges, checked_inputs
+from wyrm.graph.axes import Dim
+from wyrm.graph.base import BaseNode
 from wyrm.train.fixed_shapes import CalledShapes, FixedShapes
-from wyrm.types.dims import Dim
 
 if TYPE_CHECKING:
     from wyrm.train.epochs import Epoch, EpochOptions

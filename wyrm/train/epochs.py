@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm._interrupts import deferred
+from wyrm.engines.epoch_position import Done, EpochPosition
+from wyrm.engines.feeding import checked_columns, given_inputs
+from wyrm.engines.native.run.shuffle import Shuffle
+from wyrm.engines.progress import Bar, LossBar, NoBar, bar, checked_bar
+from wyrm.engines.tables import row_count
+from wyrm.engines.totals import Totals
 from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, OptionError, ShapeError
-from wyrm.node.base import BaseNode
-from wyrm.schedule.totals import Totals
-from wyrm.train.epoch_position import Done, EpochPosition
-from wyrm.train.feeding import checked_columns, given_inputs
-from wyrm.train.progress import Bar, LossBar, NoBar, bar, checked_bar
-from wyrm.train.shuffle import Shuffle
-from wyrm.train.tables import row_count
-from wyrm.types.options import flag, whole
+from wyrm.graph.base import BaseNode
+from wyrm.support.interrupts import deferred
+from wyrm.support.options import flag, whole
 
 if TYPE_CHECKING:
     from wyrm.train.engine import Engine

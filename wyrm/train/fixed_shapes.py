@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from wyrm.node.base import BaseNode
+from wyrm.graph.base import BaseNode
 
 if TYPE_CHECKING:
     from wyrm.train.engine import Engine

@@ -7,10 +7,10 @@ from typing import Protocol
 
 import numpy as np
 
-from wyrm.node.base import BaseNode
-from wyrm.node.leaves import Parameter
-from wyrm.node.storage import stored
-from wyrm.types.rows import RowSparse
+from wyrm.graph.base import BaseNode
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.storage import stored
 
 # An array, or the touched rows of a table.
 Gradient = np.ndarray | RowSparse

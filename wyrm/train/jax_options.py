@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, TypedDict
 
-from wyrm.types.dims import Dim
+from wyrm.graph.axes import Dim
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh

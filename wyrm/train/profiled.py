@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Literal
 
-from wyrm.foreign_names import answering
-from wyrm.train.tables import FeedT
+from wyrm.engines.tables import FeedT
+from wyrm.support.foreign_names import answering
 
 if TYPE_CHECKING:
     from wyrm.profile.peaks import Peaks

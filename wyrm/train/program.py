@@ -13,39 +13,39 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 import numpy as np
 from typing_extensions import TypeVar, Unpack
 
-from wyrm._lazy_imports import LateFunction
-from wyrm.backends.numpy.reference import checked_weight
-from wyrm.compiler.decompose import expand
 from wyrm.compiler.program_graph import ProgramGraph
-from wyrm.compiler.updates import OptimizerInterface
+from wyrm.engines.arguments import check_metrics, check_optimizer, checked_counts, checked_outputs
+from wyrm.engines.choosing import DEFAULT, engine_class
+from wyrm.engines.choosing import checked_options as checked_engine_options
+from wyrm.engines.evaluation import AnyRunningMetrics, Evaluator, RunningMetrics, merged
+from wyrm.engines.feeding import check_open_ranges, checked_columns
+from wyrm.engines.native.stages.decompose import expand
+from wyrm.engines.native.stages.updates import OptimizerInterface
+from wyrm.engines.numpy.reference import checked_weight
+from wyrm.engines.pinned_step import drawing, refuse_epoch
+from wyrm.engines.progress import Bar, LossBar
+from wyrm.engines.tables import DataT, FeedT, is_batches
+from wyrm.engines.totals import Totals, likely_columns
 from wyrm.errors import ShapeError
-from wyrm.foreign_names import Answering, answering
-from wyrm.node.base import BaseNode, label
-from wyrm.node.buffer import Buffer
-from wyrm.node.leaves import Parameter
-from wyrm.node.pickling import Records, copied, flatten_all, restore_all
-from wyrm.node.training_mode import modes_of, warn_of_training
-from wyrm.ops.philox import pinned_step
-from wyrm.schedule.totals import Totals, likely_columns
-from wyrm.train.arguments import check_metrics, check_optimizer, checked_counts, checked_outputs
+from wyrm.graph.axes import Dim
+from wyrm.graph.base import BaseNode, label
+from wyrm.graph.buffer import Buffer
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.pickling import Records, copied, flatten_all, restore_all
+from wyrm.graph.training_mode import modes_of, warn_of_training
+from wyrm.ops.random.philox import pinned_step
+from wyrm.support.foreign_names import Answering, answering
+from wyrm.support.late_imports import LateFunction
+from wyrm.support.options import whole
 from wyrm.train.engine import ProgramPlan
-from wyrm.train.engines import DEFAULT, engine_class
-from wyrm.train.engines import checked_options as checked_engine_options
 from wyrm.train.epochs import ThreadMode, checked_options, train_epoch
-from wyrm.train.evaluation import AnyRunningMetrics, Evaluator, RunningMetrics, merged
-from wyrm.train.feeding import check_open_ranges, checked_columns
 from wyrm.train.jax_options import JaxOptions
 from wyrm.train.native_options import NativeOptions
-from wyrm.train.pinned_step import drawing, refuse_epoch
 from wyrm.train.profiled import Profiled
-from wyrm.train.progress import Bar, LossBar
-from wyrm.train.tables import DataT, FeedT, is_batches
-from wyrm.types.dims import Dim
-from wyrm.types.options import whole
 
 if TYPE_CHECKING:
+    from wyrm.engines.choosing import EngineName
     from wyrm.train.engine import Engine
-    from wyrm.train.engines import EngineName
 
 # The result of a program: an array for one node, a list of arrays for several.
 R = TypeVar("R", default=Any)
