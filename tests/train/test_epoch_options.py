@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.engines.choosing import Engine
 from wyrm.errors import CheckpointError, DataError, DTypeError, WyrmError
 
 DATA = {"x": np.linspace(-1.0, 1.0, 7)}

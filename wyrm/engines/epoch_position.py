@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.engines.totals import Totals
 from wyrm.errors import OptionError
 
 

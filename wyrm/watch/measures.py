@@ -11,7 +11,7 @@ import numpy as np
 from wyrm.graph.leaves import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array
-from wyrm.optim.gradients import global_norm
+from wyrm.optim.clipping import global_norm
 
 # The elements of a parameter that its updates and its histogram are computed from, evenly spaced.
 _UPDATE_SAMPLE, _HISTOGRAM_SAMPLE = 1 << 20, 1 << 16
