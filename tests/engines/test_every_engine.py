@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines import choosing as engines
+from wyrm.engines import registry as engines
 from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, OptionError, ShapeError, Unavailable
 
 
@@ -526,7 +526,7 @@ def test_an_engine_of_an_installed_package(known: None, tmp_path: Path, monkeypa
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
     (folder / "entry_points.txt").write_text("[wyrm.engines]\nmine = tests.engines.written:WrittenEngine\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    x = wy.Input(name="x")
+    x, options = wy.Input(name="x"), dict[str, Any](comments=True)
     program = wy.compile(x * 2.0, engine="mine", comments=True)
     assert float(program({x: 3.0})) == 6.0 and program.engine == "mine" and "# multiply" in program.source
     assert "mine" in engines.names()

@@ -8,10 +8,13 @@ from typing import Any, ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.compiler.program_graph import ProgramGraph
-from wyrm.engines.feeding import Columns, check_ranges, completed
+from wyrm.engines.columns import Columns, check_ranges, completed
+from wyrm.engines.engine import Engine
+from wyrm.engines.epochs import Epoch, EpochOptions
+from wyrm.engines.graph import ProgramGraph
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.numpy.reference import accumulate
+from wyrm.engines.optimizers import Gradient, add, step_by
 from wyrm.errors import Diverged, OptionError
 from wyrm.graph.axes import resolve
 from wyrm.graph.base import BaseNode
@@ -20,9 +23,6 @@ from wyrm.graph.storage import bound_array, check_shape, store, stored
 from wyrm.ops.elementwise.formula import FormulaCall, array_function, interpret
 from wyrm.ops.random.philox import ROWS_BEFORE, STEP
 from wyrm.support.interrupts import deferred, deliver
-from wyrm.train.engine import Engine
-from wyrm.train.epochs import Epoch, EpochOptions
-from wyrm.train.gradients import Gradient, add, step_by
 
 
 class WrittenOptions(TypedDict, total=False):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.engines.epochs import EpochOptions, train_epoch
 from wyrm.engines.native.llvm.library import CompilationCount
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.totals import Totals
@@ -19,7 +20,6 @@ from wyrm.errors import DataError, Diverged, DTypeError, OptionError, ShapeError
 from wyrm.profile.instrument import SUM_ROWS, instrumented
 from wyrm.profile.peaks import processors
 from wyrm.profile.recording import Recorder, RecordingEngine, RecordingRunner
-from wyrm.train.epochs import EpochOptions, train_epoch
 
 PEAKS = wy.profile.Peaks((1e11, 2e11), (5e10, 1e11), (1e10, 1.5e10), ((2e5, 1e11, 2e11),), threads=2)
 

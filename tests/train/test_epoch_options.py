@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines.choosing import Engine
 from wyrm.errors import CheckpointError, DataError, DTypeError, WyrmError
 
 DATA = {"x": np.linspace(-1.0, 1.0, 7)}

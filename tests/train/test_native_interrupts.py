@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines import epoch_state
+from wyrm.engines.native.run import epoch as epoch_state
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.errors import Diverged, IndexOutOfRange
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines.choosing import Engine
 from wyrm.errors import CheckpointError
 from wyrm.train import Callback, Checkpoint, EarlyStopping, ReduceOnPlateau, Run, fit
 

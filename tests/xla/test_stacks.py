@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines.jax.stacks import StackElement, Stacks
+from wyrm.engines.jax.state import StackElement, Stacks
 from wyrm.graph.node import Node
 
 LAYERS = 5

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from wyrm.engines.feeding import Columns, given_inputs, rows_of
-from wyrm.engines.native.stages.decompose import expand
-from wyrm.engines.pinned_step import drawing
+from wyrm.engines.columns import Columns, given_inputs, rows_of
+from wyrm.engines.engine import Engine
+from wyrm.engines.epochs import drawing
+from wyrm.engines.graph import expand
 from wyrm.engines.totals import Totals
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.axes import axis_size
@@ -19,7 +20,6 @@ from wyrm.graph.leaves import Input
 from wyrm.graph.training_mode import modes_of
 from wyrm.graph.traversal import topological_order
 from wyrm.support.options import whole
-from wyrm.train.engine import Engine
 
 # Rows of a batch of an evaluation: enough for products of matrices to be fast.
 _BATCH = 256

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 import numpy as np
 from typing_extensions import ParamSpec, TypeVar
 
-from wyrm.engines.choosing import DEFAULT, engine_class
 from wyrm.engines.numpy.reference import ReferenceRunner
+from wyrm.engines.registry import DEFAULT, engine_class
 from wyrm.errors import CompileError, DTypeError, MissingValue, NotDifferentiable, ShapeError
 from wyrm.functions.pytree import ArrayTree, Leaf, PyTreeDef, Unknown, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import Kind, Trace, argument_names, argument_nodes, kinds_of, name_of, number_dtype
@@ -38,7 +38,7 @@ from wyrm.support.memory import KEPT_BYTES
 __all__ = ["Function", "function", "show"]
 
 if TYPE_CHECKING:
-    from wyrm.train.fixed_shapes import FixedShapes
+    from wyrm.engines.fixed_shapes import FixedShapes
 
 # Engines of functions that compile nothing, or that choose.
 _UNCOMPILED = ("reference", "auto")

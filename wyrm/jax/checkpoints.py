@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from wyrm.engines.jax.engine import JaxEngine
 from wyrm.engines.jax.processes import computing
-from wyrm.engines.jax.step import State
+from wyrm.engines.jax.state import State
 from wyrm.errors import CheckpointError, DTypeError, OptionError, ProcessLost
 from wyrm.graph.base import BaseNode, label
-from wyrm.jax.arguments import checked_path, jax_engine
+from wyrm.jax.lowering import checked_path, jax_engine
 from wyrm.support.options import whole
 from wyrm.train.program import Program
 

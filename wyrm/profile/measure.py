@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from wyrm.engines.feeding import checked_columns, checked_inputs
+from wyrm.engines.columns import checked_columns, checked_inputs, is_batches
+from wyrm.engines.epochs import checked_options, train_epoch
 from wyrm.engines.native.stages.arguments import Binding
 from wyrm.engines.native.stages.pipeline import Graph
-from wyrm.engines.tables import is_batches
 from wyrm.engines.totals import Totals
 from wyrm.errors import OptionError, ShapeError
 from wyrm.profile.clock import cost_of_reading
@@ -23,11 +23,10 @@ from wyrm.profile.recording import RecordedTimes, Recorder, RecordingEngine, Rec
 from wyrm.profile.result import Event, Profile
 from wyrm.profile.stages import Description, Frame, Kind, Stage, described, frame_inside, frame_of, text_of
 from wyrm.support.options import choice, flag, whole
-from wyrm.train.epochs import checked_options, train_epoch
 
 if TYPE_CHECKING:
-    from wyrm.engines.native.run.training import NativeEngine
-    from wyrm.train.epochs import EpochOptions, ThreadMode
+    from wyrm.engines.epochs import EpochOptions, ThreadMode
+    from wyrm.engines.native.run.engine import NativeEngine
 
 Method = Literal["epoch", "call", "backward"]
 # Seconds that the measured steps take together, unless their number is given, and how many they are at least and most.

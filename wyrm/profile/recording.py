@@ -13,18 +13,18 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.engines.native import Loop
 from wyrm.engines.native.ir.arrays import Callee
 from wyrm.engines.native.run.data_parallel import DataParallelStep
+from wyrm.engines.native.run.engine import NativeEngine
 from wyrm.engines.native.run.pool import Barrier, Pool
 from wyrm.engines.native.run.runner import NativeRunner, Own
-from wyrm.engines.native.run.training import NativeEngine
 from wyrm.engines.native.stages.arguments import Binding
 from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.optimizers import Gradient
 from wyrm.graph.base import BaseNode
 from wyrm.profile.clock import provide_clock
 from wyrm.profile.instrument import READ_CLOCK, SUM_ROWS, Instrumented, instrumented
-from wyrm.train.gradients import Gradient
-from wyrm.train.native_options import Loop
 
 # Readings kept for the timeline: those of the last steps.
 _KEPT_READINGS = 40_000

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wyrm.engines.choosing import engine_class, names
 from wyrm.engines.numpy.reference import ReferenceRunner
+from wyrm.engines.registry import engine_class, names
 from wyrm.errors import WyrmError
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexInput

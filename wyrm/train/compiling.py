@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from typing_extensions import Unpack
 
-from wyrm.engines.arguments import Metrics, apart
-from wyrm.engines.choosing import DEFAULT, EngineName, checked_options
-from wyrm.engines.native.stages.updates import OptimizerInterface
+from wyrm.engines.jax import AxisSharding
+from wyrm.engines.native import Loop
+from wyrm.engines.optimizers import OptimizerInterface
+from wyrm.engines.registry import DEFAULT, EngineName, checked_options
 from wyrm.graph.base import BaseNode
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.typing import FloatArray, IntegerArray
 from wyrm.support.foreign_names import answering
-from wyrm.train.jax_options import AxisSharding
-from wyrm.train.native_options import Loop
+from wyrm.train.arguments import Metrics, apart
 from wyrm.train.program import EngineOptions, Program, without_defaults
 
 if TYPE_CHECKING:

@@ -8,16 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from wyrm.engines.columns import DataT, FeedT, given_inputs, is_batches, row_count
+from wyrm.engines.epochs import ThreadMode, checked_options
 from wyrm.engines.evaluation import RunningMetrics
-from wyrm.engines.feeding import given_inputs
-from wyrm.engines.tables import DataT, FeedT, is_batches, row_count
 from wyrm.errors import OptionError
 from wyrm.support.foreign_names import answering
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import flag, whole
-from wyrm.train.callback_states import load_states
-from wyrm.train.callbacks import Callback, ProgressBar, Run
-from wyrm.train.epochs import ThreadMode, checked_options
+from wyrm.train.callbacks import Callback, ProgressBar, Run, load_states
 from wyrm.train.history import History
 from wyrm.train.program import Program
 

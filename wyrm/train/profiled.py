@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Literal
 
-from wyrm.engines.tables import FeedT
+from wyrm.engines.columns import FeedT
 from wyrm.support.foreign_names import answering
 
 if TYPE_CHECKING:
+    from wyrm.engines.epochs import ThreadMode
     from wyrm.profile.peaks import Peaks
     from wyrm.profile.result import Profile
-    from wyrm.train.epochs import ThreadMode
 
 
 class Profiled:

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 import numpy as np
 from typing_extensions import TypeVar, Unpack
 
-from wyrm.compiler.program_graph import ProgramGraph
-from wyrm.engines.arguments import check_metrics, check_optimizer, checked_counts, checked_outputs
-from wyrm.engines.choosing import DEFAULT, engine_class
-from wyrm.engines.choosing import checked_options as checked_engine_options
+from wyrm.engines.columns import DataT, FeedT, check_open_ranges, checked_columns, is_batches
+from wyrm.engines.engine import ProgramPlan
+from wyrm.engines.epochs import ThreadMode, checked_options, drawing, refuse_epoch, train_epoch
 from wyrm.engines.evaluation import AnyRunningMetrics, Evaluator, RunningMetrics, merged
-from wyrm.engines.feeding import check_open_ranges, checked_columns
-from wyrm.engines.native.stages.decompose import expand
-from wyrm.engines.native.stages.updates import OptimizerInterface
+from wyrm.engines.graph import ProgramGraph, expand
+from wyrm.engines.jax import JaxOptions
+from wyrm.engines.native import NativeOptions
 from wyrm.engines.numpy.reference import checked_weight
-from wyrm.engines.pinned_step import drawing, refuse_epoch
+from wyrm.engines.optimizers import OptimizerInterface
 from wyrm.engines.progress import Bar, LossBar
-from wyrm.engines.tables import DataT, FeedT, is_batches
+from wyrm.engines.registry import DEFAULT, engine_class
+from wyrm.engines.registry import checked_options as checked_engine_options
 from wyrm.engines.totals import Totals, likely_columns
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dim
@@ -37,15 +37,12 @@ from wyrm.ops.random.philox import pinned_step
 from wyrm.support.foreign_names import Answering, answering
 from wyrm.support.late_imports import LateFunction
 from wyrm.support.options import whole
-from wyrm.train.engine import ProgramPlan
-from wyrm.train.epochs import ThreadMode, checked_options, train_epoch
-from wyrm.train.jax_options import JaxOptions
-from wyrm.train.native_options import NativeOptions
+from wyrm.train.arguments import check_metrics, check_optimizer, checked_counts, checked_outputs
 from wyrm.train.profiled import Profiled
 
 if TYPE_CHECKING:
-    from wyrm.engines.choosing import EngineName
-    from wyrm.train.engine import Engine
+    from wyrm.engines.engine import Engine
+    from wyrm.engines.registry import EngineName
 
 # The result of a program: an array for one node, a list of arrays for several.
 R = TypeVar("R", default=Any)

@@ -11,15 +11,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.feeding import Columns, check_ranges, completed
-from wyrm.engines.jax.agreement import Part, check_same, part_of
-from wyrm.engines.jax.checks import index_error
+from wyrm.engines.columns import Columns, check_ranges, completed
+from wyrm.engines.engine import Engine, ProgramPlan
+from wyrm.engines.epochs import Epoch, EpochOptions
+from wyrm.engines.jax import AxisSharding, JaxOptions
 from wyrm.engines.jax.epoch import JaxEpoch
-from wyrm.engines.jax.graph import JaxGraph
+from wyrm.engines.jax.graph import JaxGraph, index_error
 from wyrm.engines.jax.namespace import narrowed
-from wyrm.engines.jax.processes import computing
-from wyrm.engines.jax.state import DeviceState, Placement, exchange, gathered, on_host
-from wyrm.engines.jax.step import State, StepFunctions, joined_rows
+from wyrm.engines.jax.processes import Part, check_same, computing, part_of
+from wyrm.engines.jax.state import DeviceState, Placement, State, exchange, gathered, on_host
+from wyrm.engines.jax.step import StepFunctions, joined_rows
 from wyrm.engines.jax.updates import all_finite
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.numpy.reference import accumulate
@@ -32,9 +33,6 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, check_shape, store, stored
 from wyrm.ops.random.philox_jax import step_words
 from wyrm.support.interrupts import deferred
-from wyrm.train.engine import Engine, ProgramPlan
-from wyrm.train.epochs import Epoch, EpochOptions
-from wyrm.train.jax_options import AxisSharding, JaxOptions
 
 
 class JaxEngine(Engine):

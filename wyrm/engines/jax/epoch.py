@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.feeding import Columns
-from wyrm.engines.jax.agreement import Part, agreed, check_same
+from wyrm.engines.columns import Columns
+from wyrm.engines.epochs import Epoch
+from wyrm.engines.jax.processes import Part, agreed, check_same
 from wyrm.engines.jax.state import Read, exchange, on_host
 from wyrm.errors import Diverged
 from wyrm.graph.base import BaseNode, describe
@@ -18,7 +19,6 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array
 from wyrm.ops.random.philox_jax import step_words
 from wyrm.support.interrupts import deliver
-from wyrm.train.epochs import Epoch
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.engine import JaxEngine

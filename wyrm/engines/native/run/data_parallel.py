@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.engines.graph import expand, gradients_of
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.stages.arguments import Binding
-from wyrm.engines.native.stages.decompose import expand
-from wyrm.engines.native.stages.differentiate import gradients_of
 from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.optimizers import Gradient, Stepper, step_by
 from wyrm.engines.parts import Combination, combinations_of
 from wyrm.graph.base import BaseNode
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, store, stored
 from wyrm.ops.control.updating import updates_of
 from wyrm.ops.random.philox import ROWS_BEFORE
-from wyrm.train.gradients import Gradient, Stepper, step_by
 
 # Runs functions in parallel and returns when all have finished.
 RunParallel = Callable[[Sequence[Callable[[], None]]], None]

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.engines.engine import ProgramPlan
+from wyrm.engines.native import Loop
 from wyrm.engines.native.ir.arrays import Callee
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.errors import NotCompiled
@@ -29,8 +31,6 @@ from wyrm.graph.base import BaseNode, label
 from wyrm.graph.storage import bound_array, check_shape, not_set, stored
 from wyrm.support.interrupts import deferred
 from wyrm.support.memory import KEPT_BYTES
-from wyrm.train.engine import ProgramPlan
-from wyrm.train.native_options import Loop
 
 if TYPE_CHECKING:
     from wyrm.engines.native.llvm.library import CompiledFunction, Listing

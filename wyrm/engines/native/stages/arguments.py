@@ -22,7 +22,7 @@ from wyrm.engines.native.stages.loops import ArrayBuffer, KernelCall, RowSums
 from wyrm.engines.native.stages.memory import plan_memory
 from wyrm.engines.native.stages.scans import ScanSource
 from wyrm.engines.native.stages.source import Source
-from wyrm.engines.native.stages.updates import OptimizerInterface
+from wyrm.engines.optimizers import OptimizerInterface
 from wyrm.graph.axes import Dim, resolve, resolve_axis
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_operands import check_index_operands

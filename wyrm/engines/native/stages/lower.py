@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from wyrm.engines.graph import Scheduled, Targets
 from wyrm.engines.native.stages.analysis import sums_in_place
-from wyrm.engines.native.stages.deduplicate import Scheduled
-from wyrm.engines.native.stages.differentiate import Targets
 from wyrm.engines.native.stages.formulas import calls_fast
 from wyrm.engines.native.stages.loops import (
     Accumulator,

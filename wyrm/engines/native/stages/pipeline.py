@@ -12,13 +12,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from wyrm.compiler.program_graph import DECOMPOSE, DEDUPLICATE, DIFFERENTIATE, ProgramGraph, Stage
+from wyrm.engines.graph import DECOMPOSE, DEDUPLICATE, DIFFERENTIATE, ProgramGraph, Stage
 from wyrm.engines.native.stages.listing import loops, stored_arrays
 from wyrm.engines.native.stages.lower import Lowering, lower
 from wyrm.engines.native.stages.materialize import materialize
 from wyrm.engines.native.stages.scans import write
 from wyrm.engines.native.stages.source import Source
-from wyrm.engines.native.stages.updates import OptimizerInterface
+from wyrm.engines.optimizers import OptimizerInterface
 from wyrm.graph.base import BaseNode, label
 
 STAGES = (

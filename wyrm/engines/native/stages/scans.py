@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wyrm.engines.graph import Targets, expand
 from wyrm.engines.native.ir.arrays import (
     Apply,
     ArrayFunction,
@@ -21,8 +22,6 @@ from wyrm.engines.native.ir.arrays import (
 )  # fmt: skip
 from wyrm.engines.native.ir.types import INT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
-from wyrm.engines.native.stages.decompose import expand
-from wyrm.engines.native.stages.differentiate import Targets
 from wyrm.engines.native.stages.invocations import FlatArgument
 from wyrm.engines.native.stages.loops import ArrayBuffer
 from wyrm.engines.native.stages.lower import Lowering

@@ -32,7 +32,7 @@ from wyrm.engines.native.stages.runtime import (
     release,
 )
 from wyrm.engines.native.stages.update_calls import UpdateCalls
-from wyrm.engines.native.stages.updates import OptimizerInterface, UpdateRule
+from wyrm.engines.optimizers import OptimizerInterface, UpdateRule
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.ranges import Ranges

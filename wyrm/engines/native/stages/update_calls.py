@@ -13,7 +13,8 @@ from wyrm.engines.native.stages.invocations import Argument, FlatArgument, Invoc
 from wyrm.engines.native.stages.loops import ArrayBuffer, RowSums
 from wyrm.engines.native.stages.lower import Lowering
 from wyrm.engines.native.stages.step_options import average, gradient_scale, squares
-from wyrm.engines.native.stages.updates import GRADIENT_SCALE, OptimizerInterface, UpdateRule, update
+from wyrm.engines.native.stages.updates import update
+from wyrm.engines.optimizers import GRADIENT_SCALE, OptimizerInterface, UpdateRule
 from wyrm.graph.base import BaseNode, format_dims, label
 from wyrm.graph.leaves import Parameter
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from wyrm.engines.graph import Targets, expand
 from wyrm.engines.native.ir.arrays import ArrayFunction, CallStatement, Name, Statement
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
-from wyrm.engines.native.stages.decompose import expand
-from wyrm.engines.native.stages.differentiate import Targets
 from wyrm.engines.native.stages.invocations import FlatArgument
 from wyrm.engines.native.stages.loops import ArrayBuffer
 from wyrm.engines.native.stages.lower import Lowering
@@ -14,7 +13,7 @@ from wyrm.engines.native.stages.naming import UniqueNames
 from wyrm.engines.native.stages.op_kernels import OpKernels
 from wyrm.engines.native.stages.runtime import copied
 from wyrm.engines.native.stages.source import LoopSource, Source
-from wyrm.engines.native.stages.updates import UpdateRule
+from wyrm.engines.optimizers import UpdateRule
 from wyrm.errors import RegistrationError
 from wyrm.graph.ranges import Ranges
 from wyrm.graph.schedule import Schedule

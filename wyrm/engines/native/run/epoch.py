@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -13,22 +14,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.feeding import Columns, as_column
+from wyrm.engines.columns import Columns, as_column
+from wyrm.engines.epochs import Epoch
 from wyrm.engines.native.llvm.blas_threads import limited
 from wyrm.engines.native.run.data_parallel import parts_of
 from wyrm.engines.native.run.partition import Part, Partition
 from wyrm.engines.native.run.pool import Barrier
-from wyrm.engines.native.run.snapshot import Snapshot
 from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.optimizers import Gradient, add
 from wyrm.errors import Diverged, OptionError
 from wyrm.graph.base import BaseNode
+from wyrm.graph.storage import bound_array
 from wyrm.support.interrupts import deliver
 from wyrm.support.memory import aligned
-from wyrm.train.epochs import Epoch
-from wyrm.train.gradients import Gradient, add
 
 if TYPE_CHECKING:
-    from wyrm.engines.native.run.training import NativeEngine
+    from wyrm.engines.native.run.engine import NativeEngine
 
 # Seconds that a chunk of steps should take; Ctrl-C, the progress bar and the snapshot come between chunks.
 _CHUNK = 0.05
@@ -332,3 +334,43 @@ class NativeEpoch:
         epoch.position.done = done
         epoch.bar.add(len(order), losses)
         return loss
+
+
+class Snapshot:
+    """A copy of the parameters, the buffers and the optimizer's state."""
+
+    def __init__(self, graph: Graph) -> None:
+        optimizer = graph.optimizer
+        assert optimizer is not None
+        self.arrays: list[np.ndarray] = []
+        for parameter in graph.parameters:
+            self.arrays += [bound_array(parameter), *optimizer.state_of(parameter).values()]
+        self.arrays += map(bound_array, graph.buffers)
+        self._leaves = [(leaf, bound_array(leaf)) for leaf in (*graph.parameters, *graph.buffers)]
+        self._copies = [np.empty_like(array) for array in self.arrays]
+        self.cost = 0.0
+        self.taken = 0.0
+
+    def take(self) -> None:
+        """Copy everything."""
+        start = time.perf_counter()
+        for array, copy in zip(self.arrays, self._copies, strict=True):
+            np.copyto(copy, array)
+        self.taken = time.perf_counter()
+        self.cost = self.taken - start
+
+    def is_finite(self) -> bool:
+        """Return whether all arrays are finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if all(math.isfinite(array.sum()) for array in self.arrays):
+                return True
+        return all(bool(np.isfinite(array).all()) for array in self.arrays)
+
+    def is_current(self) -> bool:
+        """Return whether these are still the arrays of the parameters and buffers."""
+        return all(bound_array(leaf) is array for leaf, array in self._leaves)
+
+    def restore(self) -> None:
+        """Write the copy back."""
+        for array, copy in zip(self.arrays, self._copies, strict=True):
+            np.copyto(array, copy)

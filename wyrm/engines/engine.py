@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
 
-from wyrm.compiler.program_graph import ProgramGraph
-from wyrm.engines.epoch_position import EpochPosition
-from wyrm.engines.feeding import Columns, check_open_ranges, checked_inputs
+from wyrm.engines.columns import Columns, check_open_ranges, checked_inputs
+from wyrm.engines.epochs import EpochPosition
+from wyrm.engines.fixed_shapes import CalledShapes, FixedShapes
+from wyrm.engines.graph import ProgramGraph
 from wyrm.errors import OptionError, Unavailable
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
-from wyrm.train.fixed_shapes import CalledShapes, FixedShapes
 
 if TYPE_CHECKING:
-    from wyrm.train.epochs import Epoch, EpochOptions
+    from wyrm.engines.epochs import Epoch, EpochOptions
 
 
 class NoOptions(TypedDict):

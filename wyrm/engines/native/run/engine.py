@@ -11,17 +11,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.epoch_state import NativeEpoch
-from wyrm.engines.feeding import Columns, as_column, check_ranges, completed
+from wyrm.engines.columns import Columns, as_column, check_ranges, completed
+from wyrm.engines.engine import Engine, ProgramPlan
+from wyrm.engines.epochs import Epoch, EpochOptions
+from wyrm.engines.native import Loop, NativeOptions
 from wyrm.engines.native.llvm.blas_threads import limited
+from wyrm.engines.native.run.calls import FixedShapeProgram, RepeatedCall
 from wyrm.engines.native.run.data_parallel import DataParallelStep, parts_of
-from wyrm.engines.native.run.fixed_shape import FixedShapeProgram
+from wyrm.engines.native.run.epoch import NativeEpoch, Snapshot
 from wyrm.engines.native.run.partition import Partitioner
 from wyrm.engines.native.run.pool import Barrier, Pool
-from wyrm.engines.native.run.repeated_call import RepeatedCall
 from wyrm.engines.native.run.runner import NativeRunner, Own
 from wyrm.engines.native.run.shuffle import Shuffle
-from wyrm.engines.native.run.snapshot import Snapshot
 from wyrm.engines.native.stages.arguments import Binding
 from wyrm.engines.native.stages.loops import loop_index
 from wyrm.engines.native.stages.pipeline import Graph
@@ -33,9 +34,6 @@ from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.graph.storage import bound_array, stored, touch
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import choice
-from wyrm.train.engine import Engine, ProgramPlan
-from wyrm.train.epochs import Epoch, EpochOptions
-from wyrm.train.native_options import Loop, NativeOptions
 
 # The order of the only row of a step that takes its inputs as a whole.
 _ALONE = np.zeros(1, np.int64)

@@ -10,14 +10,14 @@ from wyrm.errors import OptionError
 from wyrm.support.options import choice
 
 if TYPE_CHECKING:
-    from wyrm.train.engine import Engine
+    from wyrm.engines.engine import Engine
 
 # The names that wyrm has itself; packages register others.
 EngineName = Literal["native", "jax"]
 DEFAULT: EngineName = "native"
 # A class, or where it is: "module:name", which is imported on first use.
 _known: dict[str, type[Engine] | str] = {
-    "native": "wyrm.engines.native.run.training:NativeEngine",
+    "native": "wyrm.engines.native.run.engine:NativeEngine",
     "jax": "wyrm.engines.jax.engine:JaxEngine",
 }
 _OWN = frozenset(_known)
@@ -31,7 +31,7 @@ def register(name: str, engine: type[Engine] | str) -> None:
 
     Raise `OptionError` for a name that is none or wyrm's own, `TypeError` for anything but an engine.
     """
-    from wyrm.train.engine import Engine
+    from wyrm.engines.engine import Engine
 
     if not isinstance(name, str) or not name.isidentifier():
         raise OptionError(f"the name of an engine must be a Python identifier, not {name!r}")

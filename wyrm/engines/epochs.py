@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.epoch_position import Done, EpochPosition
-from wyrm.engines.feeding import checked_columns, given_inputs
-from wyrm.engines.native.run.shuffle import Shuffle
+from wyrm.engines.columns import checked_columns, given_inputs, row_count
 from wyrm.engines.progress import Bar, LossBar, NoBar, bar, checked_bar
-from wyrm.engines.tables import row_count
 from wyrm.engines.totals import Totals
 from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.base import BaseNode
+from wyrm.ops.random.philox import STEP, pinned_step
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import flag, whole
 
 if TYPE_CHECKING:
-    from wyrm.train.engine import Engine
+    from wyrm.engines.engine import Engine
+    from wyrm.engines.native.run.shuffle import Shuffle
 
 # How threads share the parameters in an epoch.
 ThreadMode = Literal["hogwild", "synchronized"]
@@ -222,3 +221,108 @@ def _rows(given: Mapping[BaseNode, np.ndarray]) -> int:
 def _joined(held: Sequence[Mapping[BaseNode, np.ndarray]], size: int, first: int) -> Chunk:
     columns = {leaf: np.concatenate([batch[leaf] for batch in held]) for leaf in held[0]}
     return Chunk(columns, size, first)
+
+
+class Done(NamedTuple):
+    """Batches and rows of an epoch that are done, with the sums of the outputs' values times their weights."""
+
+    batches: int
+    rows: int
+    sums: NDArray[np.float64]
+
+    @classmethod
+    def nothing(cls, outputs: int) -> Done:
+        """Return the beginning of an epoch of a program with a number of outputs."""
+        return cls(0, 0, np.zeros(outputs))
+
+    def plus(self, batches: int, rows: int, sums: NDArray[np.float64]) -> Done:
+        """Return what is done after more batches, whose outputs times their weights have these sums."""
+        return Done(self.batches + batches, self.rows + rows, self.sums + sums)
+
+
+class EpochPosition:
+    """What is done of the current epoch."""
+
+    def __init__(self) -> None:
+        self.done = Done.nothing(0)
+        # The options of the current epoch that decide which rows a batch has; None between epochs.
+        self._options: Mapping[str, Any] | None = None
+        # A position that was loaded, for the next epoch.
+        self._loaded: Mapping[str, Any] | None = None
+
+    @contextmanager
+    def epoch(self, options: Mapping[str, Any], outputs: int) -> Iterator[Done]:
+        """Count the batches of an epoch from here to the end of the context; give what was done of it before.
+
+        Raise `OptionError` for other options than those of the epoch of a loaded position.
+        """
+        loaded = self._loaded
+        self.done = Done.nothing(outputs)
+        if loaded is not None:
+            _check(loaded, options)
+            self.done = Done(loaded["batches"], loaded["rows"], np.array(loaded["sums"]))
+        self._options, self._loaded = dict(options), None
+        try:
+            yield self.done
+        finally:
+            self._options = None
+
+    def state(self) -> dict[str, Any] | None:
+        """Return the position as JSON values, None between epochs."""
+        if self._options is None:
+            return None
+        batches, rows, sums = self.done
+        return {"batches": batches, "rows": rows, "sums": sums.tolist(), "options": dict(self._options)}
+
+    def load(self, state: Mapping[str, Any] | None) -> None:
+        """Go on from a result of `state` in the next epoch."""
+        self._loaded = state
+
+
+def _check(loaded: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    saved: Mapping[str, Any] = loaded["options"]
+    names = sorted(saved.keys() | options.keys())
+    different = [name for name in names if saved.get(name) != options.get(name)]
+    differences = [f"{name}={saved.get(name)!r}, not {options.get(name)!r}" for name in different]
+    if differences:
+        raise OptionError(
+            f"the checkpoint was written after batch {loaded['batches']} of an epoch with {' and '.join(differences)}: "
+            f"go on with the options and the data of that epoch"
+        )
+
+
+_NOTHING = nullcontext()
+
+
+class _Counts(Protocol):
+    """What runs a program, and counts the steps that it draws for."""
+
+    steps: int
+
+
+def drawing(runs: _Counts) -> AbstractContextManager[None]:
+    """Return a context in which a program draws for the step of `at_step`, without counting it among its own.
+
+    Outside `at_step` the context does nothing.
+    """
+    step = pinned_step()
+    return _NOTHING if step is None else _pinned(runs, step)
+
+
+@contextmanager
+def _pinned(runs: _Counts, step: int) -> Iterator[None]:
+    own, runs.steps = runs.steps, step
+    try:
+        yield
+    finally:
+        runs.steps = own
+
+
+def refuse_epoch(leaves: Sequence[BaseNode]) -> None:
+    """Raise `OptionError` inside `at_step` if a graph with these leaves has random nodes."""
+    step = pinned_step()
+    if step is not None and any(leaf is STEP for leaf in leaves):
+        raise OptionError(
+            f"epoch: each step of an epoch draws anew, but inside at_step({step}) everything draws for step {step}; "
+            f"train outside it, or call the program with one batch after the other"
+        )

@@ -10,7 +10,7 @@ import numpy as np
 from wyrm.graph.base import BaseNode
 
 if TYPE_CHECKING:
-    from wyrm.train.engine import Engine
+    from wyrm.engines.engine import Engine
 
 
 class FixedShapes(Protocol):
