@@ -134,7 +134,7 @@ def test_epochs_with_metrics_in_a_random_order(engine: str, dtype: Any) -> None:
 
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "SGD with momentum": lambda p: wy.optim.SGD(p, 0.1, momentum=0.9),
-    "Adam with a schedule": lambda p: wy.optim.Adam(p, wy.optim.schedules.Step(0.05, 4, 0.5), max_norm=0.5),
+    "Adam with a schedule": lambda p: wy.optim.Adam(p, wy.optim.Step(0.05, 4, 0.5), max_norm=0.5),
     "Adagrad with an average": lambda p: wy.optim.Adagrad(p, 0.1, average=wy.optim.EMA(0.9)),
     "groups": lambda p: wy.optim.RMSprop([{"parameters": p[:2]}, {"parameters": p[2:], "learning_rate": 0.003}], 0.01),
 }
@@ -527,6 +527,6 @@ def test_an_engine_of_an_installed_package(known: None, tmp_path: Path, monkeypa
     (folder / "entry_points.txt").write_text("[wyrm.engines]\nmine = tests.engines.written:WrittenEngine\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     x, options = wy.Input(name="x"), dict[str, Any](comments=True)
-    program = wy.compile(x * 2.0, engine="mine", comments=True)
+    program = wy.compile(x * 2.0, engine="mine", **options)
     assert float(program({x: 3.0})) == 6.0 and program.engine == "mine" and "# multiply" in program.source
     assert "mine" in engines.names()
