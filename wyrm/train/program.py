@@ -33,6 +33,7 @@ from wyrm.graph.buffer import Buffer
 from wyrm.graph.leaves import Parameter
 from wyrm.graph.pickling import Records, copied, flatten_all, restore_all
 from wyrm.graph.training_mode import modes_of, warn_of_training
+from wyrm.graph.values import checked_weight
 from wyrm.ops.random.philox import pinned_step
 from wyrm.support.foreign_names import Answering, answering
 from wyrm.support.late_imports import LateFunction

@@ -1,19 +1,78 @@
-"""Checks of the initial states that recurrent layers are given."""
+"""The states and outputs of recurrent layers, as named tuples, and the checks of states that a caller gives."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, unify
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import Node
-from wyrm.nn.lstm_state import LSTMState
 from wyrm.ops.elementwise.elementwise import operand
+
+Out = TypeVar("Out", default=Any)
+B = TypeVar("B", default=Any)
+T = TypeVar("T", default=Any)
+# The last axis of the result of a stack, and the state of one layer in one direction.
+Width = TypeVar("Width", default=Any)
+State = TypeVar("State", default=Any)
+
+
+class LSTMState(NamedTuple, Generic[B, Out]):
+    """The hidden state and the cell state between two steps, each of shape (batch, hidden_size).
+
+    >>> lstm = wy.nn.LSTM(3, 4)
+    >>> start = LSTMState(wy.Input(dims=(2, 4)), wy.Input(dims=(2, 4)))
+    >>> lstm(wy.Input(dims=(2, 5, 3)), start).state.hidden.shape
+    (2, 4)
+    """
+
+    hidden: Node[Any, tuple[B, Out]]
+    cell: Node[Any, tuple[B, Out]]
+
+
+class LSTMOutput(NamedTuple, Generic[B, T, Out]):
+    """The hidden states of all steps, of shape (batch, time, hidden_size), and the state after the last step.
+
+    >>> sequence, state = wy.nn.LSTM(3, 4)(wy.Input(dims=(2, 5, 3)))
+    >>> sequence.shape, state.cell.shape
+    ((2, 5, 4), (2, 4))
+    """
+
+    sequence: Node[Any, tuple[B, T, Out]]
+    state: LSTMState[B, Out]
+
+
+class GRUOutput(NamedTuple, Generic[B, T, Out]):
+    """The states of all steps, of shape (batch, time, hidden_size), and the state after the last step.
+
+    >>> sequence, state = wy.nn.GRU(3, 4)(wy.Input(dims=(2, 5, 3)))
+    >>> sequence.shape, state.shape
+    ((2, 5, 4), (2, 4))
+    """
+
+    sequence: Node[Any, tuple[B, T, Out]]
+    state: Node[Any, tuple[B, Out]]
+
+
+class StackedOutput(NamedTuple, Generic[B, T, Width, State]):
+    """The states of the last layer after all steps, and the last states of all layers and directions.
+
+    `sequence` has the axes (batch, time, hidden_size), or twice that with two directions: forward, then backward.
+    `states` are in PyTorch's order: the layers from the first, each forward and, with two directions, backward.
+
+    >>> output = wy.nn.StackedGRU(3, 4, num_layers=2, bidirectional=True)(wy.Input(dims=(2, 5, 3)))
+    >>> output.sequence.shape, len(output.states), output.states[0].shape
+    ((2, 5, 8), 4, (2, 4))
+    """
+
+    sequence: Node[Any, tuple[B, T, Width]]
+    states: tuple[State, ...]
 
 
 def _shown(value: object) -> str:
