@@ -1,4 +1,4 @@
-"""The extensions that the guide shows as diffs: each is applied to a copy of the project, and its commands run there."""
+"""The extensions that the guide shows as diffs: each is applied to a copy of the project, where its commands run."""
 
 from __future__ import annotations
 

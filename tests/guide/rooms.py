@@ -1,4 +1,4 @@
-"""The map of rooms, `docs/rooms.svg`: the packages of wyrm in layers, each of which imports only what stands below it."""
+"""The map of rooms, `docs/rooms.svg`: the packages of wyrm in layers, each imports only what stands below."""
 
 from __future__ import annotations
 
