@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """The extensions that the guide shows as diffs: each is applied to a copy of the project, where its commands run."""
+=======
+"""The extensions that the guide shows as diffs: each is applied to a copy of the project, and its commands run."""
+>>>>>>> main
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from typing import NamedTuple
 from tests.guide.forms import GUIDE, ROOT
 
 _EXTENSION = re.compile(
-    r"<!-- extension: (?P<name>[^>]+?) -->\n```diff\n(?P<diff>.*?)```\n(?P<text>.*?)```sh\n(?P<commands>.*?)```\n",
+    r"<!-- extension: (?P<name>[^>]+?) -->\n```diff\n(?P<diff>.*?)```\n.*?```sh\n(?P<commands>.*?)```\n",
     re.DOTALL,
 )
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from wyrm.backends.numpy.blocks import BLOCK
 
 import wyrm as wy
+from wyrm.engines.numpy.blocks import BLOCK
 from wyrm.errors import RegistrationError
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import stored
