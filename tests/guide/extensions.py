@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""The extensions that the guide shows as diffs: each is applied to a copy of the project, where its commands run."""
-=======
 """The extensions that the guide shows as diffs: each is applied to a copy of the project, and its commands run."""
->>>>>>> main
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""The map of rooms, `docs/rooms.svg`: the packages of wyrm in layers, each imports only what stands below."""
-=======
 """The map of rooms, `docs/rooms.svg`: the packages of wyrm in layers; each imports only what stands below it."""
->>>>>>> main
 
 from __future__ import annotations
 
