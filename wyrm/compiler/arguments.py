@@ -20,8 +20,7 @@ from wyrm.compiler.invocations import (
 )
 from wyrm.compiler.loops import ArrayBuffer, KernelCall, RowSums
 from wyrm.compiler.memory import plan_memory
-from wyrm.compiler.scans import ScanSource
-from wyrm.compiler.source import Source
+from wyrm.compiler.source import ScanSource, Source
 from wyrm.compiler.updates import OptimizerInterface
 from wyrm.node.base import BaseNode
 from wyrm.node.index_operands import check_index_operands
@@ -158,7 +157,7 @@ class Binding:
                 raise AssertionError(f"{buffer.name} is not a view of {buffer.base.name}")
             return view
         for rows in self.source.lowering.rows:
-            if buffer in (rows.positions, rows.rows, rows.sums, rows.count):
+            if buffer in rows.buffers:
                 return self._rows(rows, buffer, shape)
         raise AssertionError(f"{buffer.name} has no memory")
 

@@ -197,6 +197,11 @@ class RowSums:
     # The index nodes that select rows; their total size bounds the number of rows.
     indices: list[BaseNode]
 
+    @property
+    def buffers(self) -> tuple[ArrayBuffer, ArrayBuffer, ArrayBuffer, ArrayBuffer]:
+        """Its arrays, which keep their values between steps."""
+        return self.positions, self.rows, self.count, self.sums
+
 
 def nodes_of(item: Item) -> Iterator[BaseNode]:
     """Yield the nodes that an item computes."""

@@ -78,7 +78,7 @@ def lifetimes(source: Source) -> dict[ArrayBuffer, tuple[int, int]]:
     One after the last stands for what follows all invocations.
     """
     uses: dict[ArrayBuffer, tuple[int, int]] = {}
-    held = {buffer for rows in source.lowering.rows for buffer in (rows.positions, rows.rows, rows.sums, rows.count)}
+    held = {buffer for rows in source.lowering.rows for buffer in rows.buffers}
     for position, invocation in enumerate(source.invocations):
         for buffer in sorted(invocation.buffers, key=lambda each: each.name):  # the same plan in every process
             root = buffer.root

@@ -19,8 +19,7 @@ from wyrm.compiler.differentiate import Targets, differentiate
 from wyrm.compiler.listing import loops, nodes, stored_arrays
 from wyrm.compiler.lower import Lowering, lower
 from wyrm.compiler.materialize import materialize
-from wyrm.compiler.scans import write
-from wyrm.compiler.source import Source
+from wyrm.compiler.source import Source, write
 from wyrm.compiler.updates import OptimizerInterface
 from wyrm.node.base import BaseNode, label
 from wyrm.ops.philox import STEP

@@ -13,6 +13,7 @@ from wyrm.compiler.loops import ArrayBuffer, RowSums
 from wyrm.compiler.lower import Lowering
 from wyrm.compiler.step_options import average, gradient_scale, squares
 from wyrm.compiler.updates import GRADIENT_SCALE, OptimizerInterface, UpdateRule, update
+from wyrm.ir.arrays import ArrayFunction, ArraySize, CountedLoop, Element, Name, Store
 from wyrm.kernels.arrays import ArrayRoutine
 from wyrm.node.base import BaseNode, format_dims, label
 from wyrm.node.leaves import Parameter
@@ -95,6 +96,18 @@ class UpdateCalls:
         ]
         comment = f"{buffer.name} {format_dims(parameter.dims)}"
         return Invocation(source.run, arguments, {gradient}, comment, updated=parameter)
+
+    def move(self, buffer: BaseNode, becomes: ArrayBuffer) -> Invocation:
+        """Return the call that gives a buffer its new value."""
+        if "move" not in self.routines:
+            i = Name("i")
+            loop = CountedLoop("i", ArraySize("target", 0), (Store("target", (i,), Element("value", (i,))),))
+            code = ArrayFunction(self.lowering.name("move"), ("target", "value"), (loop,))
+            self.routines["move"] = ArrayRoutine(code, distinct=True)
+        memory = self.lowering.leaf(buffer)
+        comment = f"{memory.name} {format_dims(buffer.dims)}"
+        arguments = [self._flat(memory, 1), self._flat(becomes, 1)]
+        return Invocation(self.routines["move"], arguments, {becomes}, comment, updated=buffer)
 
     def scale(self, max_norm: float) -> list[Invocation]:
         """Return the calls that compute the factor by which the rules scale all gradients."""
