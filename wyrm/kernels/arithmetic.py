@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from wyrm.ir.program import Bits, Conversion, Expression, Number, Operation, Select, Variable
+from wyrm.ir.program import Bits, Conversion, Expression, Load, Number, Offset, Operation, Select, parts
 from wyrm.ir.types import BOOL, FLOAT64, INT64, UINT64, ScalarType
 from wyrm.kernels.builder import Builder
 from wyrm.kernels.errors import NotCompiled
@@ -307,15 +307,8 @@ _CHEAP = frozenset(["add", "subtract", "multiply", "divide", "negative", "abs", 
 
 def is_cheap(expression: Expression) -> bool:
     """Return whether an expression is cheap and reads no memory, so that it may be evaluated speculatively."""
-    match expression:
-        case Variable() | Number():
-            return True
-        case Operation(name, operands, type):
-            expensive = name in ("divide", "remainder") if type.kind != "f" else name not in _CHEAP
-            return not expensive and all(map(is_cheap, operands))
-        case Conversion(operand, _) | Bits(operand, _):
-            return is_cheap(operand)
-        case Select(condition, chosen, otherwise, _):
-            return all(map(is_cheap, (condition, chosen, otherwise)))
-        case _:
+    if isinstance(expression, Operation):
+        name = expression.name
+        if name in ("divide", "remainder") if expression.type.kind != "f" else name not in _CHEAP:
             return False
+    return not isinstance(expression, Load | Offset) and all(map(is_cheap, parts(expression)))

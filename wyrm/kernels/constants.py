@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
-from wyrm.ir.program import Expression, Invoke, LoopFunction, Number, Operation, Statement, Variable, called
-
-# The IR classes that may contain constants.
-_PARTS = frozenset(get_args(Expression) + get_args(Statement)) - {Variable}
+from wyrm.ir.program import (
+    PARTS,
+    Expression,
+    Invoke,
+    LoopFunction,
+    Number,
+    Operation,
+    Statement,
+    Variable,
+    called,
+    parts,
+)
 
 
 def parameterized(
@@ -49,15 +57,6 @@ def _key(number: Number) -> str:
     return f"{number.type} {number.value!r}"
 
 
-def _children(item: Any) -> list[Any]:
-    """Return the direct subexpressions and nested statements, without variables."""
-    found: list[Any] = []
-    for name in item.__dataclass_fields__:
-        value = getattr(item, name)
-        found += value if isinstance(value, tuple) else [value]
-    return [each for each in found if type(each) in _PARTS]
-
-
 def _visit(item: Expression | Statement, found: dict[str, Number], needed: dict[str, tuple[Number, ...]]) -> None:
     if isinstance(item, Number):
         if not _is_structure(item):
@@ -66,7 +65,7 @@ def _visit(item: Expression | Statement, found: dict[str, Number], needed: dict[
     if isinstance(item, Invoke):
         for number in needed[item.function]:
             found.setdefault(_key(number), number)
-    children = _children(item)
+    children = list(parts(item))
     if isinstance(item, Operation) and item.name == "power":
         children = children[:1]
     for each in children:
@@ -79,7 +78,7 @@ def _changed(item: Any, variables: dict[str, Variable], needed: dict[str, tuple[
     def recurse(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(recurse, value))
-        return _changed(value, variables, needed) if type(value) in _PARTS else value
+        return _changed(value, variables, needed) if type(value) in PARTS and type(value) is not Variable else value
 
     if isinstance(item, Number):
         return variables.get(_key(item), item)

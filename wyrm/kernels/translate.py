@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from wyrm.ir.program import For, LoopFunction, LoopProgram, While, called
 from wyrm.kernels.builder import Builder
 from wyrm.kernels.errors import NotCompiled
@@ -111,16 +113,7 @@ class Translation:
 
     def needed(self, root: str) -> list[str]:
         """Return the functions of the root's module, callees first and the root last; omit those in shared modules."""
-        ordered: dict[str, None] = {}
-
-        def visit(name: str) -> None:
-            if name not in ordered:
-                for callee in self._inside(name):
-                    visit(callee)
-                ordered[name] = None
-
-        visit(root)
-        return list(ordered)
+        return _callees_first(root, self._inside)
 
     def shared_by(self, root: str) -> list[str]:
         """Return the functions in shared modules that the root's module calls."""
@@ -131,16 +124,7 @@ class Translation:
 
     def program(self, name: str) -> LoopProgram:
         """Return the loop program of a function: the function and everything it calls, callees first."""
-        ordered: dict[str, LoopFunction] = {}
-
-        def visit(each: str) -> None:
-            if each not in ordered:
-                for callee in self._calls(each):
-                    visit(callee)
-                ordered[each] = self.functions[each].function
-
-        visit(name)
-        return LoopProgram(tuple(ordered.values()))
+        return LoopProgram(tuple(self.functions[each].function for each in _callees_first(name, self._calls)))
 
     def _calls(self, name: str) -> list[str]:
         return called(self.functions[name].function.body)
@@ -157,3 +141,17 @@ class Translation:
         if by.calls_apart and not (source.inlined and self._is_straight(called)):
             return True
         return source.shared == "always" or (source.shared == "called" and by.calls_shared)
+
+
+def _callees_first(root: str, calls: Callable[[str], list[str]]) -> list[str]:
+    """Return a function and everything it calls, callees first."""
+    ordered: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        if name not in ordered:
+            for callee in calls(name):
+                visit(callee)
+            ordered[name] = None
+
+    visit(root)
+    return list(ordered)
