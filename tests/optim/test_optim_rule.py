@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.backends.numpy.blocks import BLOCK
 from wyrm.errors import RegistrationError
 from wyrm.node.storage import stored
 from wyrm.optim import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
-from wyrm.optim.rule import BLOCK
 from wyrm.types.rows import RowSparse
 
 MAKERS: dict[str, Callable[[Any], Optimizer]] = {

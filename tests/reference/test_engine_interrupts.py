@@ -15,7 +15,7 @@ from wyrm import _interrupts as interrupts
 from wyrm._interrupts import deferred, deliver
 from wyrm.backends.numpy import reference
 from wyrm.node import storage
-from wyrm.optim.rule import UpdateEvaluator
+from wyrm.optim.rules import Rule
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +140,7 @@ def trained(steps: int) -> tuple[list[Any], wy.optim.Adam]:
 def test_an_optimizer_step_is_atomic(which: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C during the update of the first parameter, and of the second."""
     parameters, optimizer = trained(3)
-    monkeypatch.setattr(UpdateEvaluator, "__call__", pressed_after(UpdateEvaluator.__call__, which))
+    monkeypatch.setattr(Rule, "move", pressed_after(Rule.move, which))
     with pytest.raises(KeyboardInterrupt):
         optimizer.step()
     monkeypatch.undo()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
-from wyrm.node.base import ZERO, Gradient, describe, label
+from wyrm.node.base import describe, label
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand, source_of
 from wyrm.node.leaves import Constant
@@ -197,9 +197,6 @@ class FromEnd(HasIndexOperands[Any, Axes], IndexNode[Axes]):
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> IndexNode | None:
         return self.rebuild(tuple(operands), {"position": self.position + mapped[-1], "count": self.count})
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,) * len(self.parents)
 
 
 @LOOPS.register(FromEnd)

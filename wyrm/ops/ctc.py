@@ -7,13 +7,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.node.base import ZERO, Gradient, Undefined, format_dims, label
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import as_constant
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
+from wyrm.ops.along_axis import float_dtype
 from wyrm.ops.attention import MASKED_SCORE
 from wyrm.ops.comparison import where
 from wyrm.ops.composite_gradient import composite_vjp
@@ -50,10 +51,7 @@ class _Alignment(HasIndexOperands[Parents, Axes], Node[Parents, Axes], abstract=
         )
 
     def dtype_rule(self) -> np.dtype:
-        x = self.parents[0]
-        if x.dtype.kind != "f":
-            raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
-        return x.dtype
+        return float_dtype(self.parents[0])
 
     def shape_rule(self) -> Dims:
         log_probability, labels, steps, lengths = self.parents

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.node.base import ZERO, BaseNode, Gradient, label
+from wyrm.node.base import BaseNode, label
 from wyrm.node.jax_form import JAX
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
-from wyrm.node.node import IndexNode, Node
+from wyrm.node.node import IndexNode
 from wyrm.node.source_location import located_at
 from wyrm.node.traversal import topological_order
 from wyrm.ops.elementwise import Axes
@@ -63,9 +63,6 @@ class LoopSteps(Draws, IndexNode[Axes]):
 
     def drawn_by_rows(self, operands: Sequence[Any], mapped: Sequence[bool], axis: Axis) -> BaseNode:
         return LoopSteps(operands[0], (axis, *self.to))
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 @LOOPS.register(LoopSteps)

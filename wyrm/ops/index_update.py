@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.node.base import ZERO, Gradient, describe, format_dims
+from wyrm.node.base import describe, format_dims
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.jax_form import JAX, JaxForm, Lowering
@@ -57,9 +57,6 @@ class LastWriter(HasIndexOperands[Any, Axes], IndexNode[Axes]):
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> IndexNode | None:
         return LastWriter(operands[0], self.count)
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 @JAX.register(LastWriter)

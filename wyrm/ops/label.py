@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from wyrm.errors import ShapeError
-from wyrm.node.base import ZERO, Gradient
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode
@@ -53,9 +52,6 @@ class CountedLabels(HasIndexOperands[tuple[IndexNode], Axes], IndexNode[Axes]):
 
     def batched(self, operands: Sequence[IndexNode], mapped: Sequence[bool]) -> IndexNode | None:
         return CountedLabels(operands[0], self.classes, self.ignore_index)
-
-    def vjp(self, gradient: object) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 @LOOPS.register(CountedLabels)

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
-from wyrm.node.base import ZERO, BaseNode, Gradient, describe
+from wyrm.node.base import BaseNode, describe
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.jax_form import JAX
 from wyrm.node.leaves import Constant
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
-from wyrm.node.node import IndexNode, Node
+from wyrm.node.node import IndexNode
 from wyrm.node.storage import declared_dims, index_array
 from wyrm.ops.elementwise import Axes
 from wyrm.ops.philox import STEP, WORD, Draws, philox, philox_block, random_bits, stream_or_next
@@ -276,9 +276,6 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if all(row is None for row in rows[:-1]) else None
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,) * len(self.parents)
 
 
 @LOOPS.register(RandomIndex)

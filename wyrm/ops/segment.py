@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import ZERO, Gradient, format_dims, label
+from wyrm.errors import ShapeError
+from wyrm.node.base import ZERO, Gradient, format_dims
 from wyrm.node.index_operands import HasIndexOperands, IndexOperand
 from wyrm.node.leaves import as_constant
 from wyrm.node.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.node.node import IndexNode, Node
+from wyrm.ops.along_axis import float_dtype
 from wyrm.ops.elementwise import Axes, Left_co
 from wyrm.ops.index import Index, Rows_co, as_indices
 from wyrm.types.dims import Axis, Dims, unify
@@ -42,10 +43,7 @@ class SegmentMax(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Lef
         return (IndexOperand(1, self.segments),)
 
     def dtype_rule(self) -> np.dtype:
-        x = self.parents[0]
-        if x.dtype.kind != "f":
-            raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
-        return x.dtype
+        return float_dtype(self.parents[0])
 
     def shape_rule(self) -> Dims:
         x, ids = self.parents

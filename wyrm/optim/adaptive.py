@@ -1,15 +1,16 @@
-"""Optimizers with a separate step size for every element."""
+"""Optimizers that divide the step of each element by the root of its squared gradients."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
-from typing_extensions import Unpack
+import numpy as np
 
-from wyrm.optim.optimizer import LearningRate, Optimizer, ParameterGroups, StepOptions, Update, Value, Values
-from wyrm.types.options import number, pair
+from wyrm.optim.optimizer import Optimizer, Rate, Update, Value, Values, blend, decayed, norm, option, with_options
 
 
+@with_options
 class Adagrad(Optimizer):
     """Adagrad (Duchi et al., 2011): divides the step by the root of the sum of squared gradients.
 
@@ -26,24 +27,13 @@ class Adagrad(Optimizer):
     0.5
     """
 
+    learning_rate: Rate = Rate(0.01)
+    initial_accumulator: float = option(0.0)
+    epsilon: float = option(1e-10)
+    weight_decay: float = option(0.0)
+    learning_rate_decay: float = option(0.0)
     _squares = frozenset({"total"})
     _state_decays = False
-
-    def __init__(
-        self,
-        parameters: ParameterGroups,
-        learning_rate: LearningRate = 0.01,
-        initial_accumulator: float = 0.0,
-        epsilon: float = 1e-10,
-        weight_decay: float = 0.0,
-        learning_rate_decay: float = 0.0,
-        **options: Unpack[StepOptions],
-    ) -> None:
-        self.learning_rate_decay = number("learning_rate_decay", learning_rate_decay, 0.0)
-        self.initial_accumulator = number("initial_accumulator", initial_accumulator, 0.0)
-        self.epsilon = number("epsilon", epsilon, 0.0)
-        self.weight_decay = number("weight_decay", weight_decay, 0.0)
-        super().__init__(parameters, learning_rate, **options)
 
     def initial_state(self) -> Mapping[str, float]:
         return {"total": self.initial_accumulator}
@@ -52,12 +42,12 @@ class Adagrad(Optimizer):
         return {"learning_rate": self.learning_rate / (1.0 + self.learning_rate_decay * (step - 1))}
 
     def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
-        if self.weight_decay:
-            gradient = gradient + self.weight_decay * parameter
+        gradient = decayed(self.weight_decay, parameter, gradient)
         total = state["total"] + gradient.square()
         return parameter - hyperparameters["learning_rate"] * gradient / (total.sqrt() + self.epsilon), {"total": total}
 
 
+@with_options
 class RMSprop(Optimizer):
     """RMSprop (Hinton, 2012), as in PyTorch: divides the step by the root of a moving average of squared gradients.
 
@@ -73,38 +63,25 @@ class RMSprop(Optimizer):
     0.8
     """
 
+    learning_rate: Rate = Rate(0.01)
+    decay: float = option(0.99, below=1.0)
+    epsilon: float = option(1e-8)
+    momentum: float = option(0.0, below=1.0)
+    centered: bool = False
+    weight_decay: float = option(0.0)
     _squares = frozenset({"square"})
-
-    def __init__(
-        self,
-        parameters: ParameterGroups,
-        learning_rate: LearningRate = 0.01,
-        decay: float = 0.99,
-        epsilon: float = 1e-8,
-        momentum: float = 0.0,
-        centered: bool = False,
-        weight_decay: float = 0.0,
-        **options: Unpack[StepOptions],
-    ) -> None:
-        self.decay = number("decay", decay, 0.0, 1.0)
-        self.epsilon = number("epsilon", epsilon, 0.0)
-        self.momentum = number("momentum", momentum, 0.0, 1.0)
-        self.weight_decay = number("weight_decay", weight_decay, 0.0)
-        self.centered = centered
-        super().__init__(parameters, learning_rate, **options)
 
     def initial_state(self) -> Mapping[str, float]:
         names = ["square", *(["mean"] if self.centered else []), *(["velocity"] if self.momentum else [])]
         return dict.fromkeys(names, 0.0)
 
     def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
-        if self.weight_decay:
-            gradient = gradient + self.weight_decay * parameter
-        square = self.decay * state["square"] + (1.0 - self.decay) * gradient.square()
+        gradient = decayed(self.weight_decay, parameter, gradient)
+        square = blend(self.decay, state["square"], gradient.square())
         changed: dict[str, Value] = {"square": square}
         spread: Value = square
         if self.centered:
-            changed["mean"] = self.decay * state["mean"] + (1.0 - self.decay) * gradient
+            changed["mean"] = blend(self.decay, state["mean"], gradient)
             # Rounding may take the variance below 0 where the gradient is constant.
             spread = (square - changed["mean"].square()).maximum(0.0)
         direction: Value = gradient / (spread.sqrt() + self.epsilon)
@@ -113,6 +90,7 @@ class RMSprop(Optimizer):
         return parameter - hyperparameters["learning_rate"] * direction, changed
 
 
+@with_options
 class Adadelta(Optimizer):
     """Adadelta (Zeiler, 2012), as in PyTorch: the unit of a step is the root of a moving average of squared steps.
 
@@ -131,120 +109,87 @@ class Adadelta(Optimizer):
     0.688
     """
 
+    learning_rate: Rate = Rate(1.0)
+    decay: float = option(0.9, below=1.0)
+    epsilon: float = option(1e-6)
+    weight_decay: float = option(0.0)
     _squares = frozenset({"square", "moved"})
-
-    def __init__(
-        self,
-        parameters: ParameterGroups,
-        learning_rate: LearningRate = 1.0,
-        decay: float = 0.9,
-        epsilon: float = 1e-6,
-        weight_decay: float = 0.0,
-        **options: Unpack[StepOptions],
-    ) -> None:
-        self.decay = number("decay", decay, 0.0, 1.0)
-        self.epsilon = number("epsilon", epsilon, 0.0)
-        self.weight_decay = number("weight_decay", weight_decay, 0.0)
-        super().__init__(parameters, learning_rate, **options)
 
     def initial_state(self) -> Mapping[str, float]:
         return {"square": 0.0, "moved": 0.0}
 
     def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
-        if self.weight_decay:
-            gradient = gradient + self.weight_decay * parameter
-        square = self.decay * state["square"] + (1.0 - self.decay) * gradient.square()
+        gradient = decayed(self.weight_decay, parameter, gradient)
+        square = blend(self.decay, state["square"], gradient.square())
         change = (state["moved"] + self.epsilon).sqrt() / (square + self.epsilon).sqrt() * gradient
-        moved = self.decay * state["moved"] + (1.0 - self.decay) * change.square()
+        moved = blend(self.decay, state["moved"], change.square())
         return parameter - hyperparameters["learning_rate"] * change, {"square": square, "moved": moved}
 
 
-class Adam(Optimizer):
-    """Adam (Kingma and Ba, 2015): steps along a moving average of gradients, divided by the root of that of squares.
+@with_options
+class Adafactor(Optimizer):
+    """Adafactor without momentum (Shazeer and Stern, 2018), as in PyTorch.
 
-    Both averages are corrected for their start at 0. `weight_decay` adds `weight_decay * parameter` to the gradient;
-    see `AdamW` for decoupled decay. `amsgrad` divides by the root of the largest average of squares so far (Reddi et
-    al., 2018). Rows that a row-sparse gradient does not touch keep their values and averages; the correction counts the
-    steps of the whole parameter, as in PyTorch's SparseAdam.
+    The average of squared gradients of a parameter with two axes or more is the product of its means over the last two
+    axes, divided by their mean; the weight of the past is `1 - step ** second_decay`. Steps whose root mean square is
+    above `threshold` are scaled down to it. The rate is `min(learning_rate, 1 / sqrt(step))` times the root mean square
+    of the parameter, which counts as at least `smallest_scale`. The parameter first decays by the factor
+    `1 - learning_rate * weight_decay`. Squares count as at least `epsilon ** 2`, and their mean as at least `epsilon`,
+    by default the distance from 1 to the next number of the dtype. A row-sparse gradient becomes dense.
 
-    Raise `ValueError` for betas outside [0, 1) or a negative argument.
+    Raise `ValueError` for a `second_decay` that is not negative, or another argument that is.
 
-    >>> x = wy.Parameter(1.0)
-    >>> (x * x).backward()
-    >>> Adam([x], learning_rate=0.1).step()
-    >>> round(float(x), 6)
-    0.9
+    >>> x = wy.Parameter([[1.0, 2.0], [3.0, 4.0]])
+    >>> x.square().sum().backward()
+    >>> optimizer = Adafactor([x], learning_rate=0.1)
+    >>> optimizer.step()
+    >>> {name: array.shape for name, array in optimizer.state_of(x).items()}
+    {'row': (2, 1), 'column': (1, 2)}
+    >>> x.value.round(2).tolist()
+    [[0.7900000214576721, 1.7000000476837158], [2.7200000286102295, 3.7300000190734863]]
     """
 
-    _squares = frozenset({"square", "largest_square"})
-    _decoupled = False
-
-    def __init__(
-        self,
-        parameters: ParameterGroups,
-        learning_rate: LearningRate = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        epsilon: float = 1e-8,
-        weight_decay: float = 0.0,
-        amsgrad: bool = False,
-        **options: Unpack[StepOptions],
-    ) -> None:
-        self.betas = pair("betas", betas)
-        self.epsilon = number("epsilon", epsilon, 0.0)
-        self.amsgrad = amsgrad
-        self.weight_decay = number("weight_decay", weight_decay, 0.0)
-        super().__init__(parameters, learning_rate, **options)
+    learning_rate: Rate = Rate(0.01)
+    second_decay: float = option(-0.8, -math.inf, 0.0)
+    epsilon: float | None = option(None)
+    smallest_scale: float = option(1e-3)
+    threshold: float = option(1.0, float(np.finfo(np.float32).tiny))
+    weight_decay: float = option(0.0)
+    elementwise = False
+    _squares = frozenset({"row", "column", "square"})
 
     def initial_state(self) -> Mapping[str, float]:
-        return {"mean": 0.0, "square": 0.0} | ({"largest_square": 0.0} if self.amsgrad else {})
+        return {"row": 0.0, "column": 0.0, "square": 0.0}
+
+    def state_shapes(self, shape: tuple[int, ...]) -> Mapping[str, tuple[int, ...]]:
+        if len(shape) < 2:
+            return {"square": shape}
+        return {"row": (*shape[:-1], 1), "column": (*shape[:-2], 1, shape[-1])}
 
     def hyperparameters(self, step: int) -> dict[str, float]:
         rate = self.learning_rate
         return {
-            "step_size": rate / (1.0 - self.betas[0] ** step),
-            "root_correction": (1.0 - self.betas[1] ** step) ** -0.5,
+            "rate": np.minimum(rate, step**-0.5),
             "decay": 1.0 - rate * self.weight_decay,
+            "new": step**self.second_decay,
         }
 
     def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
-        if self.weight_decay and self._decoupled:
-            parameter = hyperparameters["decay"] * parameter
-        elif self.weight_decay:
-            gradient = gradient + self.weight_decay * parameter
-        first, second = self.betas
-        mean = first * state["mean"] + (1.0 - first) * gradient
-        square = second * state["square"] + (1.0 - second) * gradient.square()
-        changed: dict[str, Value] = {"mean": mean, "square": square}
-        divisor: Value = square
-        if self.amsgrad:
-            divisor = changed["largest_square"] = state["largest_square"].maximum(square)
-        root = divisor.sqrt() * hyperparameters["root_correction"] + self.epsilon
-        return parameter - hyperparameters["step_size"] * mean / root, changed
-
-
-class AdamW(Adam):
-    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
-
-    Each step also subtracts `learning_rate * weight_decay * parameter`. Everything else is as in `Adam`; rows that a
-    row-sparse gradient does not touch do not decay.
-
-    >>> x = wy.Parameter(1.0)
-    >>> (x * x).backward()
-    >>> AdamW([x], learning_rate=0.1, weight_decay=0.5).step()
-    >>> round(float(x), 6)
-    0.85
-    """
-
-    _decoupled = True
-
-    def __init__(
-        self,
-        parameters: ParameterGroups,
-        learning_rate: LearningRate = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        epsilon: float = 1e-8,
-        weight_decay: float = 0.01,
-        amsgrad: bool = False,
-        **options: Unpack[StepOptions],
-    ) -> None:
-        super().__init__(parameters, learning_rate, betas, epsilon, weight_decay, amsgrad, **options)
+        epsilon = float(np.finfo(parameter.dtype).eps) if self.epsilon is None else self.epsilon
+        new, squares = hyperparameters["new"], gradient.square()
+        square: Value
+        changed: dict[str, Value]
+        if len(parameter.dims) < 2:
+            square = state["square"] + new * (squares - state["square"])
+            changed = {"square": square}
+        else:
+            row = state["row"] + new * (squares.mean(-1, keepdims=True) - state["row"])
+            column = state["column"] + new * (squares.mean(-2, keepdims=True) - state["column"])
+            changed = {"row": row, "column": column}
+            square = row * column / row.mean(-2, keepdims=True).maximum(epsilon)
+        direction = gradient / square.maximum(epsilon * epsilon).sqrt()
+        root = math.sqrt(parameter.size) or 1.0
+        scale = (norm(parameter) / root).maximum(self.smallest_scale)
+        divisor = (norm(direction) / (root * self.threshold)).maximum(1.0)
+        moved = hyperparameters["decay"] * parameter
+        return moved - hyperparameters["rate"] * scale / divisor * direction, changed

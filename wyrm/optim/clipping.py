@@ -1,19 +1,20 @@
-"""Gradient clipping between `backward()` and `step()`; optimizers clip by themselves with `max_norm`, `clip_value`."""
+"""Norms of gradients, and clipping before `step()`; the options `max_norm` and `clip_value` do it in `step()`."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
 
 from wyrm._interrupts import deferred
+from wyrm.backends.numpy.blocks import BLOCK
 from wyrm.errors import NotFinite
 from wyrm.foreign_names import answering
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import stored
-from wyrm.optim.gradients import all_finite, checked_parameters, global_norm, summed
-from wyrm.optim.options import limit
+from wyrm.optim.options import checked_parameters, limit
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
@@ -81,3 +82,35 @@ def clip_by_global_norm(parameters: Iterable[Parameter], max_norm: float) -> flo
             for values in gradients:
                 values *= max_norm / norm
     return norm
+
+
+def all_finite(values: FloatArray) -> bool:
+    """Whether no element is a NaN or an infinity."""
+    if values.size <= BLOCK:
+        return bool(np.isfinite(values).all())
+    flat = values.reshape(-1)
+    return all(np.isfinite(flat[start : start + BLOCK]).all() for start in range(0, flat.size, BLOCK))
+
+
+def summed(gradient: RowSparse) -> RowSparse:
+    """Return the gradient with repeated rows summed."""
+    return gradient if len(gradient.rows) == 1 else gradient.summed()
+
+
+def global_norm(gradients: Iterable[FloatArray]) -> float:
+    """Return the Euclidean norm in float64 of all elements of all arrays."""
+    return math.hypot(*map(_norm, gradients))  # hypot of the norms: their squares could overflow
+
+
+def _norm(values: FloatArray) -> float:
+    """Return the Euclidean norm in float64, computed block by block."""
+    flat, total = values.reshape(-1), 0.0
+    with np.errstate(over="ignore"):
+        for start in range(0, flat.size, BLOCK):
+            block = flat[start : start + BLOCK].astype(np.float64)
+            # Not a BLAS dot product: its rounding depends on its threads, and runs have to be repeatable.
+            total += float(np.add.reduce(np.square(block, out=block)))
+    if math.isfinite(total):
+        return math.sqrt(total)
+    largest = float(max(flat.max(), -flat.min()))  # only for float64 can the squares overflow
+    return largest * float(np.linalg.norm(flat / largest))

@@ -6,8 +6,20 @@ from collections.abc import Sequence
 
 from wyrm.errors import OptionError
 from wyrm.optim.averaging import Average
-from wyrm.optim.optimizer import LearningRate, Optimizer
-from wyrm.optim.options import checked_options
+from wyrm.optim.optimizer import LearningRate, Optimizer, Rate
+from wyrm.optim.options import check_step_options
+from wyrm.optim.rules import GroupRules
+
+
+class _RatesOfGroups(Rate):
+    """The learning rate of the first optimizer; each of the `groups` has one of its own."""
+
+    def of_next_step(self, instance: GroupRules) -> float:
+        assert isinstance(instance, Combined)
+        return instance.groups[0].learning_rate
+
+    def __set__(self, instance: GroupRules, value: LearningRate) -> None:
+        raise AttributeError("the optimizers of Combined have learning rates of their own: set those of its groups")
 
 
 class Combined(Optimizer):
@@ -26,6 +38,8 @@ class Combined(Optimizer):
     ['Muon', 'AdamW']
     """
 
+    learning_rate = _RatesOfGroups()
+
     def __init__(
         self, optimizers: Sequence[Optimizer], *, max_norm: float | None = None, average: Average | None = None
     ) -> None:
@@ -40,22 +54,13 @@ class Combined(Optimizer):
                 raise OptionError(f"Combined takes new optimizers; this {type(optimizer).__name__} has done steps")
         if not given:
             raise OptionError("Combined was given no optimizers")
-        for name, value in checked_options("Combined", {"max_norm": max_norm, "average": average}).items():
-            setattr(self, name, value)
-        self._begin()
+        self.max_norm, self.average = max_norm, average
+        check_step_options(self)
+        self.steps, self._rules = 0, {}
         states = [state for optimizer in given for state in optimizer._state]
         self._join([member for optimizer in given for member in optimizer.groups], states)
         for optimizer in given:
             optimizer._is_member, optimizer._state = True, []
-
-    @property
-    def learning_rate(self) -> float:
-        """The learning rate of the first optimizer; each of the `groups` has one of its own."""
-        return self.groups[0].learning_rate
-
-    @learning_rate.setter
-    def learning_rate(self, rate: LearningRate) -> None:
-        raise AttributeError("the optimizers of Combined have learning rates of their own: set those of its groups")
 
     def options(self) -> dict[str, object]:
         """Return the options of Combined itself; each of the `groups` has others."""

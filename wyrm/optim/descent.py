@@ -1,16 +1,22 @@
-"""Gradient descent, with and without momentum, and along the signs of a moving average."""
+"""Momentum descent, with the steps as they are, of one size, or orthogonalized."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from typing import Literal
 
-from typing_extensions import Unpack
+from wyrm.errors import OptionError, ShapeError
+from wyrm.node.base import describe
+from wyrm.ops.comparison import where
+from wyrm.optim.optimizer import Optimizer, Rate, Update, Value, Values, blend, decayed, norm, option, with_options
+from wyrm.types.options import choice
 
-from wyrm.errors import OptionError
-from wyrm.optim.optimizer import LearningRate, Optimizer, ParameterGroups, StepOptions, Update, Value, Values
-from wyrm.types.options import number, pair
+# The coefficients of x, x^3 and x^5 in each step of the iteration of `Muon`.
+_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
+@with_options
 class SGD(Optimizer):
     """Stochastic gradient descent, with momentum as in Sutskever et al. (2013) and PyTorch.
 
@@ -27,28 +33,21 @@ class SGD(Optimizer):
     0.5
     """
 
-    def __init__(
-        self,
-        parameters: ParameterGroups,
-        learning_rate: LearningRate,
-        momentum: float = 0.0,
-        nesterov: bool = False,
-        weight_decay: float = 0.0,
-        **options: Unpack[StepOptions],
-    ) -> None:
-        self.momentum = number("momentum", momentum, 0.0, 1.0)
-        self.weight_decay = number("weight_decay", weight_decay, 0.0)
-        self.nesterov = nesterov
-        if nesterov and momentum == 0.0:
+    learning_rate: Rate
+    momentum: float = option(0.0, below=1.0)
+    nesterov: bool = False
+    weight_decay: float = option(0.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nesterov and self.momentum == 0.0:
             raise OptionError("nesterov=True needs a momentum above 0")
-        super().__init__(parameters, learning_rate, **options)
 
     def initial_state(self) -> Mapping[str, float]:
         return {"velocity": 0.0} if self.momentum else {}
 
     def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
-        if self.weight_decay:
-            gradient = gradient + self.weight_decay * parameter
+        gradient = decayed(self.weight_decay, parameter, gradient)
         if not self.momentum:
             return parameter - hyperparameters["learning_rate"] * gradient, {}
         velocity = self.momentum * state["velocity"] + gradient
@@ -56,6 +55,7 @@ class SGD(Optimizer):
         return parameter - hyperparameters["learning_rate"] * direction, {"velocity": velocity}
 
 
+@with_options
 class Lion(Optimizer):
     """Steps of one size along the sign of a moving average of gradients (Chen et al., 2023).
 
@@ -72,25 +72,118 @@ class Lion(Optimizer):
     [0.5, -1.5]
     """
 
-    def __init__(
-        self,
-        parameters: ParameterGroups,
-        learning_rate: LearningRate = 1e-4,
-        betas: tuple[float, float] = (0.9, 0.99),
-        weight_decay: float = 0.0,
-        **options: Unpack[StepOptions],
-    ) -> None:
-        self.betas = pair("betas", betas)
-        self.weight_decay = number("weight_decay", weight_decay, 0.0)
-        super().__init__(parameters, learning_rate, **options)
+    learning_rate: Rate = Rate(1e-4)
+    betas: tuple[float, float] = option((0.9, 0.99))
+    weight_decay: float = option(0.0)
 
     def initial_state(self) -> Mapping[str, float]:
         return {"mean": 0.0}
 
     def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
         ahead, kept = self.betas
-        direction: Value = (ahead * state["mean"] + (1.0 - ahead) * gradient).sign()
+        direction: Value = blend(ahead, state["mean"], gradient).sign()
         if self.weight_decay:
             direction = direction + self.weight_decay * parameter
-        mean = kept * state["mean"] + (1.0 - kept) * gradient
+        mean = blend(kept, state["mean"], gradient)
         return parameter - hyperparameters["learning_rate"] * direction, {"mean": mean}
+
+
+@with_options
+class LARS(Optimizer):
+    """Layer-wise adaptive rate scaling of momentum descent (You et al., 2017).
+
+    rate = trust * norm(parameter) / (norm(gradient) + weight_decay * norm(parameter)), or 1 if either norm is 0;
+    velocity = momentum * velocity + learning_rate * rate * (gradient + weight_decay * parameter);
+    parameter -= velocity. The norms are over the whole parameter, so a row-sparse gradient becomes dense.
+
+    Raise `ValueError` for momentum outside [0, 1) or a negative argument.
+
+    >>> x = wy.Parameter([3.0, 4.0])
+    >>> x.square().sum().backward()
+    >>> LARS([x], learning_rate=1.0, trust=0.1).step()
+    >>> x.value.round(3).tolist()
+    [2.700000047683716, 3.5999999046325684]
+    """
+
+    learning_rate: Rate
+    momentum: float = option(0.9, below=1.0)
+    weight_decay: float = option(0.0)
+    trust: float = option(0.001)
+    elementwise = False
+
+    def initial_state(self) -> Mapping[str, float]:
+        return {"velocity": 0.0}
+
+    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+        size, slope = norm(parameter), norm(gradient)
+        some = (size > 0.0) & (slope > 0.0)
+        divisor = where(some, slope + self.weight_decay * size, 1.0)
+        rate = hyperparameters["learning_rate"] * where(some, self.trust * size / divisor, 1.0)
+        velocity = self.momentum * state["velocity"] + rate * (gradient + self.weight_decay * parameter)
+        return parameter - velocity, {"velocity": velocity}
+
+
+@with_options
+class Muon(Optimizer):
+    """Momentum descent whose step is a matrix with all singular values near 1 (Jordan et al., 2024), as in PyTorch.
+
+    mean = momentum * mean + (1 - momentum) * gradient, and with `nesterov` a step further along it; `iterations` of
+    the Newton-Schulz polynomial 3.4445 x - 4.7750 x^3 + 2.0315 x^5 bring its singular values near 1. Before the step,
+    the parameter decays by the factor `1 - learning_rate * weight_decay`. `scale` multiplies the step of an (m, n)
+    parameter: "spectral" by sqrt(max(1, m / n)), "rms" by 0.2 * sqrt(max(m, n)), so that the learning rates of AdamW
+    fit (Liu et al., 2025). The matrices are in the parameter's dtype. A row-sparse gradient becomes dense.
+
+    Every parameter has two axes; `Combined` gives the others to another optimizer. Raise `ShapeError` for another
+    number of axes, `ValueError` for a momentum outside [0, 1), a negative argument or an unknown scale.
+
+    >>> x = wy.Parameter([[1.0, 0.0], [0.0, 2.0]])
+    >>> x.square().sum().backward()
+    >>> Muon([x], learning_rate=0.1).step()
+    >>> x.value.round(2).tolist()
+    [[0.8799999952316284, 0.0], [0.0, 1.909999966621399]]
+    """
+
+    learning_rate: Rate = Rate(1e-3)
+    momentum: float = option(0.95, below=1.0)
+    nesterov: bool = True
+    weight_decay: float = option(0.1)
+    scale: Literal["spectral", "rms"] = "spectral"
+    iterations: int = option(5, 1)
+    epsilon: float = option(1e-7)
+    elementwise = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choice("scale", self.scale, ("spectral", "rms"))
+        for parameter in self.parameters:
+            if len(parameter.dims) != 2:
+                raise ShapeError(
+                    f"Muon takes parameters with two axes; {describe(parameter)} has {len(parameter.dims)}. Give the "
+                    f"others to another optimizer: wy.optim.Combined([Muon(matrices), AdamW(others)])"
+                )
+
+    def initial_state(self) -> Mapping[str, float]:
+        return {"mean": 0.0}
+
+    def hyperparameters(self, step: int) -> dict[str, float]:
+        rate = self.learning_rate
+        return {"learning_rate": rate, "decay": 1.0 - rate * self.weight_decay}
+
+    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+        mean = blend(self.momentum, state["mean"], gradient)
+        direction: Value = blend(self.momentum, mean, gradient) if self.nesterov else mean
+        rows, columns = parameter.shape
+        x: Value = direction.T if rows > columns else direction
+        x = x / norm(x).maximum(self.epsilon)
+        first, third, fifth = _COEFFICIENTS
+        for _ in range(self.iterations):
+            gram = x @ x.T
+            x = first * x + (third * gram + fifth * (gram @ gram)) @ x
+        if rows > columns:
+            x = x.T
+        if self.scale == "spectral":
+            factor = math.sqrt(max(1.0, rows / columns)) if columns else 1.0
+        else:
+            factor = 0.2 * math.sqrt(max(rows, columns))
+        moved = hyperparameters["decay"] * parameter - (factor * hyperparameters["learning_rate"]) * x
+        return moved, {"mean": mean}

@@ -3,43 +3,60 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import Unpack
 
 from wyrm._interrupts import deferred
-from wyrm.errors import CheckpointError, Diverged, DTypeError, NotSet, OptionError
+from wyrm.backends.numpy.blocks import BLOCK
+from wyrm.errors import Diverged, NotSet, OptionError
 from wyrm.node.base import describe
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array, stored, touch
 from wyrm.optim.averaging import Average
-from wyrm.optim.gradients import all_finite, checked_parameters, global_norm, summed
-from wyrm.optim.group_rules import GRADIENT_SCALE, GroupRules, Update, Value, Values
-from wyrm.optim.groups import LearningRate, ParameterGroups, check_distinct, scaled_rate, split_groups
-from wyrm.optim.options import GROUP_OPTIONS, StepOptions, checked_options
-from wyrm.optim.rule import BLOCK, UpdateEvaluator
-from wyrm.optim.saving import check_state
-from wyrm.optim.whole import WholeRule
-from wyrm.types.arrays import as_array
+from wyrm.optim.clipping import all_finite, global_norm, summed
+from wyrm.optim.options import (
+    GROUP_OPTIONS,
+    LearningRate,
+    ParameterGroups,
+    StepOptions,
+    check_declared,
+    check_distinct,
+    check_names,
+    check_step_options,
+    checked_parameters,
+    option,
+    scaled_rate,
+    split_groups,
+    with_options,
+)
+from wyrm.optim.rules import GRADIENT_SCALE, Rate, Rule, Update, Value, Values, blend, decayed, norm, option_names
+from wyrm.optim.state import AVERAGE, OptimizerState
 from wyrm.types.memory import aligned
-from wyrm.types.options import MOST_STEPS, number
+from wyrm.types.options import number
 from wyrm.types.rows import RowSparse
 from wyrm.types.typing import FloatArray
 
-__all__ = ["LearningRate", "Optimizer", "ParameterGroups", "StepOptions", "Update", "Value", "Values"]
+if TYPE_CHECKING:
+    from wyrm.optim.state import GivenParameters
+
+# What the author of an optimizer needs.
+__all__ = [
+    "LearningRate", "Optimizer", "ParameterGroups", "Rate", "StepOptions", "Update", "Value", "Values", "blend",
+    "decayed", "norm", "option", "with_options",
+]  # fmt: skip
 
 # Once gradients are zero, their moving average decays to denormal numbers, with which a processor is a hundred times
 # slower. Every `_FLUSH_EVERY` steps, denormal state is therefore set to zero where the gradient is zero.
 _FLUSH_EVERY = 16
-# The name of the averages of a parameter among its state, and of their weight among the numbers of a step.
-_AVERAGE, _AVERAGE_WEIGHT = "averaged_parameter", "average__weight"
 
 
-class Optimizer(GroupRules):
+@with_options
+class Optimizer(OptimizerState):
     """The base class of all optimizers.
 
     A subclass declares its state with initial values, and its elementwise rule, `update`, over nodes. The rule runs on
@@ -80,63 +97,38 @@ class Optimizer(GroupRules):
     """
 
     _foreign = "OPTIMIZER"
-    # The options that are about all groups together.
+    parameters: GivenParameters
+    learning_rate: Rate
+    _: KW_ONLY
     max_norm: float | None = None
+    clip_value: float | None = None
+    lower: float | None = None
+    upper: float | None = None
     average: Average | None = None
-    _arrays: list[dict[str, np.ndarray]]
-    # Copies newer state from the device of a program into `_arrays`, which are the newest then.
-    _newer: Callable[[], None] | None = None
-    _members: tuple[Optimizer, ...] = ()
-    # Whether this optimizer is a group of another one, which holds its state.
-    _is_member = False
-    # Whether the parameters hold their averages at present.
-    _averaged = False
 
     def __init__(
         self, parameters: ParameterGroups, learning_rate: LearningRate, **options: Unpack[StepOptions]
     ) -> None:
-        for name, value in checked_options(type(self).__name__, options).items():
+        check_names(type(self).__name__, options)
+        self.parameters, self.learning_rate = parameters, learning_rate
+        for name, value in options.items():
             setattr(self, name, value)
-        self._begin_with(learning_rate)
-        given, groups = split_groups(type(self).__name__, parameters)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Check the options, and begin with the state of the parameters."""
+        check_declared(self)
+        check_step_options(self)
+        self.steps, self._rules = 0, {}
+        every, groups = split_groups(type(self).__name__, self.parameters)
         if groups:
             members = [self._member(group) for group in groups]
             self._join(members, [state for member in members for state in member._state])
             return
-        self.parameters = checked_parameters(type(self).__name__, given)
+        self.parameters = checked_parameters(type(self).__name__, every)
         self._hold([self._new_state(parameter) for parameter in self.parameters], [0] * len(self.parameters))
 
-    @property
-    def _state(self) -> list[dict[str, np.ndarray]]:
-        """The state arrays of each parameter by name; reading them copies newer ones from a device first."""
-        if self._newer is not None:
-            newer, self._newer = self._newer, None
-            try:
-                newer()
-            except BaseException:
-                self._newer = newer
-                raise
-        return self._arrays
-
-    @_state.setter
-    def _state(self, arrays: list[dict[str, np.ndarray]]) -> None:
-        self._arrays = arrays
-
-    def hold_on_device(self, newer: Callable[[], None]) -> None:
-        """Declare that a program holds the state on a device; `newer` copies it to the host once it is needed there.
-
-        The program that held it before gives it back first.
-        """
-        if self._newer != newer:
-            _ = self._state
-        self._newer = newer
-
     # --- groups ---------------------------------------------------------------------------------------------------
-
-    @property
-    def groups(self) -> tuple[Optimizer, ...]:
-        """The groups of parameters as optimizers with options of their own; without groups, this optimizer alone."""
-        return self._members or (self,)
 
     @property
     def rated_groups(self) -> list[Optimizer]:
@@ -148,7 +140,7 @@ class Optimizer(GroupRules):
     def _member(self, group: Mapping[str, Any]) -> Optimizer:
         """Return the optimizer of a group: the options are this one's unless the group has its own."""
         own = {name: value for name, value in group.items() if name not in ("parameters", "learning_rate_factor")}
-        known = [*self._options, *GROUP_OPTIONS]
+        known = [*option_names(type(self)), *GROUP_OPTIONS]
         if unknown := [name for name in own if name not in known]:
             raise OptionError(
                 f"a group of {type(self).__name__} has no option {unknown[0]!r}; it may have "
@@ -183,18 +175,11 @@ class Optimizer(GroupRules):
         self._position = {parameter: i for i, parameter in enumerate(self.parameters)}
         self._state, self._group_of = state, groups
         # The rules of all parameters, for `step`.
-        self._all_rules: list[UpdateEvaluator | WholeRule] = []
+        self._all_rules: list[Rule] = []
         self._counts = [0] * len(self.parameters)
         if self.average is not None:
             for parameter, arrays in zip(self.parameters, state, strict=True):
-                arrays[_AVERAGE] = aligned(parameter.shape, parameter.dtype, bound_array(parameter))
-
-    def _new_state(self, parameter: Parameter) -> dict[str, np.ndarray]:
-        start = self.initial_state()
-        return {
-            name: aligned(shape, parameter.dtype, start[name])
-            for name, shape in self.state_shapes(parameter.shape).items()
-        }
+                arrays[AVERAGE] = aligned(parameter.shape, parameter.dtype, bound_array(parameter))
 
     def _rate_changed(self) -> None:
         for member in self._members:
@@ -221,7 +206,7 @@ class Optimizer(GroupRules):
 
     # --- stepping -------------------------------------------------------------------------------------------------
 
-    def rule(self, parameter: Parameter) -> UpdateEvaluator | WholeRule:
+    def rule(self, parameter: Parameter) -> Rule:
         """Return the rule of a parameter, built on first use."""
         return self.groups[self._group_of[self._position[parameter]]].rule_for(parameter, self.max_norm is not None)
 
@@ -274,40 +259,17 @@ class Optimizer(GroupRules):
 
     def _move(
         self,
-        rule: UpdateEvaluator | WholeRule,
+        rule: Rule,
         parameter: Parameter,
         gradient: FloatArray | RowSparse,
         state: Mapping[str, np.ndarray],
         hyperparameters: Mapping[str, float],
     ) -> None:
-        array = bound_array(parameter)
+        flush = rule.flushes and self.steps % _FLUSH_EVERY == 0
         try:
-            if isinstance(rule, UpdateEvaluator) and isinstance(gradient, RowSparse):
-                rule.move_rows(array, gradient, state, hyperparameters)
-            else:
-                dense = gradient.dense() if isinstance(gradient, RowSparse) else gradient
-                rule(array, dense, state, hyperparameters, rule.flushes and self.steps % _FLUSH_EVERY == 0)
+            rule.move(bound_array(parameter), gradient, state, hyperparameters, flush)
         finally:
             touch(stored(parameter))
-
-    def _set_steps(self, steps: int) -> None:
-        for group in (self, *self._members):
-            group.__dict__["steps"] = steps  # past the checks of options in `__setattr__`: each native call comes here
-
-    def _check_usable(self) -> None:
-        """Raise `OptionError` for a group of another optimizer, and while the parameters hold their averages."""
-        if self._is_member:
-            raise OptionError(f"this {type(self).__name__} is a group of another optimizer: use that one")
-        if self._averaged:
-            raise OptionError("the parameters hold their averages: train and save after average_parameters()")
-
-    def numbers_on_device(self, count: int, parameters: Sequence[Parameter]) -> dict[str, NDArray[np.float64]]:
-        """Return `numbers` for a program that holds the state on a device, and leave it there."""
-        newer, self._newer = self._newer, None
-        try:
-            return self.numbers(count, parameters)
-        finally:
-            self._newer = newer
 
     # --- averages -------------------------------------------------------------------------------------------------
 
@@ -316,7 +278,7 @@ class Optimizer(GroupRules):
         weight = average.weights(np.array([self._counts[i]]))[0]
         if not weight:
             return
-        flat, averaged = bound_array(self.parameters[i]).reshape(-1), self._state[i][_AVERAGE].reshape(-1)
+        flat, averaged = bound_array(self.parameters[i]).reshape(-1), self._state[i][AVERAGE].reshape(-1)
         for start in range(0, flat.size, BLOCK):
             block = averaged[start : start + BLOCK]
             block += flat.dtype.type(weight) * (flat[start : start + BLOCK] - block)
@@ -343,73 +305,10 @@ class Optimizer(GroupRules):
     def _exchange(self, chosen: Sequence[int]) -> None:
         with deferred:
             for i in chosen:
-                array, average = bound_array(self.parameters[i]), self._state[i][_AVERAGE]
+                array, average = bound_array(self.parameters[i]), self._state[i][AVERAGE]
                 array[...], average[...] = average.copy(), array.copy()
                 touch(stored(self.parameters[i]))
             self._averaged = not self._averaged
-
-    # --- for programs that run the rule themselves ----------------------------------------------------------------
-
-    def numbers(self, count: int, parameters: Sequence[Parameter] | None = None) -> dict[str, NDArray[np.float64]]:
-        """Return the rules' scalars for the next `count` steps of these parameters, by default all, as arrays.
-
-        `count` is at least 1; a schedule is evaluated for these steps only.
-        """
-        self._check_usable()
-        _ = self._state  # a program changes these arrays in place
-        completed = {(self._group_of[position], self._counts[position]) for position in self._positions(parameters)}
-        if len(completed) > 1 and len(completed) > len({index for index, _ in completed}):
-            raise ValueError(
-                f"the parameters of this {type(self).__name__} have completed different numbers of steps, so a "
-                f"program cannot update them together; make a new optimizer"
-            )
-        found: dict[str, NDArray[np.float64]] = {}
-        for index, done in sorted(completed):
-            group = self.groups[index]
-            found |= group.numbers_of(done, count)
-            if self.average is not None:
-                found[f"{_AVERAGE_WEIGHT}{group._suffix}"] = self.average.weights(np.arange(done + 1, done + count + 1))
-        return found
-
-    def average_of(self, parameter: Parameter) -> tuple[str, str] | None:
-        """Return the names of a parameter's average among its state and of its weight among the numbers; or None."""
-        if self.average is None:
-            return None
-        return _AVERAGE, f"{_AVERAGE_WEIGHT}{self.groups[self._group_of[self._position[parameter]]]._suffix}"
-
-    def state_of(self, parameter: Parameter) -> dict[str, np.ndarray]:
-        """Return the state arrays of a parameter, by name; a program updates them in place."""
-        return self._state[self._position[parameter]]
-
-    def advance(self, count: int, parameters: Sequence[Parameter] | None = None) -> None:
-        """Add `count` to the step counts of these parameters, by default all; a negative `count` undoes steps."""
-        self._set_steps(self.steps + count)
-        for position in self._positions(parameters):
-            self._counts[position] += count
-
-    def step_counts(self) -> list[int]:
-        """Return the steps of the optimizer, then those of each parameter, without reading the state arrays."""
-        self._check_usable()
-        return [self.steps, *self._counts]
-
-    def load_step_counts(self, counts: Sequence[int]) -> None:
-        """Go on counting from a result of `step_counts`; raise `CheckpointError` for another number of parameters."""
-        self._check_usable()
-        if any(not 0 <= count < MOST_STEPS for count in counts):
-            raise CheckpointError(f"counts of steps must be at least 0 and below 2**62, not {list(counts)}")
-        if len(counts) != 1 + len(self._counts):
-            raise CheckpointError(
-                f"{type(self).__name__} has {len(self._counts)} parameters; the saved counts are of {len(counts) - 1}"
-            )
-        with deferred:
-            self._set_steps(counts[0])
-            self._counts = list(counts[1:])
-
-    def _positions(self, parameters: Sequence[Parameter] | None) -> Sequence[int]:
-        """Return the indices of these parameters in `self.parameters`."""
-        if parameters is None:
-            return range(len(self.parameters))
-        return [self._position[parameter] for parameter in parameters]
 
     def zero_gradient(self) -> None:
         """Set the gradients of the parameters to zero."""
@@ -420,7 +319,7 @@ class Optimizer(GroupRules):
         if "_counts" in self.__dict__ and name != "learning_rate":
             if name in ("max_norm", "average"):
                 raise AttributeError(f"{name} of {type(self).__name__} cannot change; make a new optimizer")
-            if self._members and (name in self._options or name in GROUP_OPTIONS):
+            if self._members and (name in option_names(type(self)) or name in GROUP_OPTIONS):
                 raise AttributeError(f"{name} of {type(self).__name__} is that of each group: set it in groups[i]")
         super().__setattr__(name, value)
 
@@ -440,33 +339,3 @@ class Optimizer(GroupRules):
         members = tuple(map(copy.copy, self._members))
         own = {"_counts": list(self._counts), "_arrays": state, "_newer": None, "_members": members}
         return self.__dict__ | own | {"_rules": {}, "_all_rules": []}
-
-    # --- saving ---------------------------------------------------------------------------------------------------
-
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Return copies of the state arrays, as `position.name`, and the step counts."""
-        self._check_usable()
-        arrays = {f"{i}.{slot}": a.copy() for i, state in enumerate(self._state) for slot, a in state.items()}
-        return arrays | {"steps": np.asarray(self.steps), "counts": np.asarray(self._counts, np.int64)}
-
-    def load_state_dict(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Load a saved state.
-
-        Raise `CheckpointError` for missing, extra or mismatched arrays, and for state that no step can continue from:
-        non-finite values, negative averages of squares, negative counts. Nothing has changed then.
-        """
-        if not isinstance(arrays, Mapping):
-            raise DTypeError(f"load_state_dict takes arrays by name, as state_dict() returns them, not {arrays!r}")
-        given = {name: as_array(array) for name, array in arrays.items()}
-        check_state(type(self).__name__, self.state_dict(), given, self._cannot_be_negative)
-        with deferred:
-            for i, state in enumerate(self._state):
-                for slot in state:
-                    state[slot][...] = given[f"{i}.{slot}"]
-            self._set_steps(int(given["steps"]))
-            self._counts = [int(count) for count in given["counts"]]
-
-    def _cannot_be_negative(self, name: str) -> bool:
-        """Whether a saved array is a count, or a sum or average of squares."""
-        position, _, slot = name.partition(".")
-        return name in ("steps", "counts") or slot in self.groups[self._group_of[int(position)]]._squares

@@ -1,16 +1,60 @@
-"""The options that all optimizers share."""
+"""What optimizers are given: parameters, groups of them, and options; each is checked here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, TypedDict, TypeVar, dataclass_transform
 
 import numpy as np
 
 from wyrm.errors import DTypeError, OptionError
-from wyrm.foreign_names import explain_keywords
+from wyrm.foreign_names import answering, explain_keywords
+from wyrm.node.base import BaseNode, describe
+from wyrm.node.leaves import Parameter
 from wyrm.optim.averaging import Average
-from wyrm.types.options import number
+from wyrm.types.options import number, pair, whole
+
+T = TypeVar("T")
+
+LearningRate = float | Callable[[int], float]
+# Parameters, or groups of them: mappings with the entry "parameters" and options.
+ParameterGroups = Iterable[Parameter | Mapping[str, Any]]
+
+# --- options ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass_transform(eq_default=False)
+def with_options(optimizer: type[T]) -> type[T]:
+    """Give an optimizer, as a dataclass has it, an `__init__` with the options that it declares as attributes."""
+    made: Any = dataclass(eq=False, repr=False)(optimizer)
+    made.__init__ = answering(made.__init__)
+    found: type[T] = made
+    return found
+
+
+def option(default: T, low: float = 0.0, below: float = math.inf) -> T:
+    """Declare an option of an optimizer: a number of at least `low` and below `below`, or None if that is the default.
+
+    If the default is an integer, the number is one; if it is a pair, the option is two numbers in [0, 1).
+    """
+    found: T = field(default=default, metadata={"range": (low, below)})
+    return found
+
+
+def check_declared(optimizer: Any) -> None:
+    """Check the declared options of an optimizer, and set them to Python's numbers."""
+    for each in fields(optimizer):
+        if "range" not in each.metadata:
+            continue
+        name, value = each.name, getattr(optimizer, each.name)
+        if isinstance(each.default, tuple):
+            setattr(optimizer, name, pair(name, value))
+        elif isinstance(each.default, int):
+            setattr(optimizer, name, whole(name, value, each.metadata["range"][0]))
+        elif value is not None or each.default is not None:
+            setattr(optimizer, name, number(name, value, *each.metadata["range"]))
 
 
 class StepOptions(TypedDict, total=False):
@@ -44,23 +88,19 @@ def check_names(who: str, names: Iterable[str], known: Sequence[str] = STEP_OPTI
             raise error
 
 
-def checked_options(who: str, options: StepOptions) -> dict[str, Any]:
-    """Return all options; raise `OptionError` or `DTypeError` for values out of range, `TypeError` for other names."""
-    check_names(who, options)
-    given: Mapping[str, Any] = options
-    found = {name: given.get(name) for name in STEP_OPTIONS}
+def check_step_options(optimizer: Any) -> None:
+    """Raise `OptionError` or `DTypeError` for values of `StepOptions` that are out of range."""
     for name in ("max_norm", "clip_value"):
-        if found[name] is not None:
-            limit(name, found[name])
+        if getattr(optimizer, name) is not None:
+            limit(name, getattr(optimizer, name))
     for name in ("lower", "upper"):
-        if found[name] is not None:
-            found[name] = number(name, found[name])
-    lower, upper = found["lower"], found["upper"]
+        if getattr(optimizer, name) is not None:
+            setattr(optimizer, name, number(name, getattr(optimizer, name)))
+    lower, upper, average = optimizer.lower, optimizer.upper, optimizer.average
     if lower is not None and upper is not None and not lower <= upper:
         raise OptionError(f"lower must be at most upper={upper:g}, not {lower:g}")
-    if found["average"] is not None and not isinstance(found["average"], Average):
-        raise DTypeError(f"average must be an average, as in wy.optim.EMA(0.999), not {found['average']!r}")
-    return found
+    if average is not None and not isinstance(average, Average):
+        raise DTypeError(f"average must be an average, as in wy.optim.EMA(0.999), not {average!r}")
 
 
 def limit(name: str, value: object) -> None:
@@ -69,3 +109,76 @@ def limit(name: str, value: object) -> None:
         raise DTypeError(f"{name} must be a number, not {value!r}")
     if not value > 0.0:
         raise OptionError(f"{name} must be above 0, not {value}")
+
+
+# --- parameters and groups -------------------------------------------------------------------------------------------
+
+
+def checked_parameters(who: str, parameters: Iterable[Parameter]) -> list[Parameter]:
+    """Return the parameters as a list; raise unless there is at least one, each occurs once, and all are parameters."""
+    if isinstance(parameters, BaseNode):
+        raise TypeError(f"{who} takes a list of parameters, not one node: {describe(parameters)}")
+    if not isinstance(parameters, Iterable):
+        raise TypeError(f"{who} takes a list of parameters, not {type(parameters).__name__}: pass model.parameters()")
+    found = list(parameters)
+    if not found:
+        raise ValueError(f"{who} was given no parameters; pass loss.parameters()")
+    seen: set[Parameter] = set()
+    for parameter in found:
+        if not isinstance(parameter, Parameter):
+            raise TypeError(
+                f"{who} takes a list of parameters, as model.parameters() gives; an element is "
+                f"{type(parameter).__name__}"
+            )
+        if parameter in seen:
+            raise ValueError(f"{who} was given {describe(parameter)} twice")
+        seen.add(parameter)
+    return found
+
+
+@dataclass(frozen=True)
+class ScaledRate:
+    """A schedule times a factor."""
+
+    schedule: Callable[[int], float]
+    factor: float
+
+    def __call__(self, step: int) -> float:
+        return self.factor * self.schedule(step)
+
+
+def scaled_rate(rate: LearningRate, factor: float) -> LearningRate:
+    """Return the learning rate or schedule times a factor."""
+    if factor == 1.0:
+        return rate
+    return ScaledRate(rate, factor) if callable(rate) else factor * rate
+
+
+def split_groups(who: str, parameters: ParameterGroups) -> tuple[Any, list[Mapping[str, Any]]]:
+    """Return the parameters and no groups, or the groups of a list of groups.
+
+    Raise `TypeError` for a list of both, and `ValueError` for a group without the entry "parameters".
+    """
+    if isinstance(parameters, BaseNode) or not isinstance(parameters, Iterable):
+        return parameters, []
+    given = list(parameters)
+    groups = [each for each in given if isinstance(each, Mapping)]
+    if groups and len(groups) < len(given):
+        raise TypeError(f"{who} takes a list of parameters or a list of groups, not a list of both")
+    for position, group in enumerate(groups):
+        if "parameters" not in group:
+            raise OptionError(
+                f'group {position} of {who} has no entry "parameters"; a group is a dict such as '
+                f'{{"parameters": model.parameters(), "learning_rate": 0.1}}'
+            )
+    return given, groups
+
+
+def check_distinct(who: str, groups: Sequence[Sequence[Parameter]]) -> None:
+    """Raise `ValueError` for a parameter in two groups."""
+    group_of: dict[Parameter, int] = {}
+    for position, group in enumerate(groups):
+        for parameter in group:
+            if parameter in group_of:
+                raise ValueError(f"{who} has {describe(parameter)} in groups {group_of[parameter]} and {position}")
+            group_of[parameter] = position

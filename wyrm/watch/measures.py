@@ -10,7 +10,7 @@ import numpy as np
 
 from wyrm.node.leaves import Parameter
 from wyrm.node.storage import bound_array
-from wyrm.optim.gradients import global_norm
+from wyrm.optim.clipping import global_norm
 from wyrm.types.rows import RowSparse
 
 # The elements of a parameter that its updates and its histogram are computed from, evenly spaced.

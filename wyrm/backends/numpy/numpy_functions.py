@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from wyrm.node.base import BaseNode
 from wyrm.ops.formula import MASKS, FormulaCall, Operand, array_function, interpret, parse
+
+T = TypeVar("T")
 
 # A positional `out` is faster, but NumPy deprecates it for these two functions.
 _KEYWORD_OUT = frozenset(["maximum", "minimum"])
@@ -38,7 +40,33 @@ def single_call(formula: str) -> tuple[Callable[..., Any], tuple[int, ...]] | No
     return array_function(np, function), positions
 
 
-def formula_steps(
+def formula_calls(
+    node: BaseNode,
+    operands: Sequence[T],
+    number: np.dtype,
+    constant: Callable[[np.ndarray], T],
+    result: Callable[[int, str, Sequence[T]], T],
+) -> list[tuple[str, tuple[T, ...], T]]:
+    """Return the calls of a node's formula, as NumPy's name, operands and result; the last one makes the value.
+
+    `constant` returns the value of a number of dtype `number`, `result` that of a call at a position.
+    """
+    assert node.formula is not None
+    calls: list[tuple[str, tuple[T, ...], T]] = []
+
+    def scalar(value: float) -> T:
+        return constant(np.asarray(value, number))
+
+    def apply(position: int, call: FormulaCall, arguments: list[T]) -> T:
+        made = result(position, call.function, arguments)
+        calls.append((call.function, tuple(arguments), made))
+        return made
+
+    interpret(node.formula, operands, lambda name: scalar(getattr(node, name)), scalar, apply)
+    return calls
+
+
+def bound_calls(
     node: BaseNode, operands: list[np.ndarray], out: np.ndarray, scratch: Scratch
 ) -> list[Callable[[], Any]]:
     """Return calls without arguments that evaluate the node's formula on `operands` and write the result to `out`."""
@@ -46,24 +74,20 @@ def formula_steps(
     floats = [operand.dtype for operand in operands if operand.dtype.kind == "f"]
     number = node.dtype if node.dtype.kind == "f" else floats[0] if floats else np.dtype(np.float32)
     last = len(parse(node.formula)) - 1
-    steps: list[Callable[[], Any]] = []
 
-    def constant(value: float) -> np.ndarray:
-        return np.asarray(value, number)
+    def result(position: int, name: str, arguments: Sequence[np.ndarray]) -> np.ndarray:
+        if position == last:
+            return out
+        shape = np.broadcast_shapes(*(argument.shape for argument in arguments))
+        return scratch.array(shape, np.dtype(np.bool_) if name in MASKS else number, position)
 
-    def apply(position: int, call: FormulaCall, arguments: list[np.ndarray]) -> np.ndarray:
-        result = out
-        if position < last:
-            shape = np.broadcast_shapes(*(argument.shape for argument in arguments))
-            result = scratch.array(shape, np.dtype(np.bool_) if call.function in MASKS else number, position)
-        if call.function == "where":
+    bound: list[Callable[[], Any]] = []
+    for name, arguments, into in formula_calls(node, operands, number, lambda array: array, result):
+        if name == "where":
             condition, chosen, other = arguments
-            steps.extend([partial(np.copyto, result, other), partial(np.copyto, result, chosen, where=condition)])
-        elif call.function in _KEYWORD_OUT:
-            steps.append(partial(array_function(np, call.function), *arguments, out=result))
+            bound += [partial(np.copyto, into, other), partial(np.copyto, into, chosen, where=condition)]
+        elif name in _KEYWORD_OUT:
+            bound.append(partial(array_function(np, name), *arguments, out=into))
         else:
-            steps.append(partial(array_function(np, call.function), *arguments, result))
-        return result
-
-    interpret(node.formula, operands, lambda name: constant(getattr(node, name)), constant, apply)
-    return steps
+            bound.append(partial(array_function(np, name), *arguments, into))
+    return bound

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.backends.numpy.calls import Call, Cell, CheckIndices, Evaluate, EvaluateInto, Owners
-from wyrm.backends.numpy.numpy_functions import Scratch, formula_steps, single_call
+from wyrm.backends.numpy.numpy_functions import Scratch, bound_calls, single_call
 from wyrm.backends.numpy.observe import Observer
 from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexConstant
@@ -219,7 +219,7 @@ class EvaluationPlan:
         if cell.value is None:
             cell.value = np.empty(shape, node.dtype)
         if node.formula is not None:
-            calls += formula_steps(node, [operand.value for operand in operands], cell.value, self._scratch)
+            calls += bound_calls(node, [operand.value for operand in operands], cell.value, self._scratch)
         else:
             calls.append(EvaluateInto(node, operands, shape, cell.value))
         return cell
