@@ -194,7 +194,7 @@ def _by_formula(work: Work, call: KernelCall, binding: Binding) -> Work:
 def _work(function: Routine, arguments: list[Any], counted: dict[object, Work]) -> Work:
     """Return the work of a call, counted once for all calls with arguments of the same sizes."""
     from wyrm.engines.native.kernels.translate import Translation
-    from wyrm.engines.native.llvm.arguments import kind_of_argument, words_of
+    from wyrm.engines.native.llvm.calling import kind_of_argument, words_of
     from wyrm.engines.native.llvm.gemm import MULTIPLY
 
     kinds = tuple(map(kind_of_argument, arguments))

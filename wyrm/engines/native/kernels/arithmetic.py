@@ -9,8 +9,17 @@ from typing import Any
 from wyrm.engines.native.ir.program import Bits, Conversion, Expression, Load, Number, Offset, Operation, Select, parts
 from wyrm.engines.native.ir.types import BOOL, FLOAT64, INT64, UINT64, ScalarType
 from wyrm.engines.native.kernels.builder import Builder
-from wyrm.engines.native.kernels.errors import NotCompiled
-from wyrm.engines.native.kernels.values import Group, GroupKind, Kind, Num, NumKind, Value, promoted
+from wyrm.engines.native.kernels.values import (
+    Group,
+    GroupKind,
+    Kind,
+    NotCompiled,
+    Num,
+    NumKind,
+    Value,
+    literal,
+    promoted,
+)
 
 _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
@@ -29,19 +38,6 @@ _BITWISE = frozenset(["and", "or", "xor", "left", "right"])
 _NATURAL = frozenset(["add", "multiply", "floor_divide", "remainder", "and", "or", "right"])
 # The largest integer exponent that is expanded to multiplications.
 _LARGEST_POWER = 64
-
-
-def literal(value: complex) -> Num:
-    """Return the weakly typed scalar of a literal; raise `NotCompiled` if it is complex or exceeds 64 bits."""
-    if isinstance(value, bool):
-        return Num(Number(value, BOOL), weak=True)
-    if isinstance(value, int):
-        if not -(2**63) <= value < 2**64:
-            raise NotCompiled(f"{value} does not fit an integer of 64 bits; write it as a float")
-        return Num(Number(value, INT64 if value < 2**63 else UINT64), weak=True, natural=0 <= value < 2**63)
-    if not isinstance(value, float):
-        raise NotCompiled(f"{value} is a {type(value).__name__}; kernels support bools, integers and floats")
-    return Num(Number(value, FLOAT64), weak=True)
 
 
 def fits(value: float | int | bool, type: ScalarType) -> bool:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wyrm.engines.epoch_state import EpochOptions, EpochState, ThreadWork, check_batches, turns
 from wyrm.engines.feeding import as_column, check_ranges
-from wyrm.engines.native.llvm.blas_threads import limited
+from wyrm.engines.native.llvm.blas import limited
 from wyrm.engines.native.run.calls import Calls
 from wyrm.engines.native.run.data_parallel import DataParallelStep, Gradient, add, parts_of
 from wyrm.engines.native.run.partition import Partition, Partitioner
