@@ -12,9 +12,8 @@ import numpy as np
 from wyrm.engines.native.ir.types import PointerType
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.values import types_of
-from wyrm.engines.native.stages.arguments import Binding
-from wyrm.engines.native.stages.invocations import Evaluation
-from wyrm.engines.native.stages.loops import KernelCall, nodes_of
+from wyrm.engines.native.stages.loops import Evaluation, KernelCall, nodes_of
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode, label

@@ -17,11 +17,10 @@ from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.engines.native.llvm import cache
-from wyrm.engines.native.stages.arguments import Binding
 from wyrm.engines.native.stages.diagnosis import index_error
 from wyrm.engines.native.stages.interpret import Interpreter
-from wyrm.engines.native.stages.invocations import Evaluation
-from wyrm.engines.native.stages.memory import plan_memory
+from wyrm.engines.native.stages.loops import Evaluation
+from wyrm.engines.native.stages.memory import Binding, plan_memory
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.errors import CompileError, NotDifferentiable, RegistrationError
 from wyrm.graph.axes import Dim, axis_size

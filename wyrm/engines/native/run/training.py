@@ -22,7 +22,7 @@ from wyrm.engines.native.run.pool import Barrier, Pool
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.native.run.snapshot import Snapshot
-from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.engines.numpy.reference import accumulate
 from wyrm.engines.progress import bar

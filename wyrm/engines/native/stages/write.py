@@ -13,21 +13,24 @@ from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.stages.decompose import expand
 from wyrm.engines.native.stages.differentiate import Targets
+from wyrm.engines.native.stages.expressions import UniqueNames, identifier
 from wyrm.engines.native.stages.functions import FunctionWriter, Kernel, comment_of
-from wyrm.engines.native.stages.invocations import (
+from wyrm.engines.native.stages.fuse import Lowering
+from wyrm.engines.native.stages.loops import (
     Argument,
+    ArrayBuffer,
     Evaluation,
     FlatArgument,
     Invocation,
     KernelArgument,
+    KernelCall,
+    Loop,
     NumberArgument,
+    ScalarBlock,
 )
-from wyrm.engines.native.stages.loops import ArrayBuffer, KernelCall, Loop, ScalarBlock
-from wyrm.engines.native.stages.lower import Lowering
 from wyrm.engines.native.stages.materialize import materialize
-from wyrm.engines.native.stages.naming import UniqueNames, identifier
-from wyrm.engines.native.stages.op_kernels import OpKernels
 from wyrm.engines.native.stages.runtime import (
+    OpKernels,
     added,
     check_all,
     check_counted,
@@ -40,8 +43,8 @@ from wyrm.engines.native.stages.runtime import (
     release,
     taken,
 )
-from wyrm.engines.native.stages.update_calls import UpdateCalls
-from wyrm.engines.native.stages.updates import OptimizerInterface, UpdateRule
+from wyrm.engines.native.stages.updates import UpdateCalls
+from wyrm.engines.optimizer import OptimizerInterface, UpdateRule
 from wyrm.errors import RegistrationError
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.index_leaves import IndexInput
