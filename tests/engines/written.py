@@ -14,7 +14,7 @@ from wyrm.engines.epochs import Epoch, EpochOptions
 from wyrm.engines.graph import ProgramGraph
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.numpy.reference import accumulate
-from wyrm.engines.optimizers import Gradient, add, step_by
+from wyrm.engines.optimizer import Gradient, add, step_by
 from wyrm.errors import Diverged, OptionError
 from wyrm.graph.axes import resolve
 from wyrm.graph.base import BaseNode

@@ -13,7 +13,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.engines.epochs import EpochOptions, train_epoch
-from wyrm.engines.native.llvm.library import CompilationCount
+from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.totals import Totals
 from wyrm.errors import DataError, Diverged, DTypeError, OptionError, ShapeError

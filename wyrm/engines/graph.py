@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from wyrm.engines.optimizers import OptimizerInterface
+from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.errors import NotDifferentiable, UnusedParameter
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.buffer import Buffer

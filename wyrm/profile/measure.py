@@ -11,7 +11,7 @@ import numpy as np
 
 from wyrm.engines.columns import checked_columns, checked_inputs, is_batches
 from wyrm.engines.epochs import checked_options, train_epoch
-from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.engines.totals import Totals
 from wyrm.errors import OptionError, ShapeError

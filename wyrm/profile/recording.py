@@ -19,9 +19,9 @@ from wyrm.engines.native.run.data_parallel import DataParallelStep
 from wyrm.engines.native.run.engine import NativeEngine
 from wyrm.engines.native.run.pool import Barrier, Pool
 from wyrm.engines.native.run.runner import NativeRunner, Own
-from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
-from wyrm.engines.optimizers import Gradient
+from wyrm.engines.optimizer import Gradient
 from wyrm.graph.base import BaseNode
 from wyrm.profile.clock import provide_clock
 from wyrm.profile.instrument import READ_CLOCK, SUM_ROWS, Instrumented, instrumented

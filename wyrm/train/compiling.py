@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from wyrm.engines.jax import AxisSharding
 from wyrm.engines.native import Loop
-from wyrm.engines.optimizers import OptimizerInterface
+from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.engines.registry import DEFAULT, EngineName, checked_options
 from wyrm.graph.base import BaseNode
 from wyrm.graph.node import IndexNode, Node, Tensor

@@ -20,7 +20,7 @@ from wyrm.engines.evaluation import AnyRunningMetrics, Evaluator, RunningMetrics
 from wyrm.engines.graph import ProgramGraph, expand
 from wyrm.engines.jax import JaxOptions
 from wyrm.engines.native import NativeOptions
-from wyrm.engines.optimizers import OptimizerInterface
+from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.engines.progress import Bar, LossBar
 from wyrm.engines.registry import DEFAULT, engine_class
 from wyrm.engines.registry import checked_options as checked_engine_options

@@ -13,7 +13,7 @@ import numpy as np
 from wyrm.engines.graph import DEDUPLICATE, DIFFERENTIATE, ProgramGraph, Stage, Targets, share_residuals
 from wyrm.engines.jax.lower import Sizes, float64_node
 from wyrm.engines.jax.namespace import namespace
-from wyrm.engines.optimizers import OptimizerInterface
+from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.errors import IndexOutOfRange
 from wyrm.graph.axes import axis_size, resolve, resolve_axis
 from wyrm.graph.base import BaseNode, describe

@@ -9,7 +9,7 @@ import numpy as np
 
 from wyrm.engines.columns import check_ranges
 from wyrm.engines.native.run.runner import NativeRunner, Own
-from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.graph.axes import open_axes, resolve_axis
 from wyrm.graph.base import BaseNode

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from wyrm.engines.graph import expand, gradients_of
 from wyrm.engines.native.run.runner import NativeRunner
-from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
-from wyrm.engines.optimizers import Gradient, Stepper, step_by
+from wyrm.engines.optimizer import Gradient, Stepper, step_by
 from wyrm.engines.parts import Combination, combinations_of
 from wyrm.graph.base import BaseNode
 from wyrm.graph.rows import RowSparse

@@ -15,7 +15,7 @@ from wyrm.engines.columns import Columns, as_column, check_ranges, completed
 from wyrm.engines.engine import Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions
 from wyrm.engines.native import Loop, NativeOptions
-from wyrm.engines.native.llvm.blas_threads import limited
+from wyrm.engines.native.llvm.blas import limited
 from wyrm.engines.native.run.calls import FixedShapeProgram, RepeatedCall
 from wyrm.engines.native.run.data_parallel import DataParallelStep, parts_of
 from wyrm.engines.native.run.epoch import NativeEpoch, Snapshot
@@ -23,8 +23,8 @@ from wyrm.engines.native.run.partition import Partitioner
 from wyrm.engines.native.run.pool import Barrier, Pool
 from wyrm.engines.native.run.runner import NativeRunner, Own
 from wyrm.engines.native.run.shuffle import Shuffle
-from wyrm.engines.native.stages.arguments import Binding
 from wyrm.engines.native.stages.loops import loop_index
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.engines.numpy.reference import accumulate
 from wyrm.errors import Diverged, OptionError

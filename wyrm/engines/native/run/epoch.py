@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from wyrm.engines.columns import Columns, as_column
 from wyrm.engines.epochs import Epoch
-from wyrm.engines.native.llvm.blas_threads import limited
+from wyrm.engines.native.llvm.blas import limited
 from wyrm.engines.native.run.data_parallel import parts_of
 from wyrm.engines.native.run.partition import Part, Partition
 from wyrm.engines.native.run.pool import Barrier
-from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
-from wyrm.engines.optimizers import Gradient, add
+from wyrm.engines.optimizer import Gradient, add
 from wyrm.errors import Diverged, OptionError
 from wyrm.graph.base import BaseNode
 from wyrm.graph.storage import bound_array

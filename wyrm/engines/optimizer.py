@@ -1,4 +1,4 @@
-"""What engines need of an optimizer: its rules and numbers, and a step by gradients on the host."""
+"""What an engine asks of an optimizer: rules, which are graphs, and the numbers and the state that they work on."""
 
 from __future__ import annotations
 
@@ -99,6 +99,8 @@ class OptimizerInterface(Protocol):
         """Count finished steps of these parameters; a negative `count` takes steps back."""
         ...
 
+
+# --- gradients on the host --------------------------------------------------------------------------------------------
 
 # An array, or the touched rows of a table.
 Gradient = np.ndarray | RowSparse
