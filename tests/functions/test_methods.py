@@ -10,7 +10,7 @@ import pytest
 
 import wyrm as wy
 from wyrm import declare_functions
-from wyrm.ops.elementwise.elementwise import FUNCTIONS
+from wyrm.graph.binding import FUNCTIONS
 from wyrm.ops.elementwise.exponential import Exp
 from wyrm.ops.reducing.reduction import Sum
 

@@ -45,7 +45,7 @@ class LeakyRelu(Unary[Left_co, Axes]):
         return (where(x > 0.0, gradient, gradient * self.negative_slope),)
 
 
-@method("leaky_relu")
+@method("leaky_relu", function=False)
 def leaky_relu(x: Shaped[L, S], negative_slope: float = 0.01) -> LeakyRelu[L, S]:
     """Return `x` where positive, else `negative_slope * x` (leaky rectified linear unit); so is the derivative at 0.
 
@@ -71,7 +71,7 @@ class Elu(Unary[Left_co, Axes]):
         return (where(x > 0.0, gradient, gradient * self.alpha * x.minimum(0.0).exp()),)
 
 
-@method("elu")
+@method("elu", function=False)
 def elu(x: Shaped[L, S], alpha: float = 1.0) -> Elu[L, S]:
     """Return `x` where positive, else `alpha * (exp(x) - 1)` (exponential linear unit; Clevert et al., 2015).
 
@@ -92,6 +92,7 @@ class Silu(Unary[Left_co, Axes]):
     _own: Silu[Any, Axes]
     formula = "x / (1.0 + exp(-x))"
     method = "silu"
+    only_method = True
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
@@ -133,7 +134,7 @@ class GeluTanh(Unary[Left_co, Axes]):
 def gelu(x: Shaped[L, S], approximate: Literal[False] = False) -> Gelu[L, S]: ...
 @overload
 def gelu(x: Shaped[L, S], approximate: Literal[True]) -> GeluTanh[L, S]: ...
-@method("gelu")
+@method("gelu", function=False)
 @answering
 def gelu(x: Any, approximate: bool = False) -> Gelu | GeluTanh:
     """Return `x` times the standard normal CDF of `x` (Gaussian error linear unit; Hendrycks and Gimpel, 2016).
