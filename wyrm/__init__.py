@@ -112,13 +112,11 @@ if TYPE_CHECKING:
 
 if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every name
     # Imported on first use: subpackages, and names by the module that defines them.
+    _ROOMS = "data engines io jax linalg losses metrics nn optim profile random special testing train view watch"
     __getattr__, __dir__, _ = lazy_imports(
         __name__,
         {
-            **dict.fromkeys(
-                "data engines io jax linalg losses metrics nn optim profile random special testing train view watch".split(),
-                "",
-            ),
+            **dict.fromkeys(_ROOMS.split(), ""),
             **_names.FUNCTIONS,
             "ops.attention.attention": "attention",
             "ops.control.checkpoint": "checkpoint",

@@ -101,7 +101,7 @@ def declarations() -> dict[Path, str]:
 
 def _listed(template: str, imported: list[tuple[str, str, str]], path: Path) -> str:
     """Return the text of a file that imports names, given as the module, the name there and the name here."""
-    lines = [f"from {module} import {old} as {new}" for module, old, new in imported]
+    lines = [f"from {module} import {old}{f' as {new}' if new != old else ''}" for module, old, new in imported]
     return formatted(template.format(imports="\n".join(lines), names=sorted(new for _, _, new in imported)), path)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from wyrm import _names
 from wyrm.graph.base import BaseNode
+from wyrm.graph.binding import FUNCTIONS
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
-from wyrm.graph.binding import FUNCTIONS
 from wyrm.ops.elementwise.elementwise import operand
 
 

@@ -12,8 +12,8 @@ from wyrm.errors import DTypeError
 from wyrm.graph import methods
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Dims
-from wyrm.graph.binding import takes_methods
 from wyrm.graph.base import _BASES, BaseNode, _set, _set_dims, _set_dtype, describe
+from wyrm.graph.binding import takes_methods
 from wyrm.graph.node import Node
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.source_location import Origin, located_at, portable, user_origin

@@ -24,8 +24,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "r2 root_mean_squared_error"
         ),
         "running": (
-            "Accuracy Collected ConfusionMatrix MaxError Mean MeanAbsoluteError MeanSquaredError "
-            "RootMeanSquaredError"
+            "Accuracy Collected ConfusionMatrix MaxError Mean MeanAbsoluteError MeanSquaredError RootMeanSquaredError"
         ),
     },
 )
