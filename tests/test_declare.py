@@ -35,8 +35,8 @@ def test_a_new_op_has_its_method_its_function_and_its_type(monkeypatch: pytest.M
         def vjp(self, gradient: Any) -> tuple[Any, ...]:
             return (gradient * self.parents[0].tanh().square(),)
 
-    monkeypatch.setattr(methods, "METHODS", {("Node", "_tests_shrink"): Shrink})
-    monkeypatch.setattr(functions, "METHODS", methods.METHODS)
+    for module in ("methods", "functions"):
+        monkeypatch.setattr(f"wyrm.declare.{module}.METHODS", {("Node", "_tests_shrink"): Shrink})
     node: Any = wy.Constant(0.0)
     assert node._tests_shrink().forward() == 0.0
     assert "def _tests_shrink(self: Shaped[L, S]) -> Unary[L, S]:" in methods.methods()
