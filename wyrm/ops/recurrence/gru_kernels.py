@@ -8,7 +8,7 @@ from __future__ import annotations
 from wyrm.graph.typing import BoolArray, FloatArray
 from wyrm.ops.elementwise.fast_math import sigmoid, tanh
 from wyrm.ops.products.product import multiply_into
-from wyrm.ops.recurrence.kernels import transpose_into
+from wyrm.ops.recurrence.lstm_kernels import transpose_into
 
 
 def start_step(row: FloatArray, hidden: FloatArray, projected: FloatArray, bias: FloatArray, reset: bool) -> None:
