@@ -17,15 +17,11 @@ __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
         "dataset": "Dataset",
-        "generated": "low_rank_preferences",
         "idx": "read_idx",
-        "interactions": "Interactions",
-        "joined": "concatenate",
+        "interactions": "Interactions low_rank_preferences read_movielens",
         "loader": "DataLoader",
-        "movielens": "read_movielens",
-        "split": "split_by_group train_test_split",
-        "text": "load_text_dataset read_text",
+        "split": "concatenate split_by_group train_test_split",
+        "text": "TokenBlocks load_text_dataset read_text",
         "tokenizers": "Tokenizer",
-        "tokens": "TokenBlocks",
     },
 )

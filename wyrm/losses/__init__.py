@@ -21,10 +21,8 @@ __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
         "binary": "bce bce_with_logits focal hinge squared_hinge",
-        "classification": "cross_entropy kl_divergence multiclass_focal nll",
-        "likelihood": "gaussian_nll poisson_nll student_t_nll",
+        "classification": "cross_entropy ctc kl_divergence multiclass_focal nll",
         "ranking": "bpr cosine_embedding margin_ranking triplet",
-        "regression": "huber l1 log_cosh mse quantile smooth_l1",
-        "temporal": "ctc",
+        "regression": "gaussian_nll huber l1 log_cosh mse poisson_nll quantile smooth_l1 student_t_nll",
     },
 )

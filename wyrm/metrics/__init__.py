@@ -16,8 +16,7 @@ from wyrm.support.late_imports import lazy_imports
 __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
-        "classification": "accuracy f1 precision recall top_k_accuracy",
-        "confusion": "confusion_matrix specificity",
+        "classification": "accuracy confusion_matrix f1 precision recall specificity top_k_accuracy",
         "ranking": "mean_ranking_auc mean_reciprocal_rank ranking_auc reciprocal_rank roc_auc",
         "regression": (
             "explained_variance max_error mean_absolute_error mean_absolute_percentage_error mean_squared_error "

@@ -22,26 +22,21 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "gpt2_axes": "gpt2_axes",
         "initializers": "initializers",
         "activation": (
-            "Activation celu elu gelu hardsigmoid hardswish hardtanh leaky_relu log_sigmoid mish relu relu6 selu "
-            "sigmoid silu softplus softsign tanh"
+            "GLU Activation GatedFeedForward PReLU celu elu geglu gelu glu hardsigmoid hardswish hardtanh "
+            "leaky_relu log_sigmoid mish reglu relu relu6 selu sigmoid silu softplus softsign swiglu tanh"
         ),
-        "activation_layers": "GLU GatedFeedForward PReLU geglu glu reglu swiglu",
-        "attention": "MultiHeadAttention",
-        "batch_normalization": "BatchNorm",
+        "attention": "LearnedPositionalEncoding MultiHeadAttention SinusoidalPositionalEncoding rotary_embedding",
         "convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
         "convolution_layers": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
         "dropout": "Dropout Dropout1d Dropout2d Dropout3d",
-        "embedding": "Embedding",
-        "embedding_bag": "EmbeddingBag",
-        "flatten": "Flatten",
-        "generation": "CachedDecoder generate",
+        "embedding": "Embedding EmbeddingBag",
+        "generation": "CachedDecoder generate sample_tokens",
         "gpt2": "GPT2 GPT2Config",
-        "group_normalization": "GroupNorm InstanceNorm group_norm instance_norm",
-        "layer": "Layer Pointwise Sequential",
+        "layer": "Flatten Layer Pointwise Sequential",
         "linear": "Linear",
         "module": "Module",
         "moving_average": "EWMA ewma",
-        "normalization": "LayerNorm RMSNorm",
+        "normalization": "BatchNorm GroupNorm InstanceNorm LayerNorm RMSNorm group_norm instance_norm",
         "pooling": (
             "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d "
             "adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d"
@@ -50,12 +45,10 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d "
             "AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d"
         ),
-        "positional_encoding": "LearnedPositionalEncoding SinusoidalPositionalEncoding rotary_embedding",
         "recurrent": "GRU LSTM GRUCell LSTMCell",
         "recurrent_stack": "StackedGRU StackedLSTM",
         "recurrent_states": "GRUOutput LSTMOutput LSTMState StackedOutput",
         "seeding": "seed",
-        "token_sampling": "sample_tokens",
         "transformer": "FeedForward TransformerBlock",
         "upsampling": "Upsample interpolate",
     },

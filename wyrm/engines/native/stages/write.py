@@ -2,69 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from wyrm.engines.native.ir import arrays
-from wyrm.engines.native.ir.arrays import Apply, ArrayFunction, Element, Literal, Name, Return, Store, When
+from wyrm.engines.native.ir.arrays import Apply, ArrayFunction, Element, Expression, Literal, Name, Return, Store, When
+from wyrm.engines.native.ir.types import INT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
+from wyrm.engines.native.kernels.functions import Routine
+from wyrm.engines.native.stages.decompose import expand
+from wyrm.engines.native.stages.differentiate import Targets
+from wyrm.engines.native.stages.expressions import UniqueNames, identifier
 from wyrm.engines.native.stages.functions import FunctionWriter, Kernel, comment_of
-from wyrm.engines.native.stages.invocations import (
+from wyrm.engines.native.stages.fuse import Lowering
+from wyrm.engines.native.stages.loops import (
     Argument,
+    ArrayBuffer,
     Evaluation,
     FlatArgument,
     Invocation,
     KernelArgument,
+    KernelCall,
+    Loop,
     NumberArgument,
+    ScalarBlock,
 )
-from wyrm.engines.native.stages.loops import ArrayBuffer, KernelCall, Loop, ScalarBlock
-from wyrm.engines.native.stages.lower import Lowering
-from wyrm.engines.native.stages.naming import UniqueNames, identifier
-from wyrm.engines.native.stages.op_kernels import OpKernels
+from wyrm.engines.native.stages.materialize import materialize
 from wyrm.engines.native.stages.runtime import (
+    OpKernels,
+    added,
     check_all,
     check_counted,
     check_from_end,
+    copied,
     fill_with_invalid_indices,
     fill_with_nan,
     load,
+    put,
     release,
+    taken,
 )
-from wyrm.engines.native.stages.update_calls import UpdateCalls
-from wyrm.engines.native.stages.updates import OptimizerInterface, UpdateRule
+from wyrm.engines.native.stages.updates import UpdateCalls
+from wyrm.engines.optimizer import OptimizerInterface, UpdateRule
+from wyrm.errors import RegistrationError
 from wyrm.graph.base import BaseNode, format_dims
+from wyrm.graph.index_leaves import IndexInput
+from wyrm.graph.leaves import Input
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.ranges import Ranges
+from wyrm.graph.schedule import Schedule
 from wyrm.ops.kernels.scratch import DEBUG
-from wyrm.ops.random.philox import STEP
+from wyrm.ops.random.philox import COUNTERS, STEP
 
 # Programs with more calls per step than this compile their functions separately instead of as one function.
 LARGEST_FUNCTION = 40
 
 
-# Creates the functions of a loop inside the graph, and those of a rule over whole parameters.
-LoopSource = Callable[[BaseNode, UniqueNames, OpKernels, Ranges], "Source"]
-RuleSource = Callable[[UpdateRule, UniqueNames, OpKernels, LoopSource], "Source"]
+def write(lowering: Lowering) -> Source:
+    """Return the functions of a lowered program, with columns of data for all inputs."""
+    leaves = lowering.schedule.leaves
+    inputs = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput) and leaf not in COUNTERS]
+    return Source(lowering, inputs, OpKernels())
 
 
 class Source:
     """The functions of a program, and the arguments of its `run`, in order.
 
-    `run` reads columns of data for `inputs`. `loop_of` creates the functions of loops inside the graph, and `rule_of`
-    those of rules over whole parameters. A loss that is not finite ends a step.
+    `run` reads columns of data for `inputs`. A loss that is not finite ends a step.
     """
 
-    def __init__(
-        self,
-        lowering: Lowering,
-        inputs: Sequence[BaseNode],
-        op_kernels: OpKernels,
-        loop_of: LoopSource,
-        rule_of: RuleSource,
-    ) -> None:
-        self.lowering, self.inputs = lowering, list(inputs)
-        self.op_kernels, self._loop_of, self._rule_of = op_kernels, loop_of, rule_of
+    def __init__(self, lowering: Lowering, inputs: Sequence[BaseNode], op_kernels: OpKernels) -> None:
+        self.lowering, self.inputs, self.op_kernels = lowering, list(inputs), op_kernels
         # The sources of the loops inside the graph.
         self.scans: list[Source] = []
         self._writer = FunctionWriter(lowering, self.op_kernels)
@@ -75,6 +84,8 @@ class Source:
         self.fed = [(leaf, lowering.leaf(leaf)) for leaf in inputs if leaf in lowering.buffers]
         # The buffers that are read after all calls.
         self.live_at_end = [*lowering.buffer_updates.values(), *([] if lowering.loss is None else [lowering.loss])]
+        # The arrays that debug mode does not spoil: leaves, sums of rows, and those that a call has used.
+        self._kept = {*lowering.buffers.values(), *(buffer for rows in lowering.rows for buffer in rows.buffers)}
         self.kernels = self._loops()
         self.updates: dict[object, ArrayRoutine] = {}
         # The functions of rules over whole parameters.
@@ -88,7 +99,6 @@ class Source:
         self._last: list[Invocation] = []
         if lowering.optimizer is not None:
             self._update(lowering.optimizer)
-        self._last += [self._move(buffer, becomes) for buffer, becomes in lowering.buffer_updates.items()]
         inner = [*self.scans, *self.rules]
         self.size: int = len(self.invocations) + len(self._last) + sum(source.size for source in inner)
         self.run = self._routine()
@@ -116,19 +126,19 @@ class Source:
         by_item = dict(zip(items, kernels, strict=True))
         for item in [*self.lowering.early, *self.lowering.root.items]:
             if isinstance(item, KernelCall):
-                self._call(item)
+                self._add_call(item)
             elif item in by_item:
                 kernel = by_item[item]
                 buffers = {argument for argument in kernel.arguments if isinstance(argument, ArrayBuffer)}
                 self.invocations.append(Invocation(kernel.function, kernel.arguments, buffers, item=item))
         return kernels
 
-    def _call(self, call: KernelCall) -> None:
+    def _add_call(self, call: KernelCall) -> None:
         node = call.node
         buffers = {call.out, *call.operands}
         comment = f"{node.op_name()} {format_dims(node.dims)}"
         rule = LOOPS.of(node)
-        if rule.steps(node) is not None and self._scan(call, node, buffers, comment):
+        if rule.steps(node) is not None and self._add_scan(call, node, buffers, comment):
             return
         kernel, ending = (rule.adding_kernel, "added_kernel") if call.adds else (rule.kernel, "kernel")
         if kernel is None:
@@ -137,13 +147,13 @@ class Source:
             self.invocations.append(Invocation(Evaluation(name), [], buffers, comment, call))
             self.arguments[name] = KernelArgument(name, call, -1)
             return
-        self._check(call, node, comment)
+        self._add_checks(call, node, comment)
         function = self.op_kernels.add(kernel, f"{identifier(node.op_name())}_{ending}")
         count = kernel.__code__.co_argcount
         arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
         self.invocations.append(Invocation(function, arguments, buffers, comment, call))
 
-    def _check(self, call: KernelCall, node: BaseNode, comment: str) -> None:
+    def _add_checks(self, call: KernelCall, node: BaseNode, comment: str) -> None:
         """Check the indices of a kernel that are not known to be in range."""
         for choice in node.index_operands():
             indices = self.lowering.schedule.representative[node.parents[choice.operand]]
@@ -159,9 +169,9 @@ class Source:
                 arguments.append(NumberArgument(self.lowering.name(f"ignored_of_{buffer.name}"), choice.ignore_index))
             self.invocations.append(Invocation(function, arguments, {buffer}, f"the indices of {comment}", call))
 
-    def _scan(self, call: KernelCall, node: BaseNode, buffers: set[ArrayBuffer], comment: str) -> bool:
+    def _add_scan(self, call: KernelCall, node: BaseNode, buffers: set[ArrayBuffer], comment: str) -> bool:
         """Call the function of a loop; return False if its body has an op without a native form."""
-        source = self._loop_of(node, self.lowering.name, self.op_kernels, self.lowering.ranges)
+        source = ScanSource(node, self.lowering.name, self.op_kernels, self.lowering.ranges)
         if source.evaluated:
             return False
         self.scans.append(source)
@@ -178,9 +188,7 @@ class Source:
     def _update(self, optimizer: OptimizerInterface) -> None:
         """Add the calls that update the parameters."""
         lowering = self.lowering
-        calls = UpdateCalls(
-            lowering, optimizer, lambda rule: self._rule_of(rule, lowering.name, self.op_kernels, self._loop_of)
-        )
+        calls = UpdateCalls(lowering, optimizer, lambda rule: WholeUpdate(rule, lowering.name, self.op_kernels))
         if optimizer.max_norm is None:
             self._update_early(calls)
         else:  # no parameter changes before all gradients are known
@@ -190,6 +198,7 @@ class Source:
                 self._last += calls.update(parameter, gradient)
         for rows in lowering.rows:
             self._last += calls.update(rows.parameter, rows.sums, rows)
+        self._last += [calls.move(buffer, becomes) for buffer, becomes in lowering.buffer_updates.items()]
         self.updates, self.rules = calls.routines, list(calls.rules.values())
         self.hyperparameters = calls.hyperparameters
         self.arguments.update(calls.numbers)
@@ -212,19 +221,6 @@ class Source:
             ordered += [invocation, *after.get(position, [])]
         self.invocations = ordered
 
-    def _move(self, buffer: BaseNode, becomes: ArrayBuffer) -> Invocation:
-        if "move" not in self.updates:
-            i = Name("i")
-            loop = arrays.CountedLoop(
-                "i", arrays.ArraySize("target", 0), (Store("target", (i,), Element("value", (i,))),)
-            )
-            code = ArrayFunction(self.lowering.name("move"), ("target", "value"), (loop,))
-            self.updates["move"] = ArrayRoutine(code, distinct=True)
-        memory = self.lowering.leaf(buffer)
-        arguments = [FlatArgument(self.lowering.name(f"flat_{each.name}"), each, 1) for each in (memory, becomes)]
-        comment = f"{memory.name} {format_dims(buffer.dims)}"
-        return Invocation(self.updates["move"], arguments, {becomes}, comment, updated=buffer)
-
     # --- run ------------------------------------------------------------------------------------------------------
 
     def _routine(self) -> ArrayRoutine:
@@ -235,17 +231,16 @@ class Source:
         return ArrayRoutine(code, calls_shared=True, calls_apart=self.size > LARGEST_FUNCTION)
 
     def _step(self) -> list[arrays.Statement]:
-        statements, spoiling, k = list[arrays.Statement](), self._invalid_fills(), Name("k")
+        statements, k = list[arrays.Statement](), Name("k")
         row_step = Apply("add", (Name("first"), k))
         for leaf, buffer in self.fed:
             column = FlatArgument(self.lowering.name(f"column_of_{buffer.name}"), None, 2, column=leaf)
-            batch = FlatArgument(self.lowering.name(f"batch_of_{buffer.name}"), buffer, 1)
-            rows = self._use(column)
+            rows, batch = self._use(column), self._flat(buffer, "batch_of")
             if DEBUG:  # an input without a column keeps what it holds
                 given = Apply("greater", (arrays.ArraySize(rows.name, 0), Literal(0)))
                 statements.append(When(given, tuple(self._fill_invalid(buffer))))
             start = Apply("multiply", (row_step, Name("batch")))
-            statements.append(arrays.CallStatement(load, (rows, Name("order"), start, self._use(batch))))
+            statements.append(_call(load, rows, Name("order"), start, batch))
         if STEP in self.lowering.buffers:
             steps = Apply("add", (Apply("add", (Name("step"), Name("first"))), k))
             statements.append(Store(self._use(self.lowering.buffers[STEP]).name, (), steps))
@@ -259,11 +254,10 @@ class Source:
                 infinite = Apply("logical_not", (Apply("isfinite", (loss,)),))
                 statements.append(When(infinite, (Return(k),)))
                 statements.append(Store("totals", (Literal(0),), loss, adds=True))
-            for invocation in self.invocations[position : position + 1]:
-                statements += [*spoiling.get(id(invocation), []), self._call_of(invocation)]
+            statements += self._calls_of(self.invocations[position : position + 1])
         statements += map(self._call_of, self._last)
         counts = {rows.count.name: rows.count for rows in self.lowering.rows}
-        statements += [arrays.CallStatement(release, (self._use(count),)) for count in counts.values()]
+        statements += [_call(release, self._use(count)) for count in counts.values()]
         for position, mean in enumerate(self._metrics, 2):
             statements.append(Store("totals", (Literal(position),), Element(self._use(mean).name, ()), adds=True))
         if self.lowering.loss is not None:  # in every step, because a later one may raise
@@ -275,36 +269,29 @@ class Source:
         """The scalars beside the loss whose totals an epoch returns."""
         return [] if self.lowering.loss is None else self.lowering.outputs[1:]
 
+    def _calls_of(self, invocations: Sequence[Invocation]) -> Iterator[arrays.Statement]:
+        """Yield calls; in debug mode, each array is spoiled before the first call that uses it."""
+        for invocation in invocations:
+            roots = set(map(_root, invocation.buffers)) if DEBUG else ()
+            for buffer in sorted(roots, key=lambda each: each.name):  # in a fixed order
+                if buffer not in self._kept and buffer.leaf is None and buffer.fixed is None:
+                    self._kept.add(buffer)
+                    yield from self._fill_invalid(buffer)
+            yield self._call_of(invocation)
+
     def _call_of(self, invocation: Invocation) -> arrays.CallStatement:
         arguments = tuple(map(self._use, invocation.arguments))
         return arrays.CallStatement(invocation.function, arguments, comment_of(invocation.comment))
-
-    def _invalid_fills(self) -> dict[int, list[arrays.Statement]]:
-        """Return the statements that, in debug mode, spoil each array before the first invocation that uses it."""
-        found: dict[int, list[arrays.Statement]] = {}
-        if DEBUG:
-            held = {
-                buffer for rows in self.lowering.rows for buffer in (rows.positions, rows.rows, rows.count, rows.sums)
-            }
-            held |= set(self.lowering.buffers.values())
-            for invocation in self.invocations:
-                for buffer in sorted(
-                    set(map(_root, invocation.buffers)), key=lambda each: each.name
-                ):  # in a fixed order
-                    if buffer not in held and buffer.leaf is None and buffer.fixed is None:
-                        held.add(buffer)
-                        found.setdefault(id(invocation), []).extend(self._fill_invalid(buffer))
-        return found
 
     def _fill_invalid(self, buffer: ArrayBuffer) -> list[arrays.Statement]:
         if buffer.dtype.kind != "f" and buffer.dtype != np.int64:
             return []
         function = fill_with_nan if buffer.dtype.kind == "f" else fill_with_invalid_indices
-        return [
-            arrays.CallStatement(
-                function, (self._use(FlatArgument(self.lowering.name(f"spoiled_{buffer.name}"), buffer, 1)),)
-            )
-        ]
+        return [_call(function, self._flat(buffer, "spoiled"))]
+
+    def _flat(self, buffer: ArrayBuffer, kind: str = "flat") -> Name:
+        """Return a new argument: the flat array of a buffer."""
+        return self._use(FlatArgument(self.lowering.name(f"{kind}_{buffer.name}"), buffer, 1))
 
     def _use(self, argument: Argument) -> Name:
         self.arguments.setdefault(argument.name, argument)
@@ -327,3 +314,116 @@ class Source:
 
 def _root(buffer: ArrayBuffer) -> ArrayBuffer:
     return buffer.root
+
+
+def _call(function: Routine, *arguments: Expression) -> arrays.CallStatement:
+    return arrays.CallStatement(function, arguments)
+
+
+def _inner(outputs: Sequence[BaseNode], names: UniqueNames, ranges: Ranges | None = None) -> Lowering:
+    """Return the loops of a graph inside a step, whose outputs have arrays of their own; the names go on."""
+    replacements = expand(outputs)
+    schedule = Schedule([replacements[output] for output in outputs])
+    lowering = Lowering(schedule, Targets([]), ranges or Ranges(schedule.nodes), names)
+    lowering.outputs = [lowering.own_array(schedule.representative[replacements[output]]) for output in outputs]
+    return lowering
+
+
+class WholeUpdate(Source):
+    """The function of a rule over whole parameters: it computes the new values, and then copies them to the arrays."""
+
+    def __init__(self, rule: UpdateRule, names: UniqueNames, op_kernels: OpKernels) -> None:
+        lowering = _inner(rule.outputs, names)  # a new state may be another old one, so the outputs are copied
+        self._targets = [lowering.leaf(leaf) for leaf in (rule.parameter, *rule.state.values())]
+        self._name = names("update_whole")
+        super().__init__(materialize(lowering), (), op_kernels)
+        if self.evaluated:
+            raise RegistrationError(
+                f"an optimizer's rule uses {self.evaluated[0].node.op_name()}, which has no native form; train with "
+                f"backward() and step(), or use other ops"
+            )
+
+    def _routine(self) -> ArrayRoutine:
+        statements = list(self._calls_of(self.invocations))
+        for new, target in zip(self.lowering.outputs, self._targets, strict=True):
+            statements.append(_call(copied, self._flat(new), self._flat(target)))
+        return ArrayRoutine(ArrayFunction(self._name, tuple(self.arguments), tuple(statements)), calls_shared=True)
+
+
+class ScanSource(Source):
+    """The function of a loop inside a graph: it runs the body in each step, as a program does for each row of data."""
+
+    def __init__(self, node: BaseNode, names: UniqueNames, op_kernels: OpKernels, ranges: Ranges) -> None:
+        steps = LOOPS.of(node).steps(node)
+        assert steps is not None
+        self.steps = steps
+        lowering = _inner(steps.body.outputs, names, ranges.inside(node))
+        self.outer: list[str] = []
+        self._name = names("scan")
+        super().__init__(materialize(lowering), (), op_kernels)
+
+    def _routine(self) -> ArrayRoutine:
+        steps, lowering = self.steps, self.lowering
+        inputs, count = steps.body.inputs, steps.carried
+        carried = [self._flat(lowering.leaf(leaf)) for leaf in inputs[:count]]
+        next_carried, rows, sums = self.lowering.outputs[:count], self.lowering.outputs[count:], list[ArrayBuffer]()
+        condition = rows.pop() if steps.stops else None
+        if steps.summed:
+            rows, sums = rows[: -steps.summed], rows[-steps.summed :]
+        before, per_step, after = list[arrays.Statement](), list[arrays.Statement](), list[arrays.Statement]()
+        done, t = Name("done"), Name("t")
+        if steps.limited:
+            before.append(arrays.Let("done", Literal(0)))
+        limit = self._outer("limit") if steps.limited else None
+        starts = [self._outer("start") for _ in carried]
+        sequences = [self._outer("sequence") for _ in range(steps.sequences)]
+        length: Expression = self._outer("length")
+        if limit is None:
+            before.append(arrays.Let("count", length))
+        else:
+            asked = Element(limit.name, (Literal(0),))
+            beyond = Apply("greater", (asked, length))
+            before.append(arrays.Let("count", Apply("where", (beyond, length, arrays.Convert(asked, INT64)))))
+        histories: list[str] = []
+        for start, carry in zip(starts, carried, strict=True):
+            names = ("last", "history") if steps.reverse else ("history", "last")
+            outer = {name: self._outer(name) for name in names}
+            last, history = outer["last"], outer["history"]
+            histories.append(history.name)
+            before.append(_call(copied, start, carry))
+            after.append(_call(copied, carry, last))
+            if steps.keeps:
+                per_step.append(_call(put, carry, history, t))
+                if steps.limited and not steps.reverse:  # the carry after the last step is stored too
+                    after.append(When(Apply("less", (done, length)), (_call(put, carry, history, done),)))
+        for sequence, leaf in zip(sequences, inputs[count : count + steps.sequences], strict=True):
+            if leaf in lowering.buffers:
+                per_step.append(_call(taken, sequence, t, self._flat(lowering.leaf(leaf))))
+        per_step += self._calls_of(self.invocations)
+        for buffer in rows:
+            stacked = self._outer("made")
+            histories.append(stacked.name)
+            per_step.append(_call(put, self._flat(buffer), stacked, t))
+        for buffer in sums:
+            total = self._outer("total")
+            before.append(arrays.fill(total.name, 1))
+            per_step.append(_call(added, self._flat(buffer), total))
+        for buffer, carry in zip(next_carried, carried, strict=True):
+            per_step.append(_call(copied, self._flat(buffer), carry))
+        if steps.limited and steps.keeps:
+            before += [arrays.fill(history, 2) for history in histories]
+        if steps.limited:
+            per_step.append(arrays.Let("done", Apply("add", (Name("k"), Literal(1)))))
+        if condition is not None:
+            after.append(Store(self._outer("steps_done").name, (Literal(0),), done))
+            stops = Apply("logical_not", (Element(self._use(condition).name, ()),))
+            per_step.append(When(stops, (arrays.Break(),)))
+        last_step = Apply("subtract", (Name("count"), Literal(1)))
+        first = arrays.Let("t", Apply("subtract", (last_step, Name("k"))) if steps.reverse else Name("k"))
+        body = (*before, arrays.CountedLoop("k", Name("count"), (first, *per_step)), *after)
+        return ArrayRoutine(ArrayFunction(self._name, (*self.outer, *self.arguments), body), calls_shared=True)
+
+    def _outer(self, name: str) -> Name:
+        """Return a new argument that the program around the loop passes."""
+        self.outer.append(self.lowering.name(name))
+        return Name(self.outer[-1])

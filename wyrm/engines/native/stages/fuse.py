@@ -6,16 +6,17 @@ may be computed in that same loop; a value read at other indices, or as a whole,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import permutations
 from typing import Any, TypeVar
 
 import numpy as np
 
-from wyrm.engines.native.stages.analysis import sums_in_place
 from wyrm.engines.native.stages.deduplicate import Scheduled
 from wyrm.engines.native.stages.differentiate import Targets
-from wyrm.engines.native.stages.formulas import calls_fast
+from wyrm.engines.native.stages.expressions import UniqueNames, calls_fast
 from wyrm.engines.native.stages.loops import (
     Accumulator,
     ArrayBuffer,
@@ -35,7 +36,6 @@ from wyrm.engines.native.stages.loops import (
     loop_axes,
     loop_index,
 )
-from wyrm.engines.native.stages.naming import UniqueNames
 from wyrm.graph.axes import Axis, Dims, axis_size, broadcast
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexLoad, IndexMap, LoopIndex
@@ -48,7 +48,7 @@ Rest = TypeVar("Rest", IndexExpression, None)
 Dependency = tuple[Value, IndexMap | None]
 
 
-def lower(scheduled: Scheduled) -> Lowering:
+def fuse(scheduled: Scheduled) -> Lowering:
     """Return the loops that compute the program."""
     return Lowering(scheduled.schedule, scheduled.targets, scheduled.ranges)
 
@@ -413,3 +413,30 @@ def _spread(kept: Sequence[IndexExpression], dims: Dims, rest: Rest) -> Iterator
     wide = set(loop_axes(dims))
     for position in range(len(dims)):
         yield next(entries, rest) if position in wide else rest
+
+
+def sums_in_place(
+    schedule: Schedule,
+) -> dict[BaseNode, tuple[BaseNode, BaseNode]]:
+    """Return the sums to accumulate in place as {sum: (term, other)}: `term`'s kernel adds to the memory of `other`."""
+    users = Counter(parent for node in schedule.nodes for parent in schedule.parents(node))
+    users.update(schedule.outputs)
+    found: dict[BaseNode, tuple[BaseNode, BaseNode]] = {}
+    for node in schedule.nodes:
+        if node.formula == "x + y" and len(node.parents) == 2:
+            for term, other in permutations(schedule.parents(node), 2):
+                if (
+                    LOOPS.of(term).adding_kernel is not None
+                    and _has_memory(other)
+                    and users[term] == users[other] == 1
+                    and node.dims == term.dims == other.dims
+                ):
+                    found[node] = term, other
+    return found
+
+
+def _has_memory(node: BaseNode) -> bool:
+    """Return whether a node's array has memory of its own."""
+    rule = LOOPS.of(node)
+    view = node.is_view or (node.formula is None and rule.gather_index(node, loop_index(node.dims)) is not None)
+    return not (node.is_leaf or node.shape_only or rule.by_flat_index is not None or view)

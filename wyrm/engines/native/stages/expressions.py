@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import keyword
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
 from wyrm.engines.native.ir.arrays import Apply, CallResult, Expression, Let, Literal, Name
 from wyrm.engines.native.ir.types import ScalarType, scalar_of
 from wyrm.engines.native.kernels.functions import kernel_of
+from wyrm.engines.native.stages.loops import Checked
+from wyrm.engines.native.stages.runtime import checked
 from wyrm.graph.base import BaseNode
+from wyrm.graph.index_maps import (
+    IndexDifference,
+    IndexExpression,
+    IndexLiteral,
+    IndexPair,
+    IndexProduct,
+    IndexSum,
+    LoopIndex,
+)
 from wyrm.ops.elementwise import special_kernels
 from wyrm.ops.elementwise.fast_math import float32_exp, float32_tanh
 from wyrm.ops.elementwise.formula import SPECIAL, Attribute, FormulaCall, interpret, parse
@@ -94,3 +108,60 @@ def formula_steps(
 
 def _is_chosen(calls: Sequence[FormulaCall], position: int) -> bool:
     return any(Earlier(position) in call.arguments[1:] for call in calls if call.function == "where")
+
+
+# The names that `run` and loops inside a graph use for their variables and functions. The forms below also reserve the
+# names of loop variables, of op kernels, of functions in `fast_math` and of an optimizer's numbers.
+RESERVED = frozenset(
+    [
+        "first", "count", "batch", "step", "order", "totals", "hyperparameters", "k", "t", "done", "run", "abs", "min",
+        "claim", "release", "checked", "load", "added", "copied", "put", "taken", "accumulate", "natural", "check_all",
+        "check_counted", "check_from_end", "fill_with_nan", "fill_with_invalid_indices",
+    ]
+)  # fmt: skip
+_RESERVED_FORMS = re.compile(r"[ij]\d+|\w+_kernel(_\d+)?|float32_\w+|(?!update_)\w+_float(32|64)")
+
+
+def identifier(name: str) -> str:
+    """Return a part of a Python identifier made from any text, so that users' names cannot become code.
+
+    It does not end with an underscore, unlike the variables of generated code.
+    """
+    return re.sub(r"\W", "_", name, flags=re.ASCII)[:24].rstrip("_")
+
+
+class UniqueNames:
+    """The names of one program; a call with a text returns a name that is not taken yet."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def __call__(self, text: str) -> str:
+        base = identifier(text) or "value"
+        if base[0].isdigit() or keyword.iskeyword(base) or base in RESERVED or _RESERVED_FORMS.fullmatch(base):
+            base = f"the_{base}"
+        name, count = base, 1
+        while name in self._taken:
+            count += 1
+            name = f"{base}_{count}"
+        self._taken.add(name)
+        return name
+
+
+_NOTHING: Mapping[IndexExpression, Expression] = MappingProxyType({})
+_OPERATORS: dict[type[IndexPair], str] = {IndexSum: "add", IndexDifference: "subtract", IndexProduct: "multiply"}
+
+
+def expression_of(entry: IndexExpression, leaves: Mapping[IndexExpression, Expression] = _NOTHING) -> Expression:
+    """Return an index entry as an expression; `leaves` has the expressions of sizes and of integers that it reads."""
+    match entry:
+        case LoopIndex():
+            return Name(str(entry))
+        case IndexLiteral(value):
+            return Literal(value)
+        case Checked(left, right):
+            return CallResult(checked, (expression_of(left, leaves), expression_of(right, leaves)))
+        case IndexPair(left, right):
+            return Apply(_OPERATORS[type(entry)], (expression_of(left, leaves), expression_of(right, leaves)))
+        case _:
+            return leaves[entry]
