@@ -95,14 +95,9 @@ from wyrm.ops.control.updating import updating
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Binary, Elementwise, Unary
 from wyrm.ops.gradients import grad, value_and_grad
-<<<<<<< HEAD
 from wyrm.ops.indexing.joining import concatenate, stack
-from wyrm.support import late_imports as _lazy_imports
-=======
-from wyrm.ops.indexing.slicing import concatenate, stack
 from wyrm.support.late_imports import lazy_imports
 from wyrm.support.moved import tell_of_moved_modules
->>>>>>> main
 
 if TYPE_CHECKING:
     from wyrm import data, io, linalg, losses, metrics, nn, optim, profile, random, special, testing, train, view, watch

@@ -15,12 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-<<<<<<< HEAD
-from wyrm.engines.native.llvm.store import CodeStore
 from wyrm.ops.kernels.native import DEBUG
-=======
-from wyrm.ops.kernels.scratch import DEBUG
->>>>>>> main
 
 # Compilations that take longer than this many seconds print a line to stderr.
 SPEAK_AFTER = 1.0

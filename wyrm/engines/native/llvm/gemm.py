@@ -18,16 +18,10 @@ from wyrm.engines.native.kernels.arithmetic import as_type
 from wyrm.engines.native.kernels.calls import builtin, general, same_size
 from wyrm.engines.native.kernels.expressions import Expressions
 from wyrm.engines.native.kernels.functions import KernelFunction
-<<<<<<< HEAD
-from wyrm.engines.native.kernels.values import Value, View
-from wyrm.engines.native.llvm.blas import kernels
-from wyrm.ops.kernels.native import DEBUG
-=======
 from wyrm.engines.native.kernels.values import NotCompiled, Num, Static, Value, View, literal
 from wyrm.engines.native.llvm.blas import LAPACK, kernels
 from wyrm.ops.kernels import lapack
-from wyrm.ops.kernels.scratch import DEBUG
->>>>>>> main
+from wyrm.ops.kernels.native import DEBUG
 from wyrm.ops.kernels.sums import accumulated, natural
 from wyrm.ops.products import product
 

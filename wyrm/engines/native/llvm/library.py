@@ -23,18 +23,10 @@ from wyrm.engines.native.llvm import cache
 from wyrm.engines.native.llvm import gemm as _products  # noqa: F401  # registers products and calls of LAPACK
 from wyrm.engines.native.llvm.blas import BLAS, LAPACK, address_of, of_scipy
 from wyrm.engines.native.llvm.cache import CompilationCount
-<<<<<<< HEAD
-from wyrm.engines.native.llvm.emit import Unit, emit
-from wyrm.engines.native.llvm.machine import entry_of, provide
-from wyrm.engines.native.llvm.optimize import assembly, machine_code
-from wyrm.engines.native.llvm.parallel import SecondProcess, compile_all
-from wyrm.ops.kernels.native import DEBUG
-=======
 from wyrm.engines.native.llvm.calling import CachedTable, LoadedFunction, kind_of_argument, table_of, words_of
 from wyrm.engines.native.llvm.emit import ENTRY, SHARED, emit
 from wyrm.engines.native.llvm.optimize import SecondProcess, Unit, assembly, compile_all, machine_code, target_machine
-from wyrm.ops.kernels.scratch import DEBUG
->>>>>>> main
+from wyrm.ops.kernels.native import DEBUG
 from wyrm.support.interrupts import deliver
 
 # The number of argument tables that are cached per function.

@@ -50,14 +50,9 @@ from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.ranges import Ranges
-<<<<<<< HEAD:wyrm/engines/native/stages/source.py
-from wyrm.ops.kernels.native import DEBUG
-from wyrm.ops.random.philox import STEP
-=======
 from wyrm.graph.schedule import Schedule
-from wyrm.ops.kernels.scratch import DEBUG
+from wyrm.ops.kernels.native import DEBUG
 from wyrm.ops.random.philox import COUNTERS, STEP
->>>>>>> main:wyrm/engines/native/stages/write.py
 
 # Programs with more calls per step than this compile their functions separately instead of as one function.
 LARGEST_FUNCTION = 40
