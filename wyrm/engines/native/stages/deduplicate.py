@@ -1,11 +1,15 @@
-"""Merges equal operations, and puts all operations in the order of computation."""
+"""Merges equal operations, orders all, and finds the sums that the kernel of a term can add to in place."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import permutations
 
 from wyrm.engines.native.stages.differentiate import Targets
-from wyrm.graph.base import label
+from wyrm.engines.native.stages.loops import loop_index
+from wyrm.graph.base import BaseNode, label
+from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.ranges import Ranges
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.traversal import shallow_first
@@ -34,3 +38,30 @@ def deduplicate(targets: Targets) -> Scheduled:
     # These nodes tell `Ranges` which rows the data indexes, so data out of range is reported before anything runs.
     touched = [row_gradient(g, i, parameter.dims) for parameter, pairs in final.rows.items() for g, i in pairs]
     return Scheduled(final, schedule, Ranges([*schedule.nodes, *touched]), merged)
+
+
+def sums_in_place(
+    schedule: Schedule,
+) -> dict[BaseNode, tuple[BaseNode, BaseNode]]:
+    """Return the sums to accumulate in place as {sum: (term, other)}: `term`'s kernel adds to the memory of `other`."""
+    users = Counter(parent for node in schedule.nodes for parent in schedule.parents(node))
+    users.update(schedule.outputs)
+    found: dict[BaseNode, tuple[BaseNode, BaseNode]] = {}
+    for node in schedule.nodes:
+        if node.formula == "x + y" and len(node.parents) == 2:
+            for term, other in permutations(schedule.parents(node), 2):
+                if (
+                    LOOPS.of(term).adding_kernel is not None
+                    and _has_memory(other)
+                    and users[term] == users[other] == 1
+                    and node.dims == term.dims == other.dims
+                ):
+                    found[node] = term, other
+    return found
+
+
+def _has_memory(node: BaseNode) -> bool:
+    """Return whether a node's array has memory of its own."""
+    rule = LOOPS.of(node)
+    view = node.is_view or (node.formula is None and rule.gather_index(node, loop_index(node.dims)) is not None)
+    return not (node.is_leaf or node.shape_only or rule.by_flat_index is not None or view)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -311,3 +311,40 @@ class Invocation:
     comment: str = ""
     item: Item | None = None
     updated: BaseNode | None = None
+
+    @property
+    def roots(self) -> set[ArrayBuffer]:
+        """The buffers that own the memory of those that are live."""
+        return {buffer.root for buffer in self.buffers}
+
+
+def references_in(
+    references: Iterable[Reference], skips: Callable[[Reference], bool] = lambda reference: False
+) -> Iterator[Reference]:
+    """Yield references and those that their elements and indices are computed from, but not what `skips` tells."""
+    stack = list(references)
+    while stack:
+        reference = stack.pop()
+        if skips(reference):
+            continue
+        yield reference
+        if isinstance(reference.target, Generated):
+            stack += reference.target.operands
+        for entry in reference.index:
+            stack += integers_in(entry)
+
+
+def integers_in(entry: IndexExpression) -> list[Reference]:
+    """Return the references to integers that an index entry reads."""
+    return [leaf.reference for leaf in entry.leaves() if isinstance(leaf, Read)]
+
+
+def dependencies(references: Iterable[Reference]) -> list[tuple[Value, IndexMap | None]]:
+    """Return the computed values that references and their indices read, each with its index (None: all of it)."""
+    found: list[tuple[Value, IndexMap | None]] = []
+    for reference in references_in(references):
+        if isinstance(reference.target, Value):
+            found.append((reference.target, reference.index))
+        elif reference.viewed is not None and not isinstance(reference.target, Generated):
+            found.append((reference.viewed, None))
+    return found
