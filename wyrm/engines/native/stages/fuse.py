@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from wyrm.engines.native.stages.deduplicate import Scheduled, sums_in_place
-from wyrm.engines.native.stages.differentiate import Targets
+from wyrm.engines.graph import Scheduled, Targets
 from wyrm.engines.native.stages.expressions import UniqueNames, calls_fast
 from wyrm.engines.native.stages.loops import (
     Accumulator,
@@ -34,6 +33,7 @@ from wyrm.engines.native.stages.loops import (
     is_aligned,
     loop_axes,
     loop_index,
+    sums_in_place,
 )
 from wyrm.graph.axes import Axis, Dims, axis_size, broadcast
 from wyrm.graph.base import BaseNode, label
