@@ -9,16 +9,16 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import DTypeLike
 
+from wyrm.functions.operands import Operand, S
 from wyrm.grad.reverse import with_sizes
 from wyrm.node.base import BaseNode
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant, constant_of
 from wyrm.node.node import Node
-from wyrm.ops.elementwise import S
 from wyrm.ops.shape import BroadcastTo
 from wyrm.types.dims import Dim
 from wyrm.types.options import is_integer
-from wyrm.types.typing import Array, NewDims, Number, Size
+from wyrm.types.typing import NewDims, Number, Size
 
 __all__ = ["arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]
 
@@ -89,11 +89,7 @@ def arange(start: Number, stop: Number | None = None, step: Number = 1) -> Const
     return IndexConstant(array) if array.dtype.kind == "i" else constant_of(array, None)
 
 
-@overload
-def full_like(x: Node[Any, S], value: Number, dtype: DTypeLike | None = None) -> Node[Any, S]: ...
-@overload
-def full_like(x: Number | Array, value: Number, dtype: DTypeLike | None = None) -> Node: ...
-def full_like(x: Node | Number | Array, value: Number, dtype: DTypeLike | None = None) -> Node:
+def full_like(x: Operand[S], value: Number, dtype: DTypeLike | None = None) -> Node[Any, S]:
     """Return a node filled with `value`, with the axes of `x` and by default its dtype.
 
     >>> wy.full_like(wy.Constant([1.0, 2.0]), 5.0).forward().tolist()
@@ -105,11 +101,7 @@ def full_like(x: Node | Number | Array, value: Number, dtype: DTypeLike | None =
     return with_sizes([filled], [node])[0]
 
 
-@overload
-def zeros_like(x: Node[Any, S], dtype: DTypeLike | None = None) -> Node[Any, S]: ...
-@overload
-def zeros_like(x: Number | Array, dtype: DTypeLike | None = None) -> Node: ...
-def zeros_like(x: Node | Number | Array, dtype: DTypeLike | None = None) -> Node:
+def zeros_like(x: Operand[S], dtype: DTypeLike | None = None) -> Node[Any, S]:
     """Return zeros with the axes of `x` and by default its dtype.
 
     >>> wy.zeros_like(wy.Constant([1.0, 2.0])).forward().tolist()
@@ -118,11 +110,7 @@ def zeros_like(x: Node | Number | Array, dtype: DTypeLike | None = None) -> Node
     return full_like(x, 0.0, dtype)
 
 
-@overload
-def ones_like(x: Node[Any, S], dtype: DTypeLike | None = None) -> Node[Any, S]: ...
-@overload
-def ones_like(x: Number | Array, dtype: DTypeLike | None = None) -> Node: ...
-def ones_like(x: Node | Number | Array, dtype: DTypeLike | None = None) -> Node:
+def ones_like(x: Operand[S], dtype: DTypeLike | None = None) -> Node[Any, S]:
     """Return ones with the axes of `x` and by default its dtype.
 
     >>> wy.ones_like(wy.Constant([1.0, 2.0])).forward().tolist()

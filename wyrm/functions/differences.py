@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.functions.operands import Numbers, Operand, as_node, as_nodes
+from wyrm.functions.operands import Operand, S, as_node, as_nodes
 from wyrm.node.base import describe
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
-from wyrm.ops.elementwise import S
 from wyrm.ops.index import Index
 from wyrm.ops.rearranging import sized_axis
 from wyrm.ops.reduction import AxisLike, all_axes
@@ -169,13 +168,9 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: float = 1.0, axis: int =
     return total
 
 
-@overload
 def interp(
-    x: Node[Any, S], xp: Operand, fp: Operand, left: float | None = None, right: float | None = None
-) -> Node[Any, S]: ...
-@overload
-def interp(x: Numbers, xp: Operand, fp: Operand, left: float | None = None, right: float | None = None) -> Node: ...
-def interp(x: Operand, xp: Operand, fp: Operand, left: float | None = None, right: float | None = None) -> Node:
+    x: Operand[S], xp: Operand, fp: Operand, left: float | None = None, right: float | None = None
+) -> Node[Any, S]:
     """Return at `x` the piecewise linear function through the points `(xp, fp)`, whose `xp` must rise.
 
     Beyond the ends it is `left` and `right`, by default the first and last of `fp`. Differentiable by all three; at a

@@ -8,11 +8,11 @@ from typing import Any, overload
 
 import numpy as np
 
-from wyrm.functions.operands import Operand, as_node, as_nodes
+from wyrm.functions.operands import Operand, S, as_node, as_nodes
 from wyrm.node.leaves import Constant
 from wyrm.node.node import Node
 from wyrm.ops.comparison import of_chosen_type, where
-from wyrm.ops.elementwise import S, operand
+from wyrm.ops.elementwise import operand
 from wyrm.ops.predicates import IsFinite, IsInf, IsNan
 from wyrm.types.typing import Array, BoolArray, Number
 
@@ -29,11 +29,7 @@ def _mask(x: Operand) -> Node:
     return node if node.dtype.kind == "b" else node.not_equal(0.0)
 
 
-@overload
-def reciprocal(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def reciprocal(x: Number | Array) -> Node: ...
-def reciprocal(x: Operand) -> Node:
+def reciprocal(x: Operand[S]) -> Node[Any, S]:
     """Return `1 / x`, elementwise.
 
     >>> wy.reciprocal(wy.Constant([2.0, 0.0])).forward().tolist()
@@ -42,11 +38,7 @@ def reciprocal(x: Operand) -> Node:
     return 1.0 / as_node(x)
 
 
-@overload
-def positive(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def positive(x: Number | Array) -> Node: ...
-def positive(x: Operand) -> Node:
+def positive(x: Operand[S]) -> Node[Any, S]:
     """Return `+x`, which is `x`. Raise `DTypeError` for a mask.
 
     >>> wy.positive(wy.Constant([-2.0])).forward().tolist()
@@ -55,11 +47,7 @@ def positive(x: Operand) -> Node:
     return +as_node(x)
 
 
-@overload
-def deg2rad(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def deg2rad(x: Number | Array) -> Node: ...
-def deg2rad(x: Operand) -> Node:
+def deg2rad(x: Operand[S]) -> Node[Any, S]:
     """Return angles in degrees as radians, elementwise; `radians` is the same function.
 
     >>> f'{wy.deg2rad(180.0).forward().item():.4f}'
@@ -68,11 +56,7 @@ def deg2rad(x: Operand) -> Node:
     return as_node(x) * (math.pi / 180.0)
 
 
-@overload
-def rad2deg(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def rad2deg(x: Number | Array) -> Node: ...
-def rad2deg(x: Operand) -> Node:
+def rad2deg(x: Operand[S]) -> Node[Any, S]:
     """Return angles in radians as degrees, elementwise; `degrees` is the same function.
 
     >>> wy.rad2deg(np.pi).forward().item()
@@ -84,11 +68,7 @@ def rad2deg(x: Operand) -> Node:
 radians, degrees = deg2rad, rad2deg
 
 
-@overload
-def sinc(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def sinc(x: Number | Array) -> Node: ...
-def sinc(x: Operand) -> Node:
+def sinc(x: Operand[S]) -> Node[Any, S]:
     """Return `sin(pi x) / (pi x)`, elementwise, and 1 at 0; the derivatives of all orders are accurate near 0 too.
 
     >>> wy.sinc(wy.Constant([0.0, 0.5])).forward().round(4).tolist()
@@ -135,11 +115,7 @@ def divmod(x: Operand, y: Operand) -> tuple[Node, Node]:
 # --- masks ------------------------------------------------------------------------------------------------------------
 
 
-@overload
-def logical_not(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def logical_not(x: Number | Array) -> Node: ...
-def logical_not(x: Operand) -> Node:
+def logical_not(x: Operand[S]) -> Node[Any, S]:
     """Return whether `x` is false, or 0, elementwise.
 
     >>> wy.logical_not(wy.Constant([0.0, 2.0])).forward().tolist()
@@ -252,15 +228,9 @@ def array_equal(a1: Operand, a2: Operand) -> Node[Any, tuple[()]]:
 # --- choices ----------------------------------------------------------------------------------------------------------
 
 
-@overload
 def nan_to_num(
-    x: Node[Any, S], nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
-) -> Node[Any, S]: ...
-@overload
-def nan_to_num(
-    x: Number | Array, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
-) -> Node: ...
-def nan_to_num(x: Operand, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Node:
+    x: Operand[S], nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Node[Any, S]:
     """Return `x` with NaN and the infinities replaced by numbers, by default 0 and the largest of the dtype.
 
     No gradient goes to replaced elements.

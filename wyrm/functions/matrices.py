@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
-from wyrm.functions.operands import Numbers, Operand, as_node
+from wyrm.functions.operands import Operand, S, as_node
 from wyrm.node.base import describe
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import Constant, as_constant, constant_of
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
 from wyrm.ops.cumulative import CumProd
-from wyrm.ops.elementwise import S
 from wyrm.ops.gather import Place
 from wyrm.ops.rearranging import diagonal, sized_axis
 from wyrm.ops.slicing import concatenate
@@ -63,11 +62,7 @@ def _triangle(name: str, m: Operand, k: int, lower: bool) -> Node:
     return where(below if lower else ~below, x, as_constant(0, x.dtype))
 
 
-@overload
-def tril(m: Node[Any, S], k: int = 0) -> Node[Any, S]: ...
-@overload
-def tril(m: Numbers, k: int = 0) -> Node: ...
-def tril(m: Any, k: int = 0) -> Node:
+def tril(m: Operand[S], k: int = 0) -> Node[Any, S]:
     """Return the matrices over the last two axes of `m` with zeros above the diagonal `k`.
 
     Raise `ShapeError` if the data of each run decides the size of one of these axes.
@@ -78,11 +73,7 @@ def tril(m: Any, k: int = 0) -> Node:
     return _triangle("tril", m, k, lower=True)
 
 
-@overload
-def triu(m: Node[Any, S], k: int = 0) -> Node[Any, S]: ...
-@overload
-def triu(m: Numbers, k: int = 0) -> Node: ...
-def triu(m: Any, k: int = 0) -> Node:
+def triu(m: Operand[S], k: int = 0) -> Node[Any, S]:
     """Return the matrices over the last two axes of `m` with zeros below the diagonal `k`.
 
     Raise `ShapeError` if the data of each run decides the size of one of these axes.

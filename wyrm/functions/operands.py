@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from typing_extensions import TypeVar
+
 from wyrm.errors import ShapeError
 from wyrm.node.base import describe
 from wyrm.node.leaves import Constant
@@ -14,9 +16,11 @@ from wyrm.ops.elementwise import operand
 from wyrm.types.arrays import as_array
 from wyrm.types.typing import Array, Number
 
+# The axes of an operand that is a node; for numbers, type checkers infer the default.
+S = TypeVar("S", default=Any)
 # Numbers that become a constant.
 Numbers: TypeAlias = Number | Array | Sequence[float] | Sequence[Sequence[float]]
-Operand: TypeAlias = Node | Numbers
+Operand: TypeAlias = Node[Any, S] | Numbers
 
 
 def as_nodes(*operands: Operand) -> tuple[Node, ...]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wyrm.errors import IndexOutOfRange, ShapeError
-from wyrm.functions.operands import Numbers, Operand, as_node, as_nodes
+from wyrm.functions.operands import Operand, S, as_node, as_nodes
 from wyrm.functions.reduction_types import reduction
 from wyrm.node.base import describe
 from wyrm.node.index_leaves import IndexConstant
 from wyrm.node.leaves import as_constant
 from wyrm.node.node import IndexNode, Node
 from wyrm.ops.comparison import where
-from wyrm.ops.elementwise import S
 from wyrm.ops.index import Index, as_indices
 from wyrm.ops.rearranging import sized_axis, taken
 from wyrm.ops.reduction import AxisLike, all_axes, reduced_dims
@@ -136,15 +135,9 @@ def percentile(a: Operand, q: ArrayLike, axis: AxisLike = None, method: str = "l
     return quantile(a, np.true_divide(q, 100), axis, method, keepdims)
 
 
-@overload
 def searchsorted(
-    a: Operand, v: Node[Any, S], side: Side = "left", sorter: Indices | IndexNode | None = None
-) -> IndexNode[S]: ...
-@overload
-def searchsorted(
-    a: Operand, v: Numbers, side: Side = "left", sorter: Indices | IndexNode | None = None
-) -> IndexNode: ...
-def searchsorted(a: Operand, v: Operand, side: Side = "left", sorter: Indices | IndexNode | None = None) -> IndexNode:
+    a: Operand, v: Operand[S], side: Side = "left", sorter: Indices | IndexNode | None = None
+) -> IndexNode[S]:
     """Return for each element of `v` the index in the sorted `a` before which it belongs, from 0 to `len(a)`.
 
     Of equal elements, `side` chooses the place before the first ("left") or after the last ("right"). NaN is larger
@@ -160,11 +153,7 @@ def searchsorted(a: Operand, v: Operand, side: Side = "left", sorter: Indices | 
     return SearchSorted(ascending, values, side)
 
 
-@overload
-def digitize(x: Node[Any, S], bins: ArrayLike, right: bool = False) -> IndexNode[S]: ...
-@overload
-def digitize(x: Numbers, bins: ArrayLike, right: bool = False) -> IndexNode: ...
-def digitize(x: Operand, bins: ArrayLike, right: bool = False) -> IndexNode:
+def digitize(x: Operand[S], bins: ArrayLike, right: bool = False) -> IndexNode[S]:
     """Return for each element of `x` the number of the bin that holds it, as `numpy.digitize`.
 
     Bin i holds `bins[i - 1] <= x < bins[i]`, or `bins[i - 1] < x <= bins[i]` with `right`; bins may also fall. Raise

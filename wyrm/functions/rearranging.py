@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wyrm.errors import ShapeError
-from wyrm.functions.operands import Numbers, Operand, as_node
+from wyrm.functions.operands import Operand, S, as_node
 from wyrm.node.base import BaseNode, describe
 from wyrm.node.node import Node
-from wyrm.ops.elementwise import S
 from wyrm.ops.rearranging import sized_axis, taken
 from wyrm.ops.reduction import AxisLike, all_axes
 from wyrm.ops.slicing import concatenate
@@ -25,11 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@overload
-def flip(m: Node[Any, S], axis: AxisLike = None) -> Node[Any, S]: ...
-@overload
-def flip(m: Numbers, axis: AxisLike = None) -> Node: ...
-def flip(m: Any, axis: AxisLike = None) -> Node:
+def flip(m: Operand[S], axis: AxisLike = None) -> Node[Any, S]:
     """Return `m` with the order of its elements along `axis` reversed: an axis, several, or all by default.
 
     >>> wy.flip([1.0, 2.0, 3.0]).forward().tolist()
@@ -48,11 +43,7 @@ def _with_axes(name: str, m: Operand, count: int) -> Node:
     return x
 
 
-@overload
-def flipud(m: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def flipud(m: Numbers) -> Node: ...
-def flipud(m: Any) -> Node:
+def flipud(m: Operand[S]) -> Node[Any, S]:
     """Return `m` with its rows, along the first axis, in reverse order.
 
     >>> wy.flipud([[1.0, 2.0], [3.0, 4.0]]).forward().tolist()
@@ -61,11 +52,7 @@ def flipud(m: Any) -> Node:
     return flip(_with_axes("flipud", m, 1), 0)
 
 
-@overload
-def fliplr(m: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def fliplr(m: Numbers) -> Node: ...
-def fliplr(m: Any) -> Node:
+def fliplr(m: Operand[S]) -> Node[Any, S]:
     """Return `m` with its columns, along the second axis, in reverse order.
 
     >>> wy.fliplr([[1.0, 2.0], [3.0, 4.0]]).forward().tolist()
@@ -94,11 +81,7 @@ def rot90(m: Operand, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Node:
     return flip(x.swapaxes(first, second), second)
 
 
-@overload
-def roll(a: Node[Any, S], shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Node[Any, S]: ...
-@overload
-def roll(a: Numbers, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Node: ...
-def roll(a: Any, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Node:
+def roll(a: Operand[S], shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Node[Any, S]:
     """Return `a` with its elements moved by `shift` positions along `axis`; those beyond the end come in at the start.
 
     Without an axis, all elements move in row-major order. Several shifts go with several axes. Raise `ShapeError` if

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.node.base import BaseNode, describe
@@ -31,11 +31,7 @@ def _segments(caller: str, data: Any, num_segments: Any) -> Axis:
     return whole(f"{caller}: num_segments", num_segments, 0)
 
 
-@overload
-def segment_sum(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1) -> Tensor[D1, *Bs]: ...
-@overload
-def segment_sum(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: int) -> Tensor[Any, *Bs]: ...
-def segment_sum(data: Any, segment_ids: Any, num_segments: Any) -> Any:
+def segment_sum(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1 | int) -> Tensor[D1, *Bs]:
     """Return the sum of the rows of each segment: row s of the result is the sum of all `data[i]` with id s.
 
     `data` has the axes (rows, ...), `segment_ids`, an index node or an array of integers in any order, the axis of
@@ -52,11 +48,7 @@ def segment_sum(data: Any, segment_ids: Any, num_segments: Any) -> Any:
     return segment_total(data, segment_ids, _segments("segment_sum", data, num_segments))
 
 
-@overload
-def segment_mean(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1) -> Tensor[D1, *Bs]: ...
-@overload
-def segment_mean(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: int) -> Tensor[Any, *Bs]: ...
-def segment_mean(data: Any, segment_ids: Any, num_segments: Any) -> Any:
+def segment_mean(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1 | int) -> Tensor[D1, *Bs]:
     """Return the mean of the rows of each segment, 0 for a segment without rows.
 
     Arguments and errors are those of `segment_sum`.
@@ -64,18 +56,16 @@ def segment_mean(data: Any, segment_ids: Any, num_segments: Any) -> Any:
     >>> wy.segment_mean(wy.Constant([1.0, 2.0, 4.0]), np.array([2, 0, 2]), 3).forward().tolist()
     [2.0, 0.0, 2.5]
     """
-    segments = _segments("segment_mean", data, num_segments)
+    rows: Any = data
+    segments = _segments("segment_mean", rows, num_segments)
     ids = as_indices(segment_ids)
-    ones = as_constant(1.0, data.dtype).broadcast_to(ids.dims)
-    counts = segment_total(ones, ids, segments)
-    return segment_total(data, ids, segments) / counts.maximum(1.0).reshape((segments, *[1] * (data.ndim - 1)))
+    ones: Any = as_constant(1.0, rows.dtype).broadcast_to(ids.dims)
+    counts = segment_total(ones, ids, segments).maximum(1.0).reshape((segments, *[1] * (rows.ndim - 1)))
+    result: Tensor[D1, *Bs] = segment_total(rows, ids, segments) / counts
+    return result
 
 
-@overload
-def segment_max(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1) -> Tensor[D1, *Bs]: ...
-@overload
-def segment_max(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: int) -> Tensor[Any, *Bs]: ...
-def segment_max(data: Any, segment_ids: Any, num_segments: Any) -> Any:
+def segment_max(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1 | int) -> Tensor[D1, *Bs]:
     """Return the elementwise maximum of the rows of each segment, -inf for a segment without rows, as JAX.
 
     Equal maxima share the gradient. Arguments and errors are those of `segment_sum`.
@@ -86,11 +76,7 @@ def segment_max(data: Any, segment_ids: Any, num_segments: Any) -> Any:
     return SegmentMax(data, segment_ids, _segments("segment_max", data, num_segments))
 
 
-@overload
-def segment_min(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1) -> Tensor[D1, *Bs]: ...
-@overload
-def segment_min(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: int) -> Tensor[Any, *Bs]: ...
-def segment_min(data: Any, segment_ids: Any, num_segments: Any) -> Any:
+def segment_min(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1 | int) -> Tensor[D1, *Bs]:
     """Return the elementwise minimum of the rows of each segment, inf for a segment without rows, as JAX.
 
     Equal minima share the gradient. Arguments and errors are those of `segment_sum`.

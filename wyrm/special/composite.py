@@ -6,10 +6,10 @@ import math
 import operator
 from typing import Any, Literal, overload
 
-from wyrm.functions.operands import Operand, as_node, as_nodes
+from wyrm.functions.operands import Operand, S, as_node, as_nodes
 from wyrm.node.node import Node
 from wyrm.ops.comparison import where
-from wyrm.ops.elementwise import S, operand
+from wyrm.ops.elementwise import operand
 from wyrm.ops.entropy import RelEntr
 from wyrm.ops.gamma import Digamma, GammaLn, HurwitzZeta
 from wyrm.ops.reduction import AxisLike, all_axes, reduced_dims
@@ -17,11 +17,7 @@ from wyrm.types.options import is_integer
 from wyrm.types.typing import Array, Number
 
 
-@overload
-def polygamma(n: int, x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def polygamma(n: int, x: Number | Array) -> Node: ...
-def polygamma(n: int, x: Operand) -> Node:
+def polygamma(n: int, x: Operand[S]) -> Node[Any, S]:
     """Return the derivative of order `n` of `digamma` at `x`, elementwise. Raise `ValueError` for `n` below 0.
 
     >>> f'{wy.special.polygamma(1, 1.0).forward().item():.4f}'
@@ -37,11 +33,7 @@ def polygamma(n: int, x: Operand) -> Node:
     return zeta * (-1.0 if order % 2 == 0 else 1.0) * math.gamma(order + 1.0)
 
 
-@overload
-def multigammaln(a: Node[Any, S], d: int) -> Node[Any, S]: ...
-@overload
-def multigammaln(a: Number | Array, d: int) -> Node: ...
-def multigammaln(a: Operand, d: int) -> Node:
+def multigammaln(a: Operand[S], d: int) -> Node[Any, S]:
     """Return the logarithm of the multivariate gamma function of dimension `d`, elementwise in `a > (d - 1) / 2`.
 
     It is NaN at other `a`, where SciPy raises an error. Raise `ValueError` for `d` below 1.
@@ -88,11 +80,7 @@ def _shifted(x: Node, axis: AxisLike) -> Node:
     return x - where(abs(largest) < math.inf, largest, 0.0).stop_gradient()
 
 
-@overload
-def softmax(x: Node[Any, S], axis: AxisLike = None) -> Node[Any, S]: ...
-@overload
-def softmax(x: Number | Array, axis: AxisLike = None) -> Node: ...
-def softmax(x: Operand, axis: AxisLike = None) -> Node:
+def softmax(x: Operand[S], axis: AxisLike = None) -> Node[Any, S]:
     """Return `exp(x) / sum(exp(x))` over `axis`: an axis, several, or all by default.
 
     Raise `ShapeError` for an axis that `x` lacks, or of size 0.
@@ -107,11 +95,7 @@ def softmax(x: Operand, axis: AxisLike = None) -> Node:
     return powers / powers.sum(axis=_positions(axis, node), keepdims=True)
 
 
-@overload
-def log_softmax(x: Node[Any, S], axis: AxisLike = None) -> Node[Any, S]: ...
-@overload
-def log_softmax(x: Number | Array, axis: AxisLike = None) -> Node: ...
-def log_softmax(x: Operand, axis: AxisLike = None) -> Node:
+def log_softmax(x: Operand[S], axis: AxisLike = None) -> Node[Any, S]:
     """Return the logarithm of `softmax(x, axis)`, accurate where it is small.
 
     Raise `ShapeError` for an axis that `x` lacks, or of size 0.

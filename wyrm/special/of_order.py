@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
-from wyrm.functions.operands import Numbers, Operand, as_node, as_nodes
+from wyrm.functions.operands import Operand, S, as_node, as_nodes
 from wyrm.node.node import Node
 from wyrm.ops.bessel_of_order import BesselI, BesselIe, BesselJ, BesselY
 from wyrm.ops.comparison import where
-from wyrm.ops.elementwise import S
 from wyrm.ops.gamma import GammaLn
 from wyrm.ops.incomplete import BetaInc
 from wyrm.ops.normal_distribution import Ndtri
@@ -29,11 +28,7 @@ def betainc(a: Operand, b: Operand, x: Operand) -> Node:
     return BetaInc(as_nodes(a, b, x))
 
 
-@overload
-def jv(v: float, z: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def jv(v: float, z: Numbers) -> Node: ...
-def jv(v: float, z: Operand) -> Node:
+def jv(v: float, z: Operand[S]) -> Node[Any, S]:
     """Return the Bessel function of the first kind of order `v`, a number.
 
     >>> wy.special.jv(0, wy.Constant(0.0)).forward().item()
@@ -42,11 +37,7 @@ def jv(v: float, z: Operand) -> Node:
     return BesselJ(as_node(z), v)
 
 
-@overload
-def j0(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def j0(x: Numbers) -> Node: ...
-def j0(x: Operand) -> Node:
+def j0(x: Operand[S]) -> Node[Any, S]:
     """Return the Bessel function of the first kind of order 0.
 
     >>> wy.special.j0(wy.Constant(0.0)).forward().item()
@@ -55,11 +46,7 @@ def j0(x: Operand) -> Node:
     return jv(0.0, x)
 
 
-@overload
-def j1(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def j1(x: Numbers) -> Node: ...
-def j1(x: Operand) -> Node:
+def j1(x: Operand[S]) -> Node[Any, S]:
     """Return the Bessel function of the first kind of order 1.
 
     >>> wy.special.j1(wy.Constant(0.0)).forward().item()
@@ -68,11 +55,7 @@ def j1(x: Operand) -> Node:
     return jv(1.0, x)
 
 
-@overload
-def yv(v: float, z: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def yv(v: float, z: Numbers) -> Node: ...
-def yv(v: float, z: Operand) -> Node:
+def yv(v: float, z: Operand[S]) -> Node[Any, S]:
     """Return the Bessel function of the second kind of order `v`, a number; `z` is above 0.
 
     >>> round(wy.special.yv(0, wy.Constant(1.0)).forward().item(), 4)
@@ -81,11 +64,7 @@ def yv(v: float, z: Operand) -> Node:
     return BesselY(as_node(z), v)
 
 
-@overload
-def y0(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def y0(x: Numbers) -> Node: ...
-def y0(x: Operand) -> Node:
+def y0(x: Operand[S]) -> Node[Any, S]:
     """Return the Bessel function of the second kind of order 0; `x` is above 0.
 
     >>> round(wy.special.y0(wy.Constant(1.0)).forward().item(), 4)
@@ -94,11 +73,7 @@ def y0(x: Operand) -> Node:
     return yv(0.0, x)
 
 
-@overload
-def y1(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def y1(x: Numbers) -> Node: ...
-def y1(x: Operand) -> Node:
+def y1(x: Operand[S]) -> Node[Any, S]:
     """Return the Bessel function of the second kind of order 1; `x` is above 0.
 
     >>> round(wy.special.y1(wy.Constant(1.0)).forward().item(), 4)
@@ -107,11 +82,7 @@ def y1(x: Operand) -> Node:
     return yv(1.0, x)
 
 
-@overload
-def iv(v: float, z: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def iv(v: float, z: Numbers) -> Node: ...
-def iv(v: float, z: Operand) -> Node:
+def iv(v: float, z: Operand[S]) -> Node[Any, S]:
     """Return the modified Bessel function of the first kind of order `v`, a number.
 
     >>> wy.special.iv(0, wy.Constant(0.0)).forward().item()
@@ -120,11 +91,7 @@ def iv(v: float, z: Operand) -> Node:
     return BesselI(as_node(z), v)
 
 
-@overload
-def ive(v: float, z: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def ive(v: float, z: Numbers) -> Node: ...
-def ive(v: float, z: Operand) -> Node:
+def ive(v: float, z: Operand[S]) -> Node[Any, S]:
     """Return `exp(-abs(z)) * iv(v, z)`, which does not overflow.
 
     >>> wy.special.ive(0, wy.Constant(0.0)).forward().item()
@@ -133,11 +100,7 @@ def ive(v: float, z: Operand) -> Node:
     return BesselIe(as_node(z), v)
 
 
-@overload
-def gammasgn(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def gammasgn(x: Numbers) -> Node: ...
-def gammasgn(x: Operand) -> Node:
+def gammasgn(x: Operand[S]) -> Node[Any, S]:
     """Return the sign of the gamma function, of which the gradient is zero; NaN at the integers below 0.
 
     >>> wy.special.gammasgn(wy.Constant([-0.5, -1.5, 2.0])).forward().tolist()
@@ -150,11 +113,7 @@ def gammasgn(x: Operand) -> Node:
     return where(node.equal(below) & (node < 0.0), math.nan, sign)
 
 
-@overload
-def rgamma(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def rgamma(x: Numbers) -> Node: ...
-def rgamma(x: Operand) -> Node:
+def rgamma(x: Operand[S]) -> Node[Any, S]:
     """Return the reciprocal of the gamma function, which is smooth everywhere and 0 at the integers up to 0.
 
     >>> wy.special.rgamma(wy.Constant([3.0, 0.0])).forward().tolist()
@@ -176,11 +135,7 @@ def rgamma(x: Operand) -> Node:
     return where(below, sine * size.exp(), (-right).exp())
 
 
-@overload
-def erfcinv(y: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def erfcinv(y: Numbers) -> Node: ...
-def erfcinv(y: Operand) -> Node:
+def erfcinv(y: Operand[S]) -> Node[Any, S]:
     """Return the inverse of `erfc`, of numbers in (0, 2).
 
     >>> round(wy.special.erfcinv(wy.Constant(0.5)).forward().item(), 4)
