@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 import wyrm as wy
 from bench.harness import Case, Contender, Measurement, timed
 from bench.models import THREADS
-from wyrm.ops.convolution import ConvolutionInputGradient, ConvolutionWeightGradient
+from wyrm.ops.convolution.convolution import ConvolutionInputGradient, ConvolutionWeightGradient
 
 IMAGES, BATCH, RATE = 6_400, 64, 1e-3
 # A layer of ResNet: 3 x 3 windows, as many channels in as out.

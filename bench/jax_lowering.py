@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 import wyrm as wy
-from wyrm.schedule.schedule import Schedule
+from wyrm.graph.schedule import Schedule
 
 LAYERS = 142
 

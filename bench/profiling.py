@@ -51,8 +51,8 @@ def _plain(make: Make) -> Callable[[], Measurement]:
 
 def _with_clocks(make: Make) -> Callable[[], Measurement]:
     """Return a round of the same steps with clocks, without the counting of work that follows them."""
+    from wyrm.engines.epoch_state import EpochOptions
     from wyrm.profile.recording import Recorder, RecordingRunner, RecordingTraining
-    from wyrm.train.epoch_state import EpochOptions
 
     program, columns, batch = make()
     runner = RecordingRunner(program._graph, "auto", Recorder(on=True))

@@ -15,10 +15,10 @@ import numpy as np
 from jax.sharding import AbstractMesh
 
 import wyrm as wy
-from wyrm.backends.xla.sharding import Sharding
-from wyrm.backends.xla.sharding_table import ShardingTable, as_bytes
+from wyrm.engines.jax.sharding import Sharding
+from wyrm.engines.jax.sharding_table import ShardingTable, as_bytes
+from wyrm.graph.base import BaseNode
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Positions, Vocabulary
-from wyrm.node.base import BaseNode
 
 # The values of a token that a device holds at the peak of a step of GPT-2, with checkpoints of its blocks, in units of
 # `n_embd`: outside of the blocks, and for each block. They are what XLA plans for simulated devices, where they are

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.sampling import Sample, mask, normal
-from wyrm.ops.attention import Attention, AttentionGradient, AttentionMask
-from wyrm.ops.cached_attention import CachedAttention
-from wyrm.ops.dropout_mask import drop_threshold, dropout_mask, kept_factor
-from wyrm.ops.philox import STEP
+from wyrm.ops.attention.attention import Attention, AttentionGradient, AttentionMask
+from wyrm.ops.attention.cached_attention import CachedAttention
+from wyrm.ops.random.dropout_mask import drop_threshold, dropout_mask, kept_factor
+from wyrm.ops.random.philox import STEP
 
 BATCH, TIME, HEADS, FEATURES = 2, 5, 2, 3
 RATE, SEED, STREAM = 0.3, 4, 2

@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser import browser, open_page
 from tests.once import shared_folder
-from wyrm.backends.llvm import cache
+from wyrm.engines.native.llvm import cache
 
 __all__ = ["browser", "open_page"]
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.sampling import Sample, normal
-from wyrm.ops.convolution import Convolution, ConvolutionInputGradient, ConvolutionWeightGradient
-from wyrm.ops.convolution_base import Options
+from wyrm.ops.convolution.base import Options
+from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient, ConvolutionWeightGradient
 
 _NAMES = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.sampling import Sample, normal
-from wyrm.ops.cumulative import CumProd, CumSum, Recurrence, Shift
+from wyrm.ops.reducing.cumulative import CumProd, CumSum, Recurrence, Shift
 
 
 def _from_the_end(function: Any) -> Any:

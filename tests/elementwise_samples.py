@@ -8,9 +8,8 @@ import numpy as np
 from scipy import special
 
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, unary
-from wyrm.ops import (
+from wyrm.ops.elementwise import (
     bessel,
-    counting,
     division,
     entropy,
     gamma,
@@ -23,7 +22,8 @@ from wyrm.ops import (
     signs,
     trigonometric,
 )
-from wyrm.ops.comparison import Cast, LogicalXor
+from wyrm.ops.elementwise.comparison import Cast, LogicalXor
+from wyrm.ops.reducing import counting
 
 
 def _unit(*shape: int) -> Any:

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 import wyrm as wy
 from tests.sampling import Sample, integers, normal
-from wyrm.ops.dropout import AddDropout, Dropout, DropoutMask, RandomKey
-from wyrm.ops.fused import Embed, LinearGelu, LinearGeluGradient
-from wyrm.ops.philox import STEP
+from wyrm.ops.products.fused import Embed, LinearGelu, LinearGeluGradient
+from wyrm.ops.random.dropout import AddDropout, Dropout, DropoutMask, RandomKey
+from wyrm.ops.random.philox import STEP
 
 SHAPES: list[tuple[int, ...]] = [(3,), (4, 3), (2, 4, 3)]
 
@@ -137,5 +137,5 @@ def _dropout_samples() -> list[Sample]:
 
 
 def fused_samples() -> list[Sample]:
-    """Return samples of every op in `wyrm.ops.fused` and of the ops of dropout."""
+    """Return samples of every op in `wyrm.ops.products.fused` and of the ops of dropout."""
     return [*_linear_samples(), *_embed_samples(), *_dropout_samples()]

@@ -8,9 +8,9 @@ import numpy as np
 
 import wyrm as wy
 from tests.sampling import Sample, integers, normal
-from wyrm.ops.advanced_indexing import FromEnd
-from wyrm.ops.gather import Gather, IndexGather, Place
-from wyrm.ops.index_update import LastWriter
+from wyrm.ops.indexing.advanced_indexing import FromEnd
+from wyrm.ops.indexing.gather import Gather, IndexGather, Place
+from wyrm.ops.indexing.index_update import LastWriter
 
 
 def _place(values: Any, rows: Any, columns: Any) -> Any:

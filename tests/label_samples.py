@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.sampling import Sample
-from wyrm.ops.label import CountedLabels
+from wyrm.ops.cross_entropy.label import CountedLabels
 
 
 def label_samples() -> list[Sample]:

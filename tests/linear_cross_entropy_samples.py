@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.sampling import Sample, integers, normal
-from wyrm.ops.linear_cross_entropy import (
+from wyrm.ops.cross_entropy.linear_cross_entropy import (
     LabelTargets,
     LinearCrossEntropy,
     LinearCrossEntropyResiduals,

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from wyrm.backends.llvm.library import CompiledFunction
-from wyrm.ir.arrays import ArrayFunction, ArraySize, CallResult, CountedLoop, Element, Name, Store
-from wyrm.kernels.arrays import ArrayRoutine
-from wyrm.kernels.functions import kernel_of
+from wyrm.engines.native.ir.arrays import ArrayFunction, ArraySize, CallResult, CountedLoop, Element, Name, Store
+from wyrm.engines.native.kernels.arrays import ArrayRoutine
+from wyrm.engines.native.kernels.functions import kernel_of
+from wyrm.engines.native.llvm.library import CompiledFunction
 
 
 def compiled(function: Callable[..., Any], *, elementwise: bool = False) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.sampling import Sample, distinct, normal
-from wyrm.ops.normalization import LayerNorm, NormalizationGradient, NormalizationWeightGradient, RMSNorm
+from wyrm.ops.normalization.normalization import LayerNorm, NormalizationGradient, NormalizationWeightGradient, RMSNorm
 
 EPSILON = 1e-3
 

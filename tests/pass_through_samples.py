@@ -6,10 +6,10 @@ import numpy as np
 
 import wyrm as wy
 from tests.sampling import Sample, normal
-from wyrm.ops.checkpoint import Checkpoint, OptimizationBarrier
-from wyrm.ops.custom import Custom
-from wyrm.ops.pass_through import Alias
-from wyrm.ops.updating import Updating
+from wyrm.ops.control.checkpoint import Checkpoint, OptimizationBarrier
+from wyrm.ops.control.custom import Custom
+from wyrm.ops.control.pass_through import Alias
+from wyrm.ops.control.updating import Updating
 
 
 def passing_samples() -> list[Sample]:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.sampling import Sample, distinct, normal
-from wyrm.ops.pooling import MaxPool, MaxPoolGradient, MaxPoolTake
-from wyrm.ops.resample import Resample, Taps
+from wyrm.ops.pooling.pooling import MaxPool, MaxPoolGradient, MaxPoolTake
+from wyrm.ops.pooling.resample import Resample, Taps
 
 
 def _max_pool(x: Any, places: Any) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.sampling import Sample, normal, reducing
-from wyrm.ops.prod import Prod, ProductOfOthers, ProductOfOthersAlong
+from wyrm.ops.reducing.prod import Prod, ProductOfOthers, ProductOfOthersAlong
 
 
 def _with_zeros() -> Any:

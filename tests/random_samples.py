@@ -9,11 +9,11 @@ import numpy as np
 from scipy import special
 
 from tests.sampling import Sample, normal
-from wyrm.ops import draws
-from wyrm.ops.drawing import LoopSteps
-from wyrm.ops.dropout import RandomKey
-from wyrm.ops.philox import STEP, philox_block
-from wyrm.ops.standard_draws import position_words
+from wyrm.ops.random import draws
+from wyrm.ops.random.drawing import LoopSteps
+from wyrm.ops.random.dropout import RandomKey
+from wyrm.ops.random.philox import STEP, philox_block
+from wyrm.ops.random.standard_draws import position_words
 
 SEED, STREAM, SHAPE = 3, 5, (3, 4)
 

@@ -35,24 +35,15 @@ from tests.scan_samples import scan_samples
 from tests.segment_samples import segment_samples
 from tests.sorting_samples import sorting_samples
 from tests.special_order_samples import special_order_samples
-from wyrm.ops import (
-    activation,
-    arithmetic,
-    comparison,
-    einsum,
-    exponential,
-    index,
-    product,
-    reduction,
-    shape,
-    slicing,
-    softmax,
-    take_along_axis,
-    transpose,
-)
-from wyrm.ops.dropout import Dropout
-from wyrm.ops.philox import STEP
-from wyrm.ops.sampling import RandomIndex
+from wyrm.ops.cross_entropy import softmax
+from wyrm.ops.elementwise import activation, arithmetic, comparison, exponential
+from wyrm.ops.indexing import index, slicing, take_along_axis
+from wyrm.ops.products import einsum, product
+from wyrm.ops.random.dropout import Dropout
+from wyrm.ops.random.philox import STEP
+from wyrm.ops.random.sampling import RandomIndex
+from wyrm.ops.reducing import reduction
+from wyrm.ops.shaping import shape, transpose
 
 
 def _power_of_constant(exponent: float) -> Sample:

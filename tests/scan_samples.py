@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 import wyrm as wy
 from tests.sampling import Sample, normal
-from wyrm.ops.digits import FromDigits, ToDigits
-from wyrm.ops.scan import PlacePart, Scan, ScanPart
+from wyrm.ops.control.digits import FromDigits, ToDigits
+from wyrm.ops.control.scan import PlacePart, Scan, ScanPart
 
 
 def _recurrent(where: str, **options: Any) -> Callable[..., Any]:

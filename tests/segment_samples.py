@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.sampling import Sample, distinct
-from wyrm.ops.segment import SegmentMax
+from wyrm.ops.indexing.segment import SegmentMax
 
 IDS = np.array([3, 0, 3, 1, 2, 3])
 

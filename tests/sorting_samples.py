@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tests.sampling import Sample, distinct, normal
-from wyrm.ops.sorting import ArgSort, SearchSorted
-from wyrm.ops.take_along_axis import TakeAlongAxis
+from wyrm.ops.indexing.take_along_axis import TakeAlongAxis
+from wyrm.ops.reducing.sorting import ArgSort, SearchSorted
 
 
 def sorting_samples() -> list[Sample]:

@@ -10,7 +10,7 @@ from scipy import special
 
 import wyrm as wy
 from tests.sampling import Sample, positive, unary
-from wyrm.ops import bessel_of_order, incomplete
+from wyrm.ops.elementwise import bessel_of_order, incomplete
 
 
 def _of_argument(op: type[Any], function: Callable[..., Any], *parameters: float) -> list[Sample]:

@@ -45,7 +45,7 @@ OBJECTS: dict[str, Callable[[], object]] = {
     "Batch": lambda: Batch,
     "Batch()": Batch,
     "Batch(3)": lambda: Batch(3),
-    "One": wy.types.dims.One,
+    "One": wy.graph.axes.One,
     "derived axis": lambda: OPEN.reshape(-1).dims[0],
     "input of an open axis": lambda: OPEN,
     "input without data": lambda: wy.Input(dims=(2, 2)),

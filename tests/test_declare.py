@@ -8,8 +8,8 @@ import pytest
 
 from wyrm import declare
 from wyrm.errors import RegistrationError
-from wyrm.ops.product import MatMul
-from wyrm.ops.softmax import Softmax
+from wyrm.ops.cross_entropy.softmax import Softmax
+from wyrm.ops.products.product import MatMul
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.foreign_names import calls, nodes, numpy_functions, objects, packages
+from wyrm.support.foreign_names import calls, nodes, numpy_functions, objects, packages
 
 NAMES = {
     "node": """

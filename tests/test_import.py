@@ -57,18 +57,16 @@ def test_import_wyrm_leaves_the_compiler_and_the_layers_for_who_uses_them() -> N
     done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
     rooms = {name.split(".")[1] for name in done.stdout.split()}
     assert not rooms & {
-        "compiler",
         "data",
         "functions",
         "io",
-        "ir",
-        "kernels",
         "losses",
         "metrics",
         "optim",
         "train",
         "view",
     }
+    assert not [name for name in done.stdout.split() if name.startswith(("wyrm.engines.native", "wyrm.engines.jax"))]
     assert "wyrm.nn.linear" not in done.stdout.split()
 
 
@@ -76,8 +74,8 @@ def test_the_methods_of_nodes_are_there_from_the_start() -> None:
     program = (
         "import importlib, pkgutil, wyrm; owners = wyrm.Node, wyrm.IndexNode, wyrm.Parameter; "
         "before = {(owner.__name__, name) for owner in owners for name in vars(owner)}; "
-        "[importlib.import_module(f'wyrm.ops.{each.name}') for each in pkgutil.iter_modules(wyrm.ops.__path__)]; "
-        "from wyrm.ops.elementwise import METHODS; assert METHODS and set(METHODS) <= before"
+        "[importlib.import_module(each.name) for each in pkgutil.walk_packages(wyrm.ops.__path__, 'wyrm.ops.')]; "
+        "from wyrm.ops.elementwise.elementwise import METHODS; assert METHODS and set(METHODS) <= before"
     )
     subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 

@@ -67,9 +67,9 @@ def test_the_glossary_names_what_there_is_and_fits_a_page() -> None:
     assert wy.__doc__ is not None
     glossary = wy.__doc__.partition("## Glossary")[2]
     assert len(glossary.splitlines()) <= 60
-    rooms = [importlib.import_module(name) for name in ("wyrm", "wyrm.node.base", "wyrm.functions.pytree")]
+    rooms = [importlib.import_module(name) for name in ("wyrm", "wyrm.graph.base", "wyrm.functions.pytree")]
     names = {name for name in re.findall(r"`([A-Za-z_.]+)`", wy.__doc__) if name != "evaluate"}
-    ops = wy.node.base.BaseNode
+    ops = wy.graph.base.BaseNode
     for name in names:
         first, *rest = name.split(".")
         owner = next((room for room in (*rooms, ops, wy.LoopForm) if hasattr(room, first)), None)

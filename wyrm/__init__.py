@@ -66,40 +66,46 @@ import sys
 from typing import TYPE_CHECKING
 
 from wyrm import _bind as _bind  # attaches methods that other packages implement to nodes
-from wyrm import _lazy_imports, _names, errors
-from wyrm.backends.numpy import Timing, run, time_ops, watch_nan
+from wyrm import _names, errors
+from wyrm.engines.numpy import Timing, run, time_ops, watch_nan
 from wyrm.errors import WyrmError
-from wyrm.grad import grad, value_and_grad
-from wyrm.node import (
+from wyrm.graph import (
     ZERO,
     Buffer,
     Constant,
+    Dim,
     IndexConstant,
     IndexInput,
     IndexNode,
     IndexTensor,
     Input,
     Node,
+    One,
     Parameter,
+    Plus,
+    Shaped,
     Tensor,
+    Times,
     Undefined,
+    any_dim,
 )
-from wyrm.node.jax_form import JAX, JaxForm
-from wyrm.node.loop_form import LOOPS, LoopForm
-from wyrm.ops.comparison import where
-from wyrm.ops.elementwise import Binary, Elementwise, Unary
-from wyrm.ops.slicing import concatenate, stack
-from wyrm.ops.updating import updating
-from wyrm.types import Dim, One, Plus, Shaped, Times, any_dim
+from wyrm.graph.jax_form import JAX, JaxForm
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.ops.control.updating import updating
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.elementwise import Binary, Elementwise, Unary
+from wyrm.ops.gradients import grad, value_and_grad
+from wyrm.ops.indexing.slicing import concatenate, stack
+from wyrm.support import late_imports as _lazy_imports
 
 if TYPE_CHECKING:
     from wyrm import data, io, linalg, losses, metrics, nn, optim, profile, random, special, testing, train, view, watch
     from wyrm import jax as jax  # not in `__all__`, because `import *` must not hide the package jax
     from wyrm._names import *  # noqa: F403  # a generated table
-    from wyrm.ops.attention import attention
-    from wyrm.ops.checkpoint import checkpoint
-    from wyrm.ops.dot_product_attention import scaled_dot_product_attention
-    from wyrm.ops.linear_cross_entropy import linear_cross_entropy
+    from wyrm.ops.attention.attention import attention
+    from wyrm.ops.attention.dot_product_attention import scaled_dot_product_attention
+    from wyrm.ops.control.checkpoint import checkpoint
+    from wyrm.ops.cross_entropy.linear_cross_entropy import linear_cross_entropy
     from wyrm.train.compiling import compile
     from wyrm.train.program import Program
     from wyrm.view.model_summary import summary
@@ -107,11 +113,10 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every name
     # Imported on first use: subpackages, and names by the module that defines them.
     _ROOMS = (
-        "compiler",
         "data",
+        "engines",
         "io",
         "jax",
-        "kernels",
         "linalg",
         "losses",
         "metrics",
@@ -127,10 +132,10 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
     )
     _NAMES = {
         **_names.FUNCTIONS,
-        "ops.attention": ("attention",),
-        "ops.checkpoint": ("checkpoint",),
-        "ops.dot_product_attention": ("scaled_dot_product_attention",),
-        "ops.linear_cross_entropy": ("linear_cross_entropy",),
+        "ops.attention.attention": ("attention",),
+        "ops.control.checkpoint": ("checkpoint",),
+        "ops.attention.dot_product_attention": ("scaled_dot_product_attention",),
+        "ops.cross_entropy.linear_cross_entropy": ("linear_cross_entropy",),
         "train.compiling": ("compile",),
         "train.program": ("Program",),
         "view.model_summary": ("summary",),
@@ -211,6 +216,6 @@ if not TYPE_CHECKING:
     # The shell of a notebook, if wyrm is imported in one.
     _shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if _shell is not None:
-        from wyrm._ipython import show_axes_as_tables
+        from wyrm.view.ipython import show_axes_as_tables
 
         show_axes_as_tables(_shell)

@@ -44,7 +44,7 @@ def _watch(options: argparse.Namespace) -> None:
 
 
 def _manage_cache(options: argparse.Namespace) -> None:
-    from wyrm.backends.llvm import cache
+    from wyrm.engines.native.llvm import cache
 
     store = cache.store()
     entries, left = store.entries(), {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from wyrm._lazy_imports import LateMethod, declares
 from wyrm._names import METHODS
-from wyrm.backends.numpy import reference
-from wyrm.foreign_names import Foreign
-from wyrm.node import node
-from wyrm.node.leaves import Parameter
-from wyrm.node.node import IndexNode, Node
+from wyrm.engines.numpy import reference
+from wyrm.graph import node
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.node import IndexNode, Node
+from wyrm.support.foreign_names import Foreign
+from wyrm.support.late_imports import LateMethod, declares
 
 _CLASSES = {"Node": Node, "IndexNode": IndexNode, "Parameter": Parameter}
 
@@ -51,7 +51,7 @@ IndexNode.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # as above
 Node.__array_function__ = _first_array_function  # type: ignore[attr-defined]  # as above
 IndexNode.__array_function__ = _first_array_function  # type: ignore[attr-defined]  # as above
 
-Node.at = LateMethod("wyrm.ops.index_update", "at")  # type: ignore[assignment]  # as above
+Node.at = LateMethod("wyrm.ops.indexing.index_update", "at")  # type: ignore[assignment]  # as above
 for _name, _module in METHODS.items():
     _class, _method = _name.split(".")
     setattr(_CLASSES[_class], _method, LateMethod(_module, _method))

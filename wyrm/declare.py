@@ -1,4 +1,4 @@
-"""Generates the stubs of the operators and methods of nodes: `wyrm/node/operators.pyi` and `methods.pyi`.
+"""Generates the stubs of the operators and methods of nodes: `wyrm/graph/operators.pyi` and `methods.pyi`.
 
 Run `python -m wyrm.declare` after adding an op, and `python -m wyrm.declare_functions` if its method is a function too;
 a test compares the files with the output. It needs ruff, which formats them. A method that is a function is declared by
@@ -20,12 +20,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import wyrm.node
+import wyrm.graph
 import wyrm.ops
 from wyrm.errors import RegistrationError
-from wyrm.ops.elementwise import FUNCTIONS, METHODS
+from wyrm.ops.elementwise.elementwise import FUNCTIONS, METHODS
 
-for _each in pkgutil.iter_modules(wyrm.ops.__path__, "wyrm.ops."):
+for _each in pkgutil.walk_packages(wyrm.ops.__path__, "wyrm.ops."):
     importlib.import_module(_each.name)  # the ops register as they are imported
 
 _FILE = """# {summary}
@@ -49,11 +49,11 @@ class {owner}:
 '''
 # The modules that the templates' names come from; the names of a function come from its own module.
 _VOCABULARY = (
-    "wyrm.types.typing",
-    "wyrm.types.dims",
-    "wyrm.ops.elementwise",
-    "wyrm.node.leaves",
-    "wyrm.ops.counting",
+    "wyrm.graph.typing",
+    "wyrm.graph.axes",
+    "wyrm.ops.elementwise.elementwise",
+    "wyrm.graph.leaves",
+    "wyrm.ops.reducing.counting",
     "typing",
 )
 _SUMMARIES = {
@@ -223,7 +223,7 @@ def formatted(text: str, file: Path) -> str:
 
 
 def declarations() -> dict[str, str]:
-    """Return the text of each generated file of `wyrm/node`, by file name."""
+    """Return the text of each generated file of `wyrm/graph`, by file name."""
     texts = {}
     for file, summary in _SUMMARIES.items():
         classes = _classes({owner: _declared(file, owner) for owner in _OWNERS[file]})
@@ -255,7 +255,7 @@ def _classes(declared: dict[str, list[Declaration]]) -> dict[str, str]:
 
 def folder() -> Path:
     """Return the folder of the generated files."""
-    return Path(wyrm.node.__file__).parent
+    return Path(wyrm.graph.__file__).parent
 
 
 if __name__ == "__main__":

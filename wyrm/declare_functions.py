@@ -21,7 +21,7 @@ from pathlib import Path
 
 from wyrm import _names, declare, functions, special
 from wyrm.functions import methods
-from wyrm.ops.elementwise import FUNCTIONS, METHODS
+from wyrm.ops.elementwise.elementwise import FUNCTIONS, METHODS
 
 _FILE = '''"""{summary}, for type checkers.
 
@@ -64,7 +64,7 @@ _METHODS_ONLY = frozenset([
     "vector_dot",
 ])  # fmt: skip
 # What every overload for arrays and numbers names.
-_IMPORTS = ["from wyrm.node.node import Node as _Node", "from wyrm.types.typing import Array, Number"]
+_IMPORTS = ["from wyrm.graph.node import Node as _Node", "from wyrm.graph.typing import Array, Number"]
 # The results of functions of arrays and numbers that do not return one node.
 _OTHER_RESULTS = {
     "argmax": "_IndexNode",

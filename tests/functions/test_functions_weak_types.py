@@ -13,7 +13,7 @@ import wyrm as wy
 from tests.functions.array_cases import CASES
 from tests.functions.test_array_functions import X
 from wyrm.errors import DTypeError
-from wyrm.node.weak_types import is_weak
+from wyrm.graph.weak_types import is_weak
 
 A = np.array([[-1.3, 2.1, 0.4], [0.7, -0.2, 3.3]])
 LABELS = np.array([0, 2, 1])

@@ -10,9 +10,9 @@ import pytest
 
 import wyrm as wy
 from wyrm import declare_functions
-from wyrm.ops.elementwise import FUNCTIONS
-from wyrm.ops.exponential import Exp
-from wyrm.ops.reduction import Sum
+from wyrm.ops.elementwise.elementwise import FUNCTIONS
+from wyrm.ops.elementwise.exponential import Exp
+from wyrm.ops.reducing.reduction import Sum
 
 X = np.random.default_rng(0).uniform(0.1, 0.9, (2, 3, 4)).astype(np.float32)
 ARGUMENTS: dict[str, tuple[Any, ...]] = {

@@ -13,8 +13,8 @@ import wyrm as wy
 from tests.samples import SAMPLES
 from tests.sampling import Sample
 from wyrm.errors import ShapeError
-from wyrm.node.traversal import topological_order
-from wyrm.ops.philox import STEP
+from wyrm.graph.traversal import topological_order
+from wyrm.ops.random.philox import STEP
 
 RANDOM = np.random.default_rng(0)
 ROWS = 3

@@ -13,7 +13,7 @@ from collections import Counter
 
 from tests.fuzz.generate import Generator
 from tests.fuzz.run import PRODUCTIONS, described, fuzz
-from wyrm.backends.llvm import cache
+from wyrm.engines.native.llvm import cache
 
 
 def main() -> int:

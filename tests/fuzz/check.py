@@ -10,7 +10,7 @@ import numpy as np
 
 import wyrm as wy
 from tests.fuzz.program import Leaf, Noise, Program, Step
-from wyrm.node.traversal import topological_order
+from wyrm.graph.traversal import topological_order
 
 Arrays = list[np.ndarray]
 # How many runs with noise measure how far rounding spreads, and how many times their differences are tolerated: an

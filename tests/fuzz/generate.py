@@ -11,7 +11,7 @@ import numpy as np
 import wyrm as wy
 from tests.fuzz.production import OTHER, ROWS, Operand, P, Sizes, Unfit, Value
 from tests.fuzz.program import MOST_ROWS, Leaf, Program, Rows, Step, keep_used
-from wyrm.types.dims import Dim
+from wyrm.graph.axes import Dim
 
 # Larger values make gradients that differ by more than rounding.
 LARGEST = 30.0

@@ -11,7 +11,7 @@ import numpy as np
 import wyrm as wy
 from tests.fuzz.production import ROWS, Operand, P, Sizes, literal
 from wyrm.errors import NotDifferentiable
-from wyrm.node.traversal import topological_order
+from wyrm.graph.traversal import topological_order
 
 # The most rows of an open axis.
 MOST_ROWS = 13

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import wyrm as wy
 from tests.programs import Program, draw, programs
-from wyrm.node.traversal import topological_order
+from wyrm.graph.traversal import topological_order
 
 
 def prepare(program: Program, seed: int) -> tuple[Any, list[Any], np.random.Generator]:

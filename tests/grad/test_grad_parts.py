@@ -10,10 +10,10 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import NotDifferentiable
-from wyrm.node.base import describe
-from wyrm.node.traversal import topological_order
-from wyrm.ops.arithmetic import Multiply
-from wyrm.ops.scan import Scan
+from wyrm.graph.base import describe
+from wyrm.graph.traversal import topological_order
+from wyrm.ops.control.scan import Scan
+from wyrm.ops.elementwise.arithmetic import Multiply
 
 RANDOM = np.random.default_rng(0)
 

@@ -9,10 +9,10 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import DTypeError, NotDifferentiable, ShapeError, UnusedParameter
-from wyrm.node.traversal import topological_order
-from wyrm.ops.index import RowGradient
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.traversal import topological_order
+from wyrm.ops.indexing.index import RowGradient
 from wyrm.testing import check_grads
-from wyrm.types.rows import RowSparse
 
 
 class Batch(wy.Dim): ...

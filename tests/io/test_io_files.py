@@ -14,8 +14,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from wyrm import io
-from wyrm._files import replacing
 from wyrm.errors import CheckpointError
+from wyrm.support.files import replacing
 
 OLD, NEW = {"x": np.zeros(3)}, {"x": np.ones(3)}
 

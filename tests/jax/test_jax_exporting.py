@@ -12,7 +12,7 @@ import pytest
 
 import wyrm as wy
 from tests.subprocesses import error_without
-from wyrm.backends.xla.namespace import namespace
+from wyrm.engines.jax.namespace import namespace
 from wyrm.errors import OptionError
 from wyrm.jax.exporting import _traced
 

@@ -11,7 +11,7 @@ import wyrm as wy
 from tests.grouped import grouped
 from tests.ops.test_ops_every import projected, run
 from tests.sampling import Sample
-from wyrm.backends.xla.differentiable import _is_piecewise
+from wyrm.engines.jax.differentiable import _is_piecewise
 
 
 @grouped(16, lambda sample: sample.differentiable)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.backends.llvm.arguments import kind_of_argument
-from wyrm.backends.llvm.emit import emit
-from wyrm.backends.llvm.library import LoadedFunction, table_of
-from wyrm.backends.llvm.machine import entry_of
-from wyrm.backends.llvm.optimize import machine_code
-from wyrm.kernels.functions import KernelFunction
-from wyrm.kernels.translate import Compiled, Translation
-from wyrm.kernels.values import GroupKind, NumKind
+from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.kernels.translate import Compiled, Translation
+from wyrm.engines.native.kernels.values import GroupKind, NumKind
+from wyrm.engines.native.llvm.arguments import kind_of_argument
+from wyrm.engines.native.llvm.emit import emit
+from wyrm.engines.native.llvm.library import LoadedFunction, table_of
+from wyrm.engines.native.llvm.machine import entry_of
+from wyrm.engines.native.llvm.optimize import machine_code
 
 
 def translated(function: Callable[..., Any], *arguments: Any, checked: bool = False) -> tuple[Translation, Compiled]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.kernels.functions import fingerprint
+from wyrm.engines.native.kernels.functions import fingerprint
 
 KNOWN: Any = None
 

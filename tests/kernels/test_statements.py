@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.running import check, compiled, copies, translated
-from wyrm.kernels.functions import KernelFunction
+from wyrm.engines.native.kernels.functions import KernelFunction
 
 # --- kernels that the tests call --------------------------------------------------------------------------------------
 

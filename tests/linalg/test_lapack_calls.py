@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wyrm.backends.llvm.library import CompiledFunction
-from wyrm.kernels.errors import NotCompiled
-from wyrm.kernels.functions import KernelFunction
-from wyrm.ops.lapack import lapack, refuse
-from wyrm.ops.scratch import NO_SOLUTION
+from wyrm.engines.native.kernels.errors import NotCompiled
+from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.llvm.library import CompiledFunction
+from wyrm.ops.kernels.lapack import lapack, refuse
+from wyrm.ops.kernels.scratch import NO_SOLUTION
 
 
 def factorize(x: Any, info: Any) -> int:

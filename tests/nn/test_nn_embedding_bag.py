@@ -13,7 +13,7 @@ import wyrm as wy
 from tests.against_torch import check_against_torch
 from tests.sampling import distinct
 from wyrm.errors import ShapeError
-from wyrm.ops.index import row_parts
+from wyrm.ops.indexing.index import row_parts
 
 INDICES = np.array([[1, 4, 4], [0, 2, 0], [0, 0, 0], [3, 1, 0]])
 

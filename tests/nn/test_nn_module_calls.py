@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.node.traversal import topological_order
+from wyrm.graph.traversal import topological_order
 
 
 class Gate(wy.nn.Module):

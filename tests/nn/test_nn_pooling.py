@@ -11,8 +11,8 @@ import pytest
 import wyrm as wy
 from tests.nn.test_nn_convolution import normal, same_to_second_order
 from wyrm.errors import OptionError, ShapeError
-from wyrm.ops.activation import Relu
-from wyrm.ops.pooling import MaxPool
+from wyrm.ops.elementwise.activation import Relu
+from wyrm.ops.pooling.pooling import MaxPool
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional

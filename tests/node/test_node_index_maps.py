@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import wyrm as wy
-from wyrm.compiler.indices import expression_of
-from wyrm.ir.arrays import Name, text_of
-from wyrm.node.index_maps import (
+from wyrm.engines.native.ir.arrays import Name, text_of
+from wyrm.engines.native.stages.indices import expression_of
+from wyrm.graph.index_maps import (
     AxisLength,
     IndexDifference,
     IndexExpression,

@@ -12,8 +12,8 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import IndexOutOfRange
-from wyrm.node.storage import stored
-from wyrm.node.traversal import topological_order
+from wyrm.graph.storage import stored
+from wyrm.graph.traversal import topological_order
 
 
 class Batch(wy.Dim): ...

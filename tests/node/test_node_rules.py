@@ -10,9 +10,9 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import RegistrationError
-from wyrm.node import REGISTRY
-from wyrm.node.loop_form import Reducer
-from wyrm.node.rules import Rules
+from wyrm.graph import REGISTRY
+from wyrm.graph.loop_form import Reducer
+from wyrm.graph.rules import Rules
 
 
 class Rule:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import wyrm as wy
-from wyrm.node.source_location import located_at, location_of, user_origin
+from wyrm.graph.source_location import located_at, location_of, user_origin
 
 
 def here() -> int:
@@ -62,7 +62,7 @@ def test_nodes_of_a_gradient_have_the_line_of_what_they_differentiate() -> None:
     first, line = p.square(), here()
     second, other = first.tanh().sum(), here()
     gradient = wy.grad(second, p)
-    lines = {node.location.line for node in wy.node.traversal.topological_order([gradient])}
+    lines = {node.location.line for node in wy.graph.traversal.topological_order([gradient])}
     assert {line, other} <= lines and gradient.location.line == line
     assert (p * 2.0).location.line == here()  # but not afterwards
 
@@ -80,7 +80,7 @@ def test_another_line_within_and_the_own_one_after() -> None:
 
 
 def test_a_vjp_that_a_subclass_gives_is_the_one_that_counts() -> None:
-    from wyrm.ops.arithmetic import Multiply
+    from wyrm.ops.elementwise.arithmetic import Multiply
 
     class Halved(Multiply):
         """A product with half of its gradient."""

@@ -12,8 +12,8 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import DTypeError, NotDifferentiable
-from wyrm.node import weak_types
-from wyrm.node.weak_types import is_weak
+from wyrm.graph import weak_types
+from wyrm.graph.weak_types import is_weak
 
 NUMBERS = np.array([-1.3, 2.1, 0.4])
 

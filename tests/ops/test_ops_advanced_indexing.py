@@ -10,8 +10,8 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import IndexOutOfRange
-from wyrm.ops.index import RowGradient
-from wyrm.ops.sorting import SearchSorted
+from wyrm.ops.indexing.index import RowGradient
+from wyrm.ops.reducing.sorting import SearchSorted
 
 X = np.random.default_rng(0).standard_normal((3, 4, 5, 6))
 MASK = np.random.default_rng(1).random((4, 5)) < 0.5

@@ -13,7 +13,7 @@ import wyrm as wy
 from tests.samples import SAMPLES
 from tests.sampling import Sample
 from wyrm.errors import NotFinite, ShapeError
-from wyrm.node import REGISTRY
+from wyrm.graph import REGISTRY
 from wyrm.testing import check_grads
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import wyrm as wy
 from wyrm.errors import RegistrationError
-from wyrm.ops.formula import FUNCTIONS, array_function, parse
+from wyrm.ops.elementwise.formula import FUNCTIONS, array_function, parse
 
 NAMES = {name: array_function(np, name) for name in FUNCTIONS}
 

@@ -11,8 +11,8 @@ import pytest
 import wyrm as wy
 from tests.fused_samples import linear_gelu, linear_gelu_gradient
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
-from wyrm.ops.dropout import AddDropout
-from wyrm.ops.fused import Embed, LinearGelu
+from wyrm.ops.products.fused import Embed, LinearGelu
+from wyrm.ops.random.dropout import AddDropout
 from wyrm.testing import check_grads
 
 TOLERANCE: dict[Any, float] = {np.float32: 2e-5, np.float64: 1e-9}

@@ -9,7 +9,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import IndexOutOfRange, ShapeError
-from wyrm.ops import linear_cross_entropy
+from wyrm.ops.cross_entropy import linear_cross_entropy
 
 
 def operands(rows: int, classes: int, width: int, dtype: Any = np.float64) -> tuple[Any, Any, Any]:

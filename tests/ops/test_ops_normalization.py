@@ -12,7 +12,7 @@ import pytest
 import wyrm as wy
 from tests.normalization_samples import gradients, normalized
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.ops.normalization import LayerNorm, NormalizationGradient, NormalizationWeightGradient, RMSNorm
+from wyrm.ops.normalization.normalization import LayerNorm, NormalizationGradient, NormalizationWeightGradient, RMSNorm
 from wyrm.testing import check_grads
 
 

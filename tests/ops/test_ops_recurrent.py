@@ -11,8 +11,8 @@ import wyrm as wy
 from tests.native import compiled
 from tests.recurrent_samples import lstm_states
 from wyrm.errors import DTypeError, NotDifferentiable, ShapeError
-from wyrm.ops import fast_math
-from wyrm.ops.recurrent import LSTM, LSTMGradient, LSTMResiduals
+from wyrm.ops.elementwise import fast_math
+from wyrm.ops.recurrence.recurrent import LSTM, LSTMGradient, LSTMResiduals
 from wyrm.testing import check_grads
 
 

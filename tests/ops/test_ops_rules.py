@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import wyrm
-from wyrm.node.rules import Rules
-from wyrm.ops.product_jax import ProductForm
+from wyrm.graph.rules import Rules
+from wyrm.ops.products.jax_form import ProductForm
 
 for _module in pkgutil.walk_packages(wyrm.__path__, "wyrm."):
     if not _module.name.endswith("__main__"):

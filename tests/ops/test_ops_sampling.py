@@ -13,11 +13,11 @@ from scipy import sparse, stats
 import wyrm as wy
 from tests.native import compiled
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
-from wyrm.ops import sampling
-from wyrm.ops.dropout import Dropout
-from wyrm.ops.philox import STEP
-from wyrm.ops.sampling import RandomIndex
-from wyrm.schedule.schedule import Schedule
+from wyrm.graph.schedule import Schedule
+from wyrm.ops.random import sampling
+from wyrm.ops.random.dropout import Dropout
+from wyrm.ops.random.philox import STEP
+from wyrm.ops.random.sampling import RandomIndex
 
 
 class Batch(wy.Dim): ...

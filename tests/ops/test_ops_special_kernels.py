@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from wyrm.ops import special_kernels as kernels
+from wyrm.ops.elementwise import special_kernels as kernels
 
 RANDOM = np.random.default_rng(0)
 LARGE = 10.0 ** RANDOM.uniform(-6, 10, 100)

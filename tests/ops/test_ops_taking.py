@@ -10,8 +10,8 @@ import pytest
 import wyrm as wy
 from tests.functions.test_methods import X
 from wyrm.errors import IndexOutOfRange, OptionError, ShapeError
-from wyrm.node.storage import stored
-from wyrm.types.rows import RowSparse
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.storage import stored
 
 INDICES: list[Any] = [0, -1, [1, 0], [[0, -2], [1, 1]], np.array([], np.int64)]
 

@@ -10,8 +10,8 @@ import pytest
 import wyrm as wy
 from tests.ops.test_ops_every import every
 from tests.sampling import Sample
-from wyrm.node.weak_types import in_type, is_weak
-from wyrm.types.rows import RowSparse
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.weak_types import in_type, is_weak
 
 # Ops that choose a type, a loop, which keeps the type in which its step was traced, and samples that choose one.
 CHOOSING = {"Cast", "Scan", "Updating", "GammaInc", "GammaIncC", "BetaInc"}

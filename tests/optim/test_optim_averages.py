@@ -10,9 +10,9 @@ import torch
 
 import wyrm as wy
 from wyrm.errors import OptionError
-from wyrm.node.storage import stored
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.storage import stored
 from wyrm.optim import EMA, SGD, SWA
-from wyrm.types.rows import RowSparse
 
 
 def trained(average: Any, steps: int = 9) -> tuple[Any, wy.optim.Optimizer, list[np.ndarray]]:

@@ -12,7 +12,7 @@ import torch
 
 import wyrm as wy
 from wyrm.errors import OptionError
-from wyrm.node.storage import stored
+from wyrm.graph.storage import stored
 from wyrm.optim import SGD, Adam, AdamW, Combined, Cosine, Muon, clip_by_global_norm
 
 

@@ -15,10 +15,10 @@ import torch
 import wyrm as wy
 import wyrm.optim
 from wyrm.errors import Diverged, NotFinite
-from wyrm.node.storage import stored
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.storage import stored
 from wyrm.optim import SGD, Adagrad, Adam, AdamW, Cosine, Optimizer, RMSprop, WarmupCosine, clip_by_global_norm
 from wyrm.optim import clip_by_value as by_value
-from wyrm.types.rows import RowSparse
 
 
 @pytest.mark.parametrize("name", [f"wyrm.optim.{module.name}" for module in pkgutil.iter_modules(wyrm.optim.__path__)])

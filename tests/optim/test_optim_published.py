@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import wyrm as wy
-from wyrm.node.storage import stored
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.storage import stored
 from wyrm.optim import LAMB, LARS, Adadelta, Adafactor, Adamax, Lion, Muon, NAdam, Optimizer, RAdam
-from wyrm.types.rows import RowSparse
 
 SHAPES: list[tuple[int, ...]] = [(3, 4), (5,), (2, 3, 5), (), (7, 1), (1, 1)]
 

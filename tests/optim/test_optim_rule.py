@@ -13,9 +13,9 @@ import pytest
 import wyrm as wy
 from wyrm.backends.numpy.blocks import BLOCK
 from wyrm.errors import RegistrationError
-from wyrm.node.storage import stored
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.storage import stored
 from wyrm.optim import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
-from wyrm.types.rows import RowSparse
 
 MAKERS: dict[str, Callable[[Any], Optimizer]] = {
     "sgd": lambda p: SGD(p, 0.1, momentum=0.9, nesterov=True, weight_decay=0.1),

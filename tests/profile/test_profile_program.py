@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.backends.llvm.library import CompilationCount
+from wyrm.engines.epoch_state import EpochOptions
+from wyrm.engines.native.llvm.library import CompilationCount
+from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.errors import DataError, Diverged, DTypeError, OptionError, ShapeError
 from wyrm.profile.instrument import SUM_ROWS, instrumented
 from wyrm.profile.peaks import processors
 from wyrm.profile.recording import Recorder, RecordingRunner, RecordingTraining
-from wyrm.train.epoch_state import EpochOptions
-from wyrm.train.runner import NativeRunner
 
 PEAKS = wy.profile.Peaks((1e11, 2e11), (5e10, 1e11), (1e10, 1.5e10), ((2e5, 1e11, 2e11),), threads=2)
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wyrm.backends.llvm.arguments import kind_of_argument
-from wyrm.kernels.functions import KernelFunction
-from wyrm.kernels.translate import Translation
+from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.kernels.translate import Translation
+from wyrm.engines.native.llvm.arguments import kind_of_argument
 from wyrm.profile.work import Work, work_of
 
 

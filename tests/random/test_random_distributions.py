@@ -10,7 +10,7 @@ from scipy import stats
 
 import wyrm as wy
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.ops import standard_draws
+from wyrm.ops.random import standard_draws
 
 
 class Batch(wy.Dim): ...

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import wyrm as wy
-from wyrm.node.traversal import topological_order
+from wyrm.graph.traversal import topological_order
 
 LENGTH = 100_000
 

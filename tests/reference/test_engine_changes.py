@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm._garbage_collection import with_collector_paused
-from wyrm.backends.numpy.plan import EvaluationPlan
+from wyrm.support.garbage_collection import with_collector_paused
+from wyrm.engines.numpy.plan import EvaluationPlan
 from wyrm.nn.module import Module
 
 

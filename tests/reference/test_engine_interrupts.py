@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm import _interrupts as interrupts
-from wyrm._interrupts import deferred, deliver
-from wyrm.backends.numpy import reference
-from wyrm.node import storage
+from wyrm.support import interrupts
+from wyrm.support.interrupts import deferred, deliver
+from wyrm.engines.numpy import reference
+from wyrm.graph import storage
 from wyrm.optim.rules import Rule
 
 
@@ -155,7 +155,7 @@ def test_an_optimizer_step_is_atomic(which: int, monkeypatch: pytest.MonkeyPatch
 def test_accumulating_gradients_is_atomic(monkeypatch: pytest.MonkeyPatch) -> None:
     parameters, _ = trained(0)
     loss = (parameters[0] * parameters[1]).sum()
-    monkeypatch.setattr("wyrm.backends.numpy.reference.accumulate", pressed_after(reference.accumulate, 1))
+    monkeypatch.setattr("wyrm.engines.numpy.reference.accumulate", pressed_after(reference.accumulate, 1))
     with pytest.raises(KeyboardInterrupt):
         loss.backward()
     assert parameters[0].gradient.tolist() == [4.0, 4.0]

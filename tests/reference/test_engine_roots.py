@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import wyrm as wy
 from tests.programs import MATRICES, ROOTS, VECTORS, Program, draw, programs, small
-from wyrm.node.traversal import topological_order
+from wyrm.graph.traversal import topological_order
 
 ACTIONS = ["forward", "forward", "backward", "backward", "batch", "set", "run", "watch", "forget"]
 actions = st.lists(st.tuples(st.sampled_from(ACTIONS), small), min_size=3, max_size=20)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import wyrm as wy
 from wyrm.errors import ShapeError
-from wyrm.node import BaseNode
-from wyrm.node.traversal import topological_order
-from wyrm.schedule import Schedule
+from wyrm.graph import BaseNode
+from wyrm.graph.schedule import Schedule
+from wyrm.graph.traversal import topological_order
 
 
 class Batch(wy.Dim): ...

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.train.engines import Engine
+from wyrm.engines.choosing import Engine
 
 
 class Batch(wy.Dim): ...

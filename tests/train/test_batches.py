@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.engines import batches as module
 from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, OptionError, ShapeError
-from wyrm.train import batches as module
 
 
 class Batch(wy.Dim): ...

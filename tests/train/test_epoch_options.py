@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.engines.choosing import Engine
 from wyrm.errors import CheckpointError, DataError, DTypeError, WyrmError
-from wyrm.train.engines import Engine
 
 DATA = {"x": np.linspace(-1.0, 1.0, 7)}
 NO_INTEGERS: tuple[Any, ...] = (None, "1", 1.5, True, 0, -1, [1], np.ones(2, int), float("nan"))

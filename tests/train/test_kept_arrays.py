@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.train import runner
+from wyrm.engines.native.run import runner
 
 
 class Batch(wy.Dim): ...

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.backends.llvm import cache
-from wyrm.backends.llvm.library import CompilationCount
+from wyrm.engines.native.llvm import cache
+from wyrm.engines.native.llvm.library import CompilationCount
 
 
 class Batch(wy.Dim): ...

@@ -9,11 +9,22 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.backends.llvm.library import CompiledFunction
-from wyrm.compiler.interpret import Interpreter
-from wyrm.ir.arrays import Apply, ArrayFunction, Break, CountedLoop, Let, Literal, Name, Return, When, While
-from wyrm.kernels.arrays import ArrayRoutine
-from wyrm.kernels.functions import KernelFunction
+from wyrm.engines.native.ir.arrays import (
+    Apply,
+    ArrayFunction,
+    Break,
+    CountedLoop,
+    Let,
+    Literal,
+    Name,
+    Return,
+    When,
+    While,
+)
+from wyrm.engines.native.kernels.arrays import ArrayRoutine
+from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.llvm.library import CompiledFunction
+from wyrm.engines.native.stages.interpret import Interpreter
 
 
 class Batch(wy.Dim): ...

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.engines.native.run import training
+from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.errors import Diverged, IndexOutOfRange
-from wyrm.train import training
-from wyrm.train.runner import NativeRunner
 
 ROWS = 200
 

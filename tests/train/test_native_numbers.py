@@ -12,9 +12,9 @@ import torch
 
 import wyrm as wy
 from wyrm.errors import ShapeError
-from wyrm.ops.einsum import Einsum
-from wyrm.ops.product import MatMul
-from wyrm.ops.sums import summed
+from wyrm.ops.kernels.sums import summed
+from wyrm.ops.products.einsum import Einsum
+from wyrm.ops.products.product import MatMul
 
 LARGE = 12582912.0  # 1.5 * 2**23: adding and subtracting it rounds a float32 number to an integer
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from wyrm.backends.llvm import parallel
-from wyrm.backends.llvm.emit import Unit
-from wyrm.backends.llvm.optimize import machine_code
-from wyrm.backends.llvm.parallel import SecondProcess, compile_all
+from wyrm.engines.native.llvm import parallel
+from wyrm.engines.native.llvm.emit import Unit
+from wyrm.engines.native.llvm.optimize import machine_code
+from wyrm.engines.native.llvm.parallel import SecondProcess, compile_all
 
 
 def unit(number: int, text: str = "") -> Unit:

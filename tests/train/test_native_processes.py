@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from wyrm.backends.llvm import blas_threads as blas
+from wyrm.engines.native.llvm import blas_threads as blas
 
 PROGRAM = """
 import os, sys, threading, time
@@ -41,7 +41,7 @@ program.epoch(columns, **two)
 
 # A thread is inside a program when the process is forked; the child's copy of the program must be free.
 INSIDE = """
-from wyrm.train.runner import NativeRunner
+from wyrm.engines.native.run.runner import NativeRunner
 program.epoch(columns, batch_size=16)
 inside, leave, call = threading.Event(), threading.Event(), NativeRunner.call
 def slow(self, *arguments):

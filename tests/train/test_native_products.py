@@ -10,10 +10,10 @@ import pytest
 
 import wyrm as wy
 from tests.native import compiled
-from wyrm.backends.llvm import gemm
-from wyrm.backends.llvm.library import CompiledFunction
-from wyrm.kernels.functions import KernelFunction
-from wyrm.ops.product import multiply_into
+from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.llvm import gemm
+from wyrm.engines.native.llvm.library import CompiledFunction
+from wyrm.ops.products.product import multiply_into
 
 
 def layouts(array: Any) -> list[Any]:

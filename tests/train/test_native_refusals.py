@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.backends.llvm import library, optimize
+from wyrm.engines.native.llvm import library, optimize
 from wyrm.errors import CompileError, RegistrationError
 
 WITHOUT_LLVM = """

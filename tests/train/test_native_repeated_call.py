@@ -9,7 +9,7 @@ import pytest
 
 import wyrm as wy
 from tests.native import compiled
-from wyrm.node.storage import stored
+from wyrm.graph.storage import stored
 
 FLOAT = np.float32
 

@@ -9,8 +9,8 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import RegistrationError
-from wyrm.node.index_maps import IndexLiteral, IndexMap
-from wyrm.node.loop_form import Reducer, ScatterTarget
+from wyrm.graph.index_maps import IndexLiteral, IndexMap
+from wyrm.graph.loop_form import Reducer, ScatterTarget
 
 
 class Mine(wy.Unary, abstract=True):

@@ -15,10 +15,10 @@ from typing import NoReturn
 
 import pytest
 
-from wyrm.backends.llvm import cache
-from wyrm.backends.llvm.library import CompilationCount, CompiledFunction
-from wyrm.backends.llvm.store import CodeStore
-from wyrm.kernels.functions import KernelFunction
+from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.llvm import cache
+from wyrm.engines.native.llvm.library import CompilationCount, CompiledFunction
+from wyrm.engines.native.llvm.store import CodeStore
 
 NAME, OTHER = f"wyrm_{'0' * 31}a.machine", f"wyrm_{'0' * 31}b.link"
 CONTENT = bytes(range(50))

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.compiler.pipeline import Graph
-from wyrm.train.partition import divide
-from wyrm.train.runner import NativeRunner
-from wyrm.train.shuffle import Shuffle, compiled, fingerprint
+from wyrm.engines.native.run.partition import divide
+from wyrm.engines.native.run.runner import NativeRunner
+from wyrm.engines.native.run.shuffle import Shuffle, compiled, fingerprint
+from wyrm.engines.native.stages.pipeline import Graph
 
 
 class Batch(wy.Dim): ...

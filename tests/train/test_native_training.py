@@ -116,7 +116,7 @@ def test_one_step_of_any_batch_size() -> None:
 
 
 def _inputs(loss: Any) -> list[Any]:
-    from wyrm.node.traversal import topological_order
+    from wyrm.graph.traversal import topological_order
 
     found = {node.name: node for node in topological_order([loss]) if isinstance(node, wy.Input | wy.IndexInput)}
     return [found[name] for name in ("first", "second", "target")]

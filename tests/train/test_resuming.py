@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.engines.choosing import Engine
 from wyrm.errors import CheckpointError
 from wyrm.train import Callback, Checkpoint, EarlyStopping, ReduceOnPlateau, Run, fit
-from wyrm.train.engines import Engine
 
 DATA = {"x": np.linspace(-1.0, 1.0, 8)}
 EPOCHS = 6

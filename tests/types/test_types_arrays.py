@@ -10,7 +10,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import ShapeError
-from wyrm.types.arrays import as_array
+from wyrm.graph.arrays import as_array
 
 ROWS: Any = [[1.0, 2.0], [3.0]]
 INDICES: Any = [[1, 2], [0]]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import wyrm as wy
 from wyrm.errors import ShapeError
-from wyrm.types.dims import axis_size, broadcast, normalize_axis, open_axes, product, resolve, unify
+from wyrm.graph.axes import axis_size, broadcast, normalize_axis, open_axes, product, resolve, unify
 
 
 class Batch(wy.Dim): ...

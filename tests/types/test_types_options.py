@@ -11,7 +11,7 @@ import pytest
 import wyrm as wy
 from wyrm.errors import DTypeError, OptionError, WyrmError
 from wyrm.optim import SGD, Adagrad, Adam, RMSprop, clip_by_global_norm, clip_by_value, schedules
-from wyrm.types.options import number, whole
+from wyrm.support.options import number, whole
 
 NO_NUMBERS: list[Any] = [True, "1", None, [1.0], np.ones(2), np.ones(()), 1j]
 NO_FINITE_ONES: list[Any] = [float("nan"), float("inf"), np.float32("nan"), 10**400]

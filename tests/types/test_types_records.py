@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from wyrm.types.records import Record
+from wyrm.support.records import Record
 
 
 class Point(Record):

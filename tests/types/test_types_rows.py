@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wyrm.types.rows import RowSparse
+from wyrm.graph.rows import RowSparse
 
 rows_lists = st.lists(st.integers(0, 4), max_size=8)
 

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 import wyrm as wy
-from wyrm.backends.xla.sharding_table import ShardingRow, ShardingTable
+from wyrm.engines.jax.sharding_table import ShardingRow, ShardingTable
 from wyrm.view import graph_data, notebook
 from wyrm.view.expressions import MathNotation, Written
 
@@ -198,7 +198,7 @@ def test_bars_in_a_notebook_give_no_warning(widgets: bool, tmp_path: Path) -> No
         "sys.modules['ipykernel.zmqshell'] = types.ModuleType('zmqshell')\n"
         f"if not {widgets}: sys.modules['ipywidgets'] = None\n"
         "import wyrm as wy\n"
-        "from wyrm.train.progress import shown_bar\n"
+        "from wyrm.engines.progress import shown_bar\n"
         "print(shown_bar().__mro__[1].__name__)\n"
         "w, x = wy.Parameter(0.0), wy.Input(name='x')\n"
         "program = wy.compile((w * x - 1.0).square(), wy.optim.SGD([w], 0.1), loop='python')\n"

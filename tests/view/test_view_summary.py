@@ -10,8 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import wyrm as wy
 from wyrm.errors import OptionError
-from wyrm.ops.convolution import Convolution, ConvolutionInputGradient
-from wyrm.ops.convolution_base import Options
+from wyrm.ops.convolution.base import Options
+from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient
 
 
 class Batch(wy.Dim): ...

@@ -15,7 +15,7 @@ import pytest
 import wyrm as wy
 from tests.watch.test_watch_files import records, run_in
 from wyrm.errors import DataError, DTypeError, NotSet, OptionError, WyrmError
-from wyrm.node.storage import bound_array
+from wyrm.graph.storage import bound_array
 from wyrm.train import Checkpoint, Run, fit
 from wyrm.watch import RunLogger, RunWriter
 from wyrm.watch.pace import Budget

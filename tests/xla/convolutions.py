@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import wyrm as wy
-from wyrm.ops.convolution import Convolution
+from wyrm.ops.convolution.convolution import Convolution
 
 # The axes of x and of the weight, and stride, padding and dilation of each spatial axis.
 CASES: list[tuple[tuple[int, ...], tuple[int, ...], list[tuple[int, tuple[int, int], int]]]] = [

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.backends.xla.lower import Lowerer, words
-from wyrm.node.node import Node
-from wyrm.ops.blocks_jax import in_blocks, number_of_blocks
-from wyrm.ops.philox import STEP
-from wyrm.schedule.schedule import Schedule
+from wyrm.engines.jax.lower import Lowerer, words
+from wyrm.graph.node import Node
+from wyrm.graph.schedule import Schedule
+from wyrm.ops.kernels.blocks_jax import in_blocks, number_of_blocks
+from wyrm.ops.random.philox import STEP
 
 SIZES = [(64, 2**26, 16), (1, 2**30, 1), (61, 2**26, 61), (8191, 2**26, 1), (6, 0, 1)]
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.engines.jax.state import DeviceState
 from wyrm.errors import OptionError, ShapeError
-from wyrm.train.jax_state import DeviceState
 
 
 class Batch(wy.Dim): ...

@@ -15,12 +15,12 @@ import wyrm as wy
 from tests.grouped import grouped
 from tests.ops.test_ops_every import projected, run
 from tests.sampling import Sample
-from wyrm.backends.xla.lower import Lowerer
-from wyrm.node.leaves import Constant
-from wyrm.node.storage import bound_array
-from wyrm.ops.drawing import LoopSteps
-from wyrm.ops.philox import COUNTERS
-from wyrm.schedule.schedule import Schedule
+from wyrm.engines.jax.lower import Lowerer
+from wyrm.graph.leaves import Constant
+from wyrm.graph.schedule import Schedule
+from wyrm.graph.storage import bound_array
+from wyrm.ops.random.drawing import LoopSteps
+from wyrm.ops.random.philox import COUNTERS
 
 
 def lowered(outputs: Sequence[Any]) -> list[np.ndarray]:

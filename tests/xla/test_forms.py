@@ -15,11 +15,11 @@ import wyrm as wy
 from tests.linalg_samples import positive_definite, regular
 from tests.samples import SAMPLES
 from tests.sampling import Sample
-from wyrm.backends.xla import special_functions
-from wyrm.backends.xla.lower import Lowerer
+from wyrm.engines.jax import special_functions
+from wyrm.engines.jax.lower import Lowerer
 from wyrm.errors import IndexOutOfRange
-from wyrm.node.jax_form import JAX
-from wyrm.schedule.schedule import Schedule
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.schedule import Schedule
 
 L = wy.linalg
 

@@ -11,8 +11,8 @@ import pytest
 
 import wyrm as wy
 from tests.xla.test_every_op import lowered
-from wyrm.backends.xla.lower import Lowerer
-from wyrm.schedule.schedule import Schedule
+from wyrm.engines.jax.lower import Lowerer
+from wyrm.graph.schedule import Schedule
 
 random = np.random.default_rng(0)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.backends.xla.lower import Lowerer
+from wyrm.engines.jax.lower import Lowerer
 from wyrm.errors import NotDifferentiable
-from wyrm.schedule.schedule import Schedule
+from wyrm.graph.schedule import Schedule
 
 
 def gradients_by_jax(loss: Any, leaves: list[Any]) -> list[np.ndarray]:

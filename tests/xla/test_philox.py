@@ -6,10 +6,10 @@ import jax
 import numpy as np
 import pytest
 
-from wyrm.backends.xla.lower import words
-from wyrm.ops import philox_jax
-from wyrm.ops.dropout_mask import dropout_mask
-from wyrm.ops.philox import philox
+from wyrm.engines.jax.lower import words
+from wyrm.ops.random import philox_jax
+from wyrm.ops.random.dropout_mask import dropout_mask
+from wyrm.ops.random.philox import philox
 
 KEYS = [(0, 0, 0), (2**32, 1, 7), (2**63 + 5, 123456, 2**31), (-1, -1, 2**33 + 1)]
 

@@ -10,9 +10,9 @@ import pytest
 
 import wyrm as wy
 from tests.xla.processes import run_processes
-from wyrm.backends.xla.processes import computing
+from wyrm.engines.jax.agreement import Part, fingerprint
+from wyrm.engines.jax.processes import computing
 from wyrm.errors import CheckpointError, OptionError, ProcessLost
-from wyrm.train.jax_processes import Part, fingerprint
 
 pytest.importorskip("jax")
 pytest.importorskip("orbax.checkpoint")

@@ -12,10 +12,10 @@ import pytest
 import wyrm as wy
 from tests.xla.test_every_op import lowered
 from wyrm.errors import DTypeError
-from wyrm.ops import draws
-from wyrm.ops.drawing import LoopSteps
-from wyrm.ops.dropout import DropoutMask, RandomKey
-from wyrm.ops.philox import ROWS_BEFORE, STEP
+from wyrm.ops.random import draws
+from wyrm.ops.random.drawing import LoopSteps
+from wyrm.ops.random.dropout import DropoutMask, RandomKey
+from wyrm.ops.random.philox import ROWS_BEFORE, STEP
 
 STEPS = [0, 3, 2**32 + 1, 2**62 + 12345]
 KNOWN = np.array([0, 2, 2, 5]), np.array([0, 1, 1, 2, 4])

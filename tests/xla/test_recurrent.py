@@ -10,11 +10,11 @@ import pytest
 
 import wyrm as wy
 from tests.xla.test_every_op import lowered
-from wyrm.backends.xla.lower import Lowerer
-from wyrm.ops.cumulative import Recurrence
-from wyrm.ops.gated_recurrent import GRU
-from wyrm.ops.recurrent import LSTM
-from wyrm.schedule.schedule import Schedule
+from wyrm.engines.jax.lower import Lowerer
+from wyrm.graph.schedule import Schedule
+from wyrm.ops.recurrence.gated_recurrent import GRU
+from wyrm.ops.recurrence.recurrent import LSTM
+from wyrm.ops.reducing.cumulative import Recurrence
 
 random = np.random.default_rng(0)
 

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.backends.xla.lower import Lowerer, words
-from wyrm.backends.xla.repeats import Repeat, find_repeats
+from wyrm.engines.jax.lower import Lowerer, words
+from wyrm.engines.jax.repeats import Repeat, find_repeats
 from wyrm.errors import RegistrationError
-from wyrm.node.jax_form import JAX
-from wyrm.node.node import Node
-from wyrm.node.storage import bound_array
-from wyrm.ops.dropout import Dropout
-from wyrm.ops.philox import COUNTERS, STEP
-from wyrm.schedule.schedule import Schedule
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.node import Node
+from wyrm.graph.schedule import Schedule
+from wyrm.graph.storage import bound_array
+from wyrm.ops.random.dropout import Dropout
+from wyrm.ops.random.philox import COUNTERS, STEP
 
 Build = Callable[[np.random.Generator], Node]
 LAYERS = 6

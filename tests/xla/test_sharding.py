@@ -10,9 +10,9 @@ import pytest
 from jax.sharding import AbstractMesh, PartitionSpec
 
 import wyrm as wy
-from wyrm.backends.xla.sharding import Sharding
+from wyrm.engines.jax.sharding import Sharding
 from wyrm.errors import OptionError, ShapeError
-from wyrm.types.dims import axis_size
+from wyrm.graph.axes import axis_size
 
 
 class Batch(wy.Dim): ...

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.node.node import Node
-from wyrm.train.jax_stacks import StackElement, Stacks
+from wyrm.engines.jax.stacks import StackElement, Stacks
+from wyrm.graph.node import Node
 
 LAYERS = 5
 

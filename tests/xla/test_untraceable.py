@@ -9,7 +9,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import RegistrationError, WyrmError
-from wyrm.node import REGISTRY
+from wyrm.graph import REGISTRY
 
 
 class _User(wy.Unary, abstract=True):

@@ -12,7 +12,6 @@
 
 from typing import TYPE_CHECKING
 
-from wyrm import _lazy_imports
 from wyrm.data.dataset import Dataset
 from wyrm.data.generated import low_rank_preferences
 from wyrm.data.idx import read_idx
@@ -24,6 +23,7 @@ from wyrm.data.split import split_by_group, train_test_split
 from wyrm.data.text import load_text_dataset, read_text
 from wyrm.data.tokenizers import Tokenizer
 from wyrm.data.tokens import TokenBlocks
+from wyrm.support import late_imports as _lazy_imports
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
     __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})

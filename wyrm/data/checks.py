@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wyrm.errors import DataError, DTypeError
-from wyrm.types.options import whole
+from wyrm.support.options import whole
 
 
 def whole_number(name: str, value: object, minimum: int) -> int:

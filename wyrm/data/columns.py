@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.types.arrays import as_array
+from wyrm.graph.arrays import as_array
 
 Columns: TypeAlias = dict[str, np.ndarray]
 Rows: TypeAlias = slice | Sequence[int] | NDArray[np.integer] | NDArray[np.bool_]

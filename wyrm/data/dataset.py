@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from wyrm.data.checks import whole_number
 from wyrm.data.columns import Columns, Rows, as_columns, check_lengths
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, NotFinite, ShapeError
-from wyrm.types.arrays import as_array
+from wyrm.graph.arrays import as_array
 
 # The rows that a dataset computes at once where all are needed.
 _AT_ONCE = 1024

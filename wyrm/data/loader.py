@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from wyrm.data.checks import whole_number
 from wyrm.data.dataset import Dataset
 from wyrm.errors import DataError, DTypeError, NotFinite, ShapeError
-from wyrm.foreign_names import answering
-from wyrm.types.arrays import as_array
+from wyrm.graph.arrays import as_array
+from wyrm.support.foreign_names import answering
 
 
 def _cumulative(weights: ArrayLike, rows: int) -> NDArray[np.float64]:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm._files import replacing
 from wyrm.data.checks import whole_number
 from wyrm.data.files import FilePath, open_data_file
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange
-from wyrm.types.arrays import as_array
+from wyrm.graph.arrays import as_array
+from wyrm.support.files import replacing
 
 END_OF_TEXT = "<|endoftext|>"
 _BYTES = 256

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from wyrm.data.checks import part_size, whole_number
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, ShapeError
-from wyrm.types.arrays import as_array
+from wyrm.graph.arrays import as_array
 
 
 class TokenBlocks:

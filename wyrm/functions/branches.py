@@ -22,16 +22,16 @@ from wyrm.functions.carries import (
 from wyrm.functions.function import function_of_nodes
 from wyrm.functions.pytree import Branch, Tree, flatten, unflatten
 from wyrm.functions.tracing import name_of
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.node import IndexNode, Node, Tensor
-from wyrm.node.source_location import building
-from wyrm.node.weak_types import chosen
-from wyrm.ops.loop_body import LoopBody, closure_convert
-from wyrm.ops.pass_through import alias
-from wyrm.ops.scan import Scan
-from wyrm.ops.shape import zeros_like
-from wyrm.ops.steps import Steps
-from wyrm.types.typing import HasArray
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.node import IndexNode, Node, Tensor
+from wyrm.graph.source_location import building
+from wyrm.graph.typing import HasArray
+from wyrm.graph.weak_types import chosen
+from wyrm.ops.control.loop_body import LoopBody, closure_convert
+from wyrm.ops.control.pass_through import alias
+from wyrm.ops.control.scan import Scan
+from wyrm.ops.control.steps import Steps
+from wyrm.ops.shaping.shape import zeros_like
 
 __all__ = ["cond", "switch"]
 

@@ -10,18 +10,18 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths
 from wyrm.functions.tracing import enclosing_trace
-from wyrm.node.base import BaseNode, describe, format_dims, label
-from wyrm.node.index_leaves import IndexConstant
-from wyrm.node.leaves import Constant, as_constant
-from wyrm.node.node import IndexNode, Node
-from wyrm.node.source_location import building
-from wyrm.node.traversal import replaced
-from wyrm.node.weak_types import chosen, default_type, in_type, is_weak
-from wyrm.ops.digits import FromDigits, ToDigits
-from wyrm.ops.drawing import LoopSteps, drawn_for, draws_among
-from wyrm.ops.loop_body import WeakPlaceholder, placeholder_like
-from wyrm.ops.philox import STEP
-from wyrm.types.dims import open_axes
+from wyrm.graph.axes import open_axes
+from wyrm.graph.base import BaseNode, describe, format_dims, label
+from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.leaves import Constant, as_constant
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.source_location import building
+from wyrm.graph.traversal import replaced
+from wyrm.graph.weak_types import chosen, default_type, in_type, is_weak
+from wyrm.ops.control.digits import FromDigits, ToDigits
+from wyrm.ops.control.loop_body import WeakPlaceholder, placeholder_like
+from wyrm.ops.random.drawing import LoopSteps, drawn_for, draws_among
+from wyrm.ops.random.philox import STEP
 
 
 def dtype_of(leaves: Sequence[object]) -> np.dtype:

@@ -6,8 +6,8 @@ import math
 
 from wyrm.functions.creation import full_like, zeros_like
 from wyrm.functions.operands import Operand, as_node
-from wyrm.node.node import Node
-from wyrm.ops.trigonometric import Arctan2
+from wyrm.graph.node import Node
+from wyrm.ops.elementwise.trigonometric import Arctan2
 
 __all__ = ["angle", "conj", "conjugate", "imag", "iscomplex", "isreal", "real", "real_if_close"]
 

@@ -9,15 +9,15 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.foreign_names import answering
 from wyrm.functions.operands import Operand, as_nodes, shape_error
-from wyrm.node.leaves import Constant
-from wyrm.node.node import Node
-from wyrm.ops.einsum import LETTERS, Einsum
-from wyrm.ops.elementwise import L, R, S
-from wyrm.types.dims import Axis, axis_size, broadcast
-from wyrm.types.options import is_integer
-from wyrm.types.typing import S2, A, Array, D, K, M, N, Shaped
+from wyrm.graph.axes import Axis, axis_size, broadcast
+from wyrm.graph.leaves import Constant
+from wyrm.graph.node import Node
+from wyrm.graph.typing import S2, A, Array, D, K, M, N, Shaped
+from wyrm.ops.elementwise.elementwise import L, R, S
+from wyrm.ops.products.einsum import LETTERS, Einsum
+from wyrm.support.foreign_names import answering
+from wyrm.support.options import is_integer
 
 __all__ = ["einsum"]
 

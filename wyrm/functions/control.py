@@ -24,15 +24,15 @@ from wyrm.functions.carries import (
 from wyrm.functions.function import function_of_nodes
 from wyrm.functions.pytree import Branch, Tree, flatten, unflatten
 from wyrm.functions.tracing import name_of
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.node import IndexNode, Node, Tensor
-from wyrm.node.weak_types import chosen
-from wyrm.ops.loop_body import LoopBody, closure_convert
-from wyrm.ops.scan import Scan
-from wyrm.ops.steps import ENDLESS, Steps
-from wyrm.types.dims import Axis, axis_size, open_axes
-from wyrm.types.options import whole
-from wyrm.types.typing import HasArray
+from wyrm.graph.axes import Axis, axis_size, open_axes
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.node import IndexNode, Node, Tensor
+from wyrm.graph.typing import HasArray
+from wyrm.graph.weak_types import chosen
+from wyrm.ops.control.loop_body import LoopBody, closure_convert
+from wyrm.ops.control.scan import Scan
+from wyrm.ops.control.steps import ENDLESS, Steps
+from wyrm.support.options import whole
 
 __all__ = ["scan", "while_loop"]
 

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.functions.operands import Operand, S
-from wyrm.grad.reverse import with_sizes
-from wyrm.node.base import BaseNode
-from wyrm.node.index_leaves import IndexConstant
-from wyrm.node.leaves import Constant, as_constant, constant_of
-from wyrm.node.node import Node
-from wyrm.ops.shape import BroadcastTo
-from wyrm.types.dims import Dim
-from wyrm.types.options import is_integer
-from wyrm.types.typing import NewDims, Number, Size
+from wyrm.graph.axes import Dim
+from wyrm.graph.base import BaseNode
+from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.leaves import Constant, as_constant, constant_of
+from wyrm.graph.node import Node
+from wyrm.graph.typing import NewDims, Number, Size
+from wyrm.ops.gradients.reverse import with_sizes
+from wyrm.ops.shaping.shape import BroadcastTo
+from wyrm.support.options import is_integer
 
 __all__ = ["arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]
 

@@ -7,10 +7,10 @@ from typing import Any
 from wyrm.errors import ShapeError
 from wyrm.functions.operands import Operand, as_node
 from wyrm.functions.padding import pad
-from wyrm.node.base import describe
-from wyrm.node.node import Node
-from wyrm.ops.cumulative import CumProd, CumSum
-from wyrm.types.dims import normalize_axis
+from wyrm.graph.axes import normalize_axis
+from wyrm.graph.base import describe
+from wyrm.graph.node import Node
+from wyrm.ops.reducing.cumulative import CumProd, CumSum
 
 __all__ = ["cumulative_prod", "cumulative_sum"]
 

@@ -13,15 +13,15 @@ from wyrm.errors import NotDifferentiable, ShapeError
 from wyrm.functions.function import Function
 from wyrm.functions.pytree import PyTreeDef, flatten, unflatten
 from wyrm.functions.tracing import enclosing_trace, name_of
-from wyrm.grad.reverse import pull_back
-from wyrm.node.base import ZERO, BaseNode, describe
-from wyrm.node.leaves import Constant, Input, as_constant
-from wyrm.node.node import Node
-from wyrm.node.source_location import building
-from wyrm.node.traversal import topological_order
-from wyrm.ops.custom import Custom, GradientRule
-from wyrm.ops.pass_through import alias
-from wyrm.ops.shape import zeros_like
+from wyrm.graph.base import ZERO, BaseNode, describe
+from wyrm.graph.leaves import Constant, Input, as_constant
+from wyrm.graph.node import Node
+from wyrm.graph.source_location import building
+from wyrm.graph.traversal import topological_order
+from wyrm.ops.control.custom import Custom, GradientRule
+from wyrm.ops.control.pass_through import alias
+from wyrm.ops.gradients.reverse import pull_back
+from wyrm.ops.shaping.shape import zeros_like
 
 __all__ = ["custom_jvp", "custom_vjp"]
 

@@ -10,15 +10,15 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.functions.operands import Operand, S, as_node, as_nodes
-from wyrm.node.base import describe
-from wyrm.node.node import Node
-from wyrm.ops.comparison import where
-from wyrm.ops.index import Index
-from wyrm.ops.rearranging import sized_axis
-from wyrm.ops.reduction import AxisLike, all_axes
-from wyrm.ops.slicing import concatenate
-from wyrm.ops.sorting import SearchSorted
-from wyrm.types.dims import normalize_axis
+from wyrm.graph.axes import normalize_axis
+from wyrm.graph.base import describe
+from wyrm.graph.node import Node
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.indexing.index import Index
+from wyrm.ops.indexing.rearranging import sized_axis
+from wyrm.ops.indexing.slicing import concatenate
+from wyrm.ops.reducing.reduction import AxisLike, all_axes
+from wyrm.ops.reducing.sorting import SearchSorted
 
 __all__ = ["diff", "ediff1d", "gradient", "interp", "trapezoid"]
 

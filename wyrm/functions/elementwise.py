@@ -9,12 +9,12 @@ from typing import Any, overload
 import numpy as np
 
 from wyrm.functions.operands import Operand, S, as_node, as_nodes
-from wyrm.node.leaves import Constant
-from wyrm.node.node import Node
-from wyrm.ops.comparison import of_chosen_type, where
-from wyrm.ops.elementwise import operand
-from wyrm.ops.predicates import IsFinite, IsInf, IsNan
-from wyrm.types.typing import Array, BoolArray, Number
+from wyrm.graph.leaves import Constant
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array, BoolArray, Number
+from wyrm.ops.elementwise.comparison import of_chosen_type, where
+from wyrm.ops.elementwise.elementwise import operand
+from wyrm.ops.elementwise.predicates import IsFinite, IsInf, IsNan
 
 __all__ = [
     "allclose", "array_equal", "deg2rad", "degrees", "divmod", "float_power", "isclose", "isneginf", "isposinf",

@@ -14,31 +14,31 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 import numpy as np
 from typing_extensions import ParamSpec, TypeVar
 
-from wyrm.backends.numpy.reference import ReferenceRunner
+from wyrm.engines.numpy.reference import ReferenceRunner
 from wyrm.errors import CompileError, DTypeError, MissingValue, NotDifferentiable, ShapeError
-from wyrm.foreign_names import answering
 from wyrm.functions.pytree import ArrayTree, Leaf, PyTreeDef, Unknown, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import Kind, Trace, argument_names, argument_nodes, kinds_of, name_of, number_dtype
-from wyrm.grad.reverse import grad as gradient_of
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import Constant, Parameter
-from wyrm.node.node import Node
-from wyrm.node.state import cell_of, set_cell
-from wyrm.node.storage import store, stored
-from wyrm.node.traversal import topological_order
-from wyrm.ops.pass_through import alias
-from wyrm.ops.philox import advance_step
-from wyrm.types.dims import axis_size
-from wyrm.types.exact import exact
-from wyrm.types.memory import KEPT_BYTES
-from wyrm.types.options import choice
-from wyrm.types.rows import RowSparse
-from wyrm.types.typing import FloatArray
+from wyrm.graph.axes import axis_size
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.leaves import Constant, Parameter
+from wyrm.graph.node import Node
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.state import cell_of, set_cell
+from wyrm.graph.storage import store, stored
+from wyrm.graph.traversal import topological_order
+from wyrm.graph.typing import FloatArray
+from wyrm.ops.control.pass_through import alias
+from wyrm.ops.gradients.reverse import grad as gradient_of
+from wyrm.ops.random.philox import advance_step
+from wyrm.support.exact import exact
+from wyrm.support.foreign_names import answering
+from wyrm.support.memory import KEPT_BYTES
+from wyrm.support.options import choice
 
 __all__ = ["Function", "function", "show"]
 
 if TYPE_CHECKING:
-    from wyrm.train.fixed_shape import FixedShapeProgram
+    from wyrm.engines.native.run.fixed_shape import FixedShapeProgram
 
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
@@ -348,7 +348,7 @@ class _Specialization:
     @functools.cached_property
     def native(self) -> FixedShapeProgram:
         """The compiled program."""
-        from wyrm.train.fixed_shape import FixedShapeProgram
+        from wyrm.engines.native.run.fixed_shape import FixedShapeProgram
 
         return FixedShapeProgram(self.trace.outputs, self.trace.inputs)
 

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
-from wyrm.foreign_names import answering
 from wyrm.functions.operands import Operand, as_nodes
-from wyrm.node.base import BaseNode
-from wyrm.node.index_leaves import IndexConstant
-from wyrm.node.leaves import Constant, as_constant, constant_of
-from wyrm.node.node import IndexNode, Node
-from wyrm.ops.comparison import weak_floats
-from wyrm.ops.index import as_indices
-from wyrm.types.options import choice
-from wyrm.types.typing import Bs, Indices, Number
+from wyrm.graph.base import BaseNode
+from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.leaves import Constant, as_constant, constant_of
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import Bs, Indices, Number
+from wyrm.ops.elementwise.comparison import weak_floats
+from wyrm.ops.indexing.index import as_indices
+from wyrm.support.foreign_names import answering
+from wyrm.support.options import choice
 
 __all__ = ["geomspace", "indices", "linspace", "logspace", "meshgrid", "one_hot"]
 

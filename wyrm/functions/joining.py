@@ -8,12 +8,12 @@ from typing import Any, overload
 
 from wyrm.errors import ShapeError
 from wyrm.functions.operands import Operand, as_node, as_nodes
-from wyrm.node.base import describe
-from wyrm.node.node import Node
-from wyrm.ops.rearranging import sized_axis
-from wyrm.ops.slicing import concatenate
-from wyrm.types.dims import normalize_axis
-from wyrm.types.options import is_integer
+from wyrm.graph.axes import normalize_axis
+from wyrm.graph.base import describe
+from wyrm.graph.node import Node
+from wyrm.ops.indexing.rearranging import sized_axis
+from wyrm.ops.indexing.slicing import concatenate
+from wyrm.support.options import is_integer
 
 __all__ = [
     "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "column_stack", "dsplit", "dstack",

@@ -10,25 +10,25 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.foreign_names import answering
 from wyrm.functions.carries import as_floats, check_sizes, dtype_of, from_floats, leaf_nodes
 from wyrm.functions.function import Function, evaluated, function_of_nodes
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import argument_names, enclosing_trace, name_of
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.node import IndexNode
-from wyrm.node.source_location import building, located_at
-from wyrm.node.traversal import topological_order
-from wyrm.node.weak_types import in_type, is_weak
-from wyrm.ops.drawing import LoopSteps, draws_now
-from wyrm.ops.dropout import RandomKey
-from wyrm.ops.loop_body import LoopBody, WeakPlaceholder, closure_convert, placeholder_like
-from wyrm.ops.philox import STEP, Draws
-from wyrm.ops.scan import Scan
-from wyrm.ops.steps import Steps
-from wyrm.ops.updating import Updating
-from wyrm.types.dims import axis_size, normalize_axis
-from wyrm.types.options import is_integer
+from wyrm.graph.axes import axis_size, normalize_axis
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.node import IndexNode
+from wyrm.graph.source_location import building, located_at
+from wyrm.graph.traversal import topological_order
+from wyrm.graph.weak_types import in_type, is_weak
+from wyrm.ops.control.loop_body import LoopBody, WeakPlaceholder, closure_convert, placeholder_like
+from wyrm.ops.control.scan import Scan
+from wyrm.ops.control.steps import Steps
+from wyrm.ops.control.updating import Updating
+from wyrm.ops.random.drawing import LoopSteps, draws_now
+from wyrm.ops.random.dropout import RandomKey
+from wyrm.ops.random.philox import STEP, Draws
+from wyrm.support.foreign_names import answering
+from wyrm.support.options import is_integer
 
 __all__ = ["vmap"]
 

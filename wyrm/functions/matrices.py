@@ -10,16 +10,16 @@ from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
 from wyrm.functions.operands import Operand, S, as_node
-from wyrm.node.base import describe
-from wyrm.node.index_leaves import IndexConstant
-from wyrm.node.leaves import Constant, as_constant, constant_of
-from wyrm.node.node import Node
-from wyrm.ops.comparison import where
-from wyrm.ops.cumulative import CumProd
-from wyrm.ops.gather import Place
-from wyrm.ops.rearranging import diagonal, sized_axis
-from wyrm.ops.slicing import concatenate
-from wyrm.types.options import integer
+from wyrm.graph.base import describe
+from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.leaves import Constant, as_constant, constant_of
+from wyrm.graph.node import Node
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.indexing.gather import Place
+from wyrm.ops.indexing.rearranging import diagonal, sized_axis
+from wyrm.ops.indexing.slicing import concatenate
+from wyrm.ops.reducing.cumulative import CumProd
+from wyrm.support.options import integer
 
 __all__ = ["diag", "diagflat", "eye", "identity", "tri", "tril", "triu", "vander"]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from wyrm import _names
 from wyrm.functions.op_functions import function_of
-from wyrm.node.base import BaseNode
-from wyrm.node.leaves import Constant
-from wyrm.node.node import IndexNode, Node
-from wyrm.ops.elementwise import operand
-from wyrm.ops.index import as_indices
+from wyrm.graph.base import BaseNode
+from wyrm.graph.leaves import Constant
+from wyrm.graph.node import IndexNode, Node
+from wyrm.ops.elementwise.elementwise import operand
+from wyrm.ops.indexing.index import as_indices
 
 # The methods of two operands, of which the first may be numbers beside integers.
 _OF_PAIRS = ("maximum", "minimum")

@@ -17,15 +17,15 @@ from wyrm.errors import DTypeError
 from wyrm.functions import contraction
 from wyrm.functions.creation import full_like, ones_like, zeros_like
 from wyrm.functions.numpy_reductions import reduced, spread_by
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import Constant, as_constant
-from wyrm.node.node import IndexNode, Node
-from wyrm.node.weak_types import default_type, is_weak
-from wyrm.ops.comparison import where
-from wyrm.ops.index import as_indices
-from wyrm.ops.keywords import refuse_keywords
-from wyrm.ops.reduction import AxisLike, all_axes
-from wyrm.ops.slicing import concatenate, stack
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.leaves import Constant, as_constant
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.weak_types import default_type, is_weak
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.indexing.index import as_indices
+from wyrm.ops.indexing.slicing import concatenate, stack
+from wyrm.ops.reducing.keywords import refuse_keywords
+from wyrm.ops.reducing.reduction import AxisLike, all_axes
 
 Operation = Callable[..., Any]
 
@@ -261,7 +261,7 @@ def _nodes(operands: Any) -> list[Any]:
 
 
 def _unknown(name: str, package: str = "numpy") -> TypeError:
-    from wyrm.foreign_names.numpy_functions import ANSWERS
+    from wyrm.support.foreign_names.numpy_functions import ANSWERS
 
     instead = ANSWERS.get(name) or (
         f"compose it of operators and methods of nodes, write an op of your own, or compute {package}.{name} on "

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import Constant
-from wyrm.node.node import IndexNode, Node
-from wyrm.ops.comparison import Cast, weak_floats
-from wyrm.ops.comparison import where as select
-from wyrm.ops.keywords import refuse_keywords
-from wyrm.ops.reduction import AxisLike
-from wyrm.types.arrays import as_array
+from wyrm.graph.arrays import as_array
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.leaves import Constant
+from wyrm.graph.node import IndexNode, Node
+from wyrm.ops.elementwise.comparison import Cast, weak_floats
+from wyrm.ops.elementwise.comparison import where as select
+from wyrm.ops.reducing.keywords import refuse_keywords
+from wyrm.ops.reducing.reduction import AxisLike
 
 # What the elements count that `where` leaves out of a sum and of a product.
 _NOTHING = {"sum": 0.0, "prod": 1.0}

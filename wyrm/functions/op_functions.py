@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from wyrm import _names
-from wyrm.node.base import BaseNode
-from wyrm.node.leaves import Constant
-from wyrm.node.node import Node
-from wyrm.ops.elementwise import FUNCTIONS, operand
+from wyrm.graph.base import BaseNode
+from wyrm.graph.leaves import Constant
+from wyrm.graph.node import Node
+from wyrm.ops.elementwise.elementwise import FUNCTIONS, operand
 
 
 def function_of(name: str, module: str) -> Callable[..., Any]:

@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.node.base import describe
-from wyrm.node.leaves import Constant
-from wyrm.node.node import Node
-from wyrm.node.source_location import user_location
-from wyrm.ops.elementwise import operand
-from wyrm.types.arrays import as_array
-from wyrm.types.typing import Array, Number
+from wyrm.graph.arrays import as_array
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import Constant
+from wyrm.graph.node import Node
+from wyrm.graph.source_location import user_location
+from wyrm.graph.typing import Array, Number
+from wyrm.ops.elementwise.elementwise import operand
 
 # The axes of an operand that is a node; for numbers, type checkers infer the default.
 S = TypeVar("S", default=Any)

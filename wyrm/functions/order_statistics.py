@@ -12,17 +12,17 @@ from numpy.typing import ArrayLike
 from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.functions.operands import Operand, S, as_node, as_nodes
 from wyrm.functions.reduction_types import reduction
-from wyrm.node.base import describe
-from wyrm.node.index_leaves import IndexConstant
-from wyrm.node.leaves import as_constant
-from wyrm.node.node import IndexNode, Node
-from wyrm.ops.comparison import where
-from wyrm.ops.index import Index, as_indices
-from wyrm.ops.rearranging import sized_axis, taken
-from wyrm.ops.reduction import AxisLike, all_axes, reduced_dims
-from wyrm.ops.sorting import SearchSorted
-from wyrm.types.dims import Dims, normalize_axis
-from wyrm.types.typing import FloatArray, Indices
+from wyrm.graph.axes import Dims, normalize_axis
+from wyrm.graph.base import describe
+from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.leaves import as_constant
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import FloatArray, Indices
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.indexing.index import Index, as_indices
+from wyrm.ops.indexing.rearranging import sized_axis, taken
+from wyrm.ops.reducing.reduction import AxisLike, all_axes, reduced_dims
+from wyrm.ops.reducing.sorting import SearchSorted
 
 __all__ = ["argpartition", "digitize", "median", "partition", "percentile", "quantile", "searchsorted"]
 

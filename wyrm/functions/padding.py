@@ -9,13 +9,13 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.operands import Operand, as_node
-from wyrm.node.base import describe
-from wyrm.node.leaves import as_constant
-from wyrm.node.node import Node
-from wyrm.ops.rearranging import sized_axis, taken
-from wyrm.ops.slicing import concatenate
-from wyrm.types.dims import normalize_axis
-from wyrm.types.options import choice
+from wyrm.graph.axes import normalize_axis
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import as_constant
+from wyrm.graph.node import Node
+from wyrm.ops.indexing.rearranging import sized_axis, taken
+from wyrm.ops.indexing.slicing import concatenate
+from wyrm.support.options import choice
 
 __all__ = ["pad"]
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from wyrm.functions.operands import Numbers, Operand, as_nodes, shape_error
-from wyrm.node.node import Node
-from wyrm.ops.einsum import LETTERS, Einsum
-from wyrm.ops.elementwise import L, R, S
-from wyrm.ops.product import MatMul
-from wyrm.ops.slicing import stack
-from wyrm.types.dims import axis_size, normalize_axis, product
-from wyrm.types.options import is_integer
-from wyrm.types.typing import S2, A, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
+from wyrm.graph.axes import axis_size, normalize_axis, product
+from wyrm.graph.node import Node
+from wyrm.graph.typing import S2, A, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
+from wyrm.ops.elementwise.elementwise import L, R, S
+from wyrm.ops.indexing.slicing import stack
+from wyrm.ops.products.einsum import LETTERS, Einsum
+from wyrm.ops.products.product import MatMul
+from wyrm.support.options import is_integer
 
 __all__ = ["cross", "dot", "inner", "kron", "matmul", "outer", "tensordot", "vdot", "vecdot"]
 

@@ -10,14 +10,14 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, Union
 import numpy as np
 
 from wyrm.errors import DTypeError
+from wyrm.graph.arrays import check_unmasked
+from wyrm.graph.base import BaseNode
+from wyrm.graph.buffer import Buffer
+from wyrm.graph.leaves import Constant, Parameter
+from wyrm.graph.node import Node
+from wyrm.graph.storage import bound_array
+from wyrm.graph.typing import Nested, Values
 from wyrm.nn.module import REPLACEMENTS, Module, members
-from wyrm.node.base import BaseNode
-from wyrm.node.buffer import Buffer
-from wyrm.node.leaves import Constant, Parameter
-from wyrm.node.node import Node
-from wyrm.node.storage import bound_array
-from wyrm.types.arrays import check_unmasked
-from wyrm.types.typing import Nested, Values
 
 
 class Unknown:

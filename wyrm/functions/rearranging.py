@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 
 from wyrm.errors import ShapeError
 from wyrm.functions.operands import Operand, S, as_node
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.node import Node
-from wyrm.ops.rearranging import sized_axis, taken
-from wyrm.ops.reduction import AxisLike, all_axes
-from wyrm.ops.slicing import concatenate
-from wyrm.types.dims import Dims, normalize_axis
-from wyrm.types.options import is_integer
+from wyrm.graph.axes import Dims, normalize_axis
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.node import Node
+from wyrm.ops.indexing.rearranging import sized_axis, taken
+from wyrm.ops.indexing.slicing import concatenate
+from wyrm.ops.reducing.reduction import AxisLike, all_axes
+from wyrm.support.options import is_integer
 
 __all__ = [
     "compress", "extract", "flip", "fliplr", "flipud", "moveaxis", "permute_dims", "roll", "rollaxis", "rot90", "tile",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import as_constant
-from wyrm.node.node import IndexNode, Node, Tensor
-from wyrm.ops.index import Index, as_indices
-from wyrm.ops.segment import SegmentMax, segment_total
-from wyrm.types.dims import Axis, Dim
-from wyrm.types.options import whole
-from wyrm.types.typing import D1, Bs, IntegerArray, N
+from wyrm.graph.axes import Axis, Dim
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.leaves import as_constant
+from wyrm.graph.node import IndexNode, Node, Tensor
+from wyrm.graph.typing import D1, Bs, IntegerArray, N
+from wyrm.ops.indexing.index import Index, as_indices
+from wyrm.ops.indexing.segment import SegmentMax, segment_total
+from wyrm.support.options import whole
 
 __all__ = ["segment_max", "segment_mean", "segment_min", "segment_softmax", "segment_sum"]
 

@@ -11,17 +11,17 @@ from numpy.typing import ArrayLike
 from wyrm.errors import ShapeError
 from wyrm.functions.operands import Operand, as_node, as_nodes
 from wyrm.functions.padding import pad
-from wyrm.node.base import describe
-from wyrm.node.leaves import as_constant
-from wyrm.node.node import IndexNode, Node
-from wyrm.node.weak_types import default_type
-from wyrm.ops.comparison import where
-from wyrm.ops.index import as_indices
-from wyrm.ops.rearranging import sized_axis, taken
-from wyrm.ops.slicing import concatenate
-from wyrm.ops.sorting import SearchSorted
-from wyrm.types.options import choice
-from wyrm.types.typing import Indices
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import as_constant
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import Indices
+from wyrm.graph.weak_types import default_type
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.indexing.index import as_indices
+from wyrm.ops.indexing.rearranging import sized_axis, taken
+from wyrm.ops.indexing.slicing import concatenate
+from wyrm.ops.reducing.sorting import SearchSorted
+from wyrm.support.options import choice
 
 __all__ = ["bincount", "convolve", "corrcoef", "correlate", "cov", "histogram"]
 

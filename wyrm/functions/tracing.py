@@ -12,13 +12,13 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.pytree import Leaf, PyTreeDef, flatten, leaf_paths, unflatten
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.index_leaves import IndexConstant, IndexInput
-from wyrm.node.leaves import Constant, Input, as_constant
-from wyrm.node.traversal import replaced, topological_order
-from wyrm.node.weak_types import TRACED, chosen, default_type, in_one_type, in_type, is_weak
-from wyrm.ops.index import Indexable
-from wyrm.ops.loop_body import IndexPlaceholder, Placeholder
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.index_leaves import IndexConstant, IndexInput
+from wyrm.graph.leaves import Constant, Input, as_constant
+from wyrm.graph.traversal import replaced, topological_order
+from wyrm.graph.weak_types import TRACED, chosen, default_type, in_one_type, in_type, is_weak
+from wyrm.ops.control.loop_body import IndexPlaceholder, Placeholder
+from wyrm.ops.indexing.index import Indexable
 
 # The signature of one argument leaf: its shape and dtype.
 Kind = tuple[tuple[int, ...], np.dtype]

@@ -10,7 +10,6 @@ import numpy as np
 from typing_extensions import TypeVarTuple
 
 from wyrm.errors import NotDifferentiable, ShapeError
-from wyrm.foreign_names import answering
 from wyrm.functions.carries import dtype_of
 from wyrm.functions.function import Function, Wrt, evaluated, function_of_nodes, positions_of, split_aux
 from wyrm.functions.mapping import batched
@@ -23,13 +22,14 @@ from wyrm.functions.pytree import (
     unflatten,
 )
 from wyrm.functions.tracing import name_of
-from wyrm.grad import reverse
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import Constant, as_constant
-from wyrm.node.node import Node, Tensor
-from wyrm.ops.loop_body import placeholder_like
-from wyrm.ops.shape import zeros_like
-from wyrm.types.typing import Values  # noqa: F401  # as above
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.leaves import Constant, as_constant
+from wyrm.graph.node import Node, Tensor
+from wyrm.graph.typing import Values  # noqa: F401  # as above
+from wyrm.ops.control.loop_body import placeholder_like
+from wyrm.ops.gradients import reverse
+from wyrm.ops.shaping.shape import zeros_like
+from wyrm.support.foreign_names import answering
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"]
 
@@ -130,7 +130,7 @@ def vjp(function: Any, /, *args: Any, has_aux: bool = False, **options: Any) -> 
     a tuple: the gradient of `sum(f(*args) * cotangent)` with respect to each argument. With `has_aux=True` the function
     returns a pair (value, aux), and the result is `(value, pullback, aux)`; aux has no gradient. With a node,
     `vjp(output, wrt, cotangent)` is the gradient of `sum(output * cotangent)` with respect to `wrt`, one or several
-    nodes of the graph; see `wyrm.grad`.
+    nodes of the graph; see `wyrm.ops.gradients`.
 
     Raise `ShapeError` if the cotangent has another shape, `NotDifferentiable` for integer arguments.
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.errors import CheckpointError, DTypeError
+from wyrm.graph.arrays import as_array
 from wyrm.io.files import FilePath, replacing
 from wyrm.io.reading import metadata_of, opened, read_arrays
 from wyrm.io.shards import is_index, stored_arrays
-from wyrm.types.arrays import as_array
 
 # The key that the format reserves for metadata.
 _RESERVED = "__metadata__"

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
+from wyrm.graph.buffer import Buffer
+from wyrm.graph.leaves import Parameter
 from wyrm.io.arrays import save_arrays
 from wyrm.io.files import FilePath, path_of
 from wyrm.io.reading import Outline
 from wyrm.io.shards import stored_arrays
 from wyrm.nn.module import Module
-from wyrm.node.buffer import Buffer
-from wyrm.node.leaves import Parameter
 
 Kept = Parameter | Buffer
 Parameters = Module | Mapping[str, Parameter]

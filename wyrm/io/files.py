@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from wyrm import _files
-from wyrm._files import FilePath, path_of
 from wyrm.errors import CheckpointError
+from wyrm.support import files as _files
+from wyrm.support.files import FilePath, path_of
 
 __all__ = ["FilePath", "path_of", "replacing"]
 
 
 @contextmanager
 def replacing(path: FilePath) -> Iterator[Path]:
-    """Call `wyrm._files.replacing`, and raise `CheckpointError` with the file's name if it cannot be written."""
+    """Call `wyrm.support.files.replacing`, and raise `CheckpointError` with the file's name if it cannot be written."""
     path_of("file", path)
     try:
         with _files.replacing(path) as temporary:

@@ -14,7 +14,7 @@ import numpy as np
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
 from wyrm.io.files import FilePath
 from wyrm.io.reading import opened
-from wyrm.types.options import MOST_STEPS
+from wyrm.support.options import MOST_STEPS
 
 # The metadata key of the record, and the version of its format.
 KEY = "wyrm_training"

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from wyrm.errors import DTypeError, OptionError
-from wyrm.node.base import BaseNode, describe
+from wyrm.graph.axes import Dim, is_name
+from wyrm.graph.base import BaseNode, describe
+from wyrm.support.options import whole
 from wyrm.train.program import Program
-from wyrm.types.dims import Dim, is_name
-from wyrm.types.options import whole
 
 
 def jax_engine(program: object, who: str, trains: bool = True) -> Any:

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wyrm.backends.xla.processes import computing
+from wyrm.engines.jax.processes import computing
+from wyrm.engines.jax.step import State
 from wyrm.errors import CheckpointError, DTypeError, OptionError, ProcessLost
+from wyrm.graph.base import BaseNode, label
 from wyrm.jax.arguments import checked_path, jax_engine
-from wyrm.node.base import BaseNode, label
-from wyrm.train.jax_step import State
+from wyrm.support.options import whole
 from wyrm.train.program import Program
-from wyrm.types.options import whole
 
 _ARRAYS, _COUNTERS = "arrays", "counters"
 _COUNTER_NAMES = frozenset(["optimizer", "optimizer_steps", "program", "position", "state"])

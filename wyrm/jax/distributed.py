@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wyrm.backends.xla import processes as lost
+from wyrm.engines.jax import processes as lost
+from wyrm.engines.jax.agreement import Part, part_of
 from wyrm.errors import DTypeError, OptionError, ProcessLost
+from wyrm.graph.base import BaseNode, describe
 from wyrm.jax.arguments import jax_engine, shown
-from wyrm.node.base import BaseNode, describe
-from wyrm.train.jax_processes import Part, part_of
+from wyrm.support.options import whole
 from wyrm.train.program import Program
-from wyrm.types.options import whole
 
 # Seconds without a sign of life after which JAX counts a process as dead and ends the others.
 _HEARTBEAT_SECONDS = 20

@@ -10,19 +10,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from wyrm.backends.xla.lower import FEWEST_REPEATS, Lowerer, Sizes
-from wyrm.backends.xla.unique_names import unique_names
+from wyrm.engines.arguments import checked_outputs
+from wyrm.engines.jax.lower import FEWEST_REPEATS, Lowerer, Sizes
+from wyrm.engines.jax.unique_names import unique_names
 from wyrm.errors import DTypeError, OptionError, WyrmError
+from wyrm.graph.axes import Dim, open_axes, resolve
+from wyrm.graph.base import BaseNode
+from wyrm.graph.index_leaves import IndexInput
+from wyrm.graph.leaves import Input
+from wyrm.graph.schedule import Schedule
+from wyrm.graph.training_mode import modes_of, warn_of_training
 from wyrm.jax.arguments import checked_inputs, checked_path, checked_sizes
 from wyrm.jax.lowering import LoweredFunction, require_jax
-from wyrm.node.base import BaseNode
-from wyrm.node.index_leaves import IndexInput
-from wyrm.node.leaves import Input
-from wyrm.node.training_mode import modes_of, warn_of_training
-from wyrm.schedule.schedule import Schedule
-from wyrm.train.arguments import checked_outputs
 from wyrm.train.program import Program
-from wyrm.types.dims import Dim, open_axes, resolve
 
 T = TypeVar("T")
 

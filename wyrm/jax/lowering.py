@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.backends.xla.differentiable import DifferentiableLowerer
-from wyrm.backends.xla.lower import Lowerer, Sizes, words
-from wyrm.backends.xla.namespace import narrowed
-from wyrm.backends.xla.precision import float64_node
-from wyrm.backends.xla.unique_names import unique_names
+from wyrm.engines.arguments import checked_outputs
+from wyrm.engines.jax.differentiable import DifferentiableLowerer
+from wyrm.engines.jax.lower import Lowerer, Sizes, words
+from wyrm.engines.jax.namespace import narrowed
+from wyrm.engines.jax.precision import float64_node
+from wyrm.engines.jax.unique_names import unique_names
 from wyrm.errors import DTypeError, OptionError, ShapeError
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.buffer import Buffer
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.schedule import Schedule
+from wyrm.graph.storage import bound_array, check_limits, check_shape, not_set, stored
 from wyrm.jax.arguments import checked_inputs
 from wyrm.nn.module import Module
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.buffer import Buffer
-from wyrm.node.leaves import Parameter
-from wyrm.node.storage import bound_array, check_limits, check_shape, not_set, stored
-from wyrm.ops.philox import COUNTERS, ROWS_BEFORE, STEP
-from wyrm.schedule.schedule import Schedule
-from wyrm.train.arguments import checked_outputs
-from wyrm.types.options import whole
+from wyrm.ops.random.philox import COUNTERS, ROWS_BEFORE, STEP
+from wyrm.support.options import whole
 
 
 class LoweredFunction:

@@ -16,7 +16,6 @@ The functions work on the last two axes and have gradients of any order. NumPy's
 
 from typing import TYPE_CHECKING
 
-from wyrm import _lazy_imports
 from wyrm.errors import LinAlgError
 from wyrm.functions.products import matmul, outer, tensordot, vecdot
 from wyrm.linalg.factorizations import (
@@ -41,6 +40,7 @@ from wyrm.linalg.systems import (
     solve,
     solve_triangular,
 )
+from wyrm.support import late_imports as _lazy_imports
 
 if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
     __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})

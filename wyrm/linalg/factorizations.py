@@ -7,18 +7,18 @@ from typing import Any, Literal, overload
 
 from wyrm.errors import OptionError, ShapeError
 from wyrm.functions.operands import Operand, as_node, shape_error
+from wyrm.graph.node import Node
+from wyrm.graph.typing import AtLeast2D, Bs, M, N, Shaped
 from wyrm.linalg.results import EighResult, QRResult, SVDResult
-from wyrm.node.node import Node
-from wyrm.ops.elementwise import L
+from wyrm.ops.elementwise.elementwise import L
+from wyrm.ops.indexing.slicing import concatenate
 from wyrm.ops.linalg.eigh import Eigenvalues, Eigenvectors, EighResiduals
 from wyrm.ops.linalg.expm import MatrixExponential
 from wyrm.ops.linalg.matrices import TriangularPart, at_least_as_long, matrix, square
 from wyrm.ops.linalg.qr import Orthonormal, QRResiduals, UpperFactor
 from wyrm.ops.linalg.svd import LeftSingularVectors, RightSingularVectors, SingularValues, SVDResiduals
 from wyrm.ops.linalg.triangular import Cholesky
-from wyrm.ops.slicing import concatenate
-from wyrm.types.options import choice
-from wyrm.types.typing import AtLeast2D, Bs, M, N, Shaped
+from wyrm.support.options import choice
 
 
 def as_matrix(name: str, a: Operand) -> Node:

@@ -9,15 +9,15 @@ from typing import Any, overload
 
 from wyrm.functions import products
 from wyrm.functions.operands import Operand, as_nodes, shape_error
+from wyrm.graph.axes import axis_size
+from wyrm.graph.node import Node
+from wyrm.graph.typing import AtLeast2D, Bs, M, N, Shaped
 from wyrm.linalg.factorizations import as_matrix, as_square
 from wyrm.linalg.systems import inv
-from wyrm.node.node import Node
-from wyrm.ops.elementwise import L
+from wyrm.ops.elementwise.elementwise import L
 from wyrm.ops.linalg.lu import identity
 from wyrm.ops.linalg.matrices import square
-from wyrm.ops.shape import BroadcastTo
-from wyrm.types.dims import axis_size
-from wyrm.types.typing import AtLeast2D, Bs, M, N, Shaped
+from wyrm.ops.shaping.shape import BroadcastTo
 
 
 @overload

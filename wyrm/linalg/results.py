@@ -4,7 +4,7 @@ from typing import Any, Generic, NamedTuple
 
 from typing_extensions import TypeVar
 
-from wyrm.node.node import IndexNode, Node
+from wyrm.graph.node import IndexNode, Node
 
 First = TypeVar("First", default=Any)
 Second = TypeVar("Second", default=Any)

@@ -9,22 +9,22 @@ import numpy as np
 
 from wyrm.errors import OptionError
 from wyrm.functions.operands import Operand, as_nodes, shape_error
+from wyrm.graph.axes import axis_size
+from wyrm.graph.leaves import Constant
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import S2, A, Array, AtLeast2D, Bs, FittingShape, K, M, N, Shaped
+from wyrm.graph.weak_types import in_one_type
 from wyrm.linalg.factorizations import as_matrix, as_square
 from wyrm.linalg.results import LstsqResult, SlogdetResult
-from wyrm.node.leaves import Constant
-from wyrm.node.node import IndexNode, Node
-from wyrm.node.weak_types import in_one_type
-from wyrm.ops.comparison import of_chosen_type
-from wyrm.ops.counting import CountTrue
-from wyrm.ops.elementwise import L, R, S
+from wyrm.ops.elementwise.comparison import of_chosen_type
+from wyrm.ops.elementwise.elementwise import L, R, S
 from wyrm.ops.linalg.determinant import Determinant
 from wyrm.ops.linalg.least_squares import LeastSquares
 from wyrm.ops.linalg.lu import LUResiduals, Solve, inverse
 from wyrm.ops.linalg.matrices import at_least_as_long, matrix
 from wyrm.ops.linalg.svd import PseudoInverse, SingularValues, SVDResiduals
 from wyrm.ops.linalg.triangular import TriangularSolve
-from wyrm.types.dims import axis_size
-from wyrm.types.typing import S2, A, Array, AtLeast2D, Bs, FittingShape, K, M, N, Shaped
+from wyrm.ops.reducing.counting import CountTrue
 
 
 def _operands(name: str, a: Operand, b: Operand, check: Callable[[str, Node], Node]) -> tuple[Node, Node, bool]:

@@ -6,12 +6,12 @@ from typing import Unpack, overload
 
 from typing_extensions import TypeVarTuple
 
+from wyrm.graph.node import Node, Tensor
+from wyrm.graph.typing import Array
 from wyrm.losses.loss import Each, Total, loss, within
 from wyrm.losses.weights import Weights, positive_weights
-from wyrm.node.node import Node, Tensor
-from wyrm.ops.comparison import where
-from wyrm.ops.exponential import LimitedLog
-from wyrm.types.typing import Array
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.exponential import LimitedLog
 
 Axes = TypeVarTuple("Axes")
 

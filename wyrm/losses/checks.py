@@ -8,17 +8,17 @@ from typing import Literal, get_args
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import BaseNode, describe, format_dims
-from wyrm.node.leaves import Constant
-from wyrm.node.node import IndexNode, Node
-from wyrm.node.source_location import user_location
-from wyrm.node.storage import stored
-from wyrm.ops.elementwise import as_operand
-from wyrm.ops.index import as_indices
-from wyrm.ops.softmax import Reduction
-from wyrm.types.dims import Dims, unify
-from wyrm.types.options import choice
-from wyrm.types.typing import Array, IntegerArray
+from wyrm.graph.axes import Dims, unify
+from wyrm.graph.base import BaseNode, describe, format_dims
+from wyrm.graph.leaves import Constant
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.source_location import user_location
+from wyrm.graph.storage import stored
+from wyrm.graph.typing import Array, IntegerArray
+from wyrm.ops.cross_entropy.softmax import Reduction
+from wyrm.ops.elementwise.elementwise import as_operand
+from wyrm.ops.indexing.index import as_indices
+from wyrm.support.options import choice
 
 Values = Literal["any", "signs", "probabilities"]
 

@@ -8,12 +8,12 @@ from typing import Unpack, overload
 import numpy as np
 from typing_extensions import TypeVar, TypeVarTuple
 
+from wyrm.graph.node import IndexNode, Node, Tensor
+from wyrm.graph.typing import Array, IntegerArray
 from wyrm.losses.checks import check_values
 from wyrm.losses.loss import Each, EachOfLabels, Total, TotalOfLabels, loss, within
 from wyrm.losses.weights import Labels
-from wyrm.node.node import IndexNode, Node, Tensor
-from wyrm.ops.comparison import where
-from wyrm.types.typing import Array, IntegerArray
+from wyrm.ops.elementwise.comparison import where
 
 N = TypeVar("N")
 Bs = TypeVarTuple("Bs")

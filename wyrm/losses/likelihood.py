@@ -7,10 +7,10 @@ from typing import Unpack, overload
 
 from typing_extensions import TypeVarTuple
 
+from wyrm.graph.node import Node, Tensor
+from wyrm.graph.typing import Array
 from wyrm.losses.loss import Each, Total, above_zero, finite_above_zero, loss
-from wyrm.node.node import Node, Tensor
-from wyrm.ops.comparison import where
-from wyrm.types.typing import Array
+from wyrm.ops.elementwise.comparison import where
 
 Axes = TypeVarTuple("Axes")
 

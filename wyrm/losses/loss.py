@@ -8,11 +8,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, get_overloads
 
-from wyrm.foreign_names import answering
+from wyrm.graph.node import Node
 from wyrm.losses.checks import Values, check_reduction, rows_of, same_axes, vectors_and_target
 from wyrm.losses.weights import Weights, labelled, weighted
-from wyrm.node.node import Node
-from wyrm.ops.softmax import Reduction
+from wyrm.ops.cross_entropy.softmax import Reduction
+from wyrm.support.foreign_names import answering
 
 # What a loss takes.
 Operands: TypeAlias = Literal["elements", "vectors", "vectors and a target of each", "labels"]

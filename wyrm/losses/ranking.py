@@ -6,10 +6,10 @@ from typing import Unpack, overload
 
 from typing_extensions import TypeVar, TypeVarTuple
 
+from wyrm.graph.node import Node, Tensor
+from wyrm.graph.typing import Array
 from wyrm.losses.loss import Each, Total, loss, within
-from wyrm.node.node import Node, Tensor
-from wyrm.ops.comparison import where
-from wyrm.types.typing import Array
+from wyrm.ops.elementwise.comparison import where
 
 N = TypeVar("N")
 Axes = TypeVarTuple("Axes")

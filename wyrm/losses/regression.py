@@ -7,9 +7,9 @@ from typing import Unpack, overload
 
 from typing_extensions import TypeVarTuple
 
+from wyrm.graph.node import Node, Tensor
+from wyrm.graph.typing import Array
 from wyrm.losses.loss import Each, Total, above_zero, loss, within
-from wyrm.node.node import Node, Tensor
-from wyrm.types.typing import Array
 
 Axes = TypeVarTuple("Axes")
 

@@ -8,18 +8,18 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.foreign_names import answering
+from wyrm.graph.axes import axis_size
+from wyrm.graph.base import describe
+from wyrm.graph.node import IndexNode, Node, Tensor
+from wyrm.graph.typing import IntegerArray
 from wyrm.losses.checks import as_node, check_reduction
 from wyrm.losses.loss import Each, Total
 from wyrm.losses.weights import Weights, weighted
-from wyrm.node.base import describe
-from wyrm.node.node import IndexNode, Node, Tensor
-from wyrm.ops.comparison import where
-from wyrm.ops.ctc import CTC
-from wyrm.ops.index import as_indices
-from wyrm.ops.softmax import Reduction
-from wyrm.types.dims import axis_size
-from wyrm.types.typing import IntegerArray
+from wyrm.ops.cross_entropy.softmax import Reduction
+from wyrm.ops.ctc.ctc import CTC
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.indexing.index import as_indices
+from wyrm.support.foreign_names import answering
 
 B = TypeVar("B")
 T = TypeVar("T")

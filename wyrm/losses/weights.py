@@ -7,16 +7,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from wyrm.graph.base import format_dims
+from wyrm.graph.leaves import Constant, as_constant
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.storage import stored
+from wyrm.graph.typing import Array
 from wyrm.losses.checks import as_node, check_axes, labels_of, reduced
-from wyrm.node.base import format_dims
-from wyrm.node.leaves import Constant, as_constant
-from wyrm.node.node import IndexNode, Node
-from wyrm.node.storage import stored
-from wyrm.ops.comparison import where
-from wyrm.ops.index import Index
-from wyrm.ops.label import CountedLabels
-from wyrm.ops.softmax import Reduction
-from wyrm.types.typing import Array
+from wyrm.ops.cross_entropy.label import CountedLabels
+from wyrm.ops.cross_entropy.softmax import Reduction
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.indexing.index import Index
 
 Weights: TypeAlias = Node | Array | None
 

@@ -12,7 +12,6 @@
 
 from typing import TYPE_CHECKING
 
-from wyrm import _lazy_imports
 from wyrm.metrics.classification import accuracy, f1, precision, recall, top_k_accuracy
 from wyrm.metrics.confusion import confusion_matrix, specificity
 from wyrm.metrics.ranking import mean_ranking_auc, mean_reciprocal_rank, ranking_auc, reciprocal_rank, roc_auc
@@ -35,6 +34,7 @@ from wyrm.metrics.running import (
     MeanSquaredError,
     RootMeanSquaredError,
 )
+from wyrm.support import late_imports as _lazy_imports
 
 if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
     __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})

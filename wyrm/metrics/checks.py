@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wyrm.errors import DataError, DTypeError, NotFinite, ShapeError
-from wyrm.types.arrays import as_array
+from wyrm.graph.arrays import as_array
 
 
 def _location(array: np.ndarray, wrong: NDArray[np.bool_]) -> str:

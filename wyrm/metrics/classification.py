@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, ShapeError
 from wyrm.metrics.checks import class_labels, same_shape, score_matrix
-from wyrm.types.options import choice, is_integer
+from wyrm.support.options import choice, is_integer
 
 Average: TypeAlias = Literal["binary", "macro", "micro"]
 Counts: TypeAlias = NDArray[np.int64]

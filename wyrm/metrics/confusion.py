@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from wyrm.errors import DataError, IndexOutOfRange
 from wyrm.metrics.checks import class_labels, same_shape
 from wyrm.metrics.classification import Average, class_counts, mean_ratio
-from wyrm.types.options import whole
+from wyrm.support.options import whole
 
 
 def confusion_matrix(targets: ArrayLike, predictions: ArrayLike, classes: int | None = None) -> NDArray[np.int64]:

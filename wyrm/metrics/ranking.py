@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, ShapeError
+from wyrm.graph.arrays import as_array
 from wyrm.metrics.checks import numbers, same_shape, score_matrix
-from wyrm.types.arrays import as_array
 
 Mask: TypeAlias = NDArray[np.bool_]
 Items: TypeAlias = Collection[int] | NDArray[np.integer] | Mask

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wyrm.errors import DataError, ShapeError
+from wyrm.graph.arrays import as_array
 from wyrm.metrics.checks import class_labels, numbers, same_shape
 from wyrm.metrics.confusion import confusion_matrix
 from wyrm.metrics.regression import output_columns
-from wyrm.types.arrays import as_array
-from wyrm.types.options import whole
+from wyrm.support.options import whole
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ A class of your own derives from `Module`. `seed` makes what is built after it r
 
 from typing import TYPE_CHECKING
 
-from wyrm import _lazy_imports
+from wyrm.support import late_imports as _lazy_imports
 
 if TYPE_CHECKING:
     from wyrm.nn import gpt2_axes, initializers

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from wyrm.errors import DTypeError, OptionError
-from wyrm.foreign_names.nearest import nearest
+from wyrm.graph.node import Node, Tensor
 from wyrm.nn.axes import Axes
 from wyrm.nn.layer import Pointwise
-from wyrm.node.node import Node, Tensor
+from wyrm.support.foreign_names.nearest import nearest
 
 
 class Activation(Pointwise):

@@ -7,17 +7,17 @@ from typing import Any, Generic
 import numpy as np
 from numpy.typing import DTypeLike
 
+from wyrm.graph.axes import Dim
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.node import Node, Tensor
 from wyrm.nn.activation import checked_activation, gelu, relu, sigmoid, silu
 from wyrm.nn.axes import Axes, Bs, Hidden, Width, axis_number, feature_axis, sized_axis, with_axes_after
 from wyrm.nn.initializers import Initializer, XavierUniform
 from wyrm.nn.layer import Layer, Pointwise
 from wyrm.nn.linear import Linear
-from wyrm.node.leaves import Parameter
-from wyrm.node.node import Node, Tensor
-from wyrm.ops.comparison import where
-from wyrm.ops.composed_activation import halves
-from wyrm.types.dims import Dim
-from wyrm.types.options import number
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.composed_activation import halves
+from wyrm.support.options import number
 
 _WEIGHT = XavierUniform()
 

@@ -9,23 +9,23 @@ from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.foreign_names import answering
+from wyrm.graph.axes import Dim, product
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import as_constant
+from wyrm.graph.node import Node, Tensor
+from wyrm.graph.training_mode import record_training_mode
+from wyrm.graph.typing import BoolArray
 from wyrm.nn.axes import B, T, Width, sized_axis
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.linear import Linear
 from wyrm.nn.module import Module
 from wyrm.nn.positional_encoding import rotary_embedding
-from wyrm.node.base import describe
-from wyrm.node.leaves import as_constant
-from wyrm.node.node import Node, Tensor
-from wyrm.node.training_mode import record_training_mode
-from wyrm.ops.attention import attention
-from wyrm.ops.dot_product_attention import scaled_dot_product_attention
-from wyrm.ops.slicing import concatenate
-from wyrm.types.dims import Dim, product
-from wyrm.types.options import whole
-from wyrm.types.typing import BoolArray
+from wyrm.ops.attention.attention import attention
+from wyrm.ops.attention.dot_product_attention import scaled_dot_product_attention
+from wyrm.ops.indexing.slicing import concatenate
+from wyrm.support.foreign_names import answering
+from wyrm.support.options import whole
 
 # The axis of the keys.
 Keys = TypeVar("Keys", default=Any)

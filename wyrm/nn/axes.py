@@ -8,9 +8,9 @@ from typing import Any
 from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import BaseNode, describe
-from wyrm.types.dims import Axis, Dim, Dims, is_name, normalize_axis, unify
-from wyrm.types.options import integer
+from wyrm.graph.axes import Axis, Dim, Dims, is_name, normalize_axis, unify
+from wyrm.graph.base import BaseNode, describe
+from wyrm.support.options import integer
 
 # The axes of a layer, covariant, so that `[Linear(a, b), Linear(b, c)]` is a list of layers.
 In = TypeVar("In", bound=Dim, covariant=True, default=Any)

@@ -8,19 +8,19 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import OptionError, ShapeError
+from wyrm.graph.axes import Dim
+from wyrm.graph.base import describe
+from wyrm.graph.buffer import Buffer
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.node import Node, Tensor
+from wyrm.graph.training_mode import record_training_mode
+from wyrm.graph.typing import A
 from wyrm.nn.axes import Bs, Features, M, axis_number, feature_axis, sized_axis, with_axes_after
 from wyrm.nn.layer import Layer
 from wyrm.nn.normalization import shown_epsilon
-from wyrm.node.base import describe
-from wyrm.node.buffer import Buffer
-from wyrm.node.leaves import Parameter
-from wyrm.node.node import Node, Tensor
-from wyrm.node.training_mode import record_training_mode
-from wyrm.ops.elementwise import operand
-from wyrm.ops.updating import updating
-from wyrm.types.dims import Dim
-from wyrm.types.options import number
-from wyrm.types.typing import A
+from wyrm.ops.control.updating import updating
+from wyrm.ops.elementwise.elementwise import operand
+from wyrm.support.options import number
 
 
 class BatchNorm(Layer[Features, Features], Generic[Features]):

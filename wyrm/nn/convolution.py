@@ -7,17 +7,17 @@ from typing import Any
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
+from wyrm.graph.axes import axis_size
+from wyrm.graph.base import describe
+from wyrm.graph.node import Node, Tensor
+from wyrm.graph.typing import Array
 from wyrm.nn.spatial import Padding, PerAxis, per_axis, spatial_sizes, window_options
-from wyrm.node.base import describe
-from wyrm.node.node import Node, Tensor
-from wyrm.ops.convolution import Convolution, ConvolutionInputGradient
-from wyrm.ops.convolution_tables import Window
-from wyrm.ops.elementwise import operand
-from wyrm.ops.keys import ALL
-from wyrm.ops.slicing import PlaceSlice
-from wyrm.types.dims import axis_size
-from wyrm.types.options import whole
-from wyrm.types.typing import Array
+from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient
+from wyrm.ops.convolution.tables import Window
+from wyrm.ops.elementwise.elementwise import operand
+from wyrm.ops.indexing.keys import ALL
+from wyrm.ops.indexing.slicing import PlaceSlice
+from wyrm.support.options import whole
 
 # The axes of the batch, of channels and of outputs, and those of space and of windows.
 B = TypeVar("B")

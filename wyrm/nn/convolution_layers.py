@@ -9,18 +9,18 @@ from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
+from wyrm.graph.axes import Dim
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.node import Node, Tensor
 from wyrm.nn.axes import In, M, N, Out, check_axis, sized_axis
 from wyrm.nn.convolution import convolve, convolve_transposed
 from wyrm.nn.initializers import Initializer, XavierUniform, Zeros, initialized
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
 from wyrm.nn.spatial import CHANNELS_SECOND, Padding, PerAxis, per_axis, window_options
-from wyrm.node.base import describe
-from wyrm.node.leaves import Parameter
-from wyrm.node.node import Node, Tensor
-from wyrm.ops.elementwise import operand
-from wyrm.types.dims import Dim
-from wyrm.types.options import whole
+from wyrm.ops.elementwise.elementwise import operand
+from wyrm.support.options import whole
 
 B = TypeVar("B")
 D = TypeVar("D")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from wyrm.errors import ShapeError
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import as_constant
+from wyrm.graph.node import Node, Tensor
+from wyrm.graph.training_mode import record_training_mode
 from wyrm.nn.axes import Axes
 from wyrm.nn.layer import Pointwise
-from wyrm.node.base import describe
-from wyrm.node.leaves import as_constant
-from wyrm.node.node import Node, Tensor
-from wyrm.node.training_mode import record_training_mode
-from wyrm.types.options import integer, number
+from wyrm.support.options import integer, number
 
 
 class _Dropout(Pointwise):

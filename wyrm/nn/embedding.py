@@ -7,13 +7,13 @@ from typing import Any, Generic, TypedDict, Unpack, overload
 import numpy as np
 from numpy.typing import DTypeLike
 
+from wyrm.graph.axes import Dim
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.node import IndexNode, Tensor
 from wyrm.nn.axes import Bs, Columns, M, N, Rows, sized_axis
 from wyrm.nn.initializers import Initializer, Normal, initialized
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
-from wyrm.node.leaves import Parameter
-from wyrm.node.node import IndexNode, Tensor
-from wyrm.types.dims import Dim
 
 _WEIGHT = Normal(0.1)
 

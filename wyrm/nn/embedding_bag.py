@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import OptionError, ShapeError
+from wyrm.graph.axes import Dim
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.node import IndexNode, Node, Tensor
+from wyrm.graph.typing import Array
 from wyrm.nn.axes import Bs, Columns, M, N, Rows
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.module import Module
-from wyrm.node.base import describe
-from wyrm.node.leaves import Parameter
-from wyrm.node.node import IndexNode, Node, Tensor
-from wyrm.ops.comparison import where
-from wyrm.ops.elementwise import operand
-from wyrm.types.dims import Dim
-from wyrm.types.options import choice, whole
-from wyrm.types.typing import Array
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.elementwise import operand
+from wyrm.support.options import choice, whole
 
 _WEIGHT = Normal(0.1)
 Mode = Literal["sum", "mean", "max"]

@@ -7,11 +7,11 @@ from typing import Any
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
+from wyrm.graph.axes import product
+from wyrm.graph.base import describe
+from wyrm.graph.node import Node, Tensor
 from wyrm.nn.axes import Bs
 from wyrm.nn.module import Module
-from wyrm.node.base import describe
-from wyrm.node.node import Node, Tensor
-from wyrm.types.dims import product
 
 B = TypeVar("B")
 

@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
+from wyrm.graph.base import BaseNode
+from wyrm.graph.index_leaves import IndexInput
+from wyrm.graph.leaves import Constant, Input, Parameter
+from wyrm.graph.node import Node
+from wyrm.graph.storage import bound_array
 from wyrm.nn.gpt2 import GPT2
 from wyrm.nn.token_sampling import sample_tokens
-from wyrm.node.base import BaseNode
-from wyrm.node.index_leaves import IndexInput
-from wyrm.node.leaves import Constant, Input, Parameter
-from wyrm.node.node import Node
-from wyrm.node.storage import bound_array
-from wyrm.ops.cached_attention import CachedAttention
-from wyrm.ops.slicing import stack
+from wyrm.ops.attention.cached_attention import CachedAttention
+from wyrm.ops.indexing.slicing import stack
+from wyrm.support.options import whole
 from wyrm.train.compiling import compile
-from wyrm.types.options import whole
 
 
 class CachedDecoder:

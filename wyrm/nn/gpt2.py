@@ -14,7 +14,9 @@ from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.foreign_names import answering
+from wyrm.graph.axes import Axis, Dims, axis_size
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Positions, Vocabulary
@@ -22,13 +24,11 @@ from wyrm.nn.initializers import Normal
 from wyrm.nn.module import Module
 from wyrm.nn.normalization import LayerNorm
 from wyrm.nn.transformer import TransformerBlock
-from wyrm.node.leaves import Parameter
-from wyrm.node.node import IndexNode, Node, Tensor
-from wyrm.ops.checkpoint import checkpoint as recomputed
-from wyrm.ops.index import as_indices
-from wyrm.ops.linear_cross_entropy import linear_cross_entropy
-from wyrm.types.dims import Axis, Dims, axis_size
-from wyrm.types.options import whole
+from wyrm.ops.control.checkpoint import checkpoint as recomputed
+from wyrm.ops.cross_entropy.linear_cross_entropy import linear_cross_entropy
+from wyrm.ops.indexing.index import as_indices
+from wyrm.support.foreign_names import answering
+from wyrm.support.options import whole
 
 B = TypeVar("B", bound=Axis)
 T = TypeVar("T", bound=Axis)

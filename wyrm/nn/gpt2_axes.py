@@ -10,7 +10,7 @@ concatenated results of the heads. FSDP is `{Batch: "data", Embed: "data"}`, ten
 `{Batch: "data", Heads: "model", Inner: "model", Vocabulary: "model"}`, where `Batch` is the first axis of the tokens.
 """
 
-from wyrm.types.dims import Dim
+from wyrm.graph.axes import Dim
 
 
 class Vocabulary(Dim):

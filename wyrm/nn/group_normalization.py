@@ -10,17 +10,17 @@ from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
+from wyrm.graph.axes import Dim, axis_size
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import Parameter, constant_beside
+from wyrm.graph.node import Node, Tensor
+from wyrm.graph.typing import Array, Bs
 from wyrm.nn.axes import Features, M, check_axis, sized_axis
 from wyrm.nn.module import Module
 from wyrm.nn.normalization import shown_epsilon
 from wyrm.nn.spatial import CHANNELS_SECOND, spatial_sizes
-from wyrm.node.base import describe
-from wyrm.node.leaves import Parameter, constant_beside
-from wyrm.node.node import Node, Tensor
-from wyrm.ops.elementwise import operand
-from wyrm.types.dims import Dim, axis_size
-from wyrm.types.options import number, whole
-from wyrm.types.typing import Array, Bs
+from wyrm.ops.elementwise.elementwise import operand
+from wyrm.support.options import number, whole
 
 B = TypeVar("B")
 C = TypeVar("C")

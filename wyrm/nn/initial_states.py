@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
+from wyrm.graph.axes import Axis, unify
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.leaves import as_constant
+from wyrm.graph.node import Node
 from wyrm.nn.lstm_state import LSTMState
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import as_constant
-from wyrm.node.node import Node
-from wyrm.ops.elementwise import operand
-from wyrm.types.dims import Axis, unify
+from wyrm.ops.elementwise.elementwise import operand
 
 
 def _shown(value: object) -> str:

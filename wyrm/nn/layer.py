@@ -6,10 +6,10 @@ from typing import Any, Generic, overload
 
 from typing_extensions import TypeVar
 
+from wyrm.graph.axes import Dim
+from wyrm.graph.node import Node, Tensor
 from wyrm.nn.axes import Axes, Bs, In, Out
 from wyrm.nn.module import Module
-from wyrm.node.node import Node, Tensor
-from wyrm.types.dims import Dim
 
 Next = TypeVar("Next", bound=Dim)
 First = TypeVar("First", bound=Dim)

@@ -7,14 +7,14 @@ from typing import Any, TypedDict, Unpack, overload
 import numpy as np
 from numpy.typing import DTypeLike
 
+from wyrm.graph.axes import Dim
+from wyrm.graph.base import BaseNode
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.node import Tensor
 from wyrm.nn.axes import Bs, In, M, N, Out, refuse_named_elsewhere, sized_axis
 from wyrm.nn.initializers import Initializer, XavierUniform, Zeros, initialized
 from wyrm.nn.layer import Layer
 from wyrm.nn.seeding import generator
-from wyrm.node.base import BaseNode
-from wyrm.node.leaves import Parameter
-from wyrm.node.node import Tensor
-from wyrm.types.dims import Dim
 
 _WEIGHT, _BIAS = XavierUniform(), Zeros()
 

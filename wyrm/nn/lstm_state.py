@@ -4,7 +4,7 @@ from typing import Any, Generic, NamedTuple
 
 from typing_extensions import TypeVar
 
-from wyrm.node.node import Node
+from wyrm.graph.node import Node
 
 Out = TypeVar("Out", default=Any)
 B = TypeVar("B", default=Any)

@@ -9,13 +9,13 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from wyrm._lazy_imports import LateFunction
-from wyrm.foreign_names import Answering, answering
+from wyrm.graph.base import BaseNode, format_dims
+from wyrm.graph.buffer import Buffer
+from wyrm.graph.leaves import Parameter
 from wyrm.nn.module_calls import recorded
-from wyrm.node.base import BaseNode, format_dims
-from wyrm.node.buffer import Buffer
-from wyrm.node.leaves import Parameter
-from wyrm.types.texts import encodable
+from wyrm.support.foreign_names import Answering, answering
+from wyrm.support.late_imports import LateFunction
+from wyrm.support.texts import encodable
 
 # The attribute of a module inside a traced function: the nodes that replace its parameters.
 REPLACEMENTS = "_replacements"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from wyrm.foreign_names import Answering
-from wyrm.node.module_call import ModuleCall, Place
-from wyrm.node.source_location import end_call, running, start_call
+from wyrm.graph.module_call import ModuleCall, Place
+from wyrm.graph.source_location import end_call, running, start_call
+from wyrm.support.foreign_names import Answering
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 

@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
+from wyrm.graph.axes import Dim, normalize_axis
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import Parameter, as_constant
+from wyrm.graph.node import Node, Tensor
 from wyrm.nn.axes import B, Features, M, T, sized_axis
 from wyrm.nn.module import Module
-from wyrm.node.base import describe
-from wyrm.node.leaves import Parameter, as_constant
-from wyrm.node.node import Node, Tensor
-from wyrm.ops.comparison import where
-from wyrm.ops.cumulative import Recurrence, Shift
-from wyrm.ops.elementwise import S
-from wyrm.ops.shape import zeros_like
-from wyrm.types.dims import Dim, normalize_axis
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.elementwise import S
+from wyrm.ops.reducing.cumulative import Recurrence, Shift
+from wyrm.ops.shaping.shape import zeros_like
 
 
 def ewma(x: Node[Any, S], alpha: Tensor[()] | float, axis: int = 0, adjust: bool = True) -> Node[Any, S]:

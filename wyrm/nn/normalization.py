@@ -7,13 +7,13 @@ from typing import Any, Generic, overload
 import numpy as np
 from numpy.typing import DTypeLike
 
+from wyrm.graph.axes import Dim
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.node import Tensor
 from wyrm.nn.axes import Bs, Features, M, refuse_named_elsewhere, sized_axis
 from wyrm.nn.layer import Layer
-from wyrm.node.leaves import Parameter
-from wyrm.node.node import Tensor
-from wyrm.ops.elementwise import operand
-from wyrm.types.dims import Dim
-from wyrm.types.options import number
+from wyrm.ops.elementwise.elementwise import operand
+from wyrm.support.options import number
 
 
 class LayerNorm(Layer[Features, Features], Generic[Features]):

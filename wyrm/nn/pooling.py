@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
+from wyrm.graph.base import describe
+from wyrm.graph.node import Node, Tensor
 from wyrm.nn.spatial import Padding, PerAxis, per_axis, spatial_sizes, window_options
-from wyrm.node.base import describe
-from wyrm.node.node import Node, Tensor
-from wyrm.ops.activation import Relu
-from wyrm.ops.convolution_tables import Window
-from wyrm.ops.pooling import MaxPool, Places
-from wyrm.ops.resample import Resample, Taps
+from wyrm.ops.convolution.tables import Window
+from wyrm.ops.elementwise.activation import Relu
+from wyrm.ops.pooling.pooling import MaxPool, Places
+from wyrm.ops.pooling.resample import Resample, Taps
 
 B = TypeVar("B")
 C = TypeVar("C")

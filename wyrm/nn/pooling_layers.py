@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from wyrm.graph.node import Tensor
 from wyrm.nn.module import Module
 from wyrm.nn.pooling import (
     B,
@@ -19,7 +20,6 @@ from wyrm.nn.pooling import (
     max_pool,
 )
 from wyrm.nn.spatial import Padding, PerAxis, window_options
-from wyrm.node.node import Tensor
 
 
 class _Pool(Module):

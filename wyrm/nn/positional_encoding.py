@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from wyrm.errors import ShapeError
+from wyrm.graph.axes import Dim, axis_size
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import constant_beside
+from wyrm.graph.node import Node, Tensor
+from wyrm.graph.typing import A, D, K, M, N
 from wyrm.nn.axes import Axes, sized_axis
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.module import Module
-from wyrm.node.base import describe
-from wyrm.node.leaves import constant_beside
-from wyrm.node.node import Node, Tensor
-from wyrm.ops.slicing import concatenate
-from wyrm.types.dims import Dim, axis_size
-from wyrm.types.typing import A, D, K, M, N
+from wyrm.ops.indexing.slicing import concatenate
 
 # The longest wavelength, divided by 2 pi (Vaswani et al., 2017).
 _MAX_WAVELENGTH = 10_000.0

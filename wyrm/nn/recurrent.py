@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
+from wyrm.graph.axes import Dim, Times, product
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.node import Node, Tensor
 from wyrm.nn.axes import B, In, M, N, Out, T, sized_axis
 from wyrm.nn.initial_states import initial_lstm_state
 from wyrm.nn.initializers import Uniform
 from wyrm.nn.lstm_state import LSTMOutput, LSTMState
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
-from wyrm.node.base import describe
-from wyrm.node.leaves import Parameter
-from wyrm.node.node import Node, Tensor
-from wyrm.ops import recurrent
-from wyrm.ops.elementwise import operand
-from wyrm.types.dims import Dim, Times, product
-from wyrm.types.options import number
+from wyrm.ops.elementwise.elementwise import operand
+from wyrm.ops.recurrence import recurrent
+from wyrm.support.options import number
 
 
 class _Options(TypedDict, total=False):

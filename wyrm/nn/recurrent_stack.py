@@ -8,6 +8,8 @@ from typing import Any, Generic, Literal, TypedDict, Unpack, overload
 from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
+from wyrm.graph.axes import Dim
+from wyrm.graph.node import Node, Tensor
 from wyrm.nn.axes import B, In, M, N, Out, T, sized_axis
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.gated_recurrent import GRU
@@ -16,10 +18,8 @@ from wyrm.nn.lstm_state import LSTMState
 from wyrm.nn.module import Module
 from wyrm.nn.recurrent import LSTM
 from wyrm.nn.recurrent_outputs import StackedOutput
-from wyrm.node.node import Node, Tensor
-from wyrm.ops.slicing import concatenate
-from wyrm.types.dims import Dim
-from wyrm.types.options import whole
+from wyrm.ops.indexing.slicing import concatenate
+from wyrm.support.options import whole
 
 Width = TypeVar("Width", default=Any)  # the last axis of the result
 # The class of the layers.

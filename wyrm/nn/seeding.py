@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from wyrm.errors import OptionError
-from wyrm.ops.philox import pinned_step, restart_streams, set_step
-from wyrm.types.options import whole
+from wyrm.ops.random.philox import pinned_step, restart_streams, set_step
+from wyrm.support.options import whole
 
 # Each layer without a seed takes the next child of this sequence: layers differ, and a script that makes layers in the
 # same order makes the same layers. None stands for seed 0: making that sequence here would import numpy.random.

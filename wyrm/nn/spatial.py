@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.node.base import BaseNode, describe
-from wyrm.types.dims import axis_size
-from wyrm.types.options import choice, is_integer, whole
+from wyrm.graph.axes import axis_size
+from wyrm.graph.base import BaseNode, describe
+from wyrm.support.options import choice, is_integer, whole
 
 # One number for all spatial axes, or one for each.
 PerAxis: TypeAlias = int | Sequence[int]

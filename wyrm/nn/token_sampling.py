@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, NotFinite, OptionError, ShapeError
-from wyrm.types.arrays import as_array
-from wyrm.types.options import number, whole
+from wyrm.graph.arrays import as_array
+from wyrm.support.options import number, whole
 
 # Rows longer than `_LONG` are sampled in two levels: a block of `_BLOCK` tokens, then a token in it.
 _LONG, _BLOCK = 2048, 128

@@ -7,6 +7,9 @@ from typing import Generic
 import numpy as np
 from numpy.typing import DTypeLike
 
+from wyrm.graph.axes import Dim
+from wyrm.graph.node import Node, Tensor
+from wyrm.graph.typing import BoolArray
 from wyrm.nn.activation import Activation, checked_activation
 from wyrm.nn.attention import MultiHeadAttention
 from wyrm.nn.axes import B, Bs, Hidden, T, Width
@@ -16,9 +19,6 @@ from wyrm.nn.layer import Layer, Pointwise
 from wyrm.nn.linear import Linear
 from wyrm.nn.module import Module
 from wyrm.nn.normalization import LayerNorm
-from wyrm.node.node import Node, Tensor
-from wyrm.types.dims import Dim
-from wyrm.types.typing import BoolArray
 
 _WEIGHT = Normal(0.02)
 _GELU = Activation("gelu", approximate=True)

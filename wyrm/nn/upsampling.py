@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from wyrm.errors import DTypeError, OptionError
+from wyrm.graph.node import Node
+from wyrm.graph.typing import AtLeast1D, Shaped
 from wyrm.nn.module import Module
 from wyrm.nn.pooling import B, C, D, H, W, resampled
 from wyrm.nn.spatial import per_axis, spatial_sizes
-from wyrm.node.node import Node
-from wyrm.ops.elementwise import L
-from wyrm.ops.resample import Taps
-from wyrm.types.options import choice, number
-from wyrm.types.typing import AtLeast1D, Shaped
+from wyrm.ops.elementwise.elementwise import L
+from wyrm.ops.pooling.resample import Taps
+from wyrm.support.options import choice, number
 
 Mode = Literal["nearest", "linear", "bilinear", "trilinear"]
 # The number of spatial axes that a mode is for; any number for "nearest".

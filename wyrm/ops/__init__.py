@@ -1,44 +1,20 @@
-"""Operations on nodes: one class per op, one module per family of ops.
+"""Operations on nodes: one class per op, one folder per family of ops.
 
 `import wyrm` imports these modules; the others are imported when a method or a function of theirs is first used.
 """
 
-from wyrm.ops import (
-    activation,
-    arithmetic,
-    comparison,
-    dropout,
-    elementwise,
-    exponential,
-    fused,
-    index,
-    normalization,
-    prod,
-    product,
-    product_loops,
-    reduction,
-    shape,
-    slicing,
-    softmax,
-    transpose,
-)
-
-__all__ = [
-    "activation",
-    "arithmetic",
-    "comparison",
-    "dropout",
-    "elementwise",
-    "exponential",
-    "fused",
-    "index",
-    "normalization",
-    "prod",
-    "product",
-    "product_loops",
-    "reduction",
-    "shape",
-    "slicing",
-    "softmax",
-    "transpose",
-]
+import wyrm.ops.cross_entropy.softmax
+import wyrm.ops.elementwise.activation
+import wyrm.ops.elementwise.arithmetic
+import wyrm.ops.elementwise.comparison
+import wyrm.ops.elementwise.exponential
+import wyrm.ops.indexing.index
+import wyrm.ops.indexing.slicing
+import wyrm.ops.normalization.normalization
+import wyrm.ops.products.fused
+import wyrm.ops.products.loops
+import wyrm.ops.random.dropout
+import wyrm.ops.reducing.prod
+import wyrm.ops.reducing.reduction
+import wyrm.ops.shaping.shape
+import wyrm.ops.shaping.transpose  # noqa: F401  # all of these register their ops

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from wyrm.node.base import BaseNode
-from wyrm.node.node import Node
-from wyrm.types.dims import Axis
+from wyrm.graph.axes import Axis
+from wyrm.graph.base import BaseNode
+from wyrm.graph.node import Node
 
 
 def batch_axis(operands: Sequence[BaseNode], mapped: Sequence[bool]) -> Axis:

@@ -16,7 +16,7 @@ array([2.4], dtype=float32)
 
 from typing import TYPE_CHECKING
 
-from wyrm import _lazy_imports
+from wyrm.support import late_imports as _lazy_imports
 
 if TYPE_CHECKING:
     from wyrm.optim.adaptive import Adadelta as Adadelta

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.types.options import number, whole
+from wyrm.support.options import number, whole
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,16 +7,16 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from wyrm._interrupts import deferred
 from wyrm.backends.numpy.blocks import BLOCK
 from wyrm.errors import NotFinite
-from wyrm.foreign_names import answering
-from wyrm.node.base import describe
-from wyrm.node.leaves import Parameter
-from wyrm.node.storage import stored
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.storage import stored
+from wyrm.graph.typing import FloatArray
 from wyrm.optim.options import checked_parameters, limit
-from wyrm.types.rows import RowSparse
-from wyrm.types.typing import FloatArray
+from wyrm.support.foreign_names import answering
+from wyrm.support.interrupts import deferred
 
 
 def _gradients(who: str, parameters: Iterable[Parameter]) -> list[FloatArray]:

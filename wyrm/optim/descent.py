@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Literal
 
 from wyrm.errors import OptionError, ShapeError
-from wyrm.node.base import describe
-from wyrm.ops.comparison import where
+from wyrm.graph.base import describe
+from wyrm.ops.elementwise.comparison import where
 from wyrm.optim.optimizer import Optimizer, Rate, Update, Value, Values, blend, decayed, norm, option, with_options
-from wyrm.types.options import choice
+from wyrm.support.options import choice
 
 # The coefficients of x, x^3 and x^5 in each step of the iteration of `Muon`.
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)

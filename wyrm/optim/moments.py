@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.ops.comparison import where
+from wyrm.ops.elementwise.comparison import where
 from wyrm.optim.optimizer import Optimizer, Rate, Update, Value, Values, blend, decayed, norm, option, with_options
 
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import Unpack
 
-from wyrm._interrupts import deferred
 from wyrm.backends.numpy.blocks import BLOCK
 from wyrm.errors import Diverged, NotSet, OptionError
-from wyrm.node.base import describe
-from wyrm.node.leaves import Parameter
-from wyrm.node.storage import bound_array, stored, touch
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.storage import bound_array, stored, touch
+from wyrm.graph.typing import FloatArray
 from wyrm.optim.averaging import Average
 from wyrm.optim.clipping import all_finite, global_norm, summed
 from wyrm.optim.options import (
@@ -36,10 +37,9 @@ from wyrm.optim.options import (
 )
 from wyrm.optim.rules import GRADIENT_SCALE, Rate, Rule, Update, Value, Values, blend, decayed, norm, option_names
 from wyrm.optim.state import AVERAGE, OptimizerState
-from wyrm.types.memory import aligned
-from wyrm.types.options import number
-from wyrm.types.rows import RowSparse
-from wyrm.types.typing import FloatArray
+from wyrm.support.interrupts import deferred
+from wyrm.support.memory import aligned
+from wyrm.support.options import number
 
 if TYPE_CHECKING:
     from wyrm.optim.state import GivenParameters

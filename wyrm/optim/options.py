@@ -10,11 +10,11 @@ from typing import Any, TypedDict, TypeVar, dataclass_transform
 import numpy as np
 
 from wyrm.errors import DTypeError, OptionError
-from wyrm.foreign_names import answering, explain_keywords
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import Parameter
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.leaves import Parameter
 from wyrm.optim.averaging import Average
-from wyrm.types.options import number, pair, whole
+from wyrm.support.foreign_names import answering, explain_keywords
+from wyrm.support.options import number, pair, whole
 
 T = TypeVar("T")
 

@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.backends.numpy.blocks import BLOCK, BlockPlan
-from wyrm.backends.numpy.reference import ReferenceRunner
+from wyrm.engines.numpy.reference import ReferenceRunner
 from wyrm.errors import RegistrationError
-from wyrm.foreign_names import Answering, Refused, keywords_of
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.leaves import Constant, Input, Parameter
-from wyrm.node.node import Node
-from wyrm.node.storage import store, stored
-from wyrm.ops.comparison import where
+from wyrm.graph.axes import Dim
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.leaves import Constant, Input, Parameter
+from wyrm.graph.node import Node
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.schedule import Schedule
+from wyrm.graph.storage import store, stored
+from wyrm.ops.elementwise.comparison import where
 from wyrm.optim.options import STEP_OPTIONS, LearningRate, check_names
-from wyrm.schedule.schedule import Schedule
-from wyrm.types.dims import Dim
-from wyrm.types.options import number
-from wyrm.types.rows import RowSparse
+from wyrm.support.foreign_names import Answering, Refused, keywords_of
+from wyrm.support.options import number
 
 Value = Node
 Values = Mapping[str, Value]

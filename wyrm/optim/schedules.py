@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wyrm.errors import OptionError
-from wyrm.types.options import number, whole
+from wyrm.support.options import number, whole
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm._interrupts import deferred
 from wyrm.errors import CheckpointError, DTypeError, OptionError
-from wyrm.node.leaves import Parameter
+from wyrm.graph.arrays import as_array
+from wyrm.graph.leaves import Parameter
 from wyrm.optim.averaging import Average
 from wyrm.optim.options import ParameterGroups
 from wyrm.optim.rules import GroupRules
-from wyrm.types.arrays import as_array
-from wyrm.types.memory import aligned
-from wyrm.types.options import MOST_STEPS
+from wyrm.support.interrupts import deferred
+from wyrm.support.memory import aligned
+from wyrm.support.options import MOST_STEPS
 
 if TYPE_CHECKING:
     from wyrm.optim.optimizer import Optimizer

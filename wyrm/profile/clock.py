@@ -13,12 +13,12 @@ from functools import cache, cached_property
 
 import numpy as np
 
+from wyrm.engines.native.ir.program import LibraryCall
+from wyrm.engines.native.kernels import indexing
+from wyrm.engines.native.kernels.functions import Routine
+from wyrm.engines.native.kernels.statements import FunctionBody
+from wyrm.engines.native.kernels.values import Num, Value, View, rebuilt, variables_of
 from wyrm.errors import OptionError
-from wyrm.ir.program import LibraryCall
-from wyrm.kernels import indexing
-from wyrm.kernels.functions import Routine
-from wyrm.kernels.statements import FunctionBody
-from wyrm.kernels.values import Num, Value, View, rebuilt, variables_of
 
 # The module that stores the time at an address. A call that may write to all memory keeps loads and stores in order.
 _MODULE = """
@@ -79,8 +79,8 @@ class ClockReading(Routine):
 @cache
 def provide_clock() -> None:
     """Make the clock available to machine code; raise `OptionError` on a system without `clock_gettime`."""
-    from wyrm.backends.llvm.machine import provide
-    from wyrm.backends.llvm.optimize import machine_code
+    from wyrm.engines.native.llvm.machine import provide
+    from wyrm.engines.native.llvm.optimize import machine_code
 
     clock = getattr(time, "CLOCK_UPTIME_RAW" if sys.platform == "darwin" else "CLOCK_MONOTONIC", None)
     if clock is None:
@@ -91,8 +91,8 @@ def provide_clock() -> None:
 @cache
 def cost_of_reading() -> float:
     """Return the nanoseconds that one reading adds to what lies between it and the one before."""
-    from wyrm.backends.llvm.machine import entry_of
-    from wyrm.backends.llvm.optimize import machine_code
+    from wyrm.engines.native.llvm.machine import entry_of
+    from wyrm.engines.native.llvm.optimize import machine_code
 
     provide_clock()
     run = entry_of(machine_code(_LOOP))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from wyrm.ir.program import (
+from wyrm.engines.native.ir.program import (
     Assign,
     Bits,
     Conversion,
@@ -33,7 +33,7 @@ from wyrm.ir.program import (
     While,
     every,
 )
-from wyrm.ir.types import PointerType, ScalarType
+from wyrm.engines.native.ir.types import PointerType, ScalarType
 from wyrm.profile.tally import Pointer, Tally, Unknown, Value
 
 # Float operations that are not counted: they compare, select or change a sign.

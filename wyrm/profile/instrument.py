@@ -9,12 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wyrm.compiler.invocations import Invocation
-from wyrm.compiler.loops import KernelCall
-from wyrm.compiler.runtime import load
-from wyrm.compiler.source import Source
-from wyrm.ir import arrays
-from wyrm.ir.arrays import (
+from wyrm.engines.native.ir import arrays
+from wyrm.engines.native.ir.arrays import (
     Apply,
     ArrayFunction,
     ArraySize,
@@ -27,8 +23,12 @@ from wyrm.ir.arrays import (
     Store,
     When,
 )
-from wyrm.kernels.arrays import ArrayRoutine
-from wyrm.node.base import BaseNode
+from wyrm.engines.native.kernels.arrays import ArrayRoutine
+from wyrm.engines.native.stages.invocations import Invocation
+from wyrm.engines.native.stages.loops import KernelCall
+from wyrm.engines.native.stages.runtime import load
+from wyrm.engines.native.stages.source import Source
+from wyrm.graph.base import BaseNode
 from wyrm.profile.clock import ClockReading
 
 READ_CLOCK = ClockReading()

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from wyrm.compiler.arguments import Binding
-from wyrm.compiler.pipeline import Graph
+from wyrm.engines.epoch_state import checked_options
+from wyrm.engines.feeding import checked_columns, checked_inputs
+from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.tables import is_batches
 from wyrm.errors import OptionError, ShapeError
 from wyrm.profile.clock import cost_of_reading
 from wyrm.profile.instrument import Site
@@ -19,13 +22,10 @@ from wyrm.profile.peaks import Peaks, measured_peaks, processors
 from wyrm.profile.recording import Recorder, RecordingRunner, RecordingTraining, Totals
 from wyrm.profile.result import Event, Profile
 from wyrm.profile.stages import Description, Frame, Kind, Stage, described, frame_inside, frame_of, text_of
-from wyrm.train.epoch_state import checked_options
-from wyrm.train.feeding import checked_columns, checked_inputs
-from wyrm.train.tables import is_batches
-from wyrm.types.options import choice, flag, whole
+from wyrm.support.options import choice, flag, whole
 
 if TYPE_CHECKING:
-    from wyrm.train.epoch_state import EpochOptions, Mode
+    from wyrm.engines.epoch_state import EpochOptions, Mode
     from wyrm.train.program import Program
 
 Method = Literal["epoch", "call", "backward"]

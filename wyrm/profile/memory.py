@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wyrm.compiler.arguments import Binding
-from wyrm.compiler.loops import ArrayBuffer, Block, Item, KernelCall, Statement
-from wyrm.compiler.memory import lifetimes, plan_memory
-from wyrm.compiler.pipeline import Graph
-from wyrm.node.base import BaseNode
-from wyrm.node.buffer import Buffer
-from wyrm.node.leaves import Parameter
-from wyrm.node.storage import bound_array
+from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.loops import ArrayBuffer, Block, Item, KernelCall, Statement
+from wyrm.engines.native.stages.memory import lifetimes, plan_memory
+from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.graph.base import BaseNode
+from wyrm.graph.buffer import Buffer
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.storage import bound_array
 from wyrm.profile.texts import aligned_table, bytes_text, of_all_layers
 
 # Rows of the printed table of owners.

@@ -11,13 +11,13 @@ from functools import cache, partial
 
 import numpy as np
 
-from wyrm.backends.llvm.blas_threads import limited
+from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.llvm.blas_threads import limited
 from wyrm.errors import OptionError
-from wyrm.kernels.functions import KernelFunction
-from wyrm.ops.product import multiply_into
+from wyrm.graph.typing import FloatArray
+from wyrm.ops.products.product import multiply_into
 from wyrm.profile.work import Work
-from wyrm.types.memory import aligned
-from wyrm.types.typing import FloatArray
+from wyrm.support.memory import aligned
 
 # The bytes of the three arrays of a triad together: within the caches of common processors, and far beyond them.
 _SIZES = (3 * 2**16, 3 * 2**20, 3 * 2**25)
@@ -119,7 +119,7 @@ def _fastest(run: Callable[[], object]) -> float:
 
 def _product(dtype: np.dtype, threads: int) -> float:
     """Return the FLOP/s of a matrix product as programs compute it."""
-    from wyrm.backends.llvm.library import CompiledFunction
+    from wyrm.engines.native.llvm.library import CompiledFunction
 
     multiply, rates = CompiledFunction(KernelFunction(_multiply, name="peak_of_products", distinct=True)), []
     with limited(threads):
@@ -132,7 +132,7 @@ def _product(dtype: np.dtype, threads: int) -> float:
 
 def _triad(size: int, threads: int) -> float:
     """Return the bytes/s of triads over arrays of `size` bytes in all, shared among threads."""
-    from wyrm.backends.llvm.library import CompiledFunction
+    from wyrm.engines.native.llvm.library import CompiledFunction
 
     length, repeats = size // 3 // 4 // threads, max(1, 2**22 // size)
     triad = CompiledFunction(KernelFunction(_triads, name="peak_of_triads", distinct=True, fused=True))

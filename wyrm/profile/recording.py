@@ -13,18 +13,18 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.compiler.arguments import Binding
-from wyrm.compiler.pipeline import Graph
-from wyrm.ir.arrays import Callee
-from wyrm.node.base import BaseNode
+from wyrm.engines.epoch_state import EpochState, ThreadWork
+from wyrm.engines.native.ir.arrays import Callee
+from wyrm.engines.native.run.data_parallel import DataParallelStep, Gradient
+from wyrm.engines.native.run.partition import Partition
+from wyrm.engines.native.run.pool import Barrier, Pool
+from wyrm.engines.native.run.runner import NativeRunner, Own
+from wyrm.engines.native.run.training import Training
+from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.graph.base import BaseNode
 from wyrm.profile.clock import provide_clock
 from wyrm.profile.instrument import READ_CLOCK, SUM_ROWS, Instrumented, instrumented
-from wyrm.train.data_parallel import DataParallelStep, Gradient
-from wyrm.train.epoch_state import EpochState, ThreadWork
-from wyrm.train.partition import Partition
-from wyrm.train.pool import Barrier, Pool
-from wyrm.train.runner import NativeRunner, Own
-from wyrm.train.training import Training
 
 # Readings kept for the timeline: those of the last steps.
 _KEPT_READINGS = 40_000

@@ -9,18 +9,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from wyrm.compiler.arguments import Binding
-from wyrm.compiler.invocations import Evaluation
-from wyrm.compiler.loops import KernelCall, nodes_of
-from wyrm.compiler.pipeline import Graph
-from wyrm.ir.types import PointerType
-from wyrm.kernels.functions import Routine
-from wyrm.kernels.values import types_of
-from wyrm.node.base import BaseNode, label
-from wyrm.node.traversal import topological_order
+from wyrm.engines.native.ir.types import PointerType
+from wyrm.engines.native.kernels.functions import Routine
+from wyrm.engines.native.kernels.values import types_of
+from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.invocations import Evaluation
+from wyrm.engines.native.stages.loops import KernelCall, nodes_of
+from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.graph.axes import Dim, resolve
+from wyrm.graph.base import BaseNode, label
+from wyrm.graph.traversal import topological_order
 from wyrm.profile.instrument import Site
 from wyrm.profile.work import Work, work_of
-from wyrm.types.dims import Dim, resolve
 from wyrm.view.flops import multiply_adds
 
 Kind = Literal["load", "loop", "product", "kernel", "scan", "update", "Python", "wait"]
@@ -193,9 +193,9 @@ def _by_formula(work: Work, call: KernelCall, binding: Binding) -> Work:
 
 def _work(function: Routine, arguments: list[Any], counted: dict[object, Work]) -> Work:
     """Return the work of a call, counted once for all calls with arguments of the same sizes."""
-    from wyrm.backends.llvm.arguments import kind_of_argument, words_of
-    from wyrm.backends.llvm.gemm import MULTIPLY
-    from wyrm.kernels.translate import Translation
+    from wyrm.engines.native.kernels.translate import Translation
+    from wyrm.engines.native.llvm.arguments import kind_of_argument, words_of
+    from wyrm.engines.native.llvm.gemm import MULTIPLY
 
     kinds = tuple(map(kind_of_argument, arguments))
     numbers = [

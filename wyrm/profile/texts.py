@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from wyrm.types.texts import encodable
+from wyrm.support.texts import encodable
 
 
 def bytes_text(size: float) -> str:

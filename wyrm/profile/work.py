@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.ir.program import LoopProgram
-from wyrm.ir.types import PointerType
-from wyrm.kernels.values import Kind, types_of
+from wyrm.engines.native.ir.program import LoopProgram
+from wyrm.engines.native.ir.types import PointerType
+from wyrm.engines.native.kernels.values import Kind, types_of
 from wyrm.profile.counting import Counter
 from wyrm.profile.tally import Pointer, Unknown, Value
 
@@ -46,7 +46,7 @@ def work_of(program: LoopProgram, products: Container[str], kinds: Sequence[Kind
 
     `products` are the names of functions that multiply matrices.
     """
-    from wyrm.backends.llvm.arguments import words_of
+    from wyrm.engines.native.llvm.arguments import words_of
 
     function, sizes = program.functions[-1], dict[str, int]()
     words = [word for each, kind in zip(arguments, kinds, strict=True) for word in words_of(each, kind)]

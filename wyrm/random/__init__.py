@@ -22,9 +22,8 @@ draw the numbers that one thread draws, except for `index` and the dropout of at
 
 from typing import TYPE_CHECKING
 
-from wyrm import _lazy_imports
-from wyrm.ops.philox import at_step, next_step, set_step
-from wyrm.ops.sampling import RandomIndex, index
+from wyrm.ops.random.philox import at_step, next_step, set_step
+from wyrm.ops.random.sampling import RandomIndex, index
 from wyrm.random.distributions import (
     bernoulli,
     categorical,
@@ -38,6 +37,7 @@ from wyrm.random.distributions import (
     uniform,
     uniform_like,
 )
+from wyrm.support import late_imports as _lazy_imports
 
 if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
     __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})

@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.foreign_names import answering
 from wyrm.functions.tracing import number_dtype
-from wyrm.node.base import BaseNode, describe, format_dims
-from wyrm.node.leaves import Constant, as_constant
-from wyrm.node.node import IndexNode, Node
-from wyrm.node.storage import declared_dims
-from wyrm.node.weak_types import FLOATS, chosen, default_type, is_weak
-from wyrm.ops.draws import (
+from wyrm.graph.axes import Dims, axis_size, broadcast
+from wyrm.graph.base import BaseNode, describe, format_dims
+from wyrm.graph.leaves import Constant, as_constant
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.storage import declared_dims
+from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, Bs, N, NewDims, Number, Size, Sizes
+from wyrm.graph.weak_types import FLOATS, chosen, default_type, is_weak
+from wyrm.ops.elementwise.elementwise import S
+from wyrm.ops.random.draws import (
     RandomInteger,
     RandomPermutation,
     StandardExponential,
@@ -28,11 +30,9 @@ from wyrm.ops.draws import (
     StandardUniform,
     key_for,
 )
-from wyrm.ops.elementwise import S
-from wyrm.ops.philox import stream_or_next
-from wyrm.types.dims import Dims, axis_size, broadcast
-from wyrm.types.options import integer
-from wyrm.types.typing import D1, D2, D3, D4, AxisOf, Bs, N, NewDims, Number, Size, Sizes
+from wyrm.ops.random.philox import stream_or_next
+from wyrm.support.foreign_names import answering
+from wyrm.support.options import integer
 
 P = ParamSpec("P")
 

@@ -7,14 +7,14 @@ import operator
 from typing import Any, Literal, overload
 
 from wyrm.functions.operands import Operand, S, as_node, as_nodes
-from wyrm.node.node import Node
-from wyrm.ops.comparison import where
-from wyrm.ops.elementwise import operand
-from wyrm.ops.entropy import RelEntr
-from wyrm.ops.gamma import Digamma, GammaLn, HurwitzZeta
-from wyrm.ops.reduction import AxisLike, all_axes, reduced_dims
-from wyrm.types.options import is_integer
-from wyrm.types.typing import Array, Number
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array, Number
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.elementwise import operand
+from wyrm.ops.elementwise.entropy import RelEntr
+from wyrm.ops.elementwise.gamma import Digamma, GammaLn, HurwitzZeta
+from wyrm.ops.reducing.reduction import AxisLike, all_axes, reduced_dims
+from wyrm.support.options import is_integer
 
 
 def polygamma(n: int, x: Operand[S]) -> Node[Any, S]:

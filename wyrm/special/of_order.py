@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from wyrm.functions.operands import Operand, S, as_node, as_nodes
-from wyrm.node.node import Node
-from wyrm.ops.bessel_of_order import BesselI, BesselIe, BesselJ, BesselY
-from wyrm.ops.comparison import where
-from wyrm.ops.gamma import GammaLn
-from wyrm.ops.incomplete import BetaInc
-from wyrm.ops.normal_distribution import Ndtri
-from wyrm.ops.rounding import Floor, Rint
+from wyrm.graph.node import Node
+from wyrm.ops.elementwise.bessel_of_order import BesselI, BesselIe, BesselJ, BesselY
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.gamma import GammaLn
+from wyrm.ops.elementwise.incomplete import BetaInc
+from wyrm.ops.elementwise.normal_distribution import Ndtri
+from wyrm.ops.elementwise.rounding import Floor, Rint
 
 
 def betainc(a: Operand, b: Operand, x: Operand) -> Node:

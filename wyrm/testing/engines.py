@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wyrm.backends.numpy.reference import ReferenceRunner
-from wyrm.compiler.loops import loop_index
+from wyrm.engines.choosing import Engine
+from wyrm.engines.native.stages.loops import loop_index
+from wyrm.engines.numpy.reference import ReferenceRunner
 from wyrm.errors import WyrmError
-from wyrm.node.base import BaseNode, describe
-from wyrm.node.index_leaves import IndexInput
-from wyrm.node.jax_form import JAX, JaxForm
-from wyrm.node.leaves import Input
-from wyrm.node.loop_form import LOOPS, LoopForm
-from wyrm.node.traversal import replaced, topological_order
-from wyrm.ops.philox import COUNTERS
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.index_leaves import IndexInput
+from wyrm.graph.jax_form import JAX, JaxForm
+from wyrm.graph.leaves import Input
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.traversal import replaced, topological_order
+from wyrm.ops.random.philox import COUNTERS
 from wyrm.train.compiling import compile as compile_program
-from wyrm.train.engines import Engine
 
 # By how much an element may differ, relative to the largest one: sums of thousands of terms in another order.
 _TOLERANCE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.backends.numpy.reference import ReferenceRunner
+from wyrm.engines.choosing import Engine
+from wyrm.engines.numpy.reference import ReferenceRunner
 from wyrm.errors import DTypeError, WyrmError
-from wyrm.grad.reverse import pull_back, with_sizes
-from wyrm.node.base import describe
-from wyrm.node.leaves import Constant, Input, Parameter, as_constant
-from wyrm.node.node import Node
+from wyrm.graph.base import describe
+from wyrm.graph.leaves import Constant, Input, Parameter, as_constant
+from wyrm.graph.node import Node
+from wyrm.ops.gradients.reverse import pull_back, with_sizes
 from wyrm.testing.engines import compare_engines
-from wyrm.train.engines import Engine
 
 
 class GradientError(WyrmError, AssertionError):

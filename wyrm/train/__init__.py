@@ -19,7 +19,7 @@ epochs.
 
 from typing import TYPE_CHECKING
 
-from wyrm import _lazy_imports
+from wyrm.support import late_imports as _lazy_imports
 
 if TYPE_CHECKING:
     from wyrm.train.callbacks import Callback, LambdaCallback, ProgressBar, Run

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.engines.progress import Bar, LossBar, shown_bar
 from wyrm.errors import DTypeError
-from wyrm.foreign_names import answering
+from wyrm.support.foreign_names import answering
 from wyrm.train.history import History
 from wyrm.train.program import Program
-from wyrm.train.progress import Bar, LossBar, shown_bar
 
 
 @dataclass

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from typing_extensions import Unpack
 
-from wyrm.compiler.updates import OptimizerInterface
-from wyrm.foreign_names import answering
-from wyrm.node.base import BaseNode
-from wyrm.node.node import IndexNode, Node, Tensor
-from wyrm.train.arguments import Metrics, apart
-from wyrm.train.engines import AxisSharding, Engine, EngineOptions
+from wyrm.engines.arguments import Metrics, apart
+from wyrm.engines.choosing import AxisSharding, Engine, EngineOptions
+from wyrm.engines.native.stages.updates import OptimizerInterface
+from wyrm.graph.base import BaseNode
+from wyrm.graph.node import IndexNode, Node, Tensor
+from wyrm.graph.typing import FloatArray, IntegerArray
+from wyrm.support.foreign_names import answering
 from wyrm.train.program import Loop, Program
-from wyrm.types.typing import FloatArray, IntegerArray
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh

@@ -8,18 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from wyrm._interrupts import deferred
+from wyrm.engines.epoch_state import Mode, checked_options
+from wyrm.engines.evaluation import RunningMetrics
+from wyrm.engines.feeding import given_inputs
+from wyrm.engines.tables import DataT, FeedT, is_batches, row_count
 from wyrm.errors import OptionError
-from wyrm.foreign_names import answering
+from wyrm.support.foreign_names import answering
+from wyrm.support.interrupts import deferred
+from wyrm.support.options import flag, whole
 from wyrm.train.callback_states import load_states
 from wyrm.train.callbacks import Callback, ProgressBar, Run
-from wyrm.train.epoch_state import Mode, checked_options
-from wyrm.train.evaluation import RunningMetrics
-from wyrm.train.feeding import given_inputs
 from wyrm.train.history import History
 from wyrm.train.program import Program
-from wyrm.train.tables import DataT, FeedT, is_batches, row_count
-from wyrm.types.options import flag, whole
 
 
 @answering

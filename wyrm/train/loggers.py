@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wyrm._files import path_of
 from wyrm.errors import DataError
-from wyrm.foreign_names import answering
+from wyrm.support.files import path_of
+from wyrm.support.foreign_names import answering
+from wyrm.support.texts import encodable
 from wyrm.train.callbacks import Callback, Run
-from wyrm.types.texts import encodable
 
 FilePath = str | os.PathLike[str]
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from wyrm._interrupts import deferred
 from wyrm.errors import CheckpointError, DTypeError, OptionError
-from wyrm.foreign_names import answering
-from wyrm.node.buffer import Buffer
-from wyrm.node.leaves import Parameter
+from wyrm.graph.buffer import Buffer
+from wyrm.graph.leaves import Parameter
+from wyrm.support.foreign_names import answering
+from wyrm.support.interrupts import deferred
+from wyrm.support.options import flag, number, whole
 from wyrm.train.callbacks import Callback, Run
 from wyrm.train.history import known
-from wyrm.types.options import flag, number, whole
 
 
 class Monitor(Callback):

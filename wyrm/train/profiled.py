@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Literal
 
+from wyrm.engines.tables import FeedT
 from wyrm.errors import OptionError
-from wyrm.foreign_names import answering
-from wyrm.train.tables import FeedT
+from wyrm.support.foreign_names import answering
 
 if TYPE_CHECKING:
+    from wyrm.engines.epoch_state import Mode
     from wyrm.profile.peaks import Peaks
     from wyrm.profile.result import Profile
-    from wyrm.train.epoch_state import Mode
 
 
 class Profiled:

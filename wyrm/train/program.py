@@ -13,38 +13,38 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 import numpy as np
 from typing_extensions import TypeVar, Unpack
 
-from wyrm._lazy_imports import LateFunction
-from wyrm.backends.numpy.reference import checked_weight
-from wyrm.compiler.decompose import expand
-from wyrm.compiler.pipeline import Graph
-from wyrm.compiler.updates import OptimizerInterface
+from wyrm.engines.arguments import check_metrics, check_optimizer, checked_counts, checked_outputs
+from wyrm.engines.batches import epoch_of_batches
+from wyrm.engines.choosing import Engine, EngineOptions, checked_engine, jax_training
+from wyrm.engines.epoch_state import Mode, checked_options
+from wyrm.engines.evaluation import AnyRunningMetrics, Evaluation, RunningMetrics, merged, native_calls
+from wyrm.engines.feeding import checked_columns, checked_inputs
+from wyrm.engines.native.run.runner import NativeRunner, ProgramPlan
+from wyrm.engines.native.run.training import Training
+from wyrm.engines.native.stages.decompose import expand
+from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.stages.updates import OptimizerInterface
+from wyrm.engines.numpy.reference import checked_weight
+from wyrm.engines.pinned_step import drawing, refuse_epoch
+from wyrm.engines.progress import Bar, LossBar
+from wyrm.engines.tables import DataT, FeedT, is_batches
+from wyrm.engines.totals import Totals, likely_columns
 from wyrm.errors import ShapeError
-from wyrm.foreign_names import Answering, answering
-from wyrm.node.base import BaseNode, label
-from wyrm.node.buffer import Buffer
-from wyrm.node.leaves import Parameter
-from wyrm.node.pickling import Records, copied, flatten_all, restore_all
-from wyrm.node.training_mode import modes_of, warn_of_training
-from wyrm.ops.philox import pinned_step
-from wyrm.schedule.totals import Totals, likely_columns
-from wyrm.train.arguments import check_metrics, check_optimizer, checked_counts, checked_outputs
-from wyrm.train.batches import epoch_of_batches
-from wyrm.train.engines import Engine, EngineOptions, checked_engine, jax_training
-from wyrm.train.epoch_state import Mode, checked_options
-from wyrm.train.evaluation import AnyRunningMetrics, Evaluation, RunningMetrics, merged, native_calls
-from wyrm.train.feeding import checked_columns, checked_inputs
-from wyrm.train.pinned_step import drawing, refuse_epoch
+from wyrm.graph.axes import Dim
+from wyrm.graph.base import BaseNode, label
+from wyrm.graph.buffer import Buffer
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.pickling import Records, copied, flatten_all, restore_all
+from wyrm.graph.training_mode import modes_of, warn_of_training
+from wyrm.ops.random.philox import pinned_step
+from wyrm.support.foreign_names import Answering, answering
+from wyrm.support.late_imports import LateFunction
+from wyrm.support.options import choice, whole
 from wyrm.train.profiled import Profiled
-from wyrm.train.progress import Bar, LossBar
-from wyrm.train.runner import NativeRunner, ProgramPlan
-from wyrm.train.tables import DataT, FeedT, is_batches
-from wyrm.train.training import Training
-from wyrm.types.dims import Dim
-from wyrm.types.options import choice, whole
 
 if TYPE_CHECKING:
-    from wyrm.train.jax_epoch import JaxTraining
-    from wyrm.train.jax_graph import JaxGraph
+    from wyrm.engines.jax.epoch import JaxTraining
+    from wyrm.engines.jax.graph import JaxGraph
 
 # The result of a program: an array for one node, a list of arrays for several.
 R = TypeVar("R", default=Any)

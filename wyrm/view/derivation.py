@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from wyrm.grad.reverse import pull_back
-from wyrm.node.base import BaseNode, format_dims
-from wyrm.node.leaves import Constant, Input
-from wyrm.node.node import Node
-from wyrm.node.storage import stored
-from wyrm.schedule.schedule import Schedule
-from wyrm.types.texts import encodable
+from wyrm.graph.base import BaseNode, format_dims
+from wyrm.graph.leaves import Constant, Input
+from wyrm.graph.node import Node
+from wyrm.graph.schedule import Schedule
+from wyrm.graph.storage import stored
+from wyrm.ops.gradients.reverse import pull_back
+from wyrm.support.texts import encodable
 from wyrm.view.expressions import MathNotation, Notation, TextNotation, Written
 
 # Maximum column width; longer lines shift the text to their right.

@@ -6,22 +6,22 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from wyrm.compiler.decompose import expand
+from wyrm.engines.native.stages.decompose import expand
 from wyrm.errors import ShapeError
-from wyrm.node.base import BaseNode
-from wyrm.node.leaves import Parameter
-from wyrm.node.traversal import topological_order
-from wyrm.ops.attention import Attention, AttentionGradient
-from wyrm.ops.cached_attention import CachedAttention
-from wyrm.ops.convolution import Convolution, ConvolutionInputGradient, ConvolutionWeightGradient
-from wyrm.ops.gated_recurrent import GRUGradient
-from wyrm.ops.linear_cross_entropy import LinearCrossEntropy, LinearCrossEntropyResiduals
-from wyrm.ops.product import MatMul, VectorDot
-from wyrm.ops.recurrent import LSTMGradient
-from wyrm.ops.recurrent_parts import Residuals
-from wyrm.ops.scan import Scan
-from wyrm.ops.steps import ENDLESS
-from wyrm.types.dims import Dim, resolve
+from wyrm.graph.axes import Dim, resolve
+from wyrm.graph.base import BaseNode
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.traversal import topological_order
+from wyrm.ops.attention.attention import Attention, AttentionGradient
+from wyrm.ops.attention.cached_attention import CachedAttention
+from wyrm.ops.control.scan import Scan
+from wyrm.ops.control.steps import ENDLESS
+from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient, ConvolutionWeightGradient
+from wyrm.ops.cross_entropy.linear_cross_entropy import LinearCrossEntropy, LinearCrossEntropyResiduals
+from wyrm.ops.products.product import MatMul, VectorDot
+from wyrm.ops.recurrence.gated_recurrent import GRUGradient
+from wyrm.ops.recurrence.parts import Residuals
+from wyrm.ops.recurrence.recurrent import LSTMGradient
 
 Sizes = Mapping[type[Dim], int]
 # The shape of a node or of a parent.

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from wyrm.errors import OptionError, WyrmError
-from wyrm.node.base import BaseNode, label
-from wyrm.node.leaves import Constant, as_constant
-from wyrm.node.source_location import location_of
-from wyrm.node.storage import stored
-from wyrm.node.traversal import has_more_nodes, topological_order
-from wyrm.ops.accumulation import accumulated
-from wyrm.ops.philox import COUNTERS
+from wyrm.graph.axes import Dims, axis_name, axis_size
+from wyrm.graph.base import BaseNode, label
+from wyrm.graph.leaves import Constant, as_constant
+from wyrm.graph.source_location import location_of
+from wyrm.graph.storage import stored
+from wyrm.graph.traversal import has_more_nodes, topological_order
+from wyrm.ops.gradients.accumulation import accumulated
+from wyrm.ops.random.philox import COUNTERS
 from wyrm.train.program import Program
-from wyrm.types.dims import Dims, axis_name, axis_size
 from wyrm.view.groups import BACKWARD, FORWARD, Groups, paths_of_parameters, plain_attributes
 from wyrm.view.loop_bodies import Unfolded
 
@@ -44,7 +44,7 @@ def graph_data(shown: Shown) -> dict[str, Any]:
 
 
 def _of_program(program: Program) -> dict[str, Any]:
-    from wyrm.compiler.pipeline import Graph
+    from wyrm.engines.native.stages.pipeline import Graph
     from wyrm.view.program_data import program_data
 
     graph = program.graph

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from wyrm.node.base import BaseNode
-from wyrm.node.index_leaves import IndexInput
-from wyrm.node.leaves import Input
-from wyrm.node.module_call import ModuleCall
+from wyrm.graph.base import BaseNode
+from wyrm.graph.index_leaves import IndexInput
+from wyrm.graph.leaves import Input
+from wyrm.graph.module_call import ModuleCall
 from wyrm.view.loop_bodies import Unfolded, describe_steps
 
 FORWARD, BACKWARD = 0, 1

@@ -10,7 +10,7 @@ from functools import cache
 from html import escape
 from importlib import resources
 
-from wyrm.types.texts import encodable
+from wyrm.support.texts import encodable
 
 # Styles and scripts that every page starts with.
 _STYLES, _SCRIPTS = ("page.css",), ("page.js",)

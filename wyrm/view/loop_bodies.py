@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wyrm.node.base import BaseNode
-from wyrm.node.traversal import topological_order
-from wyrm.ops.scan import Scan
+from wyrm.graph.base import BaseNode
+from wyrm.graph.traversal import topological_order
+from wyrm.ops.control.scan import Scan
 
 
 class Unfolded:

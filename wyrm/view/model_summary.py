@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from wyrm._lazy_imports import LateFunction
 from wyrm.errors import OptionError
-from wyrm.foreign_names import answering
+from wyrm.graph.axes import Dim, open_axes
+from wyrm.graph.base import BaseNode, format_dims, label
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.traversal import topological_order
 from wyrm.nn.module import Module, members
-from wyrm.node.base import BaseNode, format_dims, label
-from wyrm.node.leaves import Parameter
-from wyrm.node.traversal import topological_order
-from wyrm.types.dims import Dim, open_axes
-from wyrm.types.options import whole
-from wyrm.types.texts import encodable
+from wyrm.support.foreign_names import answering
+from wyrm.support.late_imports import LateFunction
+from wyrm.support.options import whole
+from wyrm.support.texts import encodable
 from wyrm.view.flops import Flops
 
 

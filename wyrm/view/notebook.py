@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from wyrm.node.base import BaseNode, format_dims
-from wyrm.node.traversal import has_more_nodes
-from wyrm.types.dims import Dims, axis_name, axis_size
-from wyrm.types.texts import encodable
+from wyrm.graph.axes import Dims, axis_name, axis_size
+from wyrm.graph.base import BaseNode, format_dims
+from wyrm.graph.traversal import has_more_nodes
+from wyrm.support.texts import encodable
 
 if TYPE_CHECKING:
-    from wyrm.backends.xla.sharding_table import ShardingTable
+    from wyrm.engines.jax.sharding_table import ShardingTable
     from wyrm.nn.module import Module
     from wyrm.train.program import Program
     from wyrm.view.derivation import Row

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from wyrm.compiler.invocations import Evaluation, Invocation
-from wyrm.compiler.loops import ArrayBuffer, Item, KernelCall, Loop, nodes_of
-from wyrm.compiler.memory import lifetimes
-from wyrm.compiler.pipeline import Graph
+from wyrm.engines.native.stages.invocations import Evaluation, Invocation
+from wyrm.engines.native.stages.loops import ArrayBuffer, Item, KernelCall, Loop, nodes_of
+from wyrm.engines.native.stages.memory import lifetimes
+from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.errors import ShapeError
-from wyrm.node.base import BaseNode, label
-from wyrm.node.traversal import topological_order
-from wyrm.types.dims import Axis, Dim, resolve
+from wyrm.graph.axes import Axis, Dim, resolve
+from wyrm.graph.base import BaseNode, label
+from wyrm.graph.traversal import topological_order
 from wyrm.view.flops import has_products, multiply_adds
 
 # Operations that the name of a loop lists.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wyrm.node.base import BaseNode, format_dims
-from wyrm.schedule.schedule import Schedule
-from wyrm.schedule.text import names_of, text_of
-from wyrm.types.texts import encodable
+from wyrm.graph.base import BaseNode, format_dims
+from wyrm.graph.schedule import Schedule
+from wyrm.graph.text import names_of, text_of
+from wyrm.support.texts import encodable
 
 
 def _schedule(outputs: BaseNode | Sequence[BaseNode]) -> Schedule:

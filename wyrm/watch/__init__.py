@@ -14,7 +14,7 @@ live. `RunLogger` is the callback with more options, `RunWriter` writes the same
 
 from typing import TYPE_CHECKING
 
-from wyrm import _lazy_imports
+from wyrm.support import late_imports as _lazy_imports
 
 if TYPE_CHECKING:
     from wyrm.watch.logger import RunLogger

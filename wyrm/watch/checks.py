@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from wyrm.errors import DTypeError, OptionError, WyrmError
-from wyrm.node.leaves import Parameter
-from wyrm.types.options import whole
+from wyrm.graph.leaves import Parameter
+from wyrm.support.options import whole
 from wyrm.watch.records import MOST_STEPS
 
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wyrm.engines.feeding import given_inputs
+from wyrm.engines.progress import Bar, LossBar, loss_bar
+from wyrm.engines.tables import is_batches
 from wyrm.errors import DTypeError
-from wyrm.foreign_names import answering
-from wyrm.node.base import BaseNode, label
-from wyrm.node.leaves import Parameter
-from wyrm.node.traversal import topological_order
+from wyrm.graph.base import BaseNode, label
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.traversal import topological_order
+from wyrm.support.foreign_names import answering
+from wyrm.support.options import number
 from wyrm.train.callbacks import Callback, Run
-from wyrm.train.feeding import given_inputs
-from wyrm.train.progress import Bar, LossBar, loss_bar
-from wyrm.train.tables import is_batches
-from wyrm.types.options import number
 from wyrm.watch import checks
 from wyrm.watch.pace import EPOCHS, Budget, Pace
 from wyrm.watch.probe import Probe, unused

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.node.leaves import Parameter
-from wyrm.node.storage import bound_array
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.storage import bound_array
 from wyrm.optim.clipping import global_norm
-from wyrm.types.rows import RowSparse
 
 # The elements of a parameter that its updates and its histogram are computed from, evenly spaced.
 _UPDATE_SAMPLE, _HISTOGRAM_SAMPLE = 1 << 20, 1 << 16

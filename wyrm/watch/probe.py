@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wyrm.backends.numpy.reference import ReferenceRunner
+from wyrm.engines.numpy.reference import ReferenceRunner
 from wyrm.errors import OptionError
-from wyrm.grad import grad
-from wyrm.node.base import BaseNode, label
-from wyrm.node.buffer import Buffer
-from wyrm.node.leaves import Parameter
-from wyrm.node.pickling import copied
-from wyrm.node.storage import bound_array, store, stored
-from wyrm.node.traversal import topological_order
-from wyrm.ops.activation import Relu
-from wyrm.ops.convolution_base import ConvolutionOp
-from wyrm.ops.elementwise import Elementwise
-from wyrm.types.dims import axis_size
-from wyrm.types.rows import RowSparse
+from wyrm.graph.axes import axis_size
+from wyrm.graph.base import BaseNode, label
+from wyrm.graph.buffer import Buffer
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.pickling import copied
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.storage import bound_array, store, stored
+from wyrm.graph.traversal import topological_order
+from wyrm.ops.convolution.base import ConvolutionOp
+from wyrm.ops.elementwise.activation import Relu
+from wyrm.ops.elementwise.elementwise import Elementwise
+from wyrm.ops.gradients import grad
 
 # Elements of all nodes of a probe: about a quarter of a second, and a few hundred megabytes.
 _ELEMENTS = 1 << 24

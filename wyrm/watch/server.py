@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wyrm.errors import OptionError
-from wyrm.types.options import whole
+from wyrm.support.options import whole
 from wyrm.watch.guard import Application, Guard
 from wyrm.watch.page import page
 from wyrm.watch.runs import Histograms, RunFolder, Runs, part_of

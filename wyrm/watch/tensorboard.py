@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.support.texts import encodable
 from wyrm.train.loggers import tag_of
-from wyrm.types.texts import encodable
 from wyrm.watch.pace import TENSORBOARD, Pace
 from wyrm.watch.records import Record, number
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wyrm.errors import DataError, OptionError
-from wyrm.foreign_names import answering
-from wyrm.node.leaves import Parameter
-from wyrm.types.options import number
-from wyrm.types.rows import RowSparse
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.rows import RowSparse
+from wyrm.support.foreign_names import answering
+from wyrm.support.options import number
 from wyrm.watch import checks
 from wyrm.watch.lines import Lines, read
 from wyrm.watch.measures import Parameters, current_gradients

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.backends.numpy.numpy_functions import formula_calls
-from wyrm.node.base import BaseNode
-from wyrm.node.leaves import Input
-from wyrm.node.storage import bound_array
-from wyrm.ops.formula import MASKS, array_function
-from wyrm.schedule.schedule import Schedule
+from wyrm.engines.numpy.numpy_functions import formula_calls
+from wyrm.graph.base import BaseNode
+from wyrm.graph.leaves import Input
+from wyrm.graph.schedule import Schedule
+from wyrm.graph.storage import bound_array
+from wyrm.ops.elementwise.formula import MASKS, array_function
 
 # Elements per block. Intermediate arrays then stay in cache, and their memory is negligible beside the parameters.
 # Measured on Adam with a million elements: blocks of 65536 to 262144 are equally fast, 4096 is half as fast, a single

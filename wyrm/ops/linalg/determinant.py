@@ -7,24 +7,24 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from wyrm.node.base import ZERO, Gradient
-from wyrm.node.jax_form import JAX
-from wyrm.node.loop_form import LOOPS, LoopForm
-from wyrm.node.node import Node
-from wyrm.ops.comparison import where
-from wyrm.ops.composite_gradient import composite_vjp
-from wyrm.ops.elementwise import Axes
+from wyrm.graph.axes import Dims
+from wyrm.graph.base import ZERO, Gradient
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array, FloatArray
+from wyrm.ops.control.pass_through import Transparent
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.ops.gradients.composite_gradient import composite_vjp
+from wyrm.ops.kernels.scratch import scratch
 from wyrm.ops.linalg.determinant_jax import CofactorsForm, DeterminantForm
 from wyrm.ops.linalg.determinant_kernels import cofactors_kernel, determinant_kernel
 from wyrm.ops.linalg.lu import LUResiduals, Solve, identity, inverse
 from wyrm.ops.linalg.matrices import KernelArgument, MatrixOp, matrices, square
 from wyrm.ops.linalg.svd import LeftSingularVectors, RightSingularVectors, SingularValues, SVDResiduals, svd_scratch
-from wyrm.ops.pass_through import Transparent
-from wyrm.ops.prod import ProductOfOthers
-from wyrm.ops.scratch import scratch
-from wyrm.types.dims import Dims
-from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import Array, FloatArray
+from wyrm.ops.reducing.prod import ProductOfOthers
 
 
 class Determinant(MatrixOp[Axes]):

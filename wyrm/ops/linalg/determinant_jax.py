@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wyrm.node.jax_form import JaxForm, Lowering
+from wyrm.graph.jax_form import JaxForm, Lowering
 from wyrm.ops.linalg.jax_forms import Operands, diagonal, finite
 
 

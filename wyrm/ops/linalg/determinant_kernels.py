@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from wyrm.graph.typing import FloatArray, IntegerArray
 from wyrm.ops.linalg.kernels import lu_kernel, solve_factored, svd_kernel
-from wyrm.types.typing import FloatArray, IntegerArray
 
 
 def determinant_kernel(factors: FloatArray, part: int, out: FloatArray) -> None:

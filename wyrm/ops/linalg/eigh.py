@@ -7,20 +7,20 @@ from typing import Any, cast
 
 import numpy as np
 
-from wyrm.node.base import ZERO, Gradient
-from wyrm.node.index_maps import IndexLiteral, IndexMap
-from wyrm.node.jax_form import JAX
-from wyrm.node.loop_form import LOOPS, LoopForm
-from wyrm.node.node import Node
-from wyrm.ops.elementwise import Axes
+from wyrm.graph.axes import Dims
+from wyrm.graph.base import ZERO, Gradient
+from wyrm.graph.index_maps import IndexLiteral, IndexMap
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array, FloatArray
+from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.ops.kernels.scratch import scratch
 from wyrm.ops.linalg.jax_forms import EighResidualsForm
 from wyrm.ops.linalg.kernels import eigh_kernel
 from wyrm.ops.linalg.lu import NO_GRADIENT
 from wyrm.ops.linalg.matrices import KernelArgument, MatrixOp, ReciprocalGaps, joined, matrices, square, symmetrized
-from wyrm.ops.scratch import scratch
-from wyrm.types.dims import Dims
-from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import Array, FloatArray
 
 
 class EighResiduals(MatrixOp[Axes]):

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.node.base import format_dims
-from wyrm.node.jax_form import JAX
-from wyrm.node.node import Node
-from wyrm.ops.elementwise import Axes
+from wyrm.graph.axes import Dims, axis_size
+from wyrm.graph.base import format_dims
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import FloatArray
+from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.ops.indexing.slicing import concatenate
 from wyrm.ops.linalg.jax_forms import MatrixExponentialForm
 from wyrm.ops.linalg.matrices import MatrixOp, square
-from wyrm.ops.shape import zeros_like
-from wyrm.ops.slicing import concatenate
-from wyrm.types.dims import Dims, axis_size
-from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import FloatArray
+from wyrm.ops.shaping.shape import zeros_like
 
 
 class MatrixExponential(MatrixOp[Axes]):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wyrm.node.jax_form import JaxForm, Lowering
+from wyrm.graph.jax_form import JaxForm, Lowering
 
 Operands = Sequence[Any]
 

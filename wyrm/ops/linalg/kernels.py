@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
-from wyrm.ops.lapack import lapack, refuse
-from wyrm.ops.sums import natural
-from wyrm.types.typing import FloatArray, IntegerArray
+from wyrm.graph.typing import FloatArray, IntegerArray
+from wyrm.ops.kernels.lapack import lapack, refuse
+from wyrm.ops.kernels.sums import natural
 
 
 def copy_into(x: FloatArray, out: FloatArray) -> None:

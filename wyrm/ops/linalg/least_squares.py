@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any, cast
 
 from wyrm.errors import ShapeError
-from wyrm.node.base import ZERO, Gradient
-from wyrm.node.loop_form import LOOPS, LoopForm
-from wyrm.node.node import Node
-from wyrm.ops.comparison import where
-from wyrm.ops.elementwise import Axes
+from wyrm.graph.axes import Dims, broadcast, unify
+from wyrm.graph.base import ZERO, Gradient
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.linalg.matrices import MatrixOp, matrix
 from wyrm.ops.linalg.svd import LeftSingularVectors, RightSingularVectors, SingularValues
-from wyrm.types.dims import Dims, broadcast, unify
-from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import Array
 
 
 class LeastSquares(MatrixOp[Axes]):

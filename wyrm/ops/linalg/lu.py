@@ -7,12 +7,16 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from wyrm.node.base import ZERO, Gradient, Undefined
-from wyrm.node.jax_form import JAX
-from wyrm.node.leaves import as_constant, constant_beside
-from wyrm.node.loop_form import LOOPS, LoopForm
-from wyrm.node.node import Node
-from wyrm.ops.elementwise import Axes
+from wyrm.graph.axes import Axis, Dims, axis_size
+from wyrm.graph.base import ZERO, Gradient, Undefined
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.leaves import as_constant, constant_beside
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array, FloatArray
+from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.ops.kernels.scratch import scratch
 from wyrm.ops.linalg.jax_forms import LUResidualsForm, SolveForm
 from wyrm.ops.linalg.kernels import lu_kernel, solve_kernel
 from wyrm.ops.linalg.matrices import (
@@ -26,11 +30,7 @@ from wyrm.ops.linalg.matrices import (
     square,
 )
 from wyrm.ops.linalg.triangular import solution_dims
-from wyrm.ops.scratch import scratch
-from wyrm.ops.shape import BroadcastTo
-from wyrm.types.dims import Axis, Dims, axis_size
-from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import Array, FloatArray
+from wyrm.ops.shaping.shape import BroadcastTo
 
 NO_GRADIENT = Undefined("the residuals of a factorization have none; differentiate the ops that use them")
 

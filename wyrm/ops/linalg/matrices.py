@@ -9,17 +9,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from wyrm.errors import DTypeError, LinAlgError, ShapeError
-from wyrm.node.base import BaseNode, explain, format_dims
-from wyrm.node.jax_form import JAX
-from wyrm.node.loop_form import LOOPS, LoopForm
-from wyrm.node.node import Node
+from wyrm.graph.axes import Axis, Dim, Dims, Plus, axis_size, unify
+from wyrm.graph.base import BaseNode, explain, format_dims
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array, BoolArray, FloatArray, IntegerArray
 from wyrm.ops.batching import aligned
-from wyrm.ops.elementwise import Axes, common_dtype
-from wyrm.ops.lapack import refuse
+from wyrm.ops.elementwise.elementwise import Axes, common_dtype
+from wyrm.ops.kernels.lapack import refuse
 from wyrm.ops.linalg.jax_forms import ReciprocalGapsForm
-from wyrm.types.dims import Axis, Dim, Dims, Plus, axis_size, unify
-from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import Array, BoolArray, FloatArray, IntegerArray
 
 KernelArgument = Array | int | float
 

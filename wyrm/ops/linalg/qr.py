@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.node.base import ZERO, Gradient, format_dims
-from wyrm.node.index_maps import AxisLength, IndexMap
-from wyrm.node.jax_form import JAX
-from wyrm.node.loop_form import LOOPS, LoopForm, SameIndex
-from wyrm.node.node import Node
-from wyrm.ops.elementwise import Axes
+from wyrm.graph.axes import Dims
+from wyrm.graph.base import ZERO, Gradient, format_dims
+from wyrm.graph.index_maps import AxisLength, IndexMap
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.loop_form import LOOPS, LoopForm, SameIndex
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array, FloatArray
+from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.ops.kernels.scratch import scratch
 from wyrm.ops.linalg.jax_forms import QRResidualsForm, UpperFactorForm
 from wyrm.ops.linalg.kernels import qr_kernel
 from wyrm.ops.linalg.lu import NO_GRADIENT
@@ -27,10 +31,6 @@ from wyrm.ops.linalg.matrices import (
     matrix,
 )
 from wyrm.ops.linalg.triangular import TriangularSolve
-from wyrm.ops.scratch import scratch
-from wyrm.types.dims import Dims
-from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import Array, FloatArray
 
 
 class QRResiduals(MatrixOp[Axes]):

@@ -7,13 +7,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from wyrm.node.base import ZERO, Gradient
-from wyrm.node.index_maps import AxisLength, IndexMap
-from wyrm.node.jax_form import JAX
-from wyrm.node.loop_form import LOOPS, LoopForm, SameIndex
-from wyrm.node.node import Node
-from wyrm.ops.comparison import where
-from wyrm.ops.elementwise import Axes
+from wyrm.graph.axes import Axis, Dims, axis_size
+from wyrm.graph.base import ZERO, Gradient
+from wyrm.graph.index_maps import AxisLength, IndexMap
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.loop_form import LOOPS, LoopForm, SameIndex
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array, FloatArray
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.ops.indexing.slicing import concatenate
+from wyrm.ops.kernels.scratch import scratch
 from wyrm.ops.linalg.jax_forms import PseudoInverseForm, SVDResidualsForm
 from wyrm.ops.linalg.kernels import svd_kernel
 from wyrm.ops.linalg.lu import NO_GRADIENT
@@ -26,12 +31,7 @@ from wyrm.ops.linalg.matrices import (
     matrices,
     matrix,
 )
-from wyrm.ops.scratch import scratch
-from wyrm.ops.shape import zeros_like
-from wyrm.ops.slicing import concatenate
-from wyrm.types.dims import Axis, Dims, axis_size
-from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import Array, FloatArray
+from wyrm.ops.shaping.shape import zeros_like
 
 
 def shorter_axis(a: Node) -> Axis:

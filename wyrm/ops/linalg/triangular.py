@@ -8,10 +8,14 @@ from typing import Any, cast
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.node.jax_form import JAX
-from wyrm.node.loop_form import LOOPS, LoopForm
-from wyrm.node.node import Node
-from wyrm.ops.elementwise import Axes
+from wyrm.graph.axes import Dims, broadcast, unify
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array, FloatArray
+from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.ops.kernels.scratch import scratch
 from wyrm.ops.linalg.jax_forms import CholeskyForm, TriangularSolveForm
 from wyrm.ops.linalg.kernels import cholesky_kernel, triangular_kernel
 from wyrm.ops.linalg.matrices import (
@@ -25,10 +29,6 @@ from wyrm.ops.linalg.matrices import (
     square,
     symmetrized,
 )
-from wyrm.ops.scratch import scratch
-from wyrm.types.dims import Dims, broadcast, unify
-from wyrm.types.namespace import ArrayNamespace
-from wyrm.types.typing import Array, FloatArray
 
 
 def solution_dims(a: Node, b: Node) -> Dims:

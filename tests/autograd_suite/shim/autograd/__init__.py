@@ -1,6 +1,6 @@
 """autograd's names, on wyrm."""
 
-from wyrm.node.node import Node
+from wyrm.graph.node import Node
 
 from .builtins import dict, isinstance, list, tuple
 from .differential_operators import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from wyrm.node.base import BaseNode
+from wyrm.graph.base import BaseNode
 
 list, tuple, dict = builtins.list, builtins.tuple, builtins.dict
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.node.base import BaseNode
-from wyrm.node.traversal import topological_order
+from wyrm.graph.base import BaseNode
+from wyrm.graph.traversal import topological_order
 
 
 def is_complex(value: Any) -> bool:

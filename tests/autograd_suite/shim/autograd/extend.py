@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import wyrm as wy
-from wyrm.node.base import BaseNode
+from wyrm.graph.base import BaseNode
 
 _VJPS: dict[Any, dict[int, Callable[..., Any] | None]] = {}
 

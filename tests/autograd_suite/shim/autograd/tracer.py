@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wyrm.node.base import BaseNode
+from wyrm.graph.base import BaseNode
 
 from .extend import primitive
 

@@ -92,7 +92,7 @@ cube = Cube(x)
 r: wy.Tensor[Batch, Out] = cube @ w
 cube.sum().forward()
 #@ narrowing_by_class
-from wyrm.ops.arithmetic import Add
+from wyrm.ops.elementwise.arithmetic import Add
 def leaves(node: wy.Node) -> int:
     if isinstance(node, (wy.Parameter, wy.Input)):
         return 1

@@ -11,7 +11,7 @@ reveal_type(left0)  # reveals: Any
 (only,) = x.tanh().parents
 reveal_type(only)  # reveals: Input[tuple[Batch, In]]
 #@ annotated_in_full
-from wyrm.ops.arithmetic import Add, Multiply
+from wyrm.ops.elementwise.arithmetic import Add, Multiply
 slope, intercept, x0 = wy.Parameter(0.5), wy.Parameter(0.0), wy.Input(1.0)
 prediction: Add[Multiply[wy.Parameter, wy.Input], wy.Parameter] = slope * x0 + intercept
 both: tuple[Multiply[wy.Parameter, wy.Input], wy.Parameter] = prediction.parents

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import wyrm as wy
-from wyrm.node.base import BaseNode
+from wyrm.graph.base import BaseNode
 
 from ..core import leaves_of
 from . import random as random

@@ -7,7 +7,7 @@ from typing import Any
 import scipy.linalg as scipy_linalg
 
 import wyrm.linalg
-from wyrm.node.base import BaseNode
+from wyrm.graph.base import BaseNode
 
 
 def __getattr__(name: str) -> Any:

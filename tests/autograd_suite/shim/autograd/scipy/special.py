@@ -7,7 +7,7 @@ from typing import Any
 import scipy.special as scipy_special
 
 import wyrm.special
-from wyrm.node.base import BaseNode
+from wyrm.graph.base import BaseNode
 
 
 def __getattr__(name: str) -> Any:

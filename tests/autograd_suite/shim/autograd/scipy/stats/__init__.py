@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from wyrm.node.base import BaseNode
+from wyrm.graph.base import BaseNode
 
 from ... import numpy as anp
 from .. import special

@@ -1,0 +1,84 @@
+"""Checks of what `compile` takes, and of the state of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from wyrm.errors import CheckpointError, DTypeError, NotDifferentiable, OptionError, ShapeError
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.node import Node, Tensor
+from wyrm.support.options import MOST_STEPS
+
+# Scalars of a batch, by name.
+Metrics = Mapping[str, Tensor[()]]
+
+
+def checked_outputs(outputs: object, who: str = "wyrm.compile") -> list[BaseNode]:
+    """Return the outputs as a list; raise `DTypeError` unless it is a node or nodes, `ShapeError` if there is none."""
+    if isinstance(outputs, BaseNode):
+        return [outputs]
+    if not isinstance(outputs, Sequence):
+        raise DTypeError(
+            f"{who} takes a node or a list of nodes, not {type(outputs).__name__}: build the graph first, as in "
+            f"{who.replace('wyrm.', 'wy.')}(model(x))"
+        )
+    nodes: list[BaseNode] = []
+    for output in outputs:
+        if not isinstance(output, BaseNode):
+            raise DTypeError(f"{who} takes nodes, not {type(output).__name__}")
+        nodes.append(output)
+    if not nodes:
+        raise ShapeError(f"{who} needs at least one output")
+    return nodes
+
+
+def check_metrics(metrics: Mapping[str, BaseNode], single: bool, several_losses: bool) -> None:
+    """Raise `OptionError`, `TypeError` or `NotDifferentiable` unless these can be the metrics of a program."""
+    if several_losses:
+        raise NotDifferentiable(
+            "a program trains one loss, not a list: pass the others as metrics={'accuracy': accuracy}, or add them up"
+        )
+    if not isinstance(metrics, Mapping):
+        raise TypeError(f"metrics must be a dict of scalar nodes by name, not {type(metrics).__name__}")
+    if metrics and not single:
+        raise TypeError("metrics stand beside a single loss; give all outputs in one list, or all but one as metrics")
+    for name, node in metrics.items():
+        if not isinstance(name, str) or name == "loss":
+            raise OptionError(f"the name of a metric must be a string other than 'loss', not {name!r}")
+        if not isinstance(node, Node) or node.dims != () or node.dtype.kind != "f":
+            given = describe(node) if isinstance(node, BaseNode) else type(node).__name__
+            raise OptionError(
+                f"the metric {name!r} must be a scalar float node, not {given}; take the mean over the rows, as in "
+                f"(labels == predicted).astype(np.float32).mean()"
+            )
+
+
+def apart(metrics: Metrics | None) -> Mapping[str, BaseNode] | None:
+    """Return metrics that have arrays of their own: an element of a parameter must be that before the step."""
+    if not isinstance(metrics, Mapping):
+        return metrics
+    return {name: node * 1.0 if isinstance(node, Node) and not node.dims else node for name, node in metrics.items()}
+
+
+def check_optimizer(optimizer: object) -> None:
+    """Raise `TypeError` unless this is an optimizer or None."""
+    # A module has a method `parameters`.
+    if optimizer is not None and not isinstance(getattr(optimizer, "parameters", None), Sequence):
+        raise TypeError(
+            f"wyrm.compile takes an optimizer, as in wy.optim.SGD(loss.parameters(), learning_rate=0.1), "
+            f"not {optimizer!r}"
+        )
+
+
+def checked_counts(state: object) -> tuple[int, int]:
+    """Return the steps and epochs of a program's state; raise `CheckpointError` unless it is one."""
+    if not isinstance(state, Mapping) or set(state) != {"steps", "epochs"}:
+        raise CheckpointError(f"the state of a program must be {{'steps': ..., 'epochs': ...}}, not {state!r}")
+    for name, count in state.items():
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 0 <= count < MOST_STEPS:
+            raise CheckpointError(
+                f"{name} of a program must be an integer of at least 0 and below 2**62, not {count!r}"
+            )
+    return int(state["steps"]), int(state["epochs"])

@@ -1,0 +1,162 @@
+"""Checks of the data given to a program, made before any parameter changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from wyrm.engines.tables import by_input, column_array
+from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
+from wyrm.graph.arrays import as_array
+from wyrm.graph.axes import Dim, axis_size, open_axes, resolve_axis
+from wyrm.graph.base import BaseNode, describe, label
+from wyrm.graph.leaves import Input
+from wyrm.graph.ranges import Limit
+from wyrm.graph.storage import accepted_indices, check_int64, first_out_of_range, not_set, stored
+
+Leaf = BaseNode
+
+
+class _Writable:
+    """A writable view of an array that may be read-only, for compiled code that only reads it."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.owner = array
+        self.__array_interface__ = array.__array_interface__ | {"data": (array.ctypes.data, False)}
+
+
+def given_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, np.ndarray]:
+    """Return the arrays given for the inputs, in the inputs' dtypes; inputs that hold data may be left out."""
+    feed = by_input(feed, inputs)
+    if not isinstance(feed, Mapping):
+        raise TypeError(
+            f"a program takes a dict of input nodes and arrays, as in {{x: X}}, or a table with columns named like the "
+            f"inputs, not {type(feed).__name__}"
+        )
+    taken = set(inputs)
+    for key in feed:
+        if not isinstance(key, BaseNode):
+            known = ", ".join(map(label, inputs)) or "none"
+            raise TypeError(
+                f"the keys of data are the input nodes themselves, as in {{x: X}}, or all are their names, and "
+                f"{key!r} is {'a name among nodes' if isinstance(key, str) else 'neither'}; inputs: {known}"
+            )
+        if key not in taken:
+            known = ", ".join(map(label, inputs)) or "none"
+            raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}")
+    for leaf in inputs:
+        if leaf not in feed and stored(leaf).array is None:
+            if leaf.stands_for:
+                raise not_set(leaf, "")
+            raise ShapeError(f"{describe(leaf)} is missing: give it an array, as in {{{label(leaf)}: array}}")
+    return {leaf: _converted(leaf, feed[leaf]) for leaf in inputs if leaf in feed}
+
+
+def checked_inputs(feed: object, inputs: Sequence[Leaf]) -> dict[Leaf, np.ndarray]:
+    """Return the arrays given for the inputs as wholes, checked; inputs that hold data may be left out."""
+    given = given_inputs(feed, inputs)
+    for leaf, array in given.items():
+        if array.ndim != len(leaf.dims):
+            raise ShapeError(f"{describe(leaf)} has {len(leaf.dims)} axes, the data has shape {array.shape}")
+        check_values(leaf, array, "row")
+    return given
+
+
+def _converted(leaf: Leaf, value: object) -> np.ndarray:
+    if type(value) is np.ndarray:
+        array = value
+    else:
+        array = as_array(value) if isinstance(value, float | int) else column_array(label(leaf), value)
+    if array.size == 0 and not isinstance(value, np.ndarray):
+        array = array.astype(leaf.dtype)
+    kinds = {"i": "iu", "b": "b", "f": "fiub"}[leaf.dtype.kind]
+    if array.dtype.kind not in kinds:
+        taken = {"i": "integers", "b": "a mask", "f": "numbers"}[leaf.dtype.kind]
+        remedy = "; convert with array.astype(np.int64)" if leaf.dtype.kind == "i" and array.dtype.kind == "f" else ""
+        raise DTypeError(f"{describe(leaf)} takes {taken}, the data is {array.dtype}{remedy}")
+    if leaf.dtype.kind == "i":
+        check_int64(array, leaf)
+    with np.errstate(over="ignore"):  # an overflow gives an infinity, which `check_values` reports
+        return np.ascontiguousarray(array, leaf.dtype).reshape(array.shape)
+
+
+def check_values(leaf: Leaf, array: np.ndarray, row: str) -> None:
+    """Raise `NotFinite`, naming the column and the row, for a NaN or infinity in an input declared finite."""
+    if leaf.dtype.kind == "f" and isinstance(leaf, Input) and leaf._finite and not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise NotFinite(
+            f"column {label(leaf)} holds {array[where]} in {row} {_position(where)}; clean the data, or declare the "
+            f"input with finite=False; no parameter has moved"
+        )
+
+
+def check_ranges(limits: Sequence[Limit], given: Mapping[Leaf, np.ndarray], sizes: Mapping[type[Dim], int]) -> None:
+    """Raise `IndexOutOfRange`, naming the column and the row, for an index that is out of range.
+
+    `sizes` holds the axis sizes known from the data of a run; native code checks limits of unknown size as it runs.
+    Indices that a leaf holds were checked when they were set, unless the size was unknown then.
+    """
+    for leaf, user, axis, ignore_index, from_end in limits:
+        sized = axis_size(axis) is not None
+        array = given[leaf] if leaf in given else None if sized else stored(leaf).array
+        if array is None or not (sized or set(open_axes((axis,))) <= sizes.keys()):
+            continue
+        size = resolve_axis(axis, sizes)
+        where = first_out_of_range(array, size, ignore_index, from_end)
+        if where is not None:
+            raise IndexOutOfRange(
+                f"column {label(leaf)} holds {int(array[where])} in row {_position(where)}, but "
+                f"{accepted_indices(user, size, from_end)}; no parameter has moved"
+            )
+
+
+def _position(where: tuple[int, ...]) -> str:
+    if not where:
+        return "0"
+    return f"{where[0]:,}" + (f", position {where[1:]}" if len(where) > 1 else "")
+
+
+def checked_columns(
+    feed: object, inputs: Sequence[Leaf], limits: Sequence[Limit]
+) -> tuple[dict[Leaf, np.ndarray], int, bool]:
+    """Return the checked columns of a data set, their number of rows, and whether the inputs take one row at a time.
+
+    The first axis of a column is its rows. An input has the batch axis first, or takes a single row.
+    """
+    return rows_of(given_inputs(feed, inputs), limits)
+
+
+def rows_of(given: dict[Leaf, np.ndarray], limits: Sequence[Limit]) -> tuple[dict[Leaf, np.ndarray], int, bool]:
+    """Check columns that `given_inputs` has converted, and return what `checked_columns` returns."""
+    if not given:
+        raise ShapeError("an epoch needs columns of data, but none was given")
+    lengths: dict[Leaf, int] = {}
+    singly: dict[Leaf, bool] = {}
+    for leaf, array in given.items():
+        extra = array.ndim - len(leaf.dims)
+        if array.ndim == 0 or extra not in (0, 1):
+            raise ShapeError(f"{describe(leaf)} takes a column of rows, the data has shape {array.shape}")
+        lengths[leaf], singly[leaf] = len(array), extra == 1
+        for axis, size in zip(leaf.dims[1 - extra :], array.shape[1:], strict=True):
+            if axis_size(axis) not in (None, size):
+                raise ShapeError(f"{describe(leaf)} has an axis {axis!r}, the data has {size} there: {array.shape}")
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{label(leaf)} has {length:,} rows" for leaf, length in lengths.items())
+        raise ShapeError(f"the columns have different lengths: {found}")
+    if len(set(singly.values())) > 1:
+        names = ", ".join(label(leaf) for leaf, single in singly.items() if single)
+        raise ShapeError(f"some inputs have a batch axis and some do not ({names}); give all of them one")
+    for leaf, array in given.items():
+        check_values(leaf, array, "row")
+    check_ranges(limits, given, {})
+    count = next(iter(lengths.values()))
+    if count == 0:
+        raise ShapeError("the columns have no rows, so there is nothing to train on")
+    return given, count, next(iter(singly.values()))
+
+
+def as_column(array: np.ndarray) -> np.ndarray:
+    """Return the column as a (rows, elements) array that compiled code accepts as writable."""
+    flat = array.reshape(len(array), array.size // max(1, len(array)))
+    return flat if flat.flags.writeable else np.asarray(_Writable(flat))

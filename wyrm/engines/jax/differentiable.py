@@ -1,0 +1,175 @@
+"""Lowering for functions that JAX differentiates: derivatives are those of the graph, and checkpoints recompute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from wyrm.engines.jax.lower import Lowerer, dense
+from wyrm.errors import NotDifferentiable
+from wyrm.graph.base import BaseNode, Undefined, explain, label
+from wyrm.graph.index_leaves import IndexConstant, IndexInput
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.leaves import Constant, Input
+from wyrm.graph.schedule import Schedule
+from wyrm.ops.elementwise.formula import parse
+from wyrm.ops.random.philox import COUNTERS
+
+# Functions whose derivative by JAX differs from that of an op where pieces meet, or is NaN where a piece is infinite.
+_PIECEWISE = frozenset([
+    "abs", "copysign", "floor_divide", "fmod", "hypot", "maximum", "minimum", "power", "remainder", "sign", "where",
+])  # fmt: skip
+
+
+class DifferentiableLowerer(Lowerer):
+    """Lowers nodes to code whose derivatives by JAX are those of the graph, to any order.
+
+    Most ops lower to functions that JAX differentiates to the same values. Elementwise ops made of pieces, such as
+    `relu`, have their own derivative, forward and reverse; some others their own gradient, which is reverse alone.
+    """
+
+    def run(self, schedule: Schedule, known: Mapping[BaseNode, Any]) -> list[Any]:
+        """Return the values of a schedule's outputs, given values of some nodes."""
+        given = {schedule.position[node]: value for node, value in known.items() if node in schedule.position}
+        needed = _needed(schedule, given)
+        values: list[Any] = [None] * len(schedule.nodes)
+        for i, (node, parents) in enumerate(zip(schedule.nodes, schedule.parent_positions, strict=True)):
+            if i in given:
+                values[i] = given[i]
+            elif i in needed:
+                if node.is_leaf:
+                    values[i] = self.leaf(node)
+                elif JAX.of(node).recomputes:
+                    leaves = {node: values[j] for j, node in enumerate(schedule.nodes[:i]) if node.is_leaf}
+                    values[i] = self._recomputed(node, [values[p] for p in parents[1:]], leaves)
+                else:
+                    values[i] = self.value(node, [values[p] for p in parents])
+        return [dense(values[schedule.position[output]]) for output in schedule.outputs]
+
+    def value(self, node: BaseNode, operands: list[Any]) -> Any:
+        """Return the value of a node from those of its parents."""
+        if JAX.of(node).own_gradient(node):
+            return self._with_own_gradient(node, operands)
+        if node.formula is not None and node.dtype.kind == "f" and _is_piecewise(node.formula):
+            return self._with_own_derivative(node, operands)
+        return super().value(node, operands)
+
+    def _recomputed(self, node: BaseNode, used: list[Any], leaves: dict[BaseNode, Any]) -> Any:
+        """Return the value of a part of the graph that the backward pass computes again."""
+        import jax
+
+        result, *inputs = node.parents
+
+        def function(*values: Any) -> Any:
+            return self.outputs([result], {**leaves, **dict(zip(inputs, values, strict=True))})[0]
+
+        return jax.checkpoint(function)(*used)
+
+    def _with_own_derivative(self, node: BaseNode, operands: list[Any]) -> Any:
+        """Return the value of an elementwise node, whose derivative is that of its `vjp`."""
+        import jax
+        import jax.numpy as jnp
+
+        def plain(*values: Any) -> Any:
+            return Lowerer.value(self, node, list(values))
+
+        function: Any = jax.custom_jvp(plain)
+
+        def derivative(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+            value = function(*primals)
+            total = jnp.zeros_like(value)
+            twin, gradient = _twin(node)
+            parts = twin.vjp(gradient)
+            for parent, part, tangent in zip(node.parents, parts, tangents, strict=True):
+                if isinstance(tangent, jax.custom_derivatives.SymbolicZero) or parent.dtype.kind != "f":
+                    continue
+                if isinstance(part, Undefined):
+                    raise NotDifferentiable(explain(node, f"no gradient for {label(parent)}: {part.reason}"))
+                if isinstance(part, BaseNode):
+                    # An elementwise op multiplies each element of the cotangent by a number, as it does a tangent's.
+                    known = {**dict(zip(twin.parents, primals, strict=True)), twin: value}
+                    known[gradient] = jnp.broadcast_to(tangent, value.shape)
+                    total += self.outputs([part], known)[0]
+            return value, total
+
+        function.defjvp(derivative, symbolic_zeros=True)
+        return function(*operands)
+
+    def _with_own_gradient(self, node: BaseNode, operands: list[Any]) -> Any:
+        """Return the value of a node whose gradient is that of its `vjp`."""
+        import jax
+
+        twin, gradient = _twin(node)
+        parts = twin.vjp(gradient)
+
+        def plain(*values: Any) -> Any:
+            return Lowerer.value(self, node, list(values))
+
+        function: Any = jax.custom_vjp(plain)
+
+        def forward(*primals: Any) -> tuple[Any, Any]:
+            for parent, primal, part in zip(node.parents, primals, parts, strict=True):
+                if primal.perturbed and isinstance(part, Undefined):
+                    raise NotDifferentiable(explain(node, f"no gradient for {label(parent)}: {part.reason}"))
+            values = tuple(primal.value for primal in primals)
+            value = function(*values)
+            return value, (values, value)
+
+        def backward(kept: Any, cotangent: Any) -> tuple[Any, ...]:
+            values, value = kept
+            nodes = {i: part for i, part in enumerate(parts) if isinstance(part, BaseNode)}
+            known = {
+                **dict(zip(twin.parents, values, strict=True)),
+                twin: value,
+                gradient: dense(jax.tree.map(_materialized, cotangent)),
+            }
+            found = dict(zip(nodes, self.outputs(list(nodes.values()), known), strict=True))
+            return tuple(found.get(i) for i in range(len(values)))
+
+        function.defvjp(forward, backward, symbolic_zeros=True)
+        return function(*operands)
+
+
+def _materialized(cotangent: Any) -> Any:
+    """Return a cotangent, a zero that JAX has not computed as an array."""
+    import jax
+    import jax.numpy as jnp
+
+    if isinstance(cotangent, jax.custom_derivatives.SymbolicZero):
+        zero: Any = cotangent
+        return jnp.zeros(zero.shape, zero.dtype)
+    return cotangent
+
+
+@cache
+def _is_piecewise(formula: str) -> bool:
+    """Return whether JAX's derivative of a formula may differ from that of an op with this formula."""
+    functions = [call.function for call in parse(formula)]
+    return functions != ["where"] and not _PIECEWISE.isdisjoint(functions)
+
+
+def _needed(schedule: Schedule, given: Mapping[int, Any]) -> set[int]:
+    """Return the positions of nodes that the outputs need, where the nodes at `given` positions are known.
+
+    A checkpoint does not need its result, which it computes itself.
+    """
+    needed = {schedule.position[output] for output in schedule.outputs}
+    for i in range(len(schedule.nodes) - 1, -1, -1):
+        if i in needed and i not in given:
+            needed.update(schedule.parent_positions[i][JAX.of(schedule.nodes[i]).recomputes :])
+    return needed
+
+
+def _twin(node: BaseNode) -> tuple[BaseNode, Any]:
+    """Return the node on placeholders for its parents, except constants, and a placeholder for its cotangent."""
+    parents = tuple(
+        parent if isinstance(parent, Constant | IndexConstant) or parent in COUNTERS
+        else IndexInput(dims=parent.dims) if parent.dtype.kind in "iu"
+        else Input(dims=parent.dims, dtype=parent.dtype, finite=False)
+        for parent in node.parents
+    )  # fmt: skip
+    gradient: Any = Input(dims=node.dims, dtype=np.dtype(node.dtype), finite=False)
+    return type(node).rebuild(parents, node.attribute_values()), gradient

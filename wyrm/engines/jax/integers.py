@@ -1,0 +1,94 @@
+"""Whether the integers of a graph fit in int32, which JAX computes with unless its 64-bit types are enabled."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from itertools import product
+from typing import Any
+
+from wyrm.graph.axes import axis_size
+from wyrm.graph.base import BaseNode
+from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.ranges import Ranges
+from wyrm.graph.storage import bound_array
+from wyrm.graph.traversal import topological_order
+from wyrm.ops.elementwise.formula import FormulaCall, interpret
+from wyrm.ops.random.philox import COUNTERS
+
+# The least and the greatest value.
+Interval = tuple[int, int]
+INT32: Interval = (-(2**31), 2**31 - 1)
+
+
+def need_int64(nodes: Iterable[BaseNode], ranges: Ranges) -> bool:
+    """Return whether a result of integer arithmetic may not fit in int32; `nodes` are in the order of computation."""
+    return _need_int64(nodes, _of_data(ranges))
+
+
+def _need_int64(nodes: Iterable[BaseNode], data: Mapping[BaseNode, Interval]) -> bool:
+    # Random steps, which are computed as two words, have no interval.
+    known: dict[BaseNode, Interval | None] = {}
+    for node in nodes:
+        steps = LOOPS.of(node).steps(node)
+        if steps is not None and _need_int64(topological_order(steps.body.outputs), {}):
+            return True
+        if node.dtype.kind == "i":
+            known[node] = interval = data[node] if node in data else _interval(node, known)
+            if interval is not None and not (INT32[0] <= interval[0] and interval[1] <= INT32[1]):
+                return True
+    return False
+
+
+def _of_data(ranges: Ranges) -> dict[BaseNode, Interval]:
+    """Return the intervals of the data of leaves that are used as indices."""
+    found: dict[BaseNode, Interval] = {}
+    for leaf, _, axis, ignore_index, from_end in ranges.limits:
+        size = axis_size(axis)
+        if size is not None:
+            ends = [-size if from_end else 0, size - 1, *([] if ignore_index is None else [ignore_index])]
+            found[leaf] = min(ends), max(ends)
+    return found
+
+
+def _interval(node: BaseNode, known: Mapping[BaseNode, Interval | None]) -> Interval | None:
+    """Return an interval that has all values of a node; operands that are not known may be any int32."""
+    if node in COUNTERS or getattr(node, "is_step", False):  # a random step, also one that a loop carries
+        return None
+    if isinstance(node, IndexConstant):
+        array = bound_array(node)
+        return (int(array.min()), int(array.max())) if array.size else (0, 0)
+    within: Any = getattr(node, "within", None)
+    if within is not None:
+        size = axis_size(within)
+        return 0, INT32[1] if size is None else size - 1
+    operands = [known.get(parent, INT32) for parent in node.parents if parent.dtype.kind == "i"]
+    if type(LOOPS.of(node)).gather_index is not LoopForm.gather_index:  # the elements are those of the first operand
+        return operands[0]
+    integers = [operand for operand in operands if operand is not None]
+    bounds: Any = getattr(node, "bounds", None)
+    if bounds is not None and len(integers) == len(operands):
+        found: Interval = bounds(integers)
+        return found
+    if node.formula is None or len(integers) < len(node.parents):
+        return INT32 if None not in operands else None
+    return interpret(node.formula, integers, lambda _: INT32, lambda value: (int(value), int(value)), _of_call)
+
+
+def _of_call(_: int, call: FormulaCall, operands: list[Interval]) -> Interval:
+    """Return an interval that has all values of a call in a formula."""
+    if call.function not in ("add", "subtract", "multiply", "floor_divide", "remainder", "maximum", "minimum"):
+        return INT32
+    x, y = operands
+    if call.function in ("maximum", "minimum"):
+        extreme = max if call.function == "maximum" else min
+        return extreme(x[0], y[0]), extreme(x[1], y[1])
+    if call.function == "floor_divide":
+        largest = max(map(abs, x))
+        return (min(0, x[0]), max(0, x[1])) if y[0] >= 0 else (-largest, largest)
+    if call.function == "remainder":
+        return min(0, y[0] + 1), max(0, y[1] - 1)
+    arithmetic = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul}[call.function]
+    results = [arithmetic(a, b) for a, b in product(x, y)]
+    return min(results), max(results)

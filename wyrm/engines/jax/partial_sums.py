@@ -1,0 +1,122 @@
+"""Sums over rows that lie on several devices: each device keeps its own part until all parts are added at once.
+
+A gradient with respect to a weight is a sum over the batch. If each device has some rows of the batch, each gradient
+needs a reduction over the devices, and many small reductions wait for the network many times. Here the parts of all
+gradients are joined to one array, which one reduction adds up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from wyrm.graph.base import BaseNode
+
+if TYPE_CHECKING:
+    from wyrm.engines.jax.sharding import MeshAxes, Sharding
+
+
+class PartialSum:
+    """A value whose parts are the elements of `parts` along its first axis, divided over `mesh_axes`."""
+
+    __slots__ = ("mesh_axes", "parts")
+
+    def __init__(self, parts: Any, mesh_axes: MeshAxes) -> None:
+        self.parts, self.mesh_axes = parts, mesh_axes
+
+    def __getitem__(self, index: int) -> PartialSum:
+        """Return one of several partial sums, stacked along a new first axis."""
+        return PartialSum(self.parts[index], self.mesh_axes)
+
+    def total(self) -> Any:
+        """Return the sum of the parts."""
+        return self.parts.sum(axis=0)
+
+
+def whole(value: Any) -> Any:
+    """Return a value, or the total of a partial sum."""
+    return value.total() if isinstance(value, PartialSum) else value
+
+
+@cache
+def partial_sums_as_pytree() -> None:
+    """Tell JAX that a `PartialSum` is an array, which functions may return."""
+    from jax.tree_util import register_pytree_node
+
+    register_pytree_node(
+        PartialSum,
+        lambda partial: ((partial.parts,), partial.mesh_axes),
+        lambda mesh_axes, parts: PartialSum(parts[0], mesh_axes),
+    )
+
+
+class PartialSums:
+    """Computes nodes as partial sums on the devices of a `Sharding`, and adds the parts up."""
+
+    def __init__(self, sharding: Sharding) -> None:
+        self._sharding = sharding
+        partial_sums_as_pytree()
+
+    def of(
+        self, node: BaseNode, operands: Sequence[Any], shape: Sequence[int], compute: Callable[[list[Any]], Any]
+    ) -> PartialSum | None:
+        """Return the value of a node as a partial sum.
+
+        Return None if the op does not add up rows, if not all operands are divided over the same devices, and if the
+        value itself is sharded. `shape` is the shape of the value. `compute` returns the value for other operands.
+        """
+        import jax
+
+        views_parts = node.is_view and isinstance(operands[0], PartialSum)
+        if not (views_parts or node.adds_rows) or self._sharding.activation_spec(node.dims, shape) is not None:
+            return None
+        if views_parts:
+            return self._mapped(compute, [operands[0].parts], operands[0].mesh_axes)
+        if not all(isinstance(operand, jax.Array) for operand in operands):
+            return None
+        placements = [
+            self._sharding.divided_axis(parent.dims, operand.shape)
+            for parent, operand in zip(node.parents, operands, strict=True)
+        ]
+        divided = [placement for placement in placements if placement is not None]
+        if len(divided) < len(operands) or len({mesh_axes for _, mesh_axes in divided}) != 1:
+            return None
+        parts = [self._divided(operand, *placement) for operand, placement in zip(operands, divided, strict=True)]
+        return self._mapped(compute, parts, divided[0][1])
+
+    def totals(self, values: Sequence[Any]) -> list[Any]:
+        """Return values, with partial sums replaced by their totals, which are added in one reduction of each dtype."""
+        import jax.numpy as jnp
+
+        groups: dict[tuple[Any, MeshAxes], list[int]] = {}
+        for i, value in enumerate(values):
+            if isinstance(value, PartialSum):
+                groups.setdefault((value.parts.dtype, value.mesh_axes), []).append(i)
+        totals = list(values)
+        for (_, mesh_axes), members in groups.items():
+            arrays = [values[i].parts for i in members]
+            flat = jnp.concatenate([array.reshape(array.shape[0], -1) for array in arrays], axis=1)
+            total = self._sharding.constrained(self._sharding.constrained(flat, mesh_axes).sum(axis=0), ())
+            ends = list(accumulate(math.prod(array.shape[1:]) for array in arrays))
+            for i, array, end in zip(members, arrays, ends, strict=True):
+                totals[i] = total[end - math.prod(array.shape[1:]) : end].reshape(array.shape[1:])
+        return totals
+
+    def _divided(self, array: Any, axis: int, mesh_axes: MeshAxes) -> Any:
+        """Return an array whose first axis is the devices, and whose axis `axis` is divided over them."""
+        devices = self._sharding.devices(mesh_axes)
+        parts = array.reshape(*array.shape[:axis], devices, array.shape[axis] // devices, *array.shape[axis + 1 :])
+        order = [axis, *(i for i in range(parts.ndim) if i != axis)]
+        return self._sharding.constrained(parts.transpose(order), mesh_axes)
+
+    def _mapped(self, compute: Callable[[list[Any]], Any], operands: Sequence[Any], mesh_axes: MeshAxes) -> PartialSum:
+        import jax
+
+        parts = jax.vmap(lambda *own: whole(compute(list(own))))(*operands)
+        return PartialSum(self._sharding.constrained(parts, mesh_axes), mesh_axes)
+
+
+__all__ = ["PartialSum", "PartialSums", "whole"]

@@ -1,0 +1,304 @@
+"""The placement of arrays on a mesh of devices, by the names of their axes."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from wyrm.engines.jax.sharding_table import ShardingRow, ShardingTable
+from wyrm.engines.jax.unique_names import unique_names
+from wyrm.errors import DTypeError, OptionError, ShapeError
+from wyrm.graph.axes import Axis, Dim, Dims, Plus, Times, axis_size, is_name, open_axes, resolve_axis
+from wyrm.graph.base import BaseNode, describe, format_dims
+from wyrm.graph.buffer import Buffer
+from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.leaves import Constant, Parameter
+from wyrm.graph.rows import RowSparse
+
+# The mesh axes that an axis is divided over: none where it is replicated.
+MeshAxes: TypeAlias = tuple[str, ...]
+_NO_SIZES: Mapping[type[Dim], int] = MappingProxyType({})
+_NO_STATES: Mapping[BaseNode, Iterable[Any]] = MappingProxyType({})
+
+
+class Sharding:
+    """A mesh of devices, and for names of axes the mesh axis, or the tuple of mesh axes, that each is divided over.
+
+    Parameters, optimizer state, buffers and inputs are divided along the axes that are mapped and replicated along the
+    others. A flattened axis (`Times`) is divided like the first of its parts that is mapped, a concatenated one
+    (`Plus`) like its parts if all are mapped to the same mesh axes.
+
+    Data parallelism maps the axis of the batch: `{Batch: "data"}`. FSDP maps an axis of the parameters to the same mesh
+    axis: `{Batch: "data", Embed: "data"}`. Tensor parallelism maps axes of the parameters to another mesh axis:
+    `{Batch: "data", Heads: "model", Inner: "model"}`.
+
+    Raise `DTypeError` for a key that is no class of axes, `OptionError` for a mesh axis that the mesh does not have.
+    """
+
+    def __init__(self, mesh: Any, axes: Mapping[type[Dim], str | tuple[str, ...]]) -> None:
+        from jax.sharding import AxisType
+
+        # `jax.make_mesh` makes explicit axes, whose operations take placements as arguments; here XLA infers them.
+        self.mesh = mesh.update(axis_types=(AxisType.Auto,) * len(mesh.axis_names))
+        self.axes: dict[type[Dim], MeshAxes] = {}
+        # The names of the parameters' axes, known after `check`.
+        self._parameter_axes: frozenset[type[Dim] | None] = frozenset()
+        for name, mesh_axes in axes.items():
+            if not is_name(name) or name.derived:
+                raise DTypeError(
+                    f"sharding maps classes of axes, such as `class Batch(wy.Dim): ...`, to mesh axes; {name!r} is none"
+                )
+            self.axes[name] = mesh_axes if isinstance(mesh_axes, tuple) else (mesh_axes,)
+            for mesh_axis in self.axes[name]:
+                if mesh_axis not in mesh.axis_names:
+                    raise OptionError(
+                        f"sharding maps {name.__name__} to mesh axis {mesh_axis!r}, but {self._described_mesh()}"
+                    )
+
+    def check(
+        self,
+        leaves: Iterable[BaseNode],
+        nodes: Iterable[BaseNode] = (),
+        sizes: Mapping[type[Dim], int] = _NO_SIZES,
+        *,
+        may_lack_axes: bool = False,
+    ) -> None:
+        """Raise an error unless parameters, buffers and inputs can be placed.
+
+        `nodes` are the other nodes of the graph. An open axis that `sizes` does not have is not checked. Raise
+        `OptionError` for a mapped axis that no node has, unless the graph `may_lack_axes`, `ShapeError` for an axis
+        that its mesh axes do not divide, or for a mesh axis that divides two axes of one array.
+        """
+        leaves = list(leaves)
+        trained = [leaf for leaf in leaves if isinstance(leaf, Parameter | Buffer)]
+        self._parameter_axes = frozenset(name for leaf in trained for axis in leaf.dims for name in _names(axis))
+        if not may_lack_axes:
+            self._check_known({name for node in (*leaves, *nodes) for axis in node.dims for name in _names(axis)})
+        for leaf in leaves:
+            if not isinstance(leaf, Constant | IndexConstant):
+                self.check_leaf(leaf, sizes)
+
+    def _check_known(self, known: set[type[Dim]]) -> None:
+        for name in self.axes:
+            if name in known:
+                continue
+            names = {other.__name__ for other in known}
+            close = difflib.get_close_matches(name.__name__, names, cutoff=0.6)
+            if name.__name__ in names:
+                remedy = f"it has another class of that name; was {name.__name__} defined again?"
+            elif close:
+                remedy = f"did you mean {' or '.join(close)}?"
+            else:
+                remedy = f"its axes are {', '.join(sorted(names)) or 'numbers, which have no names'}"
+            raise OptionError(
+                f"sharding maps an unknown axis: no node of the graph has the axis {name.__name__}; {remedy}"
+            )
+
+    def check_leaf(self, leaf: BaseNode, sizes: Mapping[type[Dim], int]) -> None:
+        """Raise `ShapeError` unless a leaf can be placed; see `check`."""
+        used: dict[str, Axis] = {}
+        for axis in leaf.dims:
+            mesh_axes = self._mesh_axes(axis)
+            for mesh_axis in mesh_axes:
+                if mesh_axis in used:
+                    raise ShapeError(
+                        f"sharding divides both {used[mesh_axis]!r} and {axis!r} of {describe(leaf)} over mesh axis "
+                        f"{mesh_axis!r}; one array can use a mesh axis once, so map one of them to another mesh axis"
+                    )
+                used[mesh_axis] = axis
+            devices = self.devices(mesh_axes)
+            size = None if any(name not in sizes for name in open_axes((axis,))) else resolve_axis(axis, sizes)
+            if size is not None and size % devices:
+                over = " and ".join(map(repr, mesh_axes))
+                raise ShapeError(
+                    f"sharding divides axis {axis!r} of {describe(leaf)} over mesh axis {over}, but its {devices} "
+                    f"devices do not divide {size}; give the axis a size that is a multiple of {devices}, such as "
+                    f"{size + -size % devices}, or map it to another mesh axis ({self._described_mesh()})"
+                )
+
+    def of_array(self, leaf: BaseNode, shape: Sequence[int]) -> Any:
+        """Return the `NamedSharding` of an array that belongs to a leaf.
+
+        This is the leaf's own array, a stack of such arrays along new first axes, or an array of optimizer state. An
+        axis of another size than the leaf's, and one that its mesh axes do not divide, as in the last batch of an
+        epoch, is replicated; so is an array with fewer axes than the leaf.
+        """
+        stacked = len(shape) - len(leaf.dims)
+        if stacked < 0:
+            return self._named([])
+        entries: list[MeshAxes] = [()] * stacked
+        for axis, size in zip(leaf.dims, shape[stacked:], strict=True):
+            mesh_axes = self._mesh_axes(axis)
+            fits = axis_size(axis) in (None, size) and size % self.devices(mesh_axes) == 0
+            entries.append(mesh_axes if fits else ())
+        return self._named(entries)
+
+    def of(self, leaf: BaseNode) -> Any:
+        """Return the `NamedSharding` of a leaf whose sizes are all known."""
+        return self.of_array(leaf, leaf.shape)
+
+    def of_rows(self, table: BaseNode) -> tuple[Any, Any]:
+        """Return the `NamedSharding` of the row numbers and of the rows of a row-sparse value of a table.
+
+        Rows are replicated, and divided along their own axes as those of the table are.
+        """
+        return self._named([]), self._named([(), *map(self._mesh_axes, table.dims[1:])])
+
+    def place(self, node: BaseNode, value: Any) -> Any:
+        """Return the value of a node with its placement as a constraint.
+
+        A mesh axis that several axes of the value are mapped to divides one that no parameter has, so FSDP divides
+        activations along the batch; among others, it divides the first. A value that no mesh axis divides is returned
+        as it is.
+        """
+        if isinstance(value, RowSparse) or len(getattr(value, "shape", ())) != len(node.dims):
+            return value
+        spec = self.activation_spec(node.dims, value.shape)
+        if spec is None:
+            return value
+        import jax
+        from jax.sharding import NamedSharding
+
+        return jax.lax.with_sharding_constraint(value, NamedSharding(self.mesh, spec))
+
+    def activation_spec(self, dims: Dims, shape: Sequence[int]) -> Any:
+        """Return the `PartitionSpec` of an intermediate value, or None where there is nothing to constrain."""
+        from jax.sharding import PartitionSpec
+
+        if any(map(self._joins_divided, dims)):
+            return None
+        used: set[str] = set()
+        entries: list[Any] = [None] * len(dims)
+        for position in sorted(range(len(dims)), key=lambda i: self._deciding(dims[i]) in self._parameter_axes):
+            axis, size = dims[position], shape[position]
+            mesh_axes = tuple(name for name in self._mesh_axes(axis) if name not in used)
+            devices = self.devices(mesh_axes)
+            used.update(mesh_axes)
+            if devices > 1 and size and size % devices == 0:
+                # Blocks of a flattened axis are blocks of its outermost part; for another part, XLA decides.
+                aligned = self._deciding(_outermost(axis)) is self._deciding(axis)
+                entries[position] = mesh_axes if aligned else PartitionSpec.UNCONSTRAINED
+        return PartitionSpec(*entries) if any(isinstance(entry, tuple) for entry in entries) else None
+
+    def divided_axis(self, dims: Dims, shape: Sequence[int]) -> tuple[int, MeshAxes] | None:
+        """Return the one axis of an intermediate value that is divided, and over which mesh axes.
+
+        Return None where no axis or several are divided, and for a flattened axis that blocks do not divide.
+        """
+        found = [
+            (position, self._mesh_axes(axis))
+            for position, (axis, size) in enumerate(zip(dims, shape, strict=True))
+            if self.devices(self._mesh_axes(axis)) > 1 and size
+        ]
+        if len(found) != 1:
+            return None
+        (position, mesh_axes) = found[0]
+        axis = dims[position]
+        aligned = self._deciding(_outermost(axis)) is self._deciding(axis)
+        fits = aligned and shape[position] % self.devices(mesh_axes) == 0
+        return found[0] if fits and not any(map(self._joins_divided, dims)) else None
+
+    def constrained(self, array: Any, mesh_axes: MeshAxes) -> Any:
+        """Return an array with its first axis divided over mesh axes, or replicated where there are none."""
+        import jax
+
+        return jax.lax.with_sharding_constraint(array, self._named([mesh_axes] if mesh_axes else []))
+
+    def _joins_divided(self, axis: Axis) -> bool:
+        """Return whether an axis joins parts of which some are divided, so that the whole has no placement."""
+        return isinstance(axis, Plus) and self._deciding(axis) is None and any(map(self._deciding, axis.parts))
+
+    def _mesh_axes(self, axis: Axis) -> MeshAxes:
+        """Return the mesh axes that an axis is divided over."""
+        name = self._deciding(axis)
+        return () if name is None else self.axes[name]
+
+    def _deciding(self, axis: Axis) -> type[Dim] | None:
+        """Return the name in an axis that decides how it is divided; None if it is not divided."""
+        if isinstance(axis, Times):
+            return next((name for name in map(self._deciding, axis.parts) if name is not None), None)
+        if isinstance(axis, Plus):
+            names = [self._deciding(part) for part in axis.parts]
+            return names[0] if len({() if name is None else self.axes[name] for name in names}) == 1 else None
+        return type(axis) if isinstance(axis, Dim) and type(axis) in self.axes else None
+
+    def devices(self, mesh_axes: MeshAxes) -> int:
+        """Return the number of devices along mesh axes."""
+        return math.prod(self.mesh.shape[mesh_axis] for mesh_axis in mesh_axes)
+
+    def _named(self, entries: Sequence[MeshAxes]) -> Any:
+        from jax.sharding import NamedSharding, PartitionSpec
+
+        return NamedSharding(self.mesh, PartitionSpec(*(mesh_axes or None for mesh_axes in entries)))
+
+    def table(
+        self,
+        parameters: Sequence[BaseNode],
+        states: Mapping[BaseNode, Iterable[Any]] = _NO_STATES,
+        names: Mapping[BaseNode, str] | None = None,
+    ) -> ShardingTable:
+        """Return the table of parameters with their placement and their bytes on each device.
+
+        `states` has the arrays of a parameter's optimizer state, `names` the names to show in place of the parameters'.
+        """
+        shown = unique_names(parameters, names)
+        rows = [self._row(shown[parameter], parameter, states.get(parameter, ())) for parameter in parameters]
+        return ShardingTable(rows, dict(self.mesh.shape))
+
+    def _row(self, name: str, parameter: BaseNode, states: Iterable[Any]) -> ShardingRow:
+        mapped = [(axis, self._mesh_axes(axis)) for axis in parameter.dims]
+        over = [f"{_shown(axis)} over {' and '.join(mesh_axes)}" for axis, mesh_axes in mapped if mesh_axes]
+        return ShardingRow(
+            name=name,
+            axes=format_dims(parameter.dims),
+            placement=", ".join(over) or "replicated",
+            mesh_axes=tuple(mesh_axis for _, mesh_axes in mapped for mesh_axis in mesh_axes),
+            bytes_in_all=math.prod(parameter.shape) * parameter.dtype.itemsize,
+            bytes_per_device=self._bytes(parameter, parameter),
+            state_bytes_per_device=sum(self._bytes(parameter, state) for state in states),
+        )
+
+    def _bytes(self, leaf: BaseNode, array: Any) -> int:
+        """Return the bytes on each device of an array that belongs to a leaf."""
+        shape: tuple[int, ...] = self.of_array(leaf, array.shape).shard_shape(tuple(array.shape))
+        return math.prod(shape) * int(array.dtype.itemsize)
+
+    def _described_mesh(self) -> str:
+        axes = ", ".join(f"{name!r} of {size}" for name, size in self.mesh.shape.items())
+        return f"the mesh has the axes {axes}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sharding) and self.mesh == other.mesh and self.axes == other.axes
+
+    def __hash__(self) -> int:
+        return hash((self.mesh, frozenset(self.axes.items())))
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{name.__name__}: {'+'.join(mesh_axes)}" for name, mesh_axes in self.axes.items())
+        return f"Sharding({{{axes}}}; {self._described_mesh()})"
+
+
+def _outermost(axis: Axis) -> Axis:
+    """Return the outermost part of a flattened axis."""
+    while isinstance(axis, Times):
+        axis = axis.parts[0]
+    return axis
+
+
+def _shown(axis: Axis) -> str:
+    """Return an axis as the table shows what is divided: a name without its size."""
+    if isinstance(axis, Times | Plus):
+        return f"{type(axis).__name__}[{', '.join(map(_shown, axis.parts))}]"
+    return type(axis).__name__ if isinstance(axis, Dim) else str(axis)
+
+
+def _names(axis: Axis) -> Iterator[type[Dim]]:
+    """Yield the names in an axis."""
+    if isinstance(axis, Times | Plus):
+        for part in axis.parts:
+            yield from _names(part)
+    elif isinstance(axis, Dim):
+        yield type(axis)

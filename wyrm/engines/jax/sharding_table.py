@@ -1,0 +1,95 @@
+"""The table of parameters, with their placement on a mesh and the memory that they take on each device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wyrm.support.late_imports import LateFunction
+from wyrm.support.texts import encodable
+
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+@dataclass(frozen=True)
+class ShardingRow:
+    """One parameter of a `ShardingTable`.
+
+    `placement` names the axes that are divided and their mesh axes, `mesh_axes` are those mesh axes. The gradient has
+    as many bytes as the parameter.
+    """
+
+    name: str
+    axes: str
+    placement: str
+    mesh_axes: tuple[str, ...]
+    bytes_in_all: int
+    bytes_per_device: int
+    state_bytes_per_device: int
+
+
+class ShardingTable:
+    """The parameters of a program on a mesh, one `ShardingRow` each; `str` shows them as a table."""
+
+    def __init__(self, rows: Sequence[ShardingRow], mesh_shape: Mapping[str, int]) -> None:
+        self.rows = list(rows)
+        self.mesh_shape = dict(mesh_shape)
+
+    @property
+    def bytes_per_device(self) -> int:
+        """The bytes of all parameters on one device."""
+        return sum(row.bytes_per_device for row in self.rows)
+
+    @property
+    def bytes_in_all(self) -> int:
+        """The bytes of all parameters, each counted once."""
+        return sum(row.bytes_in_all for row in self.rows)
+
+    @property
+    def state_bytes_per_device(self) -> int:
+        """The bytes of the optimizer's state on one device."""
+        return sum(row.state_bytes_per_device for row in self.rows)
+
+    # What notebooks display.
+    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_sharding")
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the texts of the table: its head, a line for each parameter, and the total."""
+        lines: list[tuple[str, ...]] = [("parameter", "axes", "placement", "bytes a device", "optimizer state")]
+        lines += [
+            (
+                encodable(row.name), row.axes, row.placement,
+                as_bytes(row.bytes_per_device), as_bytes(row.state_bytes_per_device),
+            )
+            for row in self.rows
+        ]  # fmt: skip
+        mesh = " x ".join(f"{name} {size}" for name, size in self.mesh_shape.items())
+        total = as_bytes(self.bytes_per_device), as_bytes(self.state_bytes_per_device)
+        lines.append((f"total of {as_bytes(self.bytes_in_all)}", "", f"mesh {mesh}", *total))
+        return lines
+
+    def __str__(self) -> str:
+        lines = self.cells()
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n".join(
+            "  ".join(
+                text.ljust(width) if position < 3 else text.rjust(width)
+                for position, (text, width) in enumerate(zip(line, widths, strict=True))
+            )
+            for line in lines
+        )
+
+    __repr__ = __str__
+
+
+def as_bytes(count: float) -> str:
+    """Return a number of bytes with the largest unit that it fills, of powers of 1000.
+
+    >>> from wyrm.engines.jax.sharding_table import as_bytes
+    >>> as_bytes(512), as_bytes(1_536_000)
+    ('512 B', '1.54 MB')
+    """
+    unit = 0
+    while count >= 1000 and unit < len(_UNITS) - 1:
+        count, unit = count / 1000, unit + 1
+    return f"{count:.0f} B" if not unit else f"{count:.3g} {_UNITS[unit]}"

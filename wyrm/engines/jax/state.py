@@ -1,0 +1,223 @@
+"""The arrays of a program on JAX's devices, kept equal to those that leaves and the optimizer hold."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from wyrm.engines.jax.graph import JaxGraph
+from wyrm.engines.jax.namespace import narrowed
+from wyrm.engines.jax.stacks import Stacks, unstacked
+from wyrm.engines.jax.step import State
+from wyrm.errors import OptionError
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.storage import DeviceStorage, Storage, bound_array, stored, touch
+from wyrm.support.interrupts import deferred
+
+# Held while a step takes arrays that it replaces, and while arrays are copied to the host: another thread must not read
+# an array that a step has taken. It is one lock for all programs, because they share parameters.
+exchange = threading.RLock()
+# Returns the part of an array that an index selects: that of one device.
+Read = Callable[[tuple[slice, ...]], np.ndarray]
+
+
+class Placement:
+    """Puts arrays on JAX's devices: all on one, or by the axes of nodes on those of a mesh."""
+
+    def __init__(self, sharding: Any = None) -> None:
+        self.sharding = sharding
+        # Whether the devices belong to several processes, which all do the same steps.
+        self.several_processes: bool = sharding is not None and bool(sharding.mesh.is_multi_process)
+
+    def array(self, leaf: BaseNode, array: np.ndarray) -> Any:
+        """Return a copy of a leaf's array, or of one of its state arrays, on the devices."""
+        import jax
+
+        if self.sharding is None:
+            return jax.device_put(narrowed(leaf, array), may_alias=False)
+        whole = narrowed(leaf, array)
+        return jax.make_array_from_callback(
+            array.shape, self.sharding.of_array(leaf, array.shape), lambda i: whole[i].copy()
+        )
+
+    def batch(self, leaf: BaseNode, shape: tuple[int, ...], read: Read) -> Any:
+        """Return data for an input; `read` is called for the parts that devices of this process hold.
+
+        `shape` is that of the input, or has a first axis of batches before it.
+        """
+        import jax
+
+        if self.sharding is None:
+            return jax.device_put(narrowed(leaf, read(tuple(slice(0, size) for size in shape))))
+        return jax.make_array_from_callback(
+            shape, self.sharding.of_array(leaf, shape), lambda index: narrowed(leaf, read(index or ()))
+        )
+
+
+def on_host(array: Any, what: BaseNode | None = None) -> np.ndarray:
+    """Return a device array as a NumPy array. Raise `OptionError` if other processes hold a part of it."""
+    if array.is_fully_addressable:
+        return np.asarray(array)
+    if array.is_fully_replicated:
+        return np.asarray(array.addressable_data(0))
+    raise OptionError(
+        f"{'the array' if what is None else describe(what)} is sharded over several processes, so no process can read "
+        f"all of it: let each of them call wy.jax.gather(program) first"
+    )
+
+
+def gathered(array: Any, what: BaseNode | None = None) -> np.ndarray:
+    """Return a device array as a NumPy array, with the parts that other processes hold; each of them calls it."""
+    if array.is_fully_addressable or array.is_fully_replicated:
+        return on_host(array, what)
+    from jax.experimental.multihost_utils import process_allgather
+
+    return np.asarray(process_allgather(array, tiled=True))
+
+
+class Newest:
+    """The newest array of a trained leaf, on the devices; a call copies it to the host."""
+
+    def __init__(self, state: DeviceState, position: int) -> None:
+        self.state, self.position = state, position
+
+    def __call__(self) -> None:
+        """Copy the array to the host."""
+        self.state.copy_value(self.position)
+
+
+class DeviceState:
+    """What a program reads and trains, on the devices.
+
+    The newest array of a parameter, a buffer or the optimizer's state is either on the host or on the devices. Reading
+    one on the host copies it from the devices; changing one there makes the next step copy it back. A caller holds
+    `exchange` from reading arrays here until its computation has taken them.
+    """
+
+    def __init__(self, graph: JaxGraph, placement: Placement, stacks: Stacks) -> None:
+        self._graph, self._placement, self._stacks = graph, placement, stacks
+        # Arrays, or parts of stacked ones.
+        self._values: list[Any] = [None] * len(graph.trained)
+        self._slots: list[dict[str, Any]] | None = None
+        self._held: list[Any] = [None] * len(graph.held)
+        # The versions of the arrays that the devices have.
+        self._versions: dict[BaseNode, int] = {}
+        # Whether the host lacks the newest state of the optimizer.
+        self._slots_ahead = False
+
+    def values(self) -> list[Any]:
+        """Return the arrays of the trained leaves."""
+        self._update(self._graph.trained, self._values)
+        return list(map(unstacked, self._values))
+
+    def held(self) -> list[Any]:
+        """Return the arrays of the other leaves that hold data."""
+        self._update(self._graph.held, self._held)
+        return self._held
+
+    def _update(self, leaves: Sequence[BaseNode], arrays: list[Any]) -> None:
+        """Copy the arrays that have changed elsewhere: on the host, or in another program's steps."""
+        for position, leaf in enumerate(leaves):
+            storage = stored(leaf)
+            if self._versions.get(leaf) != storage.version:
+                newest = storage.newer
+                if isinstance(newest, Newest) and newest.state._placement.sharding == self._placement.sharding:
+                    arrays[position] = unstacked(newest.state._values[newest.position])
+                else:
+                    arrays[position] = self._placement.array(leaf, bound_array(leaf))
+                self._versions[leaf] = storage.version
+
+    def state(self) -> State:
+        """Return the state of training."""
+        return State(self.values(), self.slots(), np.bool_(True))
+
+    def stacked(self) -> State:
+        """Return the state of training with equal layers stacked, for a step that replaces it by `replace_stacked`."""
+        self._update(self._graph.trained, self._values)
+        slots = self._stacks.stack_slots(self._slot_parts())
+        return State(self._stacks.stack(self._values), slots, np.bool_(True))
+
+    def slots(self) -> list[dict[str, Any]]:
+        """Return the optimizer's arrays for each parameter with a gradient."""
+        return [{name: unstacked(array) for name, array in arrays.items()} for arrays in self._slot_parts()]
+
+    def _slot_parts(self) -> list[dict[str, Any]]:
+        optimizer = self._graph.optimizer
+        if self._slots is None and optimizer is not None:
+            self._slots = [
+                {name: self._placement.array(parameter, array) for name, array in optimizer.state_of(parameter).items()}
+                for parameter in self._graph.parameters
+            ]
+            # Whoever reads the optimizer's state from now on may change it; these arrays are not current then.
+            optimizer.hold_on_device(self._copy_slots)
+        return self._slots or []
+
+    def replace_stacked(self, state: State) -> None:
+        """Keep the arrays of a new state with equal layers stacked."""
+        self.replace(State(self._stacks.parts(state.values), self._stacks.slot_parts(state.slots), None))
+
+    def replace(self, state: State) -> None:
+        """Keep the arrays of a new state; the host copies them when it reads them."""
+        assert self._graph.optimizer is not None
+        with exchange, deferred:
+            self._graph.optimizer.hold_on_device(self._copy_slots)
+            self._values, self._slots, self._slots_ahead = list(state.values), list(state.slots), True
+            for position, leaf in enumerate(self._graph.trained):
+                storage = stored(leaf)
+                if type(storage) is not DeviceStorage:
+                    storage.__class__ = DeviceStorage
+                storage.newer = Newest(self, position)
+                touch(storage)
+                self._versions[leaf] = storage.version
+
+    def forget(self) -> None:
+        """Drop what the devices have; the host's arrays are the newest again."""
+        with exchange, deferred:
+            self._versions.clear()
+            self._slots, self._slots_ahead = None, False
+            for storage in map(stored, self._graph.trained):
+                if self._is_newest(storage):
+                    storage.newer = None
+                    touch(storage)
+
+    def _is_newest(self, storage: Storage) -> bool:
+        """Return whether the newest array of a trained leaf is here."""
+        return isinstance(storage.newer, Newest) and storage.newer.state is self
+
+    def gather(self) -> None:
+        """Copy everything to the host of each process, with the parts that other processes hold."""
+        for position in range(len(self._values)):
+            self.copy_value(position, gathered)
+        self._copy_slots(gathered)
+
+    def copy_value(self, position: int, fetch: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
+        """Copy a trained leaf's array to the host, unless the host or another program has a newer one."""
+        with exchange:
+            leaf = self._graph.trained[position]
+            storage = stored(leaf)
+            if self._is_newest(storage):
+                array = fetch(unstacked(self._values[position]), leaf)
+                with deferred:
+                    storage.newer = None
+                    np.copyto(bound_array(leaf), array)
+
+    def _copy_slots(self, fetch: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
+        """Copy the optimizer's state to the host, where it may change from now on."""
+        optimizer, slots = self._graph.optimizer, self._slots
+        assert optimizer is not None
+        with exchange:
+            if self._slots_ahead and slots is not None:
+                found = [
+                    {name: fetch(unstacked(array), parameter) for name, array in arrays.items()}
+                    for parameter, arrays in zip(self._graph.parameters, slots, strict=True)
+                ]
+                with deferred:
+                    self._slots, self._slots_ahead = None, False
+                    for parameter, arrays in zip(self._graph.parameters, found, strict=True):
+                        targets: Mapping[str, np.ndarray] = optimizer.state_of(parameter)
+                        for name, array in arrays.items():
+                            np.copyto(targets[name], array)
+            self._slots = None

@@ -1,0 +1,156 @@
+"""The update rules of optimizers as functions of JAX arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wyrm.engines.jax.lower import Lowerer
+from wyrm.engines.jax.namespace import namespace
+from wyrm.engines.native.stages.updates import GRADIENT_SCALE, OptimizerInterface, UpdateRule
+from wyrm.graph.base import BaseNode
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.schedule import Schedule
+from wyrm.ops.elementwise.formula import formula_value
+
+# A gradient is an array, or the touched rows of a table, each of which occurs once: see `summed_rows`.
+Gradient = Any
+
+
+class _Elementwise(Lowerer):
+    """Lowers an elementwise rule, whose one axis stands for all elements of a parameter of any rank."""
+
+    def value(self, node: BaseNode, operands: list[Any]) -> Any:
+        """Return the value of a node from those of its parents."""
+        return formula_value(self.xp, node, operands)
+
+
+class Updates:
+    """The rules of an optimizer's parameters, as pure functions."""
+
+    def __init__(self, optimizer: OptimizerInterface, parameters: Sequence[Parameter]) -> None:
+        self._max_norm = optimizer.max_norm
+        self._rules: list[UpdateRule] = [optimizer.rule(parameter) for parameter in parameters]
+        self._schedules = {id(rule): Schedule(rule.outputs) for rule in self._rules}
+        self._averages = [optimizer.average_of(parameter) for parameter in parameters]
+        self.slots = [list(optimizer.state_of(parameter)) for parameter in parameters]
+
+    def __call__(
+        self,
+        parameters: Sequence[Any],
+        gradients: Sequence[Gradient],
+        states: Sequence[Mapping[str, Any]],
+        numbers: Mapping[str, Any],
+        moves: Any,
+    ) -> tuple[list[Any], list[dict[str, Any]]]:
+        """Return the new parameters and states; where `moves` is false, they are the old ones."""
+        if self._max_norm is not None:
+            numbers = {**numbers, GRADIENT_SCALE: _scale(gradients, self._max_norm)}
+        moved: list[Any] = []
+        changed: list[dict[str, Any]] = []
+        for rule, average, parameter, gradient, state in zip(
+            self._rules, self._averages, parameters, gradients, states, strict=True
+        ):
+            if isinstance(gradient, RowSparse):
+                arrays = self._rows(rule, parameter, gradient, state, numbers, moves)
+            else:
+                arrays = self._whole(rule, parameter, gradient, state, numbers, moves)
+            if average is not None:
+                slot, weight = average
+                factor = numbers[weight].astype(parameter.dtype)
+                after = state[slot] + factor * (arrays[0] - state[slot])
+                arrays.append(namespace().where(moves, after, state[slot]))
+            moved.append(arrays[0])
+            slots = [*rule.state, *([] if average is None else [average[0]])]
+            changed.append(dict(zip(slots, arrays[1:], strict=True)))
+        return moved, changed
+
+    def _whole(
+        self, rule: UpdateRule, parameter: Any, gradient: Any, state: Mapping[str, Any], numbers: Any, moves: Any
+    ) -> list[Any]:
+        old = [parameter, *(state[name] for name in rule.state)]
+        new = self._apply(rule, parameter, gradient, state, numbers)
+        return [namespace().where(moves, after, before) for after, before in zip(new, old, strict=True)]
+
+    def _rows(
+        self,
+        rule: UpdateRule,
+        parameter: Any,
+        gradient: RowSparse,
+        state: Mapping[str, Any],
+        numbers: Any,
+        moves: Any,
+    ) -> list[Any]:
+        """Update the rows of the gradient alone; a row beyond the last one stands for none."""
+        rows: Any = gradient.rows
+        old = [parameter, *(state[name] for name in rule.state)]
+        gathered = [array.at[rows].get(mode="clip") for array in old]
+        held = dict(zip(rule.state, gathered[1:], strict=True))
+        new = self._apply(rule, gathered[0], gradient.values, held, numbers)
+        targets = namespace().where(moves, rows, parameter.shape[0])
+        return [
+            array.at[targets].set(after, mode="drop", indices_are_sorted=True)
+            for array, after in zip(old, new, strict=True)
+        ]
+
+    def _apply(
+        self, rule: UpdateRule, parameter: Any, gradient: Any, state: Mapping[str, Any], numbers: Mapping[str, Any]
+    ) -> list[Any]:
+        known: dict[BaseNode, Any] = {rule.parameter: parameter, rule.gradient: gradient}
+        known |= {rule.state[name]: state[name] for name in rule.state}
+        known |= {leaf: numbers[name].astype(parameter.dtype) for name, leaf in rule.hyperparameters.items()}
+        lowerer = _Elementwise() if rule.elementwise else Lowerer()
+        return [value.astype(parameter.dtype) for value in lowerer.run(self._schedules[id(rule)], known)]
+
+
+def _scale(gradients: Sequence[Gradient], max_norm: float) -> Any:
+    """Return the factor that bounds the global norm of the gradients, also if their squares overflow."""
+    from jax import lax
+
+    xp: Any = namespace()
+    arrays = [_values(gradient) for gradient in gradients]
+
+    def norm(unit: Any) -> Any:
+        return xp.sqrt(sum(xp.sum(xp.square(array / unit)) for array in arrays))
+
+    def of_large_ones() -> Any:
+        largest = xp.max(xp.stack([xp.max(xp.abs(array), initial=0) for array in arrays]))
+        return xp.minimum(max_norm / largest / norm(largest), 1)
+
+    found = xp.sqrt(sum(xp.sum(xp.square(array)) for array in arrays))
+    return lax.cond(
+        xp.isfinite(found),
+        lambda: xp.where(found > max_norm, max_norm / found, 1).astype(found.dtype),
+        lambda: of_large_ones().astype(found.dtype),
+    )
+
+
+def _values(gradient: Gradient) -> Any:
+    return gradient.values if isinstance(gradient, RowSparse) else gradient
+
+
+def summed_rows(pairs: Sequence[tuple[Any, Any]], shape: tuple[int, ...]) -> RowSparse:
+    """Return the sum of (gradient, indices) pairs of a table, with each touched row once, in ascending order.
+
+    There are as many rows as indices, or as the table has; the row after the last one fills the places that are left.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    rows = jnp.concatenate([indices.reshape(-1) for _, indices in pairs])
+    values = jnp.concatenate([gradient.reshape(-1, *shape[1:]) for gradient, _ in pairs])
+    count = min(len(rows), shape[0])
+    unique, positions = jnp.unique(rows, return_inverse=True, size=count, fill_value=shape[0])
+    sums: Any = jax.ops.segment_sum(values, positions.reshape(-1), num_segments=count)
+    return RowSparse(unique, sums, shape)
+
+
+def all_finite(gradients: Sequence[Gradient]) -> Any:
+    """Return whether all gradients are finite."""
+    xp: Any = namespace()
+    finite = [xp.all(xp.isfinite(_values(gradient))) for gradient in gradients]
+    result = finite[0]
+    for each in finite[1:]:
+        result = result & each
+    return result

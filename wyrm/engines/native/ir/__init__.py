@@ -1,0 +1,4 @@
+"""The intermediate representations: array functions, and the typed loop programs that they are lowered to.
+
+This package makes no decisions: `kernels` builds loop programs, and `llvm` compiles them to machine code.
+"""

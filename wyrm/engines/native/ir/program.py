@@ -1,0 +1,312 @@
+"""The loop program: typed expressions, statements and functions. Its text reads like code. Every class is frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from wyrm.engines.native.ir.types import BOOL, INT64, PointerType, ScalarType, Type
+
+# --- expressions: free of side effects; all operands are evaluated ---------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A parameter, an assigned variable or a loop index."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A typed constant."""
+
+    value: float | int | bool
+    type: ScalarType
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A read of the element at an index from a pointer, counted in elements."""
+
+    pointer: Expression
+    index: Expression
+    type: ScalarType
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A scalar function applied to operands; `name` selects the function.
+
+    `step` and `stride` add and multiply array offsets, which never overflow. `accumulate` adds a term to a sum whose
+    order of additions is free. `left` and `right` shift by less than the bit width. Integer `divide` rounds towards
+    zero; `remainder` has the sign of the dividend, for floats too; integer divisors are never zero. `round` rounds
+    halves to even. `greater` also compares pointers. All other names mean what they mean in NumPy.
+    """
+
+    name: str
+    operands: tuple[Expression, ...]
+    type: ScalarType
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A conversion to another type. A NaN, or a float out of the integer's range, becomes an unspecified integer."""
+
+    operand: Expression
+    type: ScalarType
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """The bits of a scalar reinterpreted as another type of the same width."""
+
+    operand: Expression
+    type: ScalarType
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """The ternary `chosen if condition else otherwise`, with both operands evaluated."""
+
+    condition: Expression
+    chosen: Expression
+    otherwise: Expression
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """The address of the element at an index from a pointer."""
+
+    pointer: Expression
+    index: Expression
+    type: PointerType
+
+
+Expression = Variable | Number | Load | Operation | Conversion | Bits | Select | Offset
+
+# --- statements ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """An assignment of a value to a variable."""
+
+    variable: Variable
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A write to the element at an index from a pointer."""
+
+    pointer: Expression
+    index: Expression
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """A loop whose index runs from 0 to `count - 1`."""
+
+    index: Variable
+    count: Expression
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """A loop: run `before`, evaluate `condition`, leave if it is false, else run `body` and repeat."""
+
+    before: tuple[Statement, ...]
+    condition: Expression
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """A branch: `body` if the condition holds, else `otherwise`."""
+
+    condition: Expression
+    body: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """A `break` out of the innermost loop, or a `continue` with its next iteration."""
+
+    next: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """A return from the function with its results."""
+
+    values: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """A return from the whole program with an error code above 0."""
+
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Invoke:
+    """A call of another function of the program; its results are assigned to variables."""
+
+    results: tuple[Variable, ...]
+    function: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """A BLAS call that multiplies two column-major matrices: `c = beta * c + a @ b`.
+
+    The operands are those of BLAS `gemm` without alpha: whether a and b are transposed, the sizes m, n and k, a and its
+    leading dimension, b and its leading dimension, beta as a bool, c and its leading dimension.
+    """
+
+    operands: tuple[Expression, ...]
+    type: ScalarType
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryCall:
+    """A call of a BLAS or LAPACK function, such as "dpotrf". Fortran takes all arguments by address.
+
+    A pointer is passed as it is, and a scalar by the address of a copy. The function may write to all arrays.
+    """
+
+    name: str
+    arguments: tuple[Expression, ...]
+
+
+Statement = Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Gemm | LibraryCall
+
+
+def every(statements: Sequence[Statement]) -> Iterator[Statement]:
+    """Yield the statements and all nested ones in program order."""
+    for each in statements:
+        yield each
+        for body in ("before", "body", "otherwise"):
+            yield from every(getattr(each, body, ()))
+
+
+def called(statements: Sequence[Statement]) -> list[str]:
+    """Return the name of the function in each call of the statements, duplicates included."""
+    return [each.function for each in every(statements) if isinstance(each, Invoke)]
+
+
+# --- functions -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFunction:
+    """A function with its parameters, the types of its results, and its body.
+
+    `cleared`: variables that may be read before they are assigned; they start as zero. `distinct`: pointer parameters
+    do not alias (LLVM's noalias). `inlined`: always inlined into its callers. `fused`: a multiplication and an addition
+    may be contracted into one fused multiply-add. `fails`: it may return an error code.
+    """
+
+    name: str
+    parameters: tuple[Variable, ...]
+    results: tuple[Type, ...]
+    body: tuple[Statement, ...]
+    cleared: tuple[Variable, ...] = ()
+    distinct: bool = False
+    inlined: bool = False
+    fused: bool = False
+    fails: bool = False
+
+    def __str__(self) -> str:
+        head = f"def {self.name}({', '.join(f'{each.name}: {each.type}' for each in self.parameters)}):"
+        return "\n".join([head, *_lines(self.body, "    ")])
+
+
+@dataclass(frozen=True, slots=True)
+class LoopProgram:
+    """Functions in call order, callees first; the last one is the entry point."""
+
+    functions: tuple[LoopFunction, ...]
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.functions))
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+_SIGNS = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "less": "<", "less_equal": "<=", "greater": ">",
+    "greater_equal": ">=", "equal": "==", "not_equal": "!=", "and": "&", "or": "|", "xor": "^", "left": "<<",
+    "right": ">>", "step": "+", "stride": "*",
+}  # fmt: skip
+
+
+def _text(expression: Expression) -> str:
+    match expression:
+        case Variable(name):
+            return name
+        case Number(value, type):
+            return str(value) if type in (INT64, BOOL) else f"{type}({value})"
+        case Load(pointer, index):
+            return f"{_text(pointer)}[{_text(index)}]"
+        case Operation(name, operands) if name in _SIGNS:
+            return f"({_text(operands[0])} {_SIGNS[name]} {_text(operands[1])})"
+        case Operation(name, operands):
+            return f"{name}({_list(operands)})"
+        case Conversion(operand, type):
+            return f"{type}({_text(operand)})"
+        case Bits(operand, type):
+            return f"{_text(operand)}.view({type})"
+        case Select(condition, chosen, otherwise):
+            return f"({_text(chosen)} if {_text(condition)} else {_text(otherwise)})"
+        case Offset(pointer, index):
+            return f"{_text(pointer)} + {_text(index)}"
+
+
+def _list(expressions: Sequence[Expression]) -> str:
+    return ", ".join(map(_text, expressions))
+
+
+def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
+    """Yield the lines of statements."""
+    deeper = f"{indent}    "
+    for statement in body:
+        match statement:
+            case Assign(variable, value):
+                yield f"{indent}{variable.name} = {_text(value)}"
+            case Store(pointer, index, value):
+                yield f"{indent}{_text(pointer)}[{_text(index)}] = {_text(value)}"
+            case For(index, count, inner):
+                yield f"{indent}for {index.name} in range({_text(count)}):"
+                yield from _lines(inner, deeper)
+            case While(before, condition, inner):
+                yield f"{indent}while True:"
+                yield from _lines(before, deeper)
+                yield f"{deeper}if not {_text(condition)}: break"
+                yield from _lines(inner, deeper)
+            case If(condition, inner, otherwise):
+                yield f"{indent}if {_text(condition)}:"
+                yield from _lines(inner, deeper)
+                if otherwise:
+                    yield f"{indent}else:"
+                    yield from _lines(otherwise, deeper)
+            case Leave(next):
+                yield f"{indent}{'continue' if next else 'break'}"
+            case Return(values):
+                yield f"{indent}return {_list(values)}".rstrip()
+            case Fail(code):
+                yield f"{indent}fail {code}"
+            case Invoke(results, function, arguments):
+                yield f"{indent}{f'{_list(results)} = ' if results else ''}{function}({_list(arguments)})"
+            case Gemm(operands):
+                yield f"{indent}gemm({_list(operands)})"
+            case LibraryCall(name, arguments):
+                yield f"{indent}{name}({_list(arguments)})"

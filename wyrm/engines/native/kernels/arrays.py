@@ -1,0 +1,184 @@
+"""Lowering of array functions to the loop program: elements become loads and stores, scalars get their types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from wyrm.engines.native.ir import arrays
+from wyrm.engines.native.ir.arrays import ArrayFunction, Expression, Statement
+from wyrm.engines.native.ir.program import If, Leave, Number
+from wyrm.engines.native.ir.program import While as LoopWhile
+from wyrm.engines.native.kernels import calls, indexing
+from wyrm.engines.native.kernels.arithmetic import as_type, binary, literal, negative, truth
+from wyrm.engines.native.kernels.functions import Routine
+from wyrm.engines.native.kernels.functions_of_numbers import either, function_of, of_several
+from wyrm.engines.native.kernels.indexing import WHOLE
+from wyrm.engines.native.kernels.statements import FunctionBody
+from wyrm.engines.native.kernels.values import Num, Value, View, rebuilt, variables_of
+
+_OPERATORS = frozenset(
+    ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "less", "less_equal", "greater",
+     "greater_equal", "equal", "not_equal"]
+)  # fmt: skip
+_NUMPY_NAMES = {"abs": "absolute"}
+# The functions of `scipy.special` that the C math library has.
+_SPECIAL = {"erf": math.erf, "erfc": math.erfc, "gamma": math.gamma}
+
+
+class ArrayRoutine(Routine):
+    """An array function that is specialized and compiled."""
+
+    def __init__(self, code: ArrayFunction, **options: Any) -> None:
+        super().__init__(code.name, generated=True, **options)
+        self.code = code
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the parameters."""
+        return list(self.code.parameters)
+
+    @cached_property
+    def may_overflow(self) -> frozenset[str]:
+        """The variables that may overflow an int64: none."""
+        return frozenset()
+
+    @cached_property
+    def identity(self) -> str:
+        """A text that identifies the compiled code: it covers the function's code, options and callees."""
+        called = {each: None for one in self.code.body for each in arrays.callees(one) if isinstance(each, Routine)}
+        return "\n".join([repr(self.options), self.code.text, *(each.identity for each in called)])
+
+    def write(self, body: FunctionBody) -> bool:
+        """Compile the body of the function; return whether its last statement returns."""
+        return _RoutineWriter(body).run(self.code.body)
+
+
+class _RoutineWriter:
+    """Lowers statements and expressions of an array function into a `FunctionBody`."""
+
+    def __init__(self, body: FunctionBody) -> None:
+        self.body, self.builder = body, body.builder
+
+    # --- statements -----------------------------------------------------------------------------------------------
+
+    def run(self, statements: Sequence[Statement]) -> bool:
+        """Lower statements; return whether the last one leaves the function or the loop."""
+        ends = False
+        for statement in statements:
+            ends = self._statement(statement)
+        return ends
+
+    def _statement(self, statement: Statement) -> bool:
+        match statement:
+            case arrays.Let(variable, value):
+                self.body.assign(variable, self.value(value))
+            case arrays.Store():
+                self._store(statement)
+            case arrays.CountedLoop(index, count, inner):
+                self._loop(index, count, inner)
+            case arrays.While(condition, inner):
+                with self.builder.block() as before:
+                    test = self.builder.let(truth(self.number(condition)))
+                self.builder.add(LoopWhile(tuple(before), test, self._block(inner)))
+            case arrays.When(condition, inner):
+                self.builder.add(If(truth(self.number(condition)), self._block(inner)))
+            case arrays.Break():
+                self.builder.add(Leave())
+                return True
+            case arrays.Return(value):
+                self.body.returned(self.value(value))
+                return True
+            case arrays.CallStatement(function, arguments):
+                assert isinstance(function, Routine)
+                self._invoke(function, arguments)
+        return False
+
+    def _block(self, statements: Sequence[Statement]) -> tuple[Any, ...]:
+        with self.builder.block() as block:
+            self.run(statements)
+        return tuple(block)
+
+    def _loop(self, index: str, count: Expression, inner: Sequence[Statement]) -> None:
+        with self.builder.loop(self.number(count).expression, index) as position:
+            self.body.assign(index, Num(position, natural=True))
+            self.run(inner)
+
+    def _store(self, statement: arrays.Store) -> None:
+        view = self._part(statement.array, statement.index)
+        value = self.number(statement.value) if not statement.adds else None
+        if value is None:
+            view = indexing.evaluated(self.builder, view)
+            before = indexing.read(view)
+            assert isinstance(before, Num)
+            value = binary(self.builder, "add", before, self.number(statement.value))
+        indexing.write(self.builder, view, value)
+
+    # --- expressions ----------------------------------------------------------------------------------------------
+
+    def value(self, expression: Expression) -> Value:
+        """Return the value of an expression."""
+        match expression:
+            case arrays.Name(name):
+                kind = self.body.kinds[name]
+                return rebuilt(kind, variables_of(name, kind))
+            case arrays.Literal(value, None):
+                return literal(value)
+            case arrays.Literal(value, type) if type is not None:
+                return Num(Number(value, type))
+            case arrays.Element(array, index):
+                return indexing.read(self._part(array, index))
+            case arrays.ArraySize(array, axis):
+                return Num(self._array(array).shape[axis], natural=True)
+            case arrays.Convert(operand, type):
+                return Num(as_type(self.number(operand), type).expression)
+            case arrays.CallResult(function, arguments):
+                assert isinstance(function, Routine)
+                return self._invoke(function, arguments)
+            case arrays.Apply(function, operands):
+                return self._apply(function, [self.number(each) for each in operands])
+        raise AssertionError(f"{expression} is not an expression")
+
+    def number(self, expression: Expression) -> Num:
+        """Return the value of a scalar expression."""
+        value = self.value(expression)
+        assert isinstance(value, Num), f"{expression} is not a scalar"
+        return value
+
+    def _array(self, name: str) -> View:
+        found = self.value(arrays.Name(name))
+        assert isinstance(found, View)
+        return found
+
+    def _part(self, array: str, index: Sequence[Expression | None]) -> View:
+        entries = [WHOLE if each is None else self.number(each) for each in index]
+        return indexing.part(self.builder, self._array(array), entries)
+
+    def _invoke(self, function: Routine, arguments: Sequence[Expression]) -> Value:
+        return self.body.invoke(function, function.bound([self.value(each) for each in arguments], {}))
+
+    def _apply(self, function: str, x: list[Num]) -> Value:
+        if function in _OPERATORS:
+            return binary(self.builder, function, x[0], x[1])
+        match function:
+            case "negative":
+                return negative(x[0])
+            case "where":
+                return either(truth(x[0]), x[1], x[2])
+            case "accumulate":
+                return calls.accumulate(self.body, x)
+            case "natural":
+                return calls.natural(self.body, x)
+            case "min":
+                return of_several(self.builder, "min", x)
+        named = _SPECIAL.get(function) or getattr(np, _NUMPY_NAMES.get(function, function))
+        found = function_of(self.builder, named, x)
+        assert found is not None, f"{function} is not a scalar function"
+        return found
+
+
+__all__ = ["ArrayRoutine"]

@@ -1,0 +1,222 @@
+"""Calls of functions with a lowering of their own: BLAS products, reorderable sums and Python builtins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wyrm.engines.native.ir.program import Expression, Gemm, Number, Operation
+from wyrm.engines.native.ir.types import BOOL, INT64
+from wyrm.engines.native.kernels import indexing
+from wyrm.engines.native.kernels.arithmetic import as_type, bits_of, literal, truth
+from wyrm.engines.native.kernels.errors import NotCompiled
+from wyrm.engines.native.kernels.functions_of_numbers import function_of, of_several
+from wyrm.engines.native.kernels.known import dtype_named, dtype_or_none
+from wyrm.engines.native.kernels.values import Group, Method, Num, Static, Value, View, contiguous_strides
+
+if TYPE_CHECKING:
+    from wyrm.engines.native.kernels.expressions import Expressions
+
+Builtin = Callable[["Expressions", Sequence[Value]], Value]
+_BUILTINS: dict[object, Builtin] = {}
+
+
+def builtin(function: object) -> Callable[[Builtin], Builtin]:
+    """Return a decorator that registers the lowering of a Python function."""
+
+    def register(form: Builtin) -> Builtin:
+        _BUILTINS[function] = form
+        return form
+
+    return register
+
+
+def _form_of(function: object) -> Builtin | None:
+    """Return the registered lowering of a function; None if it has none."""
+    try:
+        return _BUILTINS.get(function)
+    except TypeError:  # not hashable
+        return None
+
+
+def has_no_form(function: Any) -> bool:
+    """Return whether a Python function has no registered lowering, so that a call of it compiles it as a kernel."""
+    return _form_of(function) is None and not (function.__module__ or "").startswith("numpy")
+
+
+def call(body: Expressions, function: object, arguments: Sequence[Value], text: str) -> Value:
+    """Return the result of calling a function that is not a kernel; `text` is its name in error messages."""
+    if isinstance(function, Method):
+        return _method(function, arguments, text)
+    form = _form_of(function)
+    if form is not None:
+        return form(body, arguments)
+    if function is np.dtype and len(arguments) == 1:
+        return _dtype(arguments[0])
+    type = dtype_or_none(function)
+    if type is None and not _is_numeric(function):
+        if callable(function):
+            raise NotCompiled(
+                f"cannot call {text}; kernels call kernels, scalar functions of NumPy and math, abs, bool, divmod, "
+                f"float, int, len, max, min, pow and round"
+            )
+        raise NotCompiled(f"cannot call {text}: it is not a function")
+    if type is not None and len(arguments) == 1 and isinstance(arguments[0], Static):
+        return _of_text(arguments[0].value, function)
+    given = numbers(arguments, text)
+    if type is not None:
+        if len(given) != 1:
+            raise NotCompiled(f"{text} takes one scalar")
+        return as_type(given[0], type)
+    found = function_of(body.builder, function, given)
+    if found is None:
+        raise NotCompiled(f"kernels have no {text} of {len(arguments)} scalars; write it as a loop or a function")
+    return found
+
+
+def _method(method: Method, arguments: Sequence[Value], text: str) -> Value:
+    if len(arguments) != (method.name != "item"):
+        raise NotCompiled(f"{text} takes a dtype")
+    if method.name == "item":
+        return method.of
+    type = dtype_named(arguments[0])
+    return bits_of(method.of, type) if method.name == "view" else Num(as_type(method.of, type).expression)
+
+
+def _dtype(given: Value) -> Value:
+    """Return `np.dtype(given)` for a dtype or the name of one."""
+    text = given.value if isinstance(given, Static) else None
+    if isinstance(text, str):
+        try:
+            return Static(dtype_named(Static(np.dtype(text))))
+        except TypeError:
+            raise NotCompiled(f"{text} is not a dtype") from None
+    return Static(dtype_named(given))
+
+
+def _of_text(text: object, function: object) -> Num:
+    if function is float and isinstance(text, str):
+        try:
+            return literal(float(text))
+        except ValueError:
+            pass
+    raise NotCompiled(f"cannot convert {text!r} to a scalar")
+
+
+def _is_numeric(function: object) -> bool:
+    """Return whether a function comes from NumPy, `math` or Python itself."""
+    return isinstance(function, np.ufunc) or getattr(function, "__module__", None) in ("math", "numpy", "builtins")
+
+
+def numbers(arguments: Sequence[Value], text: str = "this") -> list[Num]:
+    """Return the arguments as scalars; raise `NotCompiled` if one is not a scalar."""
+    found = [indexing.read(each) if isinstance(each, View) and not each.shape else each for each in arguments]
+    if any(isinstance(each, View) for each in found):
+        raise NotCompiled(f"{text} of an array; it takes scalars: loop over the elements")
+    if not all(isinstance(each, Num) for each in found):
+        raise NotCompiled(f"{text} takes scalars")
+    return [each for each in found if isinstance(each, Num)]
+
+
+def _exactly(arguments: Sequence[Value], count: int, text: str) -> None:
+    if len(arguments) != count:
+        raise NotCompiled(f"{text} takes {count} arguments, not {len(arguments)}")
+
+
+@builtin(len)
+def _len(body: Expressions, arguments: Sequence[Value]) -> Value:
+    _exactly(arguments, 1, "len")
+    (given,) = arguments
+    if isinstance(given, Group):
+        return literal(len(given.items))
+    if isinstance(given, View) and given.shape:
+        return Num(given.shape[0], natural=True)
+    raise NotCompiled("len takes an array with at least one axis, or a tuple")
+
+
+def _several(arguments: Sequence[Value], text: str) -> list[Num]:
+    if len(arguments) == 1 and isinstance(arguments[0], Group):
+        arguments = arguments[0].items
+    if not arguments or (len(arguments) == 1 and not isinstance(arguments[0], Num)):
+        raise NotCompiled(f"{text} takes scalars or a tuple of scalars; loop over the elements of an array")
+    return numbers(arguments, text)
+
+
+@builtin(max)
+def _max(body: Expressions, arguments: Sequence[Value]) -> Value:
+    return of_several(body.builder, "max", _several(arguments, "max"))
+
+
+@builtin(min)
+def _min(body: Expressions, arguments: Sequence[Value]) -> Value:
+    return of_several(body.builder, "min", _several(arguments, "min"))
+
+
+def accumulate(body: Expressions, arguments: Sequence[Value]) -> Value:
+    """Return `total + term` in the type of `total`; LLVM may reorder such additions."""
+    _exactly(arguments, 2, "accumulated")
+    total, term = numbers(arguments)
+    given = as_type(term, total.type)
+    return Num(Operation("accumulate", (total.expression, given.expression), total.type))
+
+
+def natural(body: Expressions, arguments: Sequence[Value]) -> Value:
+    """Return an integer, marked as at least 0."""
+    _exactly(arguments, 1, "natural")
+    (index,) = numbers(arguments)
+    return Num(as_type(index, INT64).expression, natural=True)
+
+
+def same_size(body: Expressions, pairs: Sequence[tuple[Expression, Expression]], message: str) -> None:
+    """End the program with an error if two sizes of a pair differ."""
+    wrong: Expression = Number(False, BOOL)
+    for first, second in pairs:
+        if first != second:
+            wrong = Operation("or", (wrong, Operation("not_equal", (first, second), BOOL)), BOOL)
+    if not isinstance(wrong, Number):
+        body.builder.fail_where(wrong, message)
+
+
+def general(view: View) -> View:
+    """Return the view with layout "any", so that one specialization of a function serves all layouts."""
+    return View(view.pointer, view.element, view.shape, view.strides, "any")
+
+
+def gemm(body: Expressions, arguments: Sequence[Value]) -> Value:
+    """Add a BLAS call with the operands of `Gemm`; those at positions 0, 1 and 9 are bools."""
+    _exactly(arguments, 12, "gemm")
+    operands: list[Expression] = []
+    for position, each in enumerate(arguments):
+        if (position in (5, 7, 10)) != isinstance(each, View):
+            raise NotCompiled("gemm: expected arrays as operands 5, 7 and 10, and scalars as the others")
+        if isinstance(each, View):
+            operands.append(each.pointer)
+        elif isinstance(each, Num):
+            operands.append(truth(each) if position in (0, 1, 9) else as_type(each, INT64).expression)
+        else:
+            raise NotCompiled("gemm: the sizes must be scalars")
+    out = arguments[10]
+    assert isinstance(out, View)
+    body.builder.add(Gemm(tuple(operands), out.element))
+    return literal(0)
+
+
+def as_shape(body: Expressions, arguments: Sequence[Value]) -> Value:
+    """Return a row-major view of this shape over the memory that starts at the array's first element."""
+    _exactly(arguments, 2, "as_shape")
+    view, shape = arguments
+    if not isinstance(view, View) or not isinstance(shape, Group):
+        raise NotCompiled("as_shape takes an array and a shape")
+    sizes = tuple(body.builder.let(as_type(each, INT64).expression) for each in numbers(shape.items))
+    return View(view.pointer, view.element, sizes, contiguous_strides(sizes), "contiguous")
+
+
+def element_strides(body: Expressions, arguments: Sequence[Value]) -> Value:
+    """Return the strides of an array in elements."""
+    _exactly(arguments, 1, "element_strides")
+    (view,) = arguments
+    if not isinstance(view, View):
+        raise NotCompiled("element_strides takes an array")
+    return Group(tuple(Num(step) for step in view.strides))

@@ -1,0 +1,260 @@
+"""Functions that are specialized for the kinds of their arguments, among them kernels written in Python."""
+
+from __future__ import annotations
+
+import ast
+import dis
+import linecache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Literal
+
+from wyrm.engines.native.kernels.errors import NotCompiled
+from wyrm.engines.native.kernels.known import known
+from wyrm.engines.native.kernels.names import may_overflow
+from wyrm.engines.native.kernels.values import Value
+from wyrm.ops.elementwise import fast_math
+from wyrm.ops.random import standard_draws
+
+if TYPE_CHECKING:
+    from wyrm.engines.native.kernels.statements import FunctionBody
+
+
+class Routine:
+    """A function that is specialized for the kinds of its arguments, and the options it is compiled with.
+
+    `distinct`: an array that it writes to never shares memory with another of its arrays. `inlined`: it is inlined into
+    its callers. `fused`: a multiplication and an addition may be contracted into a fused multiply-add. `shared`: it is
+    compiled once, in a module that programs share: "always", or only for callers with `calls_shared` ("called").
+    `calls_apart`: all its callees are compiled in other modules, except inlined ones without loops: the compile time of
+    a function grows faster than its size. `generated`: its constants become arguments of the machine code.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        distinct: bool = False,
+        inlined: bool = False,
+        fused: bool = False,
+        shared: Literal["never", "called", "always"] = "never",
+        calls_shared: bool = False,
+        calls_apart: bool = False,
+        generated: bool = False,
+    ) -> None:
+        self.__name__ = name
+        self.distinct, self.inlined, self.fused = distinct, inlined, fused
+        self.shared, self.calls_shared, self.calls_apart = shared, calls_shared, calls_apart
+        self.generated = generated
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the parameters."""
+        raise NotImplementedError
+
+    @cached_property
+    def locals(self) -> frozenset[str]:
+        """The names of the local variables, parameters included."""
+        raise NotImplementedError
+
+    @cached_property
+    def may_overflow(self) -> frozenset[str]:
+        """The variables that may overflow an int64 and become negative."""
+        raise NotImplementedError
+
+    @cached_property
+    def identity(self) -> str:
+        """A text that identifies the compiled code: it covers the function's code, constants, options and callees."""
+        raise NotImplementedError
+
+    def write(self, body: FunctionBody) -> bool:
+        """Compile the body of the function; return whether its last statement returns."""
+        raise NotImplementedError
+
+    def default(self, name: str) -> Value | None:
+        """Return the default value of a parameter; None for a required one."""
+        return None
+
+    def bound(self, arguments: Sequence[Value], keywords: Mapping[str, Value]) -> list[Value]:
+        """Return the values of all parameters for a call with these arguments."""
+        return list(arguments)
+
+    def globals(self) -> dict[str, Any]:
+        """Return the global variables that the function sees."""
+        return {}
+
+    def closure(self) -> tuple[str, ...]:
+        """Return the variables that it captures from an enclosing function, which kernels do not support."""
+        return ()
+
+    def where(self, line: int | None = None) -> str:
+        """Return the function's name, file and line for error messages."""
+        return self.__name__
+
+    @property
+    def options(self) -> tuple[Any, ...]:
+        """The options that it is compiled with."""
+        return (
+            self.distinct, self.inlined, self.fused, self.shared, self.calls_shared, self.calls_apart, self.generated
+        )  # fmt: skip
+
+
+class KernelFunction(Routine):
+    """A kernel: a Python function that is compiled. Calling it from Python runs the Python function."""
+
+    def __init__(self, function: Callable[..., Any], *, name: str | None = None, **options: Any) -> None:
+        own: str = getattr(function, "__name__", repr(function))
+        super().__init__(own if name is None else name, **options)
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self.function(*arguments, **keywords)
+
+    @cached_property
+    def tree(self) -> ast.FunctionDef:
+        """The syntax tree of the function; raise `NotCompiled` if it has no source."""
+        function = self.function
+        if not isinstance(function, FunctionType):
+            raise NotCompiled(f"{self.__name__} is not a function written in Python with def", self.where())
+        code = function.__code__
+        if function.__name__ == "<lambda>":
+            raise NotCompiled("a kernel must be defined with def, not as a lambda", self.where())
+        lines = "".join(linecache.getlines(code.co_filename))
+        found = _definitions(lines).get((code.co_name, code.co_firstlineno))
+        if found is None:
+            raise NotCompiled(f"the source of {self.__name__} is not in a file; define it in one", self.where())
+        return found
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the parameters, keyword-only ones last."""
+        arguments = self.tree.args
+        if arguments.vararg or arguments.kwarg:
+            raise NotCompiled(f"{self.__name__} takes *args or **kwargs; name each parameter", self.where())
+        return [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+
+    def default(self, name: str) -> Value | None:
+        """Return the default value of a parameter; None for a required one."""
+        python = self.function
+        assert isinstance(python, FunctionType)
+        arguments = self.tree.args
+        positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+        defaults = python.__defaults__ or ()
+        found: Mapping[str, Any] = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
+        found = {**found, **(python.__kwdefaults__ or {})}
+        return known(found[name]) if name in found else None
+
+    def bound(self, arguments: Sequence[Value], keywords: Mapping[str, Value]) -> list[Value]:
+        """Return the values of all parameters for a call with these arguments."""
+        names, signature = self.parameters, self.tree.args
+        most, positional_only = len(names) - len(signature.kwonlyargs), [each.arg for each in signature.posonlyargs]
+        if len(arguments) > most:
+            raise NotCompiled(f"{self.__name__} takes {most} arguments, not {len(arguments)}")
+        given = dict(zip(names, arguments, strict=False))
+        for name, value in keywords.items():
+            if name in given or name not in names or name in positional_only:
+                raise NotCompiled(f"{self.__name__} got the argument {name} twice, or has no such parameter")
+            given[name] = value
+        found = [given[name] if name in given else self.default(name) for name in names]
+        missing = [name for name, value in zip(names, found, strict=True) if value is None]
+        if missing:
+            raise NotCompiled(f"{self.__name__} is missing its argument {missing[0]}")
+        return [value for value in found if value is not None]
+
+    @cached_property
+    def locals(self) -> frozenset[str]:
+        """The names of the local variables, parameters included."""
+        return frozenset(self.function.__code__.co_varnames)
+
+    @cached_property
+    def may_overflow(self) -> frozenset[str]:
+        """The variables that may overflow an int64 and become negative."""
+        return frozenset(may_overflow(self.tree))
+
+    def globals(self) -> dict[str, Any]:
+        """Return the global variables that the function sees."""
+        return self.function.__globals__
+
+    def closure(self) -> tuple[str, ...]:
+        """Return the variables that it captures from an enclosing function, which kernels do not support."""
+        return self.function.__code__.co_freevars
+
+    def where(self, line: int | None = None) -> str:
+        """Return the function's name, file and line for error messages."""
+        code = getattr(self.function, "__code__", None)
+        if code is None:
+            return self.__name__
+        return f"{self.__name__}, {code.co_filename}:{line or code.co_firstlineno}"
+
+    @cached_property
+    def identity(self) -> str:
+        """A text that identifies the compiled code: it covers the function's code, constants, options and callees."""
+        return repr((fingerprint(self.function), self.options))
+
+    def write(self, body: FunctionBody) -> bool:
+        """Compile the body of the function; return whether its last statement returns."""
+        return body.run(self.tree.body)
+
+
+_OPS = fast_math.__name__.removesuffix("elementwise.fast_math")
+
+
+@cache
+def kernel_of(function: FunctionType, name: str | None = None) -> KernelFunction:
+    """Return the kernel of a Python function.
+
+    Only kernels of this library may use fused multiply-adds. Users' arithmetic and that of random draws are compiled as
+    written, so they give the same numbers as NumPy.
+    """
+    if function.__module__ == standard_draws.__name__:
+        return KernelFunction(function, name=name, inlined=True)
+    if function.__module__ == fast_math.__name__:
+        return KernelFunction(function, name=name, inlined=True, fused=True)
+    own = function.__module__.startswith(_OPS)
+    return KernelFunction(function, name=name, distinct=True, fused=own, shared="called")
+
+
+def global_names(function: FunctionType) -> Iterator[str]:
+    """Yield the global names that a function reads, each once, without attribute names."""
+    found = dict.fromkeys(
+        each.argval for each in dis.get_instructions(function) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    )
+    return iter(found)
+
+
+def fingerprint(function: Any) -> str:
+    """Return a text that changes whenever the function, a constant it uses or a function it calls changes."""
+    found: dict[object, str] = {}
+
+    def visit(value: Any) -> str:
+        if isinstance(value, Routine):
+            return visit(value.function) if isinstance(value, KernelFunction) else value.identity
+        if not isinstance(value, FunctionType):
+            text = repr(value)
+            return text if " at 0x" not in text else str(type(value))  # addresses differ between processes
+        if value not in found:
+            found[value] = ""  # stops recursion, which `Translation` rejects
+            code, names = value.__code__, value.__globals__
+            used = [f"{name}={visit(names[name])}" for name in global_names(value) if name in names]
+            facts = code.co_code.hex(), code.co_consts, code.co_names, code.co_varnames, value.__defaults__
+            found[value] = repr((value.__module__, value.__qualname__, facts, used))
+        return found[value]
+
+    return visit(function)
+
+
+@cache
+def _definitions(text: str) -> dict[tuple[str, int], ast.FunctionDef]:
+    """Return the functions of a source text by name and first line, which includes decorators."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:  # not a Python file, such as Markdown with code in it
+        return {}
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            found[node.name, first] = node
+    return found

@@ -1,0 +1,258 @@
+"""The values that names in a kernel have at compile time, and their kinds, for which functions are specialized."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+
+from wyrm.engines.native.ir.program import Expression, Number, Operation, Variable
+from wyrm.engines.native.ir.types import FLOAT64, INT64, PointerType, ScalarType, Type, scalar_of
+from wyrm.engines.native.kernels.errors import NotCompiled
+
+Layout = Literal["contiguous", "rows", "any"]
+
+
+@dataclass(frozen=True, slots=True)
+class Num:
+    """A scalar. `weak`: weakly typed, like a literal in NumPy. `natural`: an int64 known to be at least 0."""
+
+    expression: Expression
+    weak: bool = False
+    natural: bool = False
+
+    @property
+    def type(self) -> ScalarType:
+        """The type of its expression; a weak scalar may still take another."""
+        assert isinstance(self.expression.type, ScalarType)
+        return self.expression.type
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An array or a view of one: a pointer to its first element, and a size and a stride in elements per axis.
+
+    `layout`: "contiguous" (row-major), "rows" (the last axis is contiguous) or "any".
+    """
+
+    pointer: Expression
+    element: ScalarType
+    shape: tuple[Expression, ...]
+    strides: tuple[Expression, ...]
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A tuple."""
+
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A compile-time constant: a function, a module, a dtype, None, an ellipsis or a string."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A bound method of a scalar, such as `view`."""
+
+    name: str
+    of: Num
+
+
+Value = Num | View | Group | Static
+
+
+@dataclass(frozen=True, slots=True)
+class NumKind:
+    """The kind of a scalar."""
+
+    type: ScalarType
+    natural: bool = False
+
+    def __str__(self) -> str:
+        return str(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewKind:
+    """The kind of an array: its element type, number of axes and layout."""
+
+    element: ScalarType
+    axes: int
+    layout: Layout
+
+    def __str__(self) -> str:
+        return f"an array of {self.element} with {self.axes} axes"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKind:
+    """The kind of a tuple."""
+
+    items: tuple[Kind, ...]
+
+    def __str__(self) -> str:
+        return f"a tuple ({', '.join(map(str, self.items))})"
+
+
+@dataclass(frozen=True, slots=True)
+class StaticKind:
+    """The kind of a compile-time constant."""
+
+    value: Any
+
+    def __str__(self) -> str:
+        return repr(self.value)
+
+
+Kind = NumKind | ViewKind | GroupKind | StaticKind
+
+ZERO, ONE = Number(0, INT64), Number(1, INT64)
+
+
+def plus(x: Expression, y: Expression) -> Expression:
+    """Return the sum of two array offsets, which cannot overflow."""
+    if isinstance(x, Number) and isinstance(y, Number):
+        return Number(x.value + y.value, INT64)
+    if x == ZERO or y == ZERO:
+        return y if x == ZERO else x
+    return Operation("step", (x, y), INT64)
+
+
+def times(x: Expression, y: Expression) -> Expression:
+    """Return the product of two array offsets, which cannot overflow."""
+    if isinstance(x, Number) and isinstance(y, Number):
+        return Number(x.value * y.value, INT64)
+    if x == ONE or y == ONE:
+        return y if x == ONE else x
+    if x == ZERO or y == ZERO:
+        return ZERO
+    return Operation("stride", (x, y), INT64)
+
+
+def contiguous_strides(shape: Sequence[Expression]) -> tuple[Expression, ...]:
+    """Return the strides, in elements, of a row-major array of this shape."""
+    strides: list[Expression] = []
+    step: Expression = ONE
+    for size in reversed(shape):
+        strides.append(step)
+        step = times(size, step)
+    return tuple(reversed(strides))
+
+
+def kind_of(value: Value) -> Kind:
+    """Return the kind of a value; raise `NotCompiled` for one that cannot be stored or passed on."""
+    match value:
+        case Num(_, _, natural):
+            return NumKind(value.type, natural and value.type == INT64)
+        case View(_, element, shape, _, layout):
+            return ViewKind(element, len(shape), layout)
+        case Group(items):
+            return GroupKind(tuple(map(kind_of, items)))
+        case Static(known):
+            try:
+                hash(known)
+            except TypeError:
+                raise NotCompiled(
+                    f"kernels cannot store a {type(known).__name__} in a variable or pass it on"
+                ) from None
+            return StaticKind(known)
+
+
+@cache
+def types_of(kind: Kind) -> tuple[tuple[str, Type], ...]:
+    """Return the variables that hold a value of a kind, each as a name suffix and a type."""
+    match kind:
+        case NumKind(type, _):
+            return (("", type),)
+        case ViewKind(element, axes, layout):
+            sizes = [(f".n{axis}", INT64) for axis in range(axes)]
+            steps = [(f".s{axis}", INT64) for axis in range(_own_strides(axes, layout))]
+            return ("", PointerType(element)), *sizes, *steps
+        case GroupKind(items):
+            return tuple(
+                (f".{position}{end}", type) for position, item in enumerate(items) for end, type in types_of(item)
+            )
+        case StaticKind():
+            return ()
+
+
+def variables_of(name: str, kind: Kind) -> list[Variable]:
+    """Return the variables that hold the named value of a kind."""
+    return [Variable(name + end, type) for end, type in types_of(kind)]
+
+
+def _own_strides(axes: int, layout: Layout) -> int:
+    """Return how many strides of a view must be stored because its layout does not imply them."""
+    return {"contiguous": 0, "rows": axes - 1, "any": axes}[layout]
+
+
+def parts_of(value: Value, kind: Kind) -> list[Expression]:
+    """Return the expressions for the variables of a kind; the value is of that kind or a narrower one."""
+    match value, kind:
+        case Num(expression), NumKind():
+            return [expression]
+        case View(pointer, _, shape, strides), ViewKind(_, axes, layout):
+            return [pointer, *shape, *strides[: _own_strides(axes, layout)]]
+        case Group(items), GroupKind(kinds):
+            return [part for item, each in zip(items, kinds, strict=True) for part in parts_of(item, each)]
+        case Static(), StaticKind():
+            return []
+        case _:
+            raise NotCompiled(f"expected {kind}, got {kind_of(value)}")
+
+
+def rebuilt(kind: Kind, parts: Sequence[Expression]) -> Value:
+    """Return the value of a kind that these variables hold."""
+    match kind:
+        case NumKind(_, natural):
+            return Num(parts[0], natural=natural)
+        case ViewKind(element, axes, layout):
+            pointer, shape, strides = parts[0], tuple(parts[1 : axes + 1]), tuple(parts[axes + 1 :])
+            if layout == "contiguous":
+                strides = contiguous_strides(shape)
+            elif layout == "rows":
+                strides = (*strides, ONE)
+            return View(pointer, element, shape, strides, layout)
+        case GroupKind(items):
+            found, start = [], 0
+            for item in items:
+                count = len(types_of(item))
+                found.append(rebuilt(item, parts[start : start + count]))
+                start += count
+            return Group(tuple(found))
+        case StaticKind(value):
+            return Static(value)
+
+
+def joined(first: Kind, second: Kind) -> Kind:
+    """Return the narrowest kind that holds values of both kinds; raise `NotCompiled` if none exists."""
+    if first == second:
+        return first
+    match first, second:
+        case NumKind(a, natural), NumKind(b, also):
+            return NumKind(promoted(a, b), natural and also)
+        case ViewKind(a, axes, layout), ViewKind(b, other_axes, other) if a == b and axes == other_axes:
+            return ViewKind(a, axes, "rows" if axes and "any" not in (layout, other) else "any")
+        case GroupKind(items), GroupKind(others) if len(items) == len(others):
+            return GroupKind(tuple(joined(a, b) for a, b in zip(items, others, strict=True)))
+        case _:
+            raise NotCompiled(
+                f"a variable or return value is {first} in one place and {second} in another; use two variables"
+            )
+
+
+def promoted(first: ScalarType, second: ScalarType) -> ScalarType:
+    """Return the result type of two scalar types, as NumPy promotes them."""
+    if first == second:
+        return first
+    found = scalar_of(np.promote_types(first.dtype, second.dtype))
+    return FLOAT64 if found is None else found

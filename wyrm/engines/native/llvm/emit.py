@@ -1,0 +1,342 @@
+"""Translation of a loop program to the text of an LLVM module, in a single pass that makes no decisions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from wyrm.engines.native.ir.program import (
+    Assign,
+    Expression,
+    Fail,
+    For,
+    Gemm,
+    If,
+    Invoke,
+    Leave,
+    LibraryCall,
+    LoopFunction,
+    Return,
+    Statement,
+    Store,
+    Variable,
+    While,
+    called,
+    every,
+)
+from wyrm.engines.native.ir.types import BOOL, FLOAT32, PointerType, ScalarType
+from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_type
+
+# The exported functions: the entry point for Python, and a function for other modules.
+ENTRY, SHARED = "wyrm_entry", "wyrm_shared"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A module: the symbol that others call its exported function by, its LLVM IR, and its optimization level, 0-3."""
+
+    symbol: str
+    text: str
+    level: int = 3
+
+
+def emit(
+    functions: Sequence[LoopFunction],
+    outside: Mapping[str, tuple[str, LoopFunction]],
+    entry: bool,
+    at_use: bool = False,
+) -> str:
+    """Return the text of a module with these functions; it exports the last one.
+
+    `outside`: symbols and signatures of functions in other modules. Names in the text are numbered by position, so loop
+    programs that differ only in names give equal text. `entry`: the module exports `wyrm_entry`, which takes a table of
+    64-bit words, one per parameter followed by one per result, and returns an error code. `at_use`: each use of a
+    parameter loads it from the table, because a thousand parameters that are live across a loop take LLVM a minute.
+    """
+    declared: set[str] = set()
+    symbols = {function.name: f"f{number}" for number, function in enumerate(functions)}
+    known = {function.name: function for function in functions}
+    for name, (symbol, function) in outside.items():
+        symbols[name], known[name] = symbol, function
+        types = ", ".join(llvm_type(each.type) for each in function.parameters)
+        declared.add(f"declare {_returned(function)} @{symbol}({types})")
+    if not entry:
+        symbols[functions[-1].name] = SHARED
+    metadata = ['!0 = !{!"llvm.loop.unroll.runtime.disable"}']
+    root, calls = functions[-1], Counter(name for each in functions for name in called(each.body))
+    texts = []
+    for each in functions:
+        # The cost of calling a function with nested loops is negligible, but inlining a copy takes long to compile.
+        noinline = _depth(each.body) > 1 and not (entry and calls[each.name] == 1)
+        texts.append(
+            _FunctionEmitter(each, declared, metadata, symbols, known, noinline, at_use and each is root).text()
+        )
+    if entry:
+        texts.append(_entry(root, symbols, at_use))
+    return "\n\n".join([*sorted(declared), *texts, "\n".join(metadata)]) + "\n"
+
+
+def _entry(function: LoopFunction, symbols: Mapping[str, str], at_use: bool) -> str:
+    lines, arguments = [], ["ptr %table"] if at_use else []
+    for position, parameter in enumerate(() if at_use else function.parameters):
+        type = llvm_type(parameter.type)
+        lines += [f"  %p{position} = getelementptr inbounds i64, ptr %table, i64 {position}"]
+        lines += [f"  %a{position} = load {'i8' if parameter.type == BOOL else type}, ptr %p{position}"]
+        if parameter.type == BOOL:
+            lines += [f"  %b{position} = trunc i8 %a{position} to i1"]
+        arguments.append(f"{type} %{'b' if parameter.type == BOOL else 'a'}{position}")
+    returned = _returned(function)
+    call = f"call {returned} @{symbols[function.name]}({', '.join(arguments)})"
+    lines.append(f"  {call}" if returned == "void" else f"  %result = {call}")
+    if returned != "void":
+        for position, kind in enumerate(function.results):
+            slot = len(function.parameters) + position
+            lines += [f"  %r{position} = extractvalue {returned} %result, {position + function.fails}"]
+            lines += [f"  %q{position} = getelementptr inbounds i64, ptr %table, i64 {slot}"]
+            if kind == BOOL:
+                lines += [
+                    f"  %z{position} = zext i1 %r{position} to i64",
+                    f"  store i64 %z{position}, ptr %q{position}",
+                ]
+            else:
+                lines += [f"  store {llvm_type(kind)} %r{position}, ptr %q{position}"]
+    status = "0"
+    if function.fails:
+        lines.append(f"  %status = extractvalue {returned} %result, 0")
+        status = "%status"
+    return "\n".join([f"define i32 @{ENTRY}(ptr %table) {{", *lines, f"  ret i32 {status}", "}"])
+
+
+def _returned(function: LoopFunction) -> str:
+    types = [*(["i32"] if function.fails else []), *map(llvm_type, function.results)]
+    return "{ " + ", ".join(types) + " }" if types else "void"
+
+
+class _FunctionEmitter(Instructions):
+    """Emits the text of one function."""
+
+    def __init__(
+        self, function: LoopFunction, declared: set[str], metadata: list[str], symbols: Mapping[str, str],
+        known: Mapping[str, LoopFunction], noinline: bool, at_use: bool,
+    ) -> None:  # fmt: skip
+        # The table positions of parameters that each use loads.
+        words = {each.name: position for position, each in enumerate(function.parameters)} if at_use else {}
+        super().__init__(declared, words, fused=function.fused)
+        self._function, self._metadata, self._noinline = function, metadata, noinline
+        self._symbols, self._known = symbols, known
+        # The targets of `break` and `continue` of the enclosing loops.
+        self._loops: list[tuple[str, str]] = []
+
+    def text(self) -> str:
+        """Return the definition of the function."""
+        function = self._function
+        parameters = ["ptr %table"] if self._words else []
+        for position, each in enumerate(() if self._words else function.parameters):
+            distinct = " noalias" if function.distinct and isinstance(each.type, PointerType) else ""
+            parameters.append(f"{llvm_type(each.type)}{distinct} %p{position}")
+            self._values[each.name] = f"%p{position}"
+        assigned = set(_assigned(function.body))
+        for each in function.parameters:
+            if each in assigned:
+                given = self._value(each)
+                self._words.pop(each.name, None)
+                self._values.pop(each.name, None)
+                self._put(each, given)
+        for each in function.cleared:
+            self._put(each, "zeroinitializer")
+        self._body(function.body)
+        end = "ret void" if _returned(function) == "void" else f"ret {_returned(function)} zeroinitializer"
+        kind = " alwaysinline" if function.inlined else " noinline" if self._noinline else ""
+        symbol = self._symbols[function.name]
+        linkage = "" if symbol == SHARED else "internal "
+        head = f"define {linkage}{_returned(function)} @{symbol}({', '.join(parameters)}){kind} nounwind {{"
+        return "\n".join([head, "start:", *self._slots, *self._lines, f"  {end}", "}"])
+
+    # --- statements -----------------------------------------------------------------------------------------------
+
+    def _body(self, statements: Sequence[Statement]) -> None:
+        for statement in statements:
+            self._statement(statement)
+
+    def _statement(self, statement: Statement) -> None:
+        match statement:
+            case Assign(variable, value):
+                self._put(variable, self._value(value))
+            case Store(pointer, index, value):
+                self._store(pointer, index, value)
+            case For():
+                self._for(statement)
+            case While():
+                self._while(statement)
+            case If():
+                self._if(statement)
+            case Leave(next):
+                self._jump(f"br label %{self._loops[-1][next]}")
+            case Return(values):
+                self._return(values)
+            case Fail(code):
+                self._fail(str(code))
+            case Invoke():
+                self._invoke(statement)
+            case Gemm():
+                self._product(statement)
+            case LibraryCall():
+                self._library_call(statement)
+
+    def _jump(self, text: str) -> None:
+        """Emit a terminator, and start an unreachable block for the code that follows."""
+        self._do(text)
+        self._label(self._labels("never")[0])
+
+    def _store(self, pointer: Expression, index: Expression, value: Expression) -> None:
+        assert isinstance(value.type, ScalarType)
+        given, type = self._value(value), in_memory(value.type)
+        if value.type == BOOL:
+            given = self._new(f"zext i1 {given} to i8")
+        self._do(f"store {type} {given}, ptr {self._at(pointer, index, type)}")
+
+    def _for(self, loop: For) -> None:
+        head, body, turn, end = self._labels("head", "body", "turn", "end")
+        count = self._value(loop.count)
+        enters = self._new(f"icmp sgt i64 {count}, 0")
+        self._do(f"br i1 {enters}, label %{head}, label %{end}")
+        # An empty preheader, so that the phi node knows the name of its predecessor block.
+        self._label(head)
+        self._do(f"br label %{body}")
+        self._label(body)
+        index = f"%{body}.i"
+        self._do(f"{index} = phi i64 [ 0, %{head} ], [ {index}.next, %{turn} ]")
+        self._values[loop.index.name] = index
+        self._loops.append((end, turn))
+        self._body(loop.body)
+        self._loops.pop()
+        self._do(f"br label %{turn}")
+        self._label(turn)
+        self._do(f"{index}.next = add nuw nsw i64 {index}, 1")
+        more = self._new(f"icmp slt i64 {index}.next, {count}")
+        # Loops that store elements are vectorized. Unrolling them too takes long to compile and gains nothing.
+        plain = ", !llvm.loop " + self._not_unrolled() if any(isinstance(each, Store) for each in loop.body) else ""
+        self._do(f"br i1 {more}, label %{body}, label %{end}{plain}")
+        self._label(end)
+
+    def _not_unrolled(self) -> str:
+        """Return new loop metadata that disables runtime unrolling."""
+        self._metadata.append(f"!{len(self._metadata)} = distinct !{{!{len(self._metadata)}, !0}}")
+        return f"!{len(self._metadata) - 1}"
+
+    def _while(self, loop: While) -> None:
+        head, body, end = self._labels("head", "body", "end")
+        self._do(f"br label %{head}")
+        self._label(head)
+        self._body(loop.before)
+        self._do(f"br i1 {self._value(loop.condition)}, label %{body}, label %{end}")
+        self._label(body)
+        self._loops.append((end, head))
+        self._body(loop.body)
+        self._loops.pop()
+        self._do(f"br label %{head}")
+        self._label(end)
+
+    def _if(self, statement: If) -> None:
+        then, otherwise, end = self._labels("then", "else", "end")
+        self._do(f"br i1 {self._value(statement.condition)}, label %{then}, label %{otherwise}")
+        for label, body in ((then, statement.body), (otherwise, statement.otherwise)):
+            self._label(label)
+            self._body(body)
+            self._do(f"br label %{end}")
+        self._label(end)
+
+    def _return(self, values: Sequence[Expression]) -> None:
+        self._jump(self._returning("0", [(llvm_type(value.type), self._value(value)) for value in values]))
+
+    def _returning(self, status: str, values: Sequence[tuple[str, str]]) -> str:
+        returned = _returned(self._function)
+        fields = [*([("i32", status)] if self._function.fails else []), *values]
+        if not fields:
+            return "ret void"
+        whole = "zeroinitializer"
+        for position, (type, value) in enumerate(fields):
+            whole = self._new(f"insertvalue {returned} {whole}, {type} {value}, {position}")
+        return f"ret {returned} {whole}"
+
+    def _fail(self, code: str) -> None:
+        returned = _returned(self._function)
+        self._jump(f"ret {returned} {self._new(f'insertvalue {returned} zeroinitializer, i32 {code}, 0')}")
+
+    def _invoke(self, call: Invoke) -> None:
+        function = self._known[call.function]
+        fails, returned = function.fails, _returned(function)
+        arguments = ", ".join(f"{llvm_type(each.type)} {self._value(each)}" for each in call.arguments)
+        text = f"call {returned} @{self._symbols[call.function]}({arguments})"
+        if returned == "void":
+            self._do(text)
+            return
+        result = self._new(text)
+        if fails:
+            status = self._new(f"extractvalue {returned} {result}, 0")
+            failed, going_on = self._labels("failed", "on")
+            self._do(f"br i1 {self._new(f'icmp ne i32 {status}, 0')}, label %{failed}, label %{going_on}")
+            self._label(failed)
+            whole = self._new(f"insertvalue {_returned(self._function)} zeroinitializer, i32 {status}, 0")
+            self._do(f"ret {_returned(self._function)} {whole}")
+            self._label(going_on)
+        for position, variable in enumerate(call.results):
+            self._put(variable, self._new(f"extractvalue {returned} {result}, {position + fails}"))
+
+    def _product(self, product: Gemm) -> None:
+        """Emit a BLAS call. Fortran takes all arguments by address."""
+        name, number = ("wyrm_sgemm", "float") if product.type == FLOAT32 else ("wyrm_dgemm", "double")
+        self._declared.add(f"declare void @{name}({', '.join(['ptr'] * 13)})")
+        a_transposed, b_transposed, m, n, k, a, a_step, b, b_step, beta, c, c_step = map(self._value, product.operands)
+        letters = [self._new(f"select i1 {transposed}, i8 116, i8 110") for transposed in (a_transposed, b_transposed)]
+        factor = self._new(f"select i1 {beta}, {number} 1.0, {number} 0.0")
+        address = self._address
+        # A BLAS with 32-bit integers reads the lower halves of these 64-bit integers (little-endian).
+        m, n, k, a_step, b_step, c_step = (address("i64", size) for size in (m, n, k, a_step, b_step, c_step))
+        one, factor = address(number, "1.0"), address(number, factor)
+        first, second = (address("i8", letter) for letter in letters)
+        arguments = [first, second, m, n, k, one, a, a_step, b, b_step, factor, c, c_step]
+        self._do(f"call void @{name}({', '.join(f'ptr {each}' for each in arguments)})")
+
+    def _library_call(self, call: LibraryCall) -> None:
+        self._declared.add(f"declare void @wyrm_{call.name}({', '.join(['ptr'] * len(call.arguments))})")
+        given = [(each.type, self._value(each)) for each in call.arguments]
+        addresses = [
+            value if isinstance(type, PointerType) else self._address(llvm_type(type), value) for type, value in given
+        ]
+        self._do(f"call void @wyrm_{call.name}({', '.join(f'ptr {each}' for each in addresses)})")
+
+    def _address(self, type: str, value: str) -> str:
+        """Return the address of a new stack slot that holds a value."""
+        self._count += 1
+        slot = f"%g{self._count}"
+        self._slots.append(f"  {slot} = alloca {type}")
+        self._do(f"store {type} {value}, ptr {slot}")
+        return slot
+
+
+def _depth(statements: Sequence[Statement]) -> int:
+    """Return the nesting depth of loops."""
+    deepest = 0
+    for each in statements:
+        match each:
+            case For(_, _, body) | While(_, _, body):
+                deepest = max(deepest, 1 + _depth(body))
+            case If(_, body, otherwise):
+                deepest = max(deepest, _depth(body), _depth(otherwise))
+            case _:
+                pass
+    return deepest
+
+
+def _assigned(statements: Sequence[Statement]) -> Iterator[Variable]:
+    """Yield the variables that the statements assign."""
+    for each in every(statements):
+        if isinstance(each, Assign):
+            yield each.variable
+        elif isinstance(each, Invoke):
+            yield from each.results
+
+
+__all__ = ["ENTRY", "SHARED", "Unit", "emit"]

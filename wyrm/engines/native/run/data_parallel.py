@@ -1,0 +1,183 @@
+"""Data-parallel steps: each thread differentiates a part of the batch; every run gives the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engines.native.run.runner import NativeRunner
+from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.decompose import expand
+from wyrm.engines.native.stages.differentiate import gradients_of
+from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.parts import Combination, combinations_of
+from wyrm.graph.base import BaseNode
+from wyrm.graph.leaves import Parameter
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.storage import bound_array, store, stored
+from wyrm.ops.control.updating import updates_of
+from wyrm.ops.random.philox import ROWS_BEFORE
+
+Leaf = BaseNode
+Gradient = np.ndarray | RowSparse
+# Runs functions in parallel and returns when all have finished.
+RunParallel = Callable[[Sequence[Callable[[], None]]], None]
+
+
+class Stepper(Protocol):
+    """An optimizer whose `step` applies the gradients that its parameters hold."""
+
+    parameters: list[Parameter]
+
+    def step(self) -> None:
+        """Update every parameter that has a gradient."""
+
+
+class DataParallelStep:
+    """The compiled gradients of a loss, run on parts of a batch and combined in a fixed order."""
+
+    def __init__(self, loss: BaseNode, *metrics: BaseNode, optimizer: Any) -> None:
+        self.optimizer: Stepper = optimizer
+        self._loss, self._metrics = loss, metrics
+        # The metrics of the last step, and how each combines from those of the parts.
+        self.metrics: list[float] = []
+        self._kinds: list[Combination] = []
+        self._combinations: dict[frozenset[Leaf], tuple[Combination, list[Combination]]] = {}
+        dense, sparse = gradients_of(loss, optimizer)
+        self._dense = list(dense)
+        self._sparse = {parameter: len(pairs) for parameter, pairs in sparse.items()}
+        pairs = [node for touched in sparse.values() for pair in touched for node in pair]
+        updates = updates_of([loss, *metrics])
+        self._buffers = list(updates)
+        self._buffer_values: list[np.ndarray] = []
+        self.runner = NativeRunner(
+            Graph([loss, *dense.values(), *updates.values(), *pairs, *metrics], None), "auto", training=True
+        )
+
+    @property
+    def allocated_bytes(self) -> int:
+        """The bytes of the runner's arrays and of the combined gradients."""
+        held = self.runner.allocated_bytes
+        return held + sum(bound_array(parameter).nbytes for parameter in self._dense) if held else 0
+
+    def combination(self, columns: Iterable[Leaf]) -> Combination:
+        """Return how the loss and gradients of a batch combine from those of its parts; `columns` are split by rows.
+
+        `MIXED` also if a metric does not combine, or a buffer's new value is not the mean of those for the parts.
+        """
+        key = frozenset(columns)
+        if key not in self._combinations:
+            scalars = [self._loss, *self._metrics]
+            found = combinations_of([*scalars, *updates_of(scalars).values()], key, expand)
+            loss, kinds, updates = found[0], found[1 : len(scalars)], found[len(scalars) :]
+            combine = all(update in (Combination.SAME, Combination.MEAN) for update in updates)
+            combine = combine and Combination.MIXED not in kinds
+            self._combinations[key] = loss if combine else Combination.MIXED, kinds
+        combination, self._kinds = self._combinations[key]
+        return combination
+
+    def gradients(
+        self,
+        bindings: Sequence[Binding],
+        columns: Mapping[Leaf, np.ndarray],
+        parts: Sequence[NDArray[np.int64]],
+        step: int,
+        run_parallel: RunParallel,
+        combination: Combination,
+        weight: float = 1.0,
+    ) -> tuple[float, dict[Leaf, Gradient]]:
+        """Return the loss over the rows of all parts and its gradients times `weight`: none if it is not finite."""
+
+        def work(thread: int) -> None:
+            totals, rows = np.zeros(1), parts[thread]
+            self.runner.call(bindings[thread], columns, (0, 1, len(rows), step, rows, totals, np.zeros((1, 0))))
+
+        rows_before, count = self.runner.graph.lowering.buffers.get(ROWS_BEFORE), 0
+        for binding, rows in zip(bindings, parts, strict=True):
+            if rows_before is not None:
+                binding.array(rows_before)[...] = count
+            count += len(rows)
+        run_parallel([partial(work, thread) for thread in range(len(parts))])
+        means = [len(rows) / count for rows in parts]
+
+        def weights_of(kind: Combination) -> list[float]:
+            return [1.0] * len(parts) if kind is Combination.SUM else means
+
+        weights = weights_of(combination)
+        outputs = [[binding.array(buffer) for buffer in self.runner.graph.lowering.outputs] for binding in bindings]
+        loss = float(sum(part_weight * float(arrays[0]) for part_weight, arrays in zip(weights, outputs, strict=True)))
+        if not np.isfinite(loss):
+            return loss, {}
+        self.metrics = [
+            float(sum(w * float(arrays[i]) for w, arrays in zip(weights_of(kind), outputs, strict=True)))
+            for i, kind in enumerate(self._kinds, len(outputs[0]) - len(self._kinds))
+        ]
+        first = 1 + len(self._dense)
+        self._buffer_values = [_weighted(outputs, first + i, means) for i in range(len(self._buffers))]
+        return loss, self._combined(outputs, [part_weight * weight for part_weight in weights])
+
+    def move_buffers(self) -> None:
+        """Store the buffers' new values of the last `gradients` call: the means over the parts, weighted by rows."""
+        for buffer, array in zip(self._buffers, self._buffer_values, strict=True):
+            store(stored(buffer), array)
+
+    def apply(self, gradients: Mapping[Leaf, Gradient]) -> None:
+        """Do a step of the optimizer with these gradients."""
+        # A parameter that the loss does not depend on must not move, whatever gradient it holds.
+        held = {storage: storage.gradient for storage in map(stored, self.optimizer.parameters)}
+        try:
+            for storage in held:
+                storage.gradient = None
+            for parameter, gradient in gradients.items():
+                stored(parameter).gradient = gradient
+            self.optimizer.step()
+        finally:
+            for storage, before in held.items():
+                storage.gradient = before
+
+    def _combined(self, outputs: Sequence[Sequence[np.ndarray]], weights: Sequence[float]) -> dict[Leaf, Gradient]:
+        gradients: dict[Leaf, Gradient] = {}
+        for position, parameter in enumerate(self._dense, 1):
+            gradients[parameter] = _weighted(outputs, position, weights)
+        position = 1 + len(self._dense) + len(self._buffers)
+        for parameter, count in self._sparse.items():
+            shape, dtype = parameter.shape, parameter.dtype.type
+            rows, values = [], []
+            for part_weight, arrays in zip(weights, outputs, strict=True):
+                for pair in range(position, position + 2 * count, 2):
+                    rows.append(arrays[pair + 1].reshape(-1))
+                    values.append(arrays[pair].reshape(rows[-1].size, *shape[1:]) * dtype(part_weight))
+            gradients[parameter] = RowSparse(np.concatenate(rows), np.concatenate(values), shape)
+            position += 2 * count
+        return gradients
+
+
+def add(total: dict[Leaf, Gradient], gradients: Mapping[Leaf, Gradient]) -> None:
+    """Add gradients to the total, in place; an empty total becomes the gradients."""
+    for parameter, gradient in gradients.items():
+        before = total.get(parameter)
+        if isinstance(before, np.ndarray):
+            before += np.asarray(gradient)
+        elif isinstance(before, RowSparse) and isinstance(gradient, RowSparse):
+            total[parameter] = before.joined(gradient)
+        else:
+            total[parameter] = gradient
+
+
+def parts_of(rows: NDArray[np.int64], threads: int, combination: Combination) -> list[NDArray[np.int64]]:
+    """Split the rows of a batch into a part per thread, or a single part if the loss does not combine from parts."""
+    count = 1 if combination is Combination.MIXED else threads
+    return [part for part in np.array_split(rows, count) if len(part)]
+
+
+def _weighted(outputs: Sequence[Sequence[np.ndarray]], position: int, weights: Sequence[float]) -> np.ndarray:
+    """Return the weighted sum of one output over all parts."""
+    dtype = outputs[0][position].dtype.type
+    total = np.asarray(outputs[0][position] * dtype(weights[0]))  # an array even of a scalar
+    for part_weight, arrays in zip(weights[1:], outputs[1:], strict=True):
+        total += arrays[position] * dtype(part_weight)
+    return total

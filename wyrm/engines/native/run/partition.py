@@ -1,0 +1,152 @@
+"""Division of rows among threads, so that threads rarely touch the same rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engines.native.run.shuffle import by_block, compiled, fingerprint
+from wyrm.engines.native.stages.loops import RowSums
+from wyrm.graph.base import BaseNode
+from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.storage import bound_array
+
+Leaf = BaseNode
+# Threads wait too long for each other if the slowest one has more than this many times the mean number of rows.
+_MOST_UNEVEN = 1.4
+# A table stripe should about fit the cache of a core. Blocks must not be so small that starting one costs more than
+# its steps, nor so many that sorting rows into them is slow.
+_NEAR_BYTES = 2**19
+_SMALLEST_BLOCK = 8192
+_MOST_STRIPES = 32
+
+
+@dataclass(frozen=True)
+class Part:
+    """Consecutive rows of `order`, and the table stripe that random indices are drawn from."""
+
+    start: int
+    stop: int
+    stripe: int
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The rows that each thread visits: `phases[phase][thread]` lists its parts of `order` (None: rows as they are).
+
+    `disjoint`: threads of one phase share no table row.
+    """
+
+    order: NDArray[np.int64] | None
+    phases: list[list[list[Part]]]
+    stripes: int
+    disjoint: bool
+
+    def rows_of(self, part: Part) -> NDArray[np.int64]:
+        """Return the rows of a part as a new array."""
+        if self.order is None:
+            return np.arange(part.start, part.stop, dtype=np.int64)
+        return self.order[part.start : part.stop].copy()
+
+
+class Partitioner:
+    """Divides rows among threads; reuses the last partition while the columns stay the same."""
+
+    def __init__(self) -> None:
+        # A key of the last partition's inputs, the partition, and the columns in its order.
+        self._known: tuple[tuple[int, ...], Partition, dict[Leaf, np.ndarray]] | None = None
+
+    def divide(
+        self, rows: int, threads: int, given: Mapping[Leaf, np.ndarray], sums: Sequence[RowSums]
+    ) -> tuple[Partition, Mapping[Leaf, np.ndarray]]:
+        """Return the rows that each thread visits, and the columns that these rows refer to.
+
+        If every column decides which table rows are touched, the columns are reordered so that a part reads
+        contiguous memory.
+        """
+        leaves = key_columns(sums, given) if threads > 1 else None
+        if leaves is None:
+            return divide(rows, threads), given
+        keys = [given[leaf] for leaf in leaves]
+        alone = given.keys() == set(leaves)
+        now = threads, alone, *(compiled(fingerprint)(key) for key in keys)
+        if self._known is None or self._known[0] != now:
+            tables = [bound_array(each.parameter) for each in sums]
+            partition = divide(rows, threads, keys, 2 * max(table.nbytes for table in tables))
+            columns: dict[Leaf, np.ndarray] = {}
+            if alone and partition.order is not None:
+                columns = {leaf: given[leaf][partition.order] for leaf in leaves}
+                partition = replace(partition, order=None)
+            self._known = now, partition, columns
+        _, partition, columns = self._known
+        return partition, columns or given
+
+
+def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = None, table_bytes: int = 0) -> Partition:
+    """Split the rows into parts for each thread: by blocks of one or two key columns, or else into equal ranges.
+
+    A block crosses a stripe of the first key with a stripe of the second. In each of the `threads` phases no two
+    threads share a stripe. `table_bytes` is the size of the tables; stripes are small enough for the cache of a core.
+    """
+    if keys is not None and threads > 1:
+        stripes = threads * _finer(rows, threads, table_bytes)
+        order, starts = np.empty(rows, np.int64), np.empty(stripes * stripes + 1, np.int64)
+        compiled(by_block)(keys[0], keys[-1], stripes, np.empty(rows, np.uint32), starts, order)
+        phases = [
+            [_blocks(starts, stripes, threads, thread, (thread + phase) % threads) for thread in range(threads)]
+            for phase in range(threads)
+        ]
+        # With a single key only the blocks on the diagonal have rows.
+        phases = [phase for phase in phases if any(phase)]
+        longest = sum(max(sum(part.stop - part.start for part in parts) for parts in phase) for phase in phases)
+        if longest * threads <= _MOST_UNEVEN * rows:
+            return Partition(order, phases, stripes, disjoint=True)
+    bounds = [rows * thread // threads for thread in range(threads + 1)]
+    parts = [[Part(start, stop, 0)] for start, stop in pairwise(bounds)]
+    return Partition(None, [parts], 1, disjoint=False)
+
+
+def _finer(rows: int, threads: int, table_bytes: int) -> int:
+    """Return the number of stripes in a thread's share of the tables, limited so that blocks are not too small."""
+    ideal = -(-table_bytes // (threads * _NEAR_BYTES))
+    limit = int((rows / _SMALLEST_BLOCK) ** 0.5) // threads
+    # Odd: with a power of two, all rows of a stripe would map to the same few sets of the cache.
+    return max(1, min(ideal, limit, _MOST_STRIPES // threads) - 1 | 1)
+
+
+def _blocks(starts: NDArray[np.int64], stripes: int, threads: int, first: int, second: int) -> list[Part]:
+    """Return the non-empty blocks that cross the stripes of thread `first` with the stripes of thread `second`."""
+    return [
+        Part(int(starts[i * stripes + j]), int(starts[i * stripes + j + 1]), j)
+        for i in range(first, stripes, threads)
+        for j in range(second, stripes, threads)
+        if starts[i * stripes + j] < starts[i * stripes + j + 1]
+    ]
+
+
+def key_columns(sums: Sequence[RowSums], columns: Mapping[Leaf, np.ndarray]) -> list[Leaf] | None:
+    """Return the one or two columns that decide which table rows a step touches; None if no such columns suffice.
+
+    Random nodes may also draw rows of the same tables.
+    """
+    keys: dict[Leaf, None] = {}
+    draws: set[Leaf] = set()  # the keys of tables that random nodes draw from
+    for rows in sums:
+        size = int(rows.parameter.dims[0])
+        sizes = {node: LOOPS.of(node).draws_from(node) for node in rows.indices}
+        found = {node for node, drawn in sizes.items() if drawn is None}
+        drawn = [drawn for drawn in sizes.values() if drawn is not None]
+        if len(found) != 1 or not found <= columns.keys() or any(each != size for each in drawn):
+            return None
+        (key,) = found
+        if columns[key].ndim != 1:
+            return None
+        keys[key] = None
+        if drawn:
+            draws.add(key)
+    ordered = sorted(keys, key=draws.__contains__)  # random nodes draw from the stripe of the last key
+    return ordered if len(draws) <= 1 and 1 <= len(keys) <= 2 else None

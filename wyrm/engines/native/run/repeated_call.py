@@ -1,0 +1,97 @@
+"""Fast path for a call whose data has the shapes and dtypes of the last call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.graph.axes import open_axes, resolve_axis
+from wyrm.graph.base import BaseNode
+from wyrm.graph.leaves import Input
+from wyrm.graph.storage import Storage, first_out_of_range, fits_in, is_finite, stored
+
+Leaf = BaseNode
+
+
+class _InputTarget(NamedTuple):
+    """An input, and the program's array that its data is copied to."""
+
+    leaf: Leaf
+    storage: Storage
+    target: np.ndarray
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    finite: bool
+    # For integers: the size of each axis that they index, the index to ignore, and whether others count from the end.
+    limits: tuple[tuple[int, int | None, bool], ...]
+
+    def is_within(self, array: np.ndarray) -> bool:
+        """Return whether all indices are in range."""
+        # Mostly there are no limits; a generator alone would take longer than everything else here.
+        return not self.limits or all(
+            first_out_of_range(array, size, ignore_index, from_end) is None
+            for size, ignore_index, from_end in self.limits
+        )
+
+
+class RepeatedCall:
+    """The arrays of a program for data with the shapes and dtypes of the last call."""
+
+    def __init__(self, graph: Graph, binding: Binding) -> None:
+        self.binding = binding
+        self._targets = [
+            _InputTarget(
+                leaf, stored(leaf), binding.array(buffer), leaf.dtype, binding.array(buffer).shape,
+                isinstance(leaf, Input) and leaf._finite,
+                tuple(
+                    (resolve_axis(axis, binding.sizes), ignore_index, from_end)
+                    for limited, _, axis, ignore_index, from_end in graph.ranges.limits
+                    # Native code checks the others.
+                    if limited is leaf and set(open_axes((axis,))) <= binding.sizes.keys()
+                ),
+            )
+            for leaf, buffer in graph.source.fed
+        ]  # fmt: skip
+        # `take` counts the keys that it knows, so every input needs a target.
+        self._usable = {each.leaf for each in self._targets} == set(graph.inputs)
+        self.columns: Sequence[np.ndarray] = [graph.no_columns[leaf] for leaf in binding.columns]
+        self._outputs = [binding.array(buffer) for buffer in graph.lowering.outputs]
+
+    def take(self, feed: object) -> bool:
+        """Copy the data of a call if it has these shapes and dtypes; False leaves it to the full check."""
+        if type(feed) is not dict or not self._usable or not self.binding.is_current():
+            return False
+        given = 0
+        for entry in self._targets:
+            leaf, storage, target, dtype, shape, finite, _ = entry
+            if leaf not in feed:
+                array = storage.array
+                if array is None or array.shape != shape or not entry.is_within(array):
+                    return False
+                target[...] = array
+                continue
+            given += 1
+            value: object = feed[leaf]
+            if type(value) is float:
+                if shape or not fits_in(value, dtype):
+                    return False
+                target[()] = value
+            elif isinstance(value, np.floating) and value.dtype is dtype:
+                if shape or not fits_in(float(value), dtype):
+                    return False
+                target[()] = value
+            elif type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
+                if (finite and not is_finite(value)) or not entry.is_within(value):
+                    return False
+                target[...] = value
+            else:
+                return False
+        return given == len(feed)
+
+    def outputs(self) -> list[np.ndarray]:
+        """Return copies of the outputs."""
+        return [array.copy("K") for array in self._outputs]

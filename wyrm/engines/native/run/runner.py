@@ -1,0 +1,313 @@
+"""`NativeRunner`: runs a graph's outputs, gradients and optimizer updates as native code."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engines.native.ir.arrays import Callee
+from wyrm.engines.native.kernels.arrays import ArrayRoutine
+from wyrm.engines.native.kernels.errors import NotCompiled
+from wyrm.engines.native.kernels.functions import Routine
+from wyrm.engines.native.llvm import cache
+from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.diagnosis import index_error
+from wyrm.engines.native.stages.interpret import Interpreter
+from wyrm.engines.native.stages.invocations import Evaluation
+from wyrm.engines.native.stages.memory import plan_memory
+from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.errors import CompileError, NotDifferentiable, RegistrationError
+from wyrm.graph.axes import Dim, axis_size
+from wyrm.graph.base import BaseNode, label
+from wyrm.graph.storage import bound_array, check_shape, not_set, stored
+from wyrm.support.interrupts import deferred
+from wyrm.support.memory import KEPT_BYTES
+
+if TYPE_CHECKING:
+    from wyrm.engines.native.llvm.library import CompiledFunction, Listing
+
+Feed = Mapping[Any, Any]
+Leaf = BaseNode
+# In a program with more calls per step than this, BLAS may use all threads while the program itself uses one.
+LARGE = 120
+# Bindings of all threads together; those of one thread take at most `KEPT_BYTES`. Other sizes are cached too, because a
+# smaller last batch comes back every epoch.
+_KEPT_BINDINGS = 16
+# Bindings of one thread that are kept however many threads there are: a batch and a smaller last one.
+_FEWEST_BINDINGS = 2
+_Shapes = tuple[tuple[BaseNode, tuple[int, ...]], ...]
+
+
+_NO_COLUMNS: Mapping[Leaf, np.ndarray] = MappingProxyType({})
+# The arguments of one call of `run`: the first step, the number of steps, the batch size, the step number of random
+# nodes, the order of the rows, the totals that `run` fills in, and the optimizer's numbers of shape (steps, numbers).
+Own = tuple[int, int, int, int, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
+
+
+class ProgramPlan(NamedTuple):
+    """Statistics of a program: see `Program.plan`."""
+
+    calls: int
+    buffers: int
+    peak_bytes: int
+    merged: list[str]
+    dropped: list[str]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.calls} calls a step, {self.buffers} buffers in "
+            + (f"{self.peak_bytes:,} bytes" if self.peak_bytes else "a number of bytes that depends on the data"),
+            f"merged with an equal node: {', '.join(self.merged) or 'none'}",
+            f"never stored: {', '.join(self.dropped) or 'none'}",
+        ]
+        return "\n".join(lines)
+
+
+class NativeRunner:
+    """The compiled functions and the arrays that run a graph."""
+
+    def __init__(self, graph: Graph, loop: Literal["auto", "compiled", "python"], *, training: bool = False) -> None:
+        self.graph = graph
+        # Gradients without an optimizer are a part of training too.
+        self._training = training or graph.optimizer is not None
+        self.large = graph.source.size > LARGE
+        self.compiled = loop == "compiled" or (loop == "auto" and not graph.source.evaluated)
+        if self.compiled and graph.source.evaluated:
+            names = ", ".join(sorted({call.node.op_name() for call in graph.source.evaluated}))
+            raise NotDifferentiable(f"{names} has no native form, so the loop cannot be compiled; use loop='auto'")
+        # `run`; the same, loaded on its first call; and the compiled functions that a Python `run` calls.
+        self._routine: ArrayRoutine = graph.source.run
+        self._loaded: Any = None
+        self._entries: dict[Routine, CompiledFunction] = {}
+        # By thread, each of which changes only its own.
+        self._bindings: dict[int, dict[_Shapes, Binding]] = {}
+        self._compiling = threading.Lock()
+        # Placeholders for the arguments of a call, to compile before the first one.
+        self._own: Own = (
+            0,
+            0,
+            0,
+            0,
+            np.zeros(0, np.int64),
+            np.zeros(1 + len(graph.outputs)),
+            np.zeros((0, len(graph.source.hyperparameters))),
+        )
+
+    def binding(self, shapes: dict[Leaf, tuple[int, ...]], thread: int = 0) -> Binding:
+        """Return one thread's arrays for inputs of these shapes."""
+        bindings, key = self._bindings.setdefault(thread, {}), tuple(shapes.items())
+        binding = bindings.get(key)
+        if binding is None or not binding.is_current():
+            missing = [leaf for leaf in self.graph.schedule.leaves if leaf not in shapes and stored(leaf).array is None]
+            if missing:
+                raise not_set(missing[0], "give it to the program, or bind some with .set")
+            for leaf, shape in shapes.items():
+                check_shape(leaf, shape)
+            sizes = self.graph.schedule.bind(shapes)
+            binding = Binding(self.graph.source, sizes, shapes, self.graph.optimizer)
+            bindings.pop(key, None)
+            most = max(_FEWEST_BINDINGS, _KEPT_BINDINGS // len(self._bindings))
+            held = sum(each.bytes for each in bindings.values())
+            while len(bindings) >= _FEWEST_BINDINGS and (len(bindings) >= most or held + binding.bytes > KEPT_BYTES):
+                held -= bindings.pop(next(iter(bindings))).bytes
+            bindings[key] = binding
+        return binding
+
+    @property
+    def text(self) -> str:
+        """The generated source."""
+        return self.graph.source.text
+
+    def load(self) -> Any:
+        """Return the function `run`."""
+        if self._loaded is None:
+            with deferred, self._refusals():
+                from wyrm.engines.native.llvm.library import CompiledFunction
+
+                self._loaded = (
+                    CompiledFunction(self._routine)
+                    if self.compiled
+                    else partial(Interpreter(self._called_by_python).run, self._routine.code)
+                )
+        return self._loaded
+
+    def _called_by_python(self, function: Callee, arguments: list[Any], variables: dict[str, Any]) -> Any:
+        if isinstance(function, Evaluation):
+            return variables[function.name]()
+        return self._entry(function)(*arguments)
+
+    def _entry(self, function: Callee) -> CompiledFunction:
+        """Return the compiled form of a function that a Python `run` calls."""
+        from wyrm.engines.native.llvm.library import CompiledFunction
+
+        assert isinstance(function, Routine)
+        if function not in self._entries:
+            self._entries[function] = CompiledFunction(function)
+        return self._entries[function]
+
+    def call(self, binding: Binding, columns: Mapping[Leaf, np.ndarray], own: Own) -> int:
+        """Do steps; return how many were done before a loss was not finite.
+
+        With an optimizer, `totals` receives the sum of the losses and the number of steps done, even if a step raises.
+        """
+        bound: Any = binding.compiled
+        if not (bound and self.compiled and bound.take(own, [columns[leaf] for leaf in binding.columns])):
+            bound = self.prepare(binding, columns, own)
+        return self._run(bound, binding, columns, own)
+
+    def repeat(self, binding: Binding, own: Own, changing: Sequence[np.ndarray]) -> int | None:
+        """Do what `call` does, with the columns in the binding's order; None if something must be compiled first."""
+        bound: Any = binding.compiled
+        if not (bound and self.compiled and bound.take(own, changing)):
+            return None
+        return self._run(bound, binding, _NO_COLUMNS, own)
+
+    def _run(self, bound: Any, binding: Binding, columns: Mapping[Leaf, np.ndarray], own: Own) -> int:
+        try:
+            done: int = self.load()([*own, *self._values(binding, columns)]) if bound is None else bound()
+        except IndexError as error:
+            binding.forget_rows()
+            raise index_error(self.name, self.graph.schedule, binding, error) from None
+        except BaseException:
+            binding.forget_rows()
+            raise
+        if done < own[1]:
+            binding.forget_rows()
+        return done
+
+    @staticmethod
+    def _values(binding: Binding, columns: Mapping[Leaf, np.ndarray]) -> list[Any]:
+        """Return the arguments of `run` that follow those of the call."""
+        values = list(binding.values)
+        for leaf, position in binding.columns.items():
+            values[position] = columns[leaf]
+        return values
+
+    def prepare(self, binding: Binding, columns: Mapping[Leaf, np.ndarray], own: Own | None = None) -> Any:
+        """Compile or load the functions for these arrays; nothing runs yet, so Ctrl-C may interrupt it.
+
+        Return `run` bound to the arrays if it is compiled, else None; `own` holds the arguments of a call.
+        """
+        bound: Any = binding.compiled
+        if bound and (not self.compiled or bound.take(own, [columns[leaf] for leaf in binding.columns])):
+            return bound if self.compiled else None
+        run = self.load()
+        from wyrm.engines.native.llvm.library import BoundFunction
+
+        own = own or self._own
+        # One thread compiles while the others wait.
+        with deferred, self._compiling, cache.message_if_slow(self._purpose), self._refusals():
+            if self.compiled:
+                changing = [len(own) + position for position in binding.columns.values()]
+                binding.compiled = BoundFunction(run, own, self._values(binding, columns), changing)
+                return binding.compiled
+            for function, arguments in self._called(binding):
+                function.compile_for(arguments)
+        binding.compiled = True
+        return None
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        """Turn errors of the compiler and of LLVM within the block into errors of this library."""
+        try:
+            yield
+        except NotCompiled as error:
+            raise RegistrationError(f"{self.name} has a kernel that cannot be compiled: {error}") from None
+        except (ImportError, OSError) as error:
+            raise CompileError(
+                f"{self.name} cannot be compiled: llvmlite, which compiles for this processor, cannot be loaded: "
+                f"{error}; the reference engine needs no compiler: wy.run(node), or wy.function(..., engine='auto')"
+            ) from error
+        except RuntimeError as error:
+            if type(error) is not RuntimeError:  # llvmlite raises exactly this class
+                raise
+            raise CompileError(f"{self.name} cannot be compiled: LLVM rejects it: {error}") from error
+
+    def listing(self) -> Listing:
+        """Return the loop programs and LLVM modules for row-major data."""
+        from wyrm.engines.native.llvm.library import Listing
+
+        binding, run, listing = self._some_binding(), self.load(), Listing()
+        if self.compiled:
+            columns = {leaf: np.empty((1, 1), leaf.dtype) for leaf in binding.columns}
+            listing.add(run.function, [*self._own, *self._values(binding, columns)])
+            return listing
+        for function, arguments in self._called(binding):
+            listing.add(function.function, arguments)
+        return listing
+
+    def stages(self) -> dict[str, str]:
+        """Return the program after each stage as text; buffers have the sizes of an earlier run, else size 1."""
+        machine = self.listing()
+        return self.graph.stages() | {
+            "plan memory": str(plan_memory(self.graph.source, self._some_binding().sizes)),
+            "loop program": "\n\n".join(machine.loop_programs),
+            "emit": machine.llvm,
+        }
+
+    def _some_binding(self) -> Binding:
+        found = next(self._held(), None)
+        if found is not None:
+            return found
+        return self.binding({leaf: tuple(axis_size(axis) or 1 for axis in leaf.dims) for leaf in self.graph.inputs})
+
+    @property
+    def sizes(self) -> Mapping[type[Dim], int]:
+        """The sizes of the named axes in a run so far; empty before the first one."""
+        found = next(self._held(), None)
+        return {} if found is None else found.sizes
+
+    def _called(self, binding: Binding) -> Iterator[tuple[CompiledFunction, list[Any]]]:
+        """Yield the compiled functions that a Python `run` calls, with their arguments."""
+        values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
+        for call in self.graph.source.calls:
+            if not isinstance(call.function, Evaluation):
+                yield self._entry(call.function), [values[argument.name] for argument in call.arguments]
+
+    def after_fork(self) -> None:
+        """Forget half-written arrays and locks of threads that do not exist in a forked process."""
+        self.release()
+        self._compiling = threading.Lock()
+
+    def release(self) -> None:
+        """Free the arrays of all bindings."""
+        self._bindings.clear()
+
+    def _held(self) -> Iterator[Binding]:
+        """Yield the bindings of all threads."""
+        for bindings in self._bindings.values():
+            yield from bindings.values()
+
+    def plan(self) -> ProgramPlan:
+        """Return statistics of all runs so far, or else of a run on the data that the inputs hold."""
+        graph = self.graph
+        if not any(self._held()) and all(stored(leaf).array is not None for leaf in graph.inputs):
+            self.binding({leaf: bound_array(leaf).shape for leaf in graph.inputs})
+        buffers = {buffer.root for invocation in graph.source.invocations for buffer in invocation.buffers}
+        held = [buffer for buffer in buffers if buffer.leaf is None and buffer.fixed is None]
+        return ProgramPlan(
+            graph.source.size, len(held), self.allocated_bytes, sorted(graph.merged), sorted(graph.computed)
+        )
+
+    @property
+    def allocated_bytes(self) -> int:
+        """The bytes of all bindings, for every thread and batch size."""
+        return sum(binding.bytes for binding in self._held())
+
+    @property
+    def _purpose(self) -> str:
+        """A description of the program for messages, with the user's line that built the first output."""
+        what = "the training" if self._training else "a program"
+        return f"{what} of {self.graph.outputs[0].location}"
+
+    @property
+    def name(self) -> str:
+        """The program's name in messages."""
+        return "a program for " + ", ".join(label(output) for output in self.graph.outputs[:3])

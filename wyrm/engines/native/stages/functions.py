@@ -1,0 +1,358 @@
+"""Writes the functions that do the work: one for each top-level item of the tree of loops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wyrm.engines.native.ir import arrays
+from wyrm.engines.native.ir.arrays import (
+    Apply,
+    ArrayFunction,
+    CallResult,
+    Convert,
+    Element,
+    Expression,
+    Let,
+    Literal,
+    Name,
+    Store,
+)
+from wyrm.engines.native.ir.types import INT64
+from wyrm.engines.native.kernels.arrays import ArrayRoutine
+from wyrm.engines.native.stages.formulas import float_type, formula_steps, number, scalar_type
+from wyrm.engines.native.stages.indices import expression_of
+from wyrm.engines.native.stages.loops import (
+    ArrayBuffer,
+    Block,
+    Generated,
+    Item,
+    Loop,
+    Read,
+    Reference,
+    ScalarBlock,
+    Statement,
+    Value,
+    loop_index,
+)
+from wyrm.engines.native.stages.lower import Lowering
+from wyrm.engines.native.stages.materialize import in_scope
+from wyrm.engines.native.stages.op_kernels import OpKernels
+from wyrm.engines.native.stages.reductions import ReductionWriter
+from wyrm.engines.native.stages.runtime import claim
+from wyrm.graph.axes import Axis, Dim, axis_size, product
+from wyrm.graph.base import format_dims
+from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap, flat
+from wyrm.graph.leaves import Constant
+from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.storage import bound_array
+
+# Loops over at most this many elements of a row are specialized for their size: a few vectors, without an LLVM loop.
+_SMALL = 32
+
+
+@dataclass(eq=False)
+class SizeArgument:
+    """The size of an axis, an argument of the functions that loop over it."""
+
+    name: str
+    axis: Axis
+
+
+@dataclass
+class Kernel:
+    """A function, and the buffers and sizes that it is called with."""
+
+    function: ArrayRoutine
+    arguments: list[ArrayBuffer | SizeArgument]
+
+
+class FunctionWriter:
+    """Writes the functions of one program, and collects the op kernels that they call."""
+
+    def __init__(self, lowering: Lowering, kernels: OpKernels) -> None:
+        self.lowering, self.op_kernels = lowering, kernels
+        self._extents: dict[object, SizeArgument] = {}
+
+    def extent(self, axis: Axis) -> SizeArgument:
+        """Return the argument for the size of an axis."""
+        if axis not in self._extents:
+            name = f"n_{type(axis).__name__.lower()}" if isinstance(axis, Dim) else f"n_{axis}"
+            self._extents[axis] = SizeArgument(self.lowering.name(name), axis)
+        return self._extents[axis]
+
+    def kernels(self, items: Sequence[Loop | ScalarBlock]) -> list[Kernel]:
+        """Return a function for each top-level loop or sequence of scalars."""
+        # Repeated layers differ only in names: they share one function, called with different arguments.
+        first: dict[str, ArrayRoutine] = {}
+        kernels = []
+        for item in items:
+            function = _Function(self, item)
+            code = function.build()
+            routine = first.setdefault(code.form, ArrayRoutine(code, distinct=True))
+            kernels.append(Kernel(routine, list(function.arguments)))
+        return kernels
+
+
+class _Function:
+    """One function; loads and expressions are hoisted out of the loops that they do not depend on."""
+
+    def __init__(self, writer: FunctionWriter, item: Loop | ScalarBlock) -> None:
+        self.writer, self.item = writer, item
+        self.lowering = writer.lowering
+        self.arguments: dict[ArrayBuffer | SizeArgument, None] = {}
+        self.before: dict[Item, list[arrays.Statement]] = {}
+        self.loaded: dict[tuple[Item | None, str], Name] = {}
+        # Statements that must come before the one being written.
+        self.pending: list[arrays.Statement] = []
+        self._count = 0
+        self.totals = ReductionWriter(self, self.lowering.name)
+        self._adds_to_rows = any(each.rows is not None for each in _statements(item))
+
+    def build(self) -> ArrayFunction:
+        """Return the function."""
+        item = self.item
+        if isinstance(item, Loop):
+            over = type(item.axis).__name__.lower() if isinstance(item.axis, Dim) else str(item.axis)
+            name = self.lowering.name(f"loop_over_{over}")
+            body = self._loop(item, [item])
+        else:
+            name = self.lowering.name("scalars")
+            self.before[item] = [self._zeros(buffer) for buffer in item.fills]
+            rest = [each for one in item.items if isinstance(one, Statement) for each in self._statement(one, [item])]
+            body = [*self.before[item], *rest]
+        return ArrayFunction(name, tuple(argument.name for argument in self.arguments), tuple(body))
+
+    # --- names ----------------------------------------------------------------------------------------------------
+
+    def use(self, buffer: ArrayBuffer | SizeArgument) -> str:
+        """Return the name of an argument, and make it a parameter of the function."""
+        self.arguments[buffer] = None
+        return buffer.name
+
+    # Variables of values end with one underscore, all others with two: a value may be named `multiply_3` or `t1`.
+
+    def variable(self, value: Value) -> str:
+        return f"{value.buffer.name}_"
+
+    def size(self, axis: Axis) -> Expression:
+        """Return the size of an axis: a literal if it is small and the function adds to rows of a gradient.
+
+        Otherwise LLVM would build vectors from elements of several rows, which are not contiguous.
+        """
+        size = small_size([axis]) if self._adds_to_rows else None
+        if size is not None:
+            return Literal(size)
+        return Name(self.use(self.writer.extent(axis)))
+
+    def temporary(self) -> str:
+        """Return a name that no value has."""
+        self._count += 1
+        return f"t{self._count}__"
+
+    # --- loops ----------------------------------------------------------------------------------------------------
+
+    def _zeros(self, buffer: ArrayBuffer) -> Store:
+        return arrays.fill(self.use(buffer), len(buffer.dims))
+
+    def _loop(self, loop: Loop, path: list[Block]) -> list[arrays.Statement]:
+        """Return a loop with the statements before and after it."""
+        before = self.before.setdefault(loop, [])
+        before += map(self._zeros, loop.fills)
+        before += self.totals.start(loop)
+        body: list[arrays.Statement] = []
+        for item in loop.items:
+            if isinstance(item, Loop):
+                body += self._loop(item, [*path, item])
+            elif isinstance(item, Statement):
+                body += self._statement(item, path)
+        around = self.totals.around(loop, len(path) - 1, body)
+        after: list[arrays.Statement] = []
+        for accumulator in loop.starts:
+            value = accumulator.value
+            comment = comment_of(f"{value.node.op_name()} {format_dims(value.node.dims)}")
+            after += self.totals.end(accumulator, self.variable(value), comment)
+            if accumulator.result_index is None and value.stored:
+                after.append(self._store(value))
+        return [*before, *around, *after]
+
+    def _store(self, value: Value) -> Store:
+        index = tuple(map(expression_of, loop_index(value.buffer.dims)))
+        return Store(self.use(value.buffer), index, Name(self.variable(value)))
+
+    # --- statements -----------------------------------------------------------------------------------------------
+
+    def _statement(self, statement: Statement, path: list[Block]) -> list[arrays.Statement]:
+        node, value = statement.node, statement.value
+        assert node is not None
+        operands = [self.read(operand, path)[0] for operand in statement.operands]
+        statements = self._compute(statement, operands, path, comment_of(f"{node.op_name()} {format_dims(node.dims)}"))
+        if value is not None and value.register and value.chain[-1] is statement and value.stored:
+            statements.append(self._store(value))
+        pending, self.pending = self.pending, []
+        return [*pending, *statements]
+
+    def _compute(
+        self, statement: Statement, operands: list[Expression], path: list[Block], comment: str
+    ) -> list[arrays.Statement]:
+        node, value = statement.node, statement.value
+        if statement.kind == "rows":
+            return self._add_to_rows(statement, operands, path)
+        assert node is not None and value is not None
+        if statement.kind == "write":
+            position = tuple(self._entry(entry, path)[0] for entry in statement.target_index)
+            return [Store(self.use(value.buffer), position, operands[0], statement.adds, comment)]
+        if statement.kind == "reduce":
+            return self._reduce(statement, operands, comment)
+        if statement.kind == "copy":
+            return [Let(self.variable(value), operands[0], comment)]
+        assert node.formula is not None
+        dtype = float_type(node)
+        steps, result = formula_steps(
+            node.formula, operands, lambda name: number(getattr(node, name), dtype), dtype, self.temporary
+        )
+        return [*steps, Let(self.variable(value), result, comment)]
+
+    def _reduce(self, statement: Statement, operands: list[Expression], comment: str) -> list[arrays.Statement]:
+        value = statement.value
+        assert value is not None
+        rule, dtype = LOOPS.of(value.node).reducer, value.node.dtype
+        assert rule is not None
+        if value.chain[-1] is not statement:
+            return self.totals.step(statement, operands, comment)
+        # A reduction of one element.
+        steps, total = self.totals.formula(rule.step, operands, dtype, number(rule.start, dtype))
+        more, result = self.totals.finish(value, total, number(1.0, dtype))
+        return [*steps, *more, Let(self.variable(value), result, comment)]
+
+    def _add_to_rows(
+        self, statement: Statement, operands: list[Expression], path: list[Block]
+    ) -> list[arrays.Statement]:
+        rows = statement.rows
+        assert rows is not None
+        positions, table, count, sums = (self.use(s) for s in (rows.positions, rows.rows, rows.count, rows.sums))
+        row, depth = self._entry(statement.target_index[0], path)
+        claimed = CallResult(claim, (row, Name(positions), Name(table), Name(count)))
+        position = self._hoisted(claimed, table, path, depth)
+        index = [position, *(self._entry(entry, path)[0] for entry in statement.target_index[1:])]
+        comment = comment_of(f"into the gradient of {rows.sums.name.removeprefix('sums_of_')}")
+        return [Store(sums, tuple(index), operands[0], adds=True, comment=comment)]
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def read(self, reference: Reference, path: list[Block]) -> tuple[Expression, int]:
+        """Return an element, loaded outside the loops that it does not depend on, and the depth where it is known."""
+        target = reference.target
+        expression: Expression
+        if isinstance(target, Value) and target.register and in_scope(target, path):
+            expression, depth = Name(self.variable(target)), len(path)
+        elif isinstance(target, Generated):
+            expression, depth = self._generated(target, reference.index, path)
+        else:
+            buffer = target.buffer if isinstance(target, Value) else target
+            constant = _constant(buffer)
+            if constant is not None:
+                return _cast(constant, reference), 0
+            index, depth = [], 0
+            for entry in reference.index:
+                entry_index, part_depth = self._entry(entry, path)
+                index.append(entry_index)
+                depth = max(depth, part_depth)
+            expression = self._hoisted(Element(self.use(buffer), tuple(index)), buffer.name, path, depth)
+        return _cast(expression, reference), depth
+
+    def _generated(self, target: Generated, index: IndexMap, path: list[Block]) -> tuple[Expression, int]:
+        """Return an element computed from its flat index, and the depth at which it is known."""
+        node, leaves, depth = target.node, dict[IndexExpression, Expression](), 0
+        rule = LOOPS.of(node)
+        assert rule.by_flat_index is not None
+        sizes = [AxisLength(axis) for axis in node.dims]
+        for position, (entry, size) in enumerate(zip(index, sizes, strict=True)):
+            more, part_depth = self._leaves(entry, path)
+            leaves |= more
+            if position:
+                leaves[size] = self.size(size.axis)
+            depth = max(depth, part_depth)
+        arguments = [expression_of(flat(index, sizes), leaves)]
+        for operand in target.operands:
+            expression, part_depth = self.read(operand, path)
+            arguments.append(expression)
+            depth = max(depth, part_depth)
+        if rule.counts_rows and len(target.operands) == 3:
+            row = flat((IndexLiteral(1), *(IndexLiteral(0) for _ in sizes[1:])), sizes)
+            before = Apply("multiply", (Convert(arguments.pop(), INT64), expression_of(row, leaves)))
+            arguments[0] = Apply("add", (arguments[0], before))
+        arguments += map(_argument, rule.flat_index_arguments(node))
+        function = self.writer.op_kernels.add(rule.by_flat_index, rule.by_flat_index.__name__)
+        return self._hoisted(CallResult(function, tuple(arguments)), target.name, path, depth), depth
+
+    def _entry(self, entry: IndexExpression, path: list[Block]) -> tuple[Expression, int]:
+        """Return an index entry as an expression, and the depth at which it is known."""
+        leaves, depth = self._leaves(entry, path)
+        return expression_of(entry, leaves), depth
+
+    def _leaves(self, entry: IndexExpression, path: list[Block]) -> tuple[dict[IndexExpression, Expression], int]:
+        """Return the sizes and integers in an index entry, and the depth at which they are known."""
+        leaves, depth = dict[IndexExpression, Expression](), entry.loops()
+        for leaf in entry.leaves():
+            if isinstance(leaf, AxisLength):
+                leaves[leaf] = self.size(leaf.axis)
+            elif isinstance(leaf, Read):
+                row, part_depth = self.read(leaf.reference, path)
+                leaves[leaf] = Apply("natural", (row,)) if leaf.inside else row
+                depth = max(depth, part_depth)
+        return leaves, depth
+
+    def _hoisted(self, expression: Expression, name: str, path: list[Block], depth: int) -> Name:
+        """Return a variable for an expression, computed once in the outermost block where its operands are known.
+
+        The variable serves the rest of that block, because what it loads no longer changes.
+        """
+        key = path[depth - 1] if depth else None, arrays.text_of(expression)
+        if key not in self.loaded:
+            self.loaded[key] = Name(f"{name}_{len(self.loaded)}__")
+            statements = self.pending if depth == len(path) else self.before.setdefault(path[depth], [])
+            statements.append(Let(self.loaded[key].name, expression))
+        return self.loaded[key]
+
+
+def _statements(block: Block) -> Iterator[Statement]:
+    """Yield the statements in a block and its inner blocks."""
+    for item in block.items:
+        if isinstance(item, Block):
+            yield from _statements(item)
+        elif isinstance(item, Statement):
+            yield item
+
+
+def _argument(value: float | np.floating) -> Literal:
+    return number(value.item(), value.dtype) if isinstance(value, np.floating) else Literal(value)
+
+
+def small_size(axes: Sequence[Axis]) -> int | None:
+    """Return the number of elements of these axes together if it is known and small, else None."""
+    size = axis_size(product(tuple(axes)))
+    return size if size is not None and size <= _SMALL else None
+
+
+def comment_of(text: str) -> str:
+    """Return the text of a comment: one line of printable characters, whatever names users chose."""
+    return re.sub(r"[^\x20-\x7e]", " ", text)
+
+
+def _cast(expression: Expression, reference: Reference) -> Expression:
+    for dtype in reversed(reference.casts):
+        expression = Convert(expression, scalar_type(dtype))
+    return expression
+
+
+def _constant(buffer: ArrayBuffer) -> Literal | None:
+    """Return the value of a constant scalar, else None."""
+    if not isinstance(buffer.leaf, Constant | IndexConstant) or buffer.dims:
+        return None
+    value = bound_array(buffer.leaf).item()
+    return number(value, buffer.dtype) if buffer.dtype.kind == "f" else Literal(value)

@@ -1,0 +1,100 @@
+"""Runs array functions in Python, statement by statement, for steps that call an op without a native form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wyrm.engines.native.ir import arrays
+from wyrm.engines.native.ir.arrays import ArrayFunction, Callee, Expression, Statement
+from wyrm.ops.elementwise.formula import array_function
+
+_BY_NAME: dict[str, Callable[..., Any]] = {
+    "abs": abs, "min": min, "erf": math.erf, "natural": lambda index: index,
+    "accumulate": lambda total, term: total + term,
+}  # fmt: skip
+
+
+class _FunctionReturned(Exception):  # not an error
+    """Raised where the function returns."""
+
+
+class _LoopBroken(Exception):  # not an error
+    """Raised where a loop breaks."""
+
+
+class Interpreter:
+    """Runs array functions; `call` performs the calls of others, given their arguments and all variables."""
+
+    def __init__(self, call: Callable[[Callee, list[Any], dict[str, Any]], Any]) -> None:
+        self._call = call
+
+    def run(self, function: ArrayFunction, arguments: Sequence[Any]) -> Any:
+        """Run a function and return its result."""
+        variables = dict(zip(function.parameters, arguments, strict=True))
+        try:
+            self._block(function.body, variables)
+        except _FunctionReturned as ended:
+            return ended.args[0]
+        return None
+
+    def _block(self, body: Sequence[Statement], variables: dict[str, Any]) -> None:
+        for statement in body:
+            self._statement(statement, variables)
+
+    def _statement(self, statement: Statement, variables: dict[str, Any]) -> None:
+        def value(expression: Expression) -> Any:
+            return self._value(expression, variables)
+
+        match statement:
+            case arrays.Let(variable, given):
+                variables[variable] = value(given)
+            case arrays.Store(array, index, given, adds):
+                position = tuple(slice(None) if each is None else value(each) for each in index)
+                variables[array][position] = variables[array][position] + value(given) if adds else value(given)
+            case arrays.CountedLoop(index, count, body):
+                for variables[index] in range(value(count)):
+                    if not self._iterate(body, variables):
+                        break
+            case arrays.While(condition, body):
+                while value(condition) and self._iterate(body, variables):
+                    pass
+            case arrays.When(condition, body):
+                if value(condition):
+                    self._block(body, variables)
+            case arrays.Break():
+                raise _LoopBroken
+            case arrays.Return(given):
+                raise _FunctionReturned(value(given))
+            case arrays.CallStatement(function, arguments):
+                self._call(function, [value(each) for each in arguments], variables)
+
+    def _iterate(self, body: Sequence[Statement], variables: dict[str, Any]) -> bool:
+        """Run the body of a loop once; return whether the loop continues."""
+        try:
+            self._block(body, variables)
+        except _LoopBroken:
+            return False
+        return True
+
+    def _value(self, expression: Expression, variables: dict[str, Any]) -> Any:
+        match expression:
+            case arrays.Name(name):
+                return variables[name]
+            case arrays.Literal(value, type):
+                return value if type is None else type.dtype.type(value)
+            case arrays.Element(array, index):
+                return variables[array][tuple(self._value(each, variables) for each in index)]
+            case arrays.ArraySize(array, axis):
+                return variables[array].shape[axis]
+            case arrays.Convert(operand, type):
+                return type.dtype.type(self._value(operand, variables))
+            case arrays.CallResult(function, arguments):
+                return self._call(function, [self._value(each, variables) for each in arguments], variables)
+            case arrays.Apply(function, operands):
+                named = _BY_NAME.get(function) or array_function(np, function)
+                return named(*(self._value(each, variables) for each in operands))
+        raise AssertionError(f"{expression} is not an expression")

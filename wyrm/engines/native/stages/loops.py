@@ -1,0 +1,223 @@
+"""The tree of loops that a schedule is lowered to, and the arrays that the loops read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wyrm.graph.axes import Axis, Dims, axis_size
+from wyrm.graph.base import BaseNode
+from wyrm.graph.index_maps import IndexExpression, IndexLiteral, IndexMap, IndexPair, LoopIndex
+
+if TYPE_CHECKING:
+    from wyrm.engines.native.stages.source import Source
+
+
+# A loop over at most this many elements takes no longer than a function like `exp` of a few numbers.
+_SHORT = 64
+
+
+@dataclass(eq=False)
+class ArrayBuffer:
+    """An array of generated code: a leaf's array, a view of the buffer `base`, or a temporary buffer.
+
+    `fixed` is a node that depends on sizes alone and is computed when sizes are bound.
+    """
+
+    name: str
+    dims: Dims
+    dtype: np.dtype
+    leaf: BaseNode | None = None
+    base: ArrayBuffer | None = None
+    view: BaseNode | None = None
+    fixed: BaseNode | None = None
+
+    @property
+    def root(self) -> ArrayBuffer:
+        """The buffer that owns the memory of this one."""
+        return self if self.base is None else self.base.root
+
+
+@dataclass(eq=False)
+class Value:
+    """A computed node: a variable within the loops of `chain`, and an array if anything else reads it.
+
+    `chain` leads from the root to the item that completes the value. `domain` holds the positions of the axes that are
+    looped over, which leaves out axes of size 1.
+    """
+
+    node: BaseNode
+    buffer: ArrayBuffer
+    chain: list[Item]
+    domain: tuple[int, ...]
+    register: bool
+    stored: bool = False
+
+
+@dataclass(eq=False)
+class Generated:
+    """A node whose elements are computed where they are read, from their flat index and the numbers in its parent."""
+
+    node: BaseNode
+    name: str
+    operands: list[Reference]
+
+
+@dataclass(eq=False)
+class Reference:
+    """An element that an expression reads from an array or a computed value, or computes from its flat index.
+
+    `casts` are applied to the element.
+    """
+
+    target: ArrayBuffer | Value | Generated
+    index: IndexMap
+    casts: tuple[np.dtype, ...] = ()
+    # The value that the array views, which must be complete before the element is read.
+    viewed: Value | None = None
+
+
+class Read(IndexExpression):
+    """An integer that a reference reads; `inside` if it is known to be a valid index."""
+
+    __slots__ = ("inside", "reference")
+    inside: bool
+    reference: Reference
+
+
+class Checked(IndexPair):
+    """An integer, and the size that it is checked against before it is used as an index."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"checked({self.left}, {self.right})"
+
+
+@dataclass(eq=False)
+class Item:
+    """A part of a block of code, at `position` in it."""
+
+    position: int = -1
+
+
+@dataclass(eq=False)
+class Statement(Item):
+    """One element of a node: computed, accumulated in a total, stored at an index, or added to a row's sum."""
+
+    node: BaseNode | None = None
+    kind: str = "element"
+    operands: list[Reference] = field(default_factory=list)
+    value: Value | None = None
+    target_index: IndexMap = ()
+    adds: bool = False
+    rows: RowSums | None = None
+
+
+@dataclass(eq=False)
+class Block(Item):
+    """Items in order; the root block has no axis, and its items run once."""
+
+    items: list[Item] = field(default_factory=list)
+
+    def append(self, item: Item) -> None:
+        """Append an item."""
+        item.position = len(self.items)
+        self.items.append(item)
+
+
+@dataclass(eq=False)
+class Loop(Block):
+    """A loop over one axis; it accumulates the totals `starts` and first sets the arrays `fills` to zero.
+
+    A `vector` loop has no inner loops, so that LLVM vectorizes functions that are slow for single numbers.
+    """
+
+    axis: Axis = 0
+    starts: list[Accumulator] = field(default_factory=list)
+    fills: list[ArrayBuffer] = field(default_factory=list)
+    vector: bool = False
+
+    def has_short_loops(self) -> bool:
+        """Return whether it has an inner loop so short that one iteration does little."""
+        sizes = [axis_size(item.axis) for item in self.items if isinstance(item, Loop)]
+        return any(size is not None and size <= _SHORT for size in sizes)
+
+
+@dataclass(eq=False)
+class ScalarBlock(Block):
+    """Scalars computed one after another, outside any loop."""
+
+    fills: list[ArrayBuffer] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Accumulator:
+    """The total of a reduction: a variable, or the part of an array that `result_index` selects.
+
+    None in `result_index` stands for a whole axis. `inner` is the innermost loop over the `reduced` axes if these loops
+    are nested without another loop between them.
+    """
+
+    value: Value
+    reduced: list[Axis]
+    result_index: tuple[IndexExpression | None, ...] | None  # None for a variable
+    inner: Loop | None
+
+
+@dataclass(eq=False)
+class KernelCall(Item):
+    """A node computed by its own kernel, or else by `evaluate`; with `adds` the kernel adds to what `out` holds."""
+
+    node: BaseNode = None  # type: ignore[assignment]  # always passed; the base class has a default
+    operands: list[ArrayBuffer] = field(default_factory=list)
+    out: ArrayBuffer = None  # type: ignore[assignment]  # as above
+    adds: bool = False
+    # The functions of the node's loop, if it is one.
+    loop: Source | None = None
+
+
+@dataclass(eq=False)
+class RowSums:
+    """The row-sparse gradient of one parameter: the rows that a step touches, and the sum of gradients for each.
+
+    `rows` lists the touched rows; `count` holds their number and an offset. `positions[row]` minus the offset is the
+    row's position in `rows` and `sums`. Tables indexed by the same nodes share these three. `sums` is zero between
+    steps.
+    """
+
+    parameter: BaseNode
+    positions: ArrayBuffer
+    rows: ArrayBuffer
+    count: ArrayBuffer
+    sums: ArrayBuffer
+    # The index nodes that select rows; their total size bounds the number of rows.
+    indices: list[BaseNode]
+
+
+def nodes_of(item: Item) -> Iterator[BaseNode]:
+    """Yield the nodes that an item computes."""
+    if isinstance(item, Block):
+        for inner in item.items:
+            yield from nodes_of(inner)
+    elif isinstance(item, Statement | KernelCall) and item.node is not None:
+        yield item.node
+
+
+def loop_axes(dims: Dims) -> tuple[int, ...]:
+    """Return the positions of the axes that need a loop: those whose size is not known to be 1."""
+    return tuple(i for i, axis in enumerate(dims) if axis_size(axis) != 1)
+
+
+def loop_index(dims: Dims) -> IndexMap:
+    """Return the index of an element inside one loop for each axis that needs one."""
+    positions = map(LoopIndex, range(len(dims)))
+    return tuple(IndexLiteral(0) if axis_size(axis) == 1 else next(positions) for axis in dims)
+
+
+def is_aligned(index: IndexMap, domain: Sequence[int], depth: int) -> bool:
+    """Return whether an element is read at the current index of the loop at this depth."""
+    return depth < len(domain) and index[domain[depth]] == LoopIndex(depth)

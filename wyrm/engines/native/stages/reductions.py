@@ -1,0 +1,303 @@
+"""Writes the statements of reductions; sums keep digits that a single float32 accumulator would lose.
+
+The total of a sum is float64. If that would halve the vector width of a loop, or if the totals are an array, float32
+partial sums are accumulated and added to the total before they grow long.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from wyrm.engines.native.ir import arrays
+from wyrm.engines.native.ir.arrays import (
+    Apply,
+    ArraySize,
+    CallResult,
+    Convert,
+    Element,
+    Expression,
+    Let,
+    Literal,
+    Name,
+    Store,
+    When,
+    While,
+)
+from wyrm.engines.native.kernels.functions import kernel_of
+from wyrm.engines.native.stages.formulas import FAST, adds_up, float_type, formula_steps, number, scalar_type
+from wyrm.engines.native.stages.indices import expression_of
+from wyrm.engines.native.stages.loops import Accumulator, ArrayBuffer, Generated, Loop, Statement, Value
+from wyrm.graph.axes import Axis, axis_size
+from wyrm.graph.index_maps import LoopIndex
+from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.loop_form import Reducer as Rule
+from wyrm.ops.elementwise.fast_math import from_ordered_integer, ordered_integer
+from wyrm.ops.elementwise.formula import parse
+
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+# Number of elements in a float32 partial sum in a variable; with fewer, the loop would begin and end too often.
+_PART = 512
+# Number of rows after which an array of partial sums is added to the totals; here sums are sequential.
+_ROWS = 128
+# Sums of at most this many elements keep NumPy's order, which is sequential for these. In any other, a partial sum may
+# leave the range of the dtype.
+_IN_ORDER = 7
+# The steps of the maximum and the minimum. Over more than a few elements, the total is an `ordered_integer`, because
+# LLVM vectorizes loops that compare integers.
+_FEW = 4
+_SMALLEST = "minimum(total, x)"
+_EXTREMES = ("maximum(total, x)", _SMALLEST)
+_ORDERED_INTEGER, _FROM_ORDERED_INTEGER = kernel_of(ordered_integer), kernel_of(from_ordered_integer)
+# Functions that are not vectorized; a loop that calls them is not slower with a float64 total.
+_ONE_BY_ONE = {"cos", "erf", "expm1", "log", "log1p", "power", "sin"}
+
+
+class NameScope(Protocol):
+    """The names of arguments and variables, provided by the function that is written."""
+
+    def use(self, buffer: ArrayBuffer) -> str:
+        """Return the name of an array."""
+        ...
+
+    def size(self, axis: Axis) -> Expression:
+        """Return the size of an axis."""
+        ...
+
+    def temporary(self) -> str:
+        """Return a new name."""
+        ...
+
+
+class ReductionWriter:
+    """Writes the totals of one function's reductions."""
+
+    def __init__(self, names: NameScope, named: Callable[[str], str]) -> None:
+        self._names, self._named = names, named
+        self._variables: dict[Value, str] = {}
+        # The totals in variables that hold an `ordered_integer`.
+        self._ordered_totals: set[Value] = set()
+        # The sums whose order is kept.
+        self._in_order: set[Value] = set()
+        # The partial sums that a loop accumulates for totals in variables.
+        self._parts: dict[Value, str] = {}
+        self._parts_in: dict[Loop, list[Value]] = {}
+        # float64 totals in an array; the reduction's own array holds partial sums, or nothing without an entry in
+        # `_counts`.
+        self._wide: dict[Value, ArrayBuffer] = {}
+        self._counts: dict[Value, str] = {}
+        self._rows_in: dict[Loop, list[Accumulator]] = {}
+
+    # --- before a loop ------------------------------------------------------------------------------------------------
+
+    def start(self, loop: Loop) -> list[arrays.Statement]:
+        """Return the statements before a loop that initialize its totals."""
+        statements: list[arrays.Statement] = []
+        for accumulator in loop.starts:
+            statements += self._start(accumulator)
+        if _sums_parts(loop):
+            for item in loop.items:
+                value = item.value if isinstance(item, Statement) and item.kind == "reduce" else None
+                sums = value is not None and value.node.dtype == FLOAT32 and self._is_reordered(value)
+                if value is not None and sums and value.register and value.chain[-1] is not item:
+                    self._parts[value] = f"{value.buffer.name}_part__"
+                    self._parts_in.setdefault(loop, []).append(value)
+        return statements
+
+    def _start(self, accumulator: Accumulator) -> list[arrays.Statement]:
+        value, node, rule = accumulator.value, accumulator.value.node, _rule(accumulator.value)
+        if _at_most(accumulator.reduced, _IN_ORDER):
+            self._in_order.add(value)
+        if accumulator.result_index is None:
+            self._variables[value] = f"{value.buffer.name}_total__"
+            start: Expression = number(rule.start, self._total_type(value))
+            if rule.step in _EXTREMES and not _at_most(accumulator.reduced, _FEW):
+                self._ordered_totals.add(value)
+                start = _ordered(start, rule.step)
+            return [Let(self._variables[value], start)]
+        where = tuple(None if entry is None else expression_of(entry) for entry in accumulator.result_index)
+        if node.dtype != FLOAT32 or not adds_up(rule.step) or _at_most(accumulator.reduced, _ROWS):
+            return [Store(self._names.use(value.buffer), where, number(rule.start, node.dtype))]
+        self._wide[value] = wide = ArrayBuffer(self._named(f"wide_{value.buffer.name}"), value.buffer.dims, FLOAT64)
+        if accumulator.inner is None:
+            return [Store(self._names.use(wide), where, number(rule.start, FLOAT64))]
+        self._counts[value] = self._names.temporary()
+        self._rows_in.setdefault(accumulator.inner, []).append(accumulator)
+        return [
+            Store(self._names.use(value.buffer), where, number(rule.start, node.dtype)),
+            Store(self._names.use(wide), where, Literal(0)),
+            Let(self._counts[value], Literal(0)),
+        ]
+
+    def _is_reordered(self, value: Value) -> bool:
+        return adds_up(_rule(value).step) and value not in self._in_order
+
+    @staticmethod
+    def _total_type(value: Value) -> np.dtype:
+        return FLOAT64 if adds_up(_rule(value).step) else value.node.dtype
+
+    # --- in a loop ----------------------------------------------------------------------------------------------------
+
+    def step(self, statement: Statement, operands: list[Expression], comment: str) -> list[arrays.Statement]:
+        """Return the statements that accumulate one element."""
+        value = statement.value
+        assert value is not None
+        rule, dtype = _rule(value), value.node.dtype
+        if not statement.target_index:
+            variable = self._parts.get(value, self._variables.get(value, ""))
+            if value in self._ordered_totals:
+                return [Let(variable, Apply("maximum", (Name(variable), _ordered(operands[0], rule.step))), comment)]
+            reordered = self._is_reordered(value)
+            steps, result = self.formula(rule.step, operands, dtype, Name(variable), reordered=reordered)
+            return [*steps, Let(variable, result, comment)]
+        buffer = value.buffer if value in self._counts else self._wide.get(value, value.buffer)
+        array, index = self._names.use(buffer), tuple(map(expression_of, statement.target_index))
+        reordered = self._is_reordered(value)
+        steps, result = self.formula(rule.step, operands, dtype, Element(array, index), reordered=reordered)
+        return [*steps, Store(array, index, result, comment=comment)]
+
+    def formula(
+        self,
+        formula: str,
+        operands: list[Expression],
+        dtype: np.dtype,
+        total: Expression,
+        count: Expression | None = None,
+        reordered: bool = False,
+    ) -> tuple[list[Let], Expression]:
+        """Return the statements and value of a formula; `reordered` lets a sum accumulate in any order."""
+        attributes = {"total": total} if count is None else {"total": total, "count": count}
+        return formula_steps(formula, operands, attributes.__getitem__, dtype, self._names.temporary, reordered)
+
+    def around(self, loop: Loop, depth: int, body: Sequence[arrays.Statement]) -> list[arrays.Statement]:
+        """Return a loop with this body, split into parts if it accumulates partial sums."""
+        size, index = self._names.size(loop.axis), str(LoopIndex(depth))
+        body = (*body, *(each for accumulator in self._rows_in.get(loop, []) for each in self._add_rows(accumulator)))
+        parts = self._parts_in.get(loop, [])
+        zeros = [Let(self._parts[value], number(0.0, FLOAT32)) for value in parts]
+        sums = [
+            Let(self._variables[value], Apply("add", (Name(self._variables[value]), Name(self._parts[value]))))
+            for value in parts
+        ]
+        if not parts or _at_most([loop.axis], _PART):
+            return [*zeros, arrays.CountedLoop(index, size, body), *sums]
+        first, inner, length = f"first{depth}__", f"j{depth}__", Literal(_PART)
+        rest = Apply("subtract", (size, Apply("natural", (Name(first),))))
+        set_index = Let(index, Apply("natural", (Apply("add", (Name(first), Name(inner))),)))
+        part = arrays.CountedLoop(inner, Apply("min", (length, rest)), (set_index, *body))
+        after = Let(first, Apply("add", (Name(first), length)))
+        return [
+            Let(first, Literal(0)), While(Apply("less", (Name(first), size)), (*zeros, part, *sums, after))
+        ]  # fmt: skip
+
+    def _add_rows(self, accumulator: Accumulator) -> list[arrays.Statement]:
+        """Return the statements that add an array of partial sums to the totals, once in `_ROWS` rows."""
+        value, count = accumulator.value, self._counts[accumulator.value]
+
+        def add(index: tuple[Expression, ...]) -> list[arrays.Statement]:
+            part = self._names.use(value.buffer)
+            return [
+                Store(self._names.use(self._wide[value]), index, Element(part, index), adds=True),
+                Store(part, index, number(0.0, FLOAT32)),
+            ]
+
+        full = Apply("equal", (Name(count), Literal(_ROWS)))
+        return [
+            Let(count, Apply("add", (Name(count), Literal(1)))),
+            When(full, (Let(count, Literal(0)), *self._each(accumulator, add))),
+        ]
+
+    def _each(
+        self, accumulator: Accumulator, statements: Callable[[tuple[Expression, ...]], list[arrays.Statement]]
+    ) -> list[arrays.Statement]:
+        """Return loops over the totals in an array, around these statements."""
+        assert accumulator.result_index is not None
+        name = self._names.use(accumulator.value.buffer)
+        index = [
+            Name(f"j{axis}") if each is None else expression_of(each)
+            for axis, each in enumerate(accumulator.result_index)
+        ]
+        body: list[arrays.Statement] = statements(tuple(index))
+        for axis, each in reversed(list(enumerate(accumulator.result_index))):
+            if each is None:
+                body = [arrays.CountedLoop(f"j{axis}", ArraySize(name, axis), tuple(body))]
+        return body
+
+    # --- after a loop -------------------------------------------------------------------------------------------------
+
+    def finish(self, value: Value, total: Expression, count: Expression) -> tuple[list[Let], Expression]:
+        """Return the statements and value that a reduction computes from its total."""
+        rule = _rule(value)
+        return self.formula(rule.finish, [], value.node.dtype, total, count) if rule.finish else ([], total)
+
+    def end(self, accumulator: Accumulator, variable: str, comment: str) -> list[arrays.Statement]:
+        """Return the statements after a loop that compute the result: in `variable`, or in the total's array."""
+        value, node = accumulator.value, accumulator.value.node
+        sizes: Expression = self._names.size(accumulator.reduced[0])
+        for axis in accumulator.reduced[1:]:
+            sizes = Apply("multiply", (sizes, self._names.size(axis)))
+        if accumulator.result_index is None:
+            dtype = self._total_type(value)
+            total: Expression = Name(self._variables[value])
+            if value in self._ordered_totals:
+                total = _signed(CallResult(_FROM_ORDERED_INTEGER, (total,)), _rule(value).step)
+            steps, result = self.finish(value, total, _converted(sizes, dtype))
+            return [*steps, Let(variable, result if dtype == node.dtype else _converted(result, node.dtype), comment)]
+        wide = self._wide.get(value)
+        if wide is None and not _rule(value).finish:
+            return []
+        count = _converted(sizes, node.dtype if wide is None else FLOAT64)
+
+        def store_result(index: tuple[Expression, ...]) -> list[arrays.Statement]:
+            array = self._names.use(value.buffer)
+            partial: Expression = Element(array, index)
+            total = partial
+            if wide is not None:
+                total = Element(self._names.use(wide), index)
+                total = Apply("add", (total, partial)) if value in self._counts else total
+            steps, result = self.finish(value, total, count)
+            return [*steps, Store(array, index, result)]
+
+        return self._each(accumulator, store_result)
+
+
+def _converted(value: Expression, dtype: np.dtype) -> Convert:
+    return Convert(value, scalar_type(dtype))
+
+
+def _ordered(x: Expression, step: str) -> Expression:
+    """Return the `ordered_integer` of a number, of the negated number if the step is a minimum."""
+    return CallResult(_ORDERED_INTEGER, (_signed(x, step),))
+
+
+def _signed(x: Expression, step: str) -> Expression:
+    """Return `-x` for a minimum, else `x`: the minimum of `x` is `-max(-x)`."""
+    return Apply("negative", (x,)) if step == _SMALLEST else x
+
+
+def _rule(value: Value) -> Rule:
+    rule = LOOPS.of(value.node).reducer
+    assert rule is not None
+    return rule
+
+
+def _sums_parts(loop: Loop) -> bool:
+    """Return whether float32 partial sums speed up a loop: it vectorizes, and is short or does more than load."""
+    statements = [item for item in loop.items if isinstance(item, Statement)]
+    called = {
+        call.function
+        for each in statements
+        if each.node is not None and each.node.formula is not None and float_type(each.node) == FLOAT32
+        for call in parse(each.node.formula)
+    }
+    generated = any(isinstance(operand.target, Generated) for each in statements for operand in each.operands)
+    return not called & _ONE_BY_ONE and (_at_most([loop.axis], _PART) or generated or bool(called & FAST.keys()))
+
+
+def _at_most(axes: Sequence[Axis], size: int) -> bool:
+    """Return whether axes are known to have at most `size` elements together."""
+    sizes = [axis_size(axis) for axis in axes]
+    return None not in sizes and math.prod(each for each in sizes if each is not None) <= size

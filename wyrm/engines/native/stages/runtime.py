@@ -1,0 +1,144 @@
+"""The few functions that every program calls; all are inlined into their callers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.graph.typing import Array, FloatArray, IntegerArray
+from wyrm.ops.kernels.scratch import INVALID_INDEX, OUT_OF_RANGE
+from wyrm.ops.kernels.sums import natural
+
+Function = Callable[..., object]
+
+
+def inlined(function: Function) -> KernelFunction:
+    """Return a kernel function that is inlined into its callers."""
+    return KernelFunction(function, inlined=True)
+
+
+@inlined
+def claim(row: int, positions: IntegerArray, rows: IntegerArray, count: IntegerArray) -> int:
+    """Return the position of a row's sum; a row not touched in this step gets the next position.
+
+    `count[0]` is the number of rows touched in this step. `positions` counts from `count[1]`: smaller numbers are from
+    earlier steps.
+    """
+    position = positions[row] - count[1]
+    if position < 0:
+        position = natural(count[0])
+        positions[row] = count[1] + position
+        rows[position] = row
+        count[0] = position + 1
+    return natural(position)
+
+
+@inlined
+def checked(row: int, size: int) -> int:
+    """Return an index into `size` elements; raise `IndexError` if it is out of range."""
+    if row < 0 or row >= size:
+        raise IndexError(OUT_OF_RANGE)
+    return natural(row)
+
+
+@inlined
+def check_all(indices: IntegerArray, size: int) -> None:
+    """Raise `IndexError` if an index into `size` elements is out of range."""
+    for row in indices.flat:
+        if row < 0 or row >= size:
+            raise IndexError(OUT_OF_RANGE)
+
+
+@inlined
+def check_from_end(indices: IntegerArray, size: int) -> None:
+    """Raise `IndexError` if an index into `size` elements, of which negative ones count from the end, is too far."""
+    for row in indices.flat:
+        if row < -size or row >= size:
+            raise IndexError(OUT_OF_RANGE)
+
+
+@inlined
+def check_counted(indices: IntegerArray, size: int, ignore_index: int) -> None:
+    """Raise `IndexError` if an index into `size` elements is out of range and is not `ignore_index`."""
+    for row in indices.flat:
+        if row != ignore_index and (row < 0 or row >= size):
+            raise IndexError(OUT_OF_RANGE)
+
+
+@inlined
+def release(count: IntegerArray) -> None:
+    """Forget the touched rows, at the end of a step."""
+    count[1] += count[0]
+    count[0] = 0
+
+
+@inlined
+def load(column: Array, order: IntegerArray, start: int, out: Array) -> None:
+    """Copy the rows `order[start:]` of a (rows, width) column to the flat array `out`, until it is full.
+
+    A column without rows means that the input keeps its data.
+    """
+    width, first, i = column.shape[1], 0, 0
+    if column.shape[0] == 0 or width == 0:
+        return
+    if width == 1:
+        for k in range(out.shape[0]):
+            out[k] = column[natural(order[natural(start + k)]), 0]
+        return
+    # Without the division that would give the row: it takes as long as the rest of a step on numbers.
+    while first < out.shape[0]:
+        row = natural(order[natural(start + i)])
+        for j in range(width):
+            out[natural(first + j)] = column[row, j]
+        first += width
+        i += 1
+
+
+# --- for loops inside a graph: arrays are flat, or have a row for each step -------------------------------------------
+
+
+@inlined
+def copied(x: Array, out: Array) -> None:
+    """`out = x`."""
+    for i in range(out.shape[0]):
+        out[i] = x[i]
+
+
+@inlined
+def added(x: FloatArray, total: FloatArray) -> None:
+    """`total += x`."""
+    for i in range(total.shape[0]):
+        total[i] += x[i]
+
+
+@inlined
+def taken(rows: Array, step: int, out: Array) -> None:
+    """`out = rows[step]`."""
+    for i in range(out.shape[0]):
+        out[i] = rows[step, i]
+
+
+@inlined
+def put(x: Array, rows: Array, step: int) -> None:
+    """`rows[step] = x`."""
+    for i in range(rows.shape[1]):
+        rows[step, i] = x[i]
+
+
+# --- in debug mode ----------------------------------------------------------------------------------------------------
+
+
+@inlined
+def fill_with_nan(x: FloatArray) -> None:
+    """Fill a flat array with NaN."""
+    for i in range(x.shape[0]):
+        x[i] = np.nan
+
+
+@inlined
+def fill_with_invalid_indices(x: IntegerArray) -> None:
+    """Fill a flat array with integers that are out of range."""
+    for i in range(x.shape[0]):
+        x[i] = INVALID_INDEX

@@ -1,0 +1,375 @@
+"""The NumPy reference engine, which `forward()` and `backward()` use and compiled code is tested against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any, Generic, NamedTuple, TypeVar, overload
+
+import numpy as np
+
+from wyrm.engines.numpy.calls import Cell
+from wyrm.engines.numpy.observe import observer
+from wyrm.engines.numpy.plan import EvaluationPlan
+from wyrm.errors import MissingValue, NotDifferentiable, OptionError, ShapeError, UnusedParameter
+from wyrm.graph.axes import axis_size
+from wyrm.graph.base import BaseNode, describe, label
+from wyrm.graph.buffer import Buffer
+from wyrm.graph.leaves import Input, Parameter
+from wyrm.graph.node import Node
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.schedule import Schedule
+from wyrm.graph.source_location import located_at
+from wyrm.graph.state import cell_of, runner_of, set_cell, set_runner
+from wyrm.graph.storage import CHANGES, LARGEST, Storage, float_array, not_set, store, stored
+from wyrm.graph.training_mode import modes_of, warn_of_training
+from wyrm.graph.traversal import topological_order
+from wyrm.graph.typing import Scalar, Values
+from wyrm.ops.control.updating import updates_among
+from wyrm.ops.gradients.reverse import pull_back
+from wyrm.ops.random.philox import STEP, advance_step, drawing_for, step_is_announced
+from wyrm.support.foreign_names import answering
+from wyrm.support.garbage_collection import with_collector_paused
+from wyrm.support.interrupts import deferred
+from wyrm.support.memory import KEPT_BYTES
+from wyrm.support.options import number
+
+Value = TypeVar("Value")
+
+# The number of data sizes whose plans are cached, as far as they take `KEPT_BYTES` together: every epoch ends with a
+# smaller batch.
+_PLAN_CACHE_SIZE = 4
+
+
+class ReferenceRunner:
+    """Runs outputs in stages, with one plan per combination of data sizes."""
+
+    def __init__(self, outputs: Sequence[BaseNode]) -> None:
+        self._plans: dict[tuple[Any, ...], EvaluationPlan] = {}
+        self._last: EvaluationPlan | None = None
+        self._take(Schedule(outputs))
+
+    def _take(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.random = any(leaf is STEP for leaf in schedule.leaves)
+        self.dynamic: list[Storage] = [
+            stored(leaf) for leaf in schedule.leaves if any(axis_size(axis) is None for axis in leaf.dims)
+        ]
+
+    def add_stage(self, outputs: Sequence[BaseNode]) -> None:
+        """Add a stage with more outputs, which reuses the values of the earlier stages."""
+        schedule = Schedule(outputs, after=self.schedule)
+        with deferred:
+            self._take(schedule)
+
+    def plan(self) -> EvaluationPlan:
+        """Return the plan for the sizes of the current data."""
+        dynamic = self.dynamic
+        key = tuple([None if s.array is None else s.array.shape for s in dynamic]) if dynamic else ()
+        plan = self._plans.get(key)
+        if plan is None or plan is not self._last:
+            plan = self._plans.pop(key, None) or with_collector_paused(EvaluationPlan, self.schedule)
+            held = plan.bytes + sum(other.bytes for other in self._plans.values())
+            while self._plans and (len(self._plans) >= _PLAN_CACHE_SIZE or held > KEPT_BYTES):
+                held -= self._plans.pop(next(iter(self._plans))).bytes
+            self._plans[key] = self._last = plan  # least recently used first
+        if plan.schedule is not self.schedule:
+            del self._plans[key]  # the plan is unusable if the next line raises
+            with_collector_paused(plan.extend, self.schedule)
+            self._plans[key] = plan
+        plan.activate()
+        return plan
+
+    def run(self, stage: int = 0) -> EvaluationPlan:
+        """Update one stage and return the plan that holds the values."""
+        plan = self.plan()
+        plan.run(stage, observer())
+        return plan
+
+
+class _Gradients(NamedTuple):
+    """The backward stage of a `NodeRunner`: its outputs, and the parameters and buffers that they update."""
+
+    parameters: list[Parameter]
+    weight: Input
+    outputs: list[Node]
+    updates: dict[Buffer, BaseNode]
+
+
+class _CurrentValue:
+    """A value known to be up to date: its cell and plan, and the latest change of any leaf before the plan ran."""
+
+    __slots__ = ("cell", "latest", "number", "plan")
+
+    def __init__(self, cell: Cell, plan: EvaluationPlan, latest: int) -> None:
+        self.cell, self.plan, self.latest = cell, plan, latest
+        # A scalar value that was requested again: an array over immutable bytes, so it can be returned repeatedly.
+        self.number: np.ndarray | None = None
+
+
+class NodeRunner:
+    """Runs one node forward and, after `differentiate`, backward.
+
+    It runs a copy of the node. The node refers to its runner, so a reference back would form a cycle and delay freeing
+    the graph until the garbage collector runs.
+    """
+
+    def __init__(self, node: BaseNode) -> None:
+        self.twin = _twin(node)
+        self.runner = ReferenceRunner([self.twin])
+        self.modes = modes_of([node])
+        self.step: int | None = None  # the random step of the last forward pass
+        self.gradients: _Gradients | None = None
+        self._current: _CurrentValue | None = None
+        self._plan(node)
+
+    def _plan(self, node: BaseNode) -> EvaluationPlan:
+        """Return the plan for the current data, which shares the values that another plan has computed for `node`.
+
+        `__init__` and `differentiate` call it right after building a schedule, so that the garbage collector scans the
+        new objects once instead of twice.
+        """
+        set_cell(self.twin, cell_of(node))
+        return self.runner.plan()
+
+    def current_value(self) -> Any:
+        """Return the value if no leaf at all has changed since the last run; None if the node must run."""
+        known = self._current
+        if (
+            known is None
+            or known.latest != CHANGES.latest
+            or known.plan.turn != EvaluationPlan.taken
+            or observer() is not None
+        ):
+            return None
+        if known.number is None:
+            value = known.cell.value
+            if value.shape:
+                return _frozen(value)
+            known.number = np.ndarray((), value.dtype, value.tobytes())
+        return known.number
+
+    def run(self, node: BaseNode, stage: int = 0) -> EvaluationPlan:
+        """Update one stage, and direct `node.value` to it."""
+        latest = CHANGES.latest  # read before the leaves are checked, so that a change during the run is not missed
+        plan = self._plan(node)
+        plan.run(stage, observer())
+        plan.redirect_value(node, self.twin)
+        # Random nodes change in each run, and nodes built in training mode may warn.
+        if stage == 0 and not self.runner.random and not self.modes:
+            self._current = _CurrentValue(plan.cell(self.twin), plan, latest)
+        return plan
+
+    def differentiate(self, loss: Node, given: np.ndarray) -> _Gradients:
+        """Add the backward stage: the gradients of the loss, the node itself, with respect to all its parameters.
+
+        `given` are the weights of its elements. Raise `UnusedParameter` if the loss depends on no parameter.
+        """
+        parameters = [leaf for leaf in self.runner.schedule.leaves if isinstance(leaf, Parameter)]
+        if not parameters:
+            raise UnusedParameter(
+                f"{describe(loss)} depends on no parameter, so backward() has no gradient to compute; make a leaf a "
+                f"wy.Parameter, or differentiate with respect to other nodes with wy.grad(loss, wrt)"
+            )
+        name = "gradient" if given.ndim else "weight"
+        weight = Input(given, dims=loss.dims, name=name, dtype=loss.dtype, finite=False)
+        order = list(self.runner.schedule.position)
+        found = pull_back([self.twin], [weight], parameters, order)
+        outputs = [gradient for gradient in found if gradient is not None]
+        updates = updates_among(order)
+        self.runner.add_stage([*outputs, *updates.values()])
+        self.gradients = _Gradients(parameters, weight, outputs, updates)
+        self._plan(loss)
+        return self.gradients
+
+
+def _twin(node: BaseNode) -> Any:
+    """Return a copy of a node with the same parents; a leaf itself."""
+    if node.is_leaf:
+        return node
+    with located_at(node.origin):
+        return type(node).rebuild(node.parents, node.attribute_values(), node.name)
+
+
+def _frozen(value: Any) -> Any:
+    """Return a read-only copy, so that writing to it by mistake raises."""
+    array: np.ndarray = value.dense() if isinstance(value, RowSparse) else value.copy("K")
+    array.setflags(False)  # type: ignore[call-arg]  # `write`, twice as fast positionally
+    return array
+
+
+def _no_value(node: BaseNode) -> MissingValue:
+    """Return the error for a node without a value: in a traced function, nothing is computed yet."""
+    argument = next((leaf for leaf in topological_order([node]) if leaf.is_argument), None)
+    if argument is not None:
+        return MissingValue(
+            f"{describe(node)} has no value while a function of {label(argument)} is traced: return the node from the "
+            f"function, or pass a number known before by keyword"
+        )
+    if node.is_leaf:
+        return MissingValue(str(not_set(node, "bind some with .set(value)")))
+    return MissingValue(f"{describe(node)} has no value yet: call .forward() on it, or on a node that depends on it")
+
+
+class Evaluated(Generic[Value]):
+    """The value of a node; `wyrm._bind` attaches these methods to nodes."""
+
+    @property
+    def value(self: Any) -> Value:
+        """The value that the last `forward()` cached (read-only); raise `MissingValue` if there is none."""
+        array: Any
+        if self.is_leaf:
+            array = stored(self).array
+            if array is None:
+                raise _no_value(self)
+        else:
+            cell = cell_of(self)
+            array = None if cell is None else cell.value
+            if array is None:
+                raise _no_value(self)
+        value: Value = _frozen(array)
+        return value
+
+    def forward(self: Any) -> Value:
+        """Compute the value, recomputing only what changed, and return it (read-only)."""
+        value: Value
+        runner = runner_of(self)
+        if runner is None:
+            if self.is_leaf:
+                value = self.value
+                return value
+            runner = with_collector_paused(NodeRunner, self)
+            set_runner(self, runner)
+        else:
+            value = runner.current_value()
+            if value is not None:
+                return value
+        warn_of_training(runner.modes)
+        if runner.runner.random:
+            runner.step = advance_step()
+        value = _frozen(runner.run(self).value(runner.twin))
+        return value
+
+
+class Differentiated:
+    """The gradients of float nodes; `wyrm._bind` attaches these methods to them."""
+
+    @overload
+    def backward(self: Scalar, weight: float = 1.0, *, gradient: Values | None = None) -> None: ...
+    @overload
+    def backward(self, weight: float = 1.0, *, gradient: Values) -> None: ...
+    @answering
+    def backward(self, weight: float = 1.0, *, gradient: object = None) -> None:
+        """Add `weight` times the gradient of this node to each parameter's `gradient`.
+
+        For a node that is not a scalar, `gradient` holds a number for each element, in the node's shape: the gradient
+        is that of `(node * gradient).sum()`. Runs `forward()` first if something changed.
+
+        Raise `ShapeError` for a node that is not a scalar without `gradient`, and for a `gradient` of another shape;
+        `ValueError` for a weight that is not finite.
+
+        >>> x = wy.Parameter([1.0, 2.0])
+        >>> (x * x).backward(gradient=np.array([1.0, 10.0]))
+        >>> x.gradient.tolist()
+        [2.0, 40.0]
+        """
+        loss: Any = self
+        if loss.dtype.kind != "f":
+            raise NotDifferentiable(f"{describe(loss)} is {loss.dtype}; only float32 and float64 have gradients")
+        given = checked_weight(weight, loss.dtype)
+        if gradient is not None:
+            given = given * _gradient_of_elements(loss, gradient)
+        elif len(loss.dims) != 0:
+            raise ShapeError(
+                f"backward() takes a scalar, not {describe(loss)}: reduce it with .sum() or .mean() first, or give a "
+                f"number for each element, as in node.backward(gradient=np.ones(node.value.shape)); wy.vjp(output, "
+                f"wrt, cotangent) returns such a gradient as a node"
+            )
+        runner = runner_of(loss)
+        if runner is None:
+            runner = with_collector_paused(NodeRunner, loss)
+            set_runner(loss, runner)
+        held = runner.gradients or with_collector_paused(runner.differentiate, loss, given)
+        if runner.runner.random and (runner.step is None or step_is_announced()):
+            runner.step = advance_step()
+        if given.ndim or stored(held.weight).array != given:
+            held.weight.set(given)
+        # The masks of the last forward(), even if another graph has moved on to other steps since.
+        with nullcontext() if runner.step is None else drawing_for(runner.step):
+            runner.run(loss, 0)
+            plan = runner.run(loss, 1)
+        becoming = [np.array(plan.value(becomes)) for becomes in held.updates.values()]
+        with deferred:
+            for parameter, gradient in zip(held.parameters, held.outputs, strict=True):
+                accumulate(parameter, plan.value(gradient))
+            for buffer, array in zip(held.updates, becoming, strict=True):
+                store(stored(buffer), array)
+
+    def zero_gradient(self: Any) -> None:
+        """Set the gradients of all parameters that this node depends on to zero."""
+        runner = runner_of(self)
+        parameters = self.parameters() if runner is None or runner.gradients is None else runner.gradients.parameters
+        for parameter in parameters:
+            parameter.clear_gradient()
+
+
+def _gradient_of_elements(node: Node, gradient: object) -> Any:
+    """Return a number for each element of a node as an array of its dtype; raise `ShapeError` for another shape."""
+    if isinstance(gradient, BaseNode):
+        raise TypeError(
+            f"backward() of {describe(node)}: gradient must hold numbers, not {describe(gradient)}; for a gradient as "
+            f"a node use wy.vjp(output, wrt, cotangent)"
+        )
+    array = float_array(gradient, node.dtype, lambda: f"gradient of backward() of {describe(node)}")
+    dims: Any = node.dims
+    if len(dims) != array.ndim or any(
+        axis_size(axis) not in (None, size) for axis, size in zip(dims, array.shape, strict=True)
+    ):
+        raise ShapeError(
+            f"backward() of {describe(node)}: gradient must have one number for each element, not the shape "
+            f"{array.shape}"
+        )
+    return array
+
+
+def checked_weight(weight: float, dtype: np.dtype) -> Any:
+    """Return the weight of a gradient as a scalar of a dtype; raise `OptionError` unless it is finite there."""
+    found = number("weight", weight)
+    if abs(found) > LARGEST[dtype]:
+        raise OptionError(f"weight must be finite in {dtype}, not {weight}")
+    return dtype.type(found)
+
+
+def accumulate(parameter: Parameter, gradient: np.ndarray | RowSparse) -> None:
+    """Add to a parameter's gradient; it stays row-sparse as long as all summands are row-sparse."""
+    storage = stored(parameter)
+    held = storage.gradient
+    if isinstance(gradient, RowSparse):
+        if held is None:
+            storage.gradient = RowSparse(gradient.rows.copy(), gradient.values.copy(), gradient.shape)
+        elif isinstance(held, RowSparse):
+            joined = held.joined(gradient)
+            storage.gradient = joined if len(joined.rows) <= joined.shape[0] else joined.summed()
+        else:
+            gradient.add_to(held)
+    elif held is None:
+        storage.gradient = np.array(gradient)
+    elif isinstance(held, RowSparse):
+        storage.gradient = held.dense() + gradient
+    else:
+        held += gradient
+
+
+def run(nodes: Sequence[BaseNode]) -> list[np.ndarray]:
+    """Return the values of several nodes, computed together: shared subgraphs run once.
+
+    >>> x = wy.Constant(2.0)
+    >>> [value.item() for value in wy.run([x * x, x + x])]
+    [4.0, 4.0]
+    """
+    runner = ReferenceRunner(list(nodes))
+    warn_of_training(modes_of(nodes))
+    if runner.random:
+        advance_step()
+    plan = runner.run()
+    return [_frozen(plan.value(node)) for node in nodes]

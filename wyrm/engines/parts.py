@@ -1,0 +1,183 @@
+"""How the loss of a batch combines from the losses of its parts, for threads that divide its rows.
+
+It is their mean, weighted by the parts' rows, if every row counts equally in means; it is their sum if rows are summed;
+and it is neither if rows depend on each other, as in a softmax over the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from enum import Enum
+
+from wyrm.graph.axes import Dim, Dims, axis_size, open_axes
+from wyrm.graph.base import BaseNode
+from wyrm.graph.index_maps import IndexLoad, IndexMap, LoopIndex
+from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.traversal import topological_order
+
+Node = BaseNode
+
+
+class Combination(Enum):
+    """How the value for a whole batch combines from the values for its parts."""
+
+    SAME = "the same in all parts"
+    MEAN = "the mean, each part by its share of the rows"
+    SUM = "the sum"
+    MIXED = "neither: rows depend on each other"
+
+
+# How a node depends on the rows: the axis that has an element for each row, or how its value combines.
+RowDependence = int | Combination
+
+_SUMS = ("x + y", "x - y")
+_LINEAR_IN_X = {"x * y": True, "x / y": False}  # and whether in y too
+
+
+def combinations_of(
+    outputs: Iterable[Node], columns: Collection[Node], simplified: Callable[[list[Node]], dict[Node, Node]]
+) -> list[Combination]:
+    """Return how each output for a whole batch combines from its values for parts of the rows of `columns`.
+
+    `simplified` returns for every node one that is made of simpler ops.
+    """
+    nodes = list(outputs)
+    if any(not leaf.dims or axis_size(leaf.dims[0]) is not None for leaf in columns):
+        return [Combination.MIXED] * len(nodes)  # a batch of fixed size has no parts
+    found = dependences_of(nodes, columns, simplified)
+    results = [Combination.MIXED if found is None else found[0][output] for output in nodes]
+    return [dependence if isinstance(dependence, Combination) else Combination.MIXED for dependence in results]
+
+
+def dependences_of(
+    outputs: Iterable[Node], columns: Collection[Node], simplified: Callable[[list[Node]], dict[Node, Node]]
+) -> tuple[dict[Node, RowDependence], set[type[Dim]]] | None:
+    """Return how each node that the outputs depend on depends on the rows of `columns`, and the axes of rows.
+
+    Return None if the first axis of a column has no name. `simplified` is that of `combinations_of`.
+    """
+    nodes = list(outputs)
+    batch = {type(leaf.dims[0]) for leaf in columns if leaf.dims and isinstance(leaf.dims[0], Dim)}
+    if any(not leaf.dims or not isinstance(leaf.dims[0], Dim) for leaf in columns):
+        return None
+    replacements = simplified(nodes)
+    found: dict[Node, RowDependence] = {}
+    for node in topological_order(replacements[node] for node in topological_order(nodes)):
+        if node.is_leaf:
+            found[node] = 0 if node in columns else Combination.SAME
+        elif node.same_value:
+            found[node] = found[node.parents[0]]
+        else:
+            found[node] = _row_dependence(node, [found[parent] for parent in node.parents], batch)
+    return {node: found[replacement] for node, replacement in replacements.items() if replacement in found}, batch
+
+
+def _row_axes(dims: Dims, batch: set[type[Dim]]) -> list[int]:
+    """Return the axes whose size depends on the number of rows."""
+    return [
+        position
+        for position, axis in enumerate(dims)
+        if type(axis) in batch or not batch.isdisjoint(open_axes((axis,)))
+    ]
+
+
+def _row_dependence(node: Node, parents: list[RowDependence], batch: set[type[Dim]]) -> RowDependence:
+    axes = _row_axes(node.dims, batch)
+    if len(axes) > 1 or Combination.MIXED in parents:
+        return Combination.MIXED
+    if all(parent is Combination.SAME for parent in parents):
+        if node.shape_only and any(_row_axes(parent.dims, batch) for parent in node.parents):
+            return Combination.MIXED  # such as the number of rows
+        if LOOPS.of(node).counts_rows and axes != [0] and any(open_axes(node.dims[:1])):
+            return Combination.MIXED  # draws of an axis that is not the batch's, but counts its rows
+        return axes[0] if axes else Combination.SAME
+    if any(isinstance(parent, int) for parent in parents):
+        return _of_rows(node, parents, axes)
+    return _of_totals(node, parents) if not axes else Combination.MIXED
+
+
+def _of_totals(node: Node, parents: list[RowDependence]) -> RowDependence:
+    """Return how a function of means and sums over rows combines: like its operands if it is linear in them."""
+    kinds = {parent for parent in parents if parent is not Combination.SAME}
+    if len(kinds) != 1:
+        return Combination.MIXED
+    (kind,) = kinds
+    if node.formula in _SUMS:
+        return kind if kind is Combination.MEAN or Combination.SAME not in parents else Combination.MIXED
+    if node.formula in _LINEAR_IN_X and len(parents) == 2:
+        by_number = parents[1] is Combination.SAME or (_LINEAR_IN_X[node.formula] and parents[0] is Combination.SAME)
+        return kind if by_number else Combination.MIXED
+    passes = len(parents) == 1 and (node.formula == "-x" or _gather_index(node) is not None)
+    return kind if passes or node.same_elements else Combination.MIXED
+
+
+def _of_rows(node: Node, parents: list[RowDependence], axes: list[int]) -> RowDependence:
+    """Return how a function of values with an element for each row depends on the rows."""
+    if any(parent in (Combination.MEAN, Combination.SUM) for parent in parents):
+        return Combination.MIXED
+    rows = [parent if isinstance(parent, int) else None for parent in parents]
+    by_rows = node.by_rows(rows)
+    if by_rows is not None:
+        return Combination.MEAN if by_rows == "mean" else axes[0] if axes else Combination.MIXED
+    if LOOPS.of(node).reducer is not None:
+        return _of_reduction(node, rows, axes)
+    if not axes:
+        return Combination.MIXED
+    if node.formula is not None:
+        return axes[0]
+    if node.same_elements:
+        # Rows stay in order if their axis is the outermost one, before and after.
+        return 0 if rows[0] == 0 and axes[0] == 0 else _of_gather(node, rows, axes[0])
+    return _of_gather(node, rows, axes[0]) if _gather_index(node) is not None else _of_scatter(node, rows, axes[0])
+
+
+def _of_reduction(node: Node, rows: list[int | None], axes: list[int]) -> RowDependence:
+    rule = LOOPS.of(node)
+    assert rule.reducer is not None
+    rank = max(len(parent.dims) for parent in node.parents)
+    reduced = {
+        row_axis + rank - len(parent.dims)
+        for row_axis, parent in zip(rows, node.parents, strict=True)
+        if row_axis is not None
+    }
+    if len(reduced) != 1:
+        return Combination.MIXED
+    if not reduced <= set(rule.reduce_axes(node)):
+        return axes[0] if axes else Combination.MIXED
+    if axes or rule.reducer.start != 0.0 or not rule.reducer.step.startswith("total + "):
+        return Combination.MIXED
+    return {"": Combination.SUM, "total / count": Combination.MEAN}.get(rule.reducer.finish, Combination.MIXED)
+
+
+def _positions(dims: Dims) -> IndexMap:
+    return tuple(map(LoopIndex, range(len(dims))))
+
+
+def _gather_index(node: Node) -> IndexMap | None:
+    return LOOPS.of(node).gather_index(node, _positions(node.dims))
+
+
+def _of_gather(node: Node, rows: list[int | None], axis: int) -> RowDependence:
+    """Return the row axis of a gather if each row of the result reads only that row of the parents."""
+    entries, row = _gather_index(node), LoopIndex(axis)
+    if entries is None:
+        return Combination.MIXED
+    if rows[0] is not None and entries[rows[0]] != row:
+        return Combination.MIXED
+    for leaf in (leaf for entry in entries for leaf in entry.leaves()):
+        if isinstance(leaf, IndexLoad):
+            row_axis = rows[leaf.parent]
+            if row_axis is not None and leaf.position[row_axis] != row:
+                return Combination.MIXED
+    return axis
+
+
+def _of_scatter(node: Node, rows: list[int | None], axis: int) -> RowDependence:
+    """Return the row axis of a scatter if each row of the parents is written only to that row of the result."""
+    for position, (parent, row_axis) in enumerate(zip(node.parents, rows, strict=True)):
+        if row_axis is None:
+            continue
+        to = LOOPS.of(node).scatter_index(node, position, _positions(parent.dims))
+        if to is None or to.position[axis] != LoopIndex(row_axis):
+            return Combination.MIXED
+    return axis

@@ -1,0 +1,505 @@
+"""`BaseNode`, an immutable description of one operation, and the registry of operations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, NoReturn, Self, TypeAlias
+
+import numpy as np
+from typing_extensions import TypeVar
+
+from wyrm.errors import DTypeError, IndexOutOfRange, MissingShape, RegistrationError, ShapeError
+from wyrm.graph.axes import Dims, axis_size
+from wyrm.graph.pickling import copied, flatten, restore
+from wyrm.graph.rules import check_rule_names
+from wyrm.graph.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
+from wyrm.graph.state import Stateful, set_cell, set_runner
+from wyrm.graph.traversal import topological_order
+from wyrm.graph.weak_types import FLOATS, WEAK32, WEAK64, chosen, is_weak, joined
+from wyrm.support.foreign_names import Foreign, SizeWithHint, nodes
+from wyrm.support.late_imports import LateFunction, LateMethod
+from wyrm.support.texts import encodable
+
+if TYPE_CHECKING:
+    from wyrm.graph.index_operands import IndexOperand
+    from wyrm.graph.leaves import Parameter
+    from wyrm.graph.namespace import ArrayNamespace
+    from wyrm.graph.node import Node
+
+# Class-level variables have defaults (PEP 696): a bare `Node` is `Node[Any, Any]`, and never a false alarm.
+P_co = TypeVar("P_co", bound="tuple[BaseNode, ...]", covariant=True, default=Any)
+S = TypeVar("S", default=Any)
+
+_set = object.__setattr__
+_FLOAT32 = FLOATS[0]
+# Where a word starts in the name of a class; several capital letters are one word.
+_WORD_STARTS = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+class Zero:
+    """The zero gradient: `vjp` returns it for a parent on which the result does not depend smoothly."""
+
+    def __repr__(self) -> str:
+        return "ZERO"
+
+
+ZERO: Final = Zero()
+
+
+class Undefined(NamedTuple):
+    """The gradient that `vjp` returns for a parent without a derivative; using it raises an error with this reason."""
+
+    reason: str
+
+
+class BaseNode(Stateful, Generic[P_co, S]):
+    """One operation: parents, static attributes, axes, dtype, an optional name, and the user's line that made it.
+
+    A subclass is an op. It defines `shape_rule`, a meaning (`formula` or `evaluate`) and `vjp`; its public `__slots__`
+    are its static attributes. Defining the class registers the op; `abstract=True` is for the base class of a family.
+    A backend describes an op further by a rule registered for it; `wy.LOOPS` holds those of the native backend.
+    """
+
+    __slots__ = ("__weakref__", "dims", "dtype", "name", "origin", "parents")
+
+    attributes: ClassVar[tuple[str, ...]] = ()
+    formula: ClassVar[str | None] = None
+    method: ClassVar[str | None] = None
+    operator: ClassVar[str | None] = None
+    # The declaration of the method for type checkers, with fields {method} and {op}; see `wyrm.declare`.
+    declaration: ClassVar[str] = ""
+    # Whether the op's `evaluate` accepts row-sparse operands; other ops get dense arrays.
+    takes_rows: ClassVar[bool] = False
+    # Whether the op's value is row-sparse.
+    gives_rows: ClassVar[bool] = False
+    # Whether the result has all elements of the only operand in the same row-major order, under other axes.
+    same_elements: ClassVar[bool] = False
+    # Whether the value is a sum over an axis that all operands have and it lacks: the values for parts of the operands,
+    # divided along that axis, add up to it.
+    adds_rows: ClassVar[bool] = False
+    # Whether the value may be a view into the memory of the first operand.
+    is_view: ClassVar[bool] = False
+    # Whether the node starts a graph and holds an array, and whether an optimizer may change that array.
+    is_leaf: ClassVar[bool] = False
+    is_parameter: ClassVar[bool] = False
+    # The description of a leaf that never holds data, for messages; else empty.
+    stands_for: ClassVar[str] = ""
+    # Whether this leaf is an argument of a traced function.
+    is_argument: ClassVar[bool] = False
+    # Whether the node only gives its parent another identity: engines skip it, and messages name the parent.
+    same_value: ClassVar[bool] = False
+    # Whether the value depends only on the operands' shapes.
+    shape_only: ClassVar[bool] = False
+    # The positions of parents that are functions of other parents, whose gradient covers theirs.
+    residual_parents: ClassVar[frozenset[int]] = frozenset()
+
+    parents: P_co
+    dims: S
+    dtype: np.dtype
+    name: str | None
+    origin: Origin
+
+    def __init_subclass__(cls, *, abstract: bool = False, **keywords: bool) -> None:
+        super().__init_subclass__(**keywords)
+        if "vjp" in cls.__dict__ and "vjp_by" not in cls.__dict__:
+            cls.vjp_by = BaseNode.vjp_by  # type: ignore[method-assign]  # not that of a base class with another `vjp`
+        slots = [klass.__dict__.get("__slots__", ()) for klass in reversed(cls.__mro__) if klass not in _BASES]
+        names = [name for group in slots for name in ((group,) if isinstance(group, str) else group)]
+        cls.attributes = tuple(dict.fromkeys(name for name in names if not name.startswith("_")))
+        if not abstract:
+            register(cls)
+
+    # --- defined by an op -----------------------------------------------------------------------------------------
+
+    @classmethod
+    def check_registration(cls) -> None:
+        """Raise `RegistrationError` if the class cannot be an op; called before it is registered."""
+
+    def shape_rule(self) -> Dims:
+        """Return the axes of the result from the parents and attributes; raise `ShapeError` with the reason."""
+        raise NotImplementedError
+
+    def dtype_rule(self) -> np.dtype:
+        """Return the dtype of the result; raise `DTypeError` with the reason."""
+        raise NotImplementedError
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
+        """Compute the value with the functions of the array namespace `xp`; `shape` is the result's in this run."""
+        raise NotImplementedError
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        """Raise an error if sizes that come from data do not match: the parents' `shapes`, or the result's `shape`.
+
+        Every engine calls it when it binds data, before anything is computed.
+        """
+
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        """Return the operands whose integers index an axis; see `HasIndexOperands`."""
+        return ()
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        """Return how the value depends on rows of data, unless its formula or loop form shows it.
+
+        `rows` has for each parent the axis with an element for each row, or None if the parent is the same for all
+        rows. The answer is "rows" if each row of the result depends only on that row of the parents, "mean" for a mean
+        over independent rows, and None if rows depend on each other or it is unknown.
+        """
+        return None
+
+    def weight_of_rows(self) -> Node | None:
+        """Return the sum of the weights of its rows as a node, for an op that is a mean over rows with weights.
+
+        A mean over all rows of a data set then follows from those over batches, as for labels that are ignored. It is 0
+        where the sum is 0.
+        """
+        return None
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        """Return for each parent a node with its gradient, `ZERO`, or `Undefined(reason)`."""
+        raise NotImplementedError
+
+    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
+        """Return the result of `vjp`; entries for parents that are not `wanted` are ignored, so an op may skip them."""
+        return self.vjp(gradient)
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> BaseNode | None:
+        """Return this op on a batch of operands: the `mapped` ones and the result have a new first axis.
+
+        Return None if the op has no batched form for these operands; a loop then computes one row at a time.
+        """
+        return None
+
+    # --- construction ---------------------------------------------------------------------------------------------
+
+    def __init__(self, *parents: BaseNode, name: str | None = None, **attributes: Any) -> None:
+        """Build the node from its operands and the static attributes that `__slots__` names.
+
+        An op of your own calls it as `super().__init__(x, y, factor=factor)`.
+
+        Raises:
+            ShapeError, DTypeError: the op's rules refuse the operands.
+            RegistrationError: the attributes are not those of `__slots__`.
+            TypeError: an operand is not a node.
+        """
+        self._construct(parents, name, **attributes)
+
+    def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
+        if (attributes or self.attributes) and attributes.keys() != frozenset(self.attributes):
+            raise RegistrationError(
+                f"op {type(self).__name__} was constructed with the attributes ({', '.join(attributes)}), its public "
+                f"__slots__ are ({', '.join(self.attributes)}); name each static attribute in __slots__ and pass all"
+            )
+        for key, value in attributes.items():
+            _set(self, key, value)
+        # This inlines `_begin`: its call alone would be a twentieth of building a node.
+        _set_parents(self, parents)
+        _set_name(self, name)
+        _set_origin(self, user_origin())
+        set_cell(self, None)
+        set_runner(self, None)
+        built = built_nodes()
+        if built is not None:
+            built.append(self)
+        try:
+            try:
+                dtype = self.dtype_rule()
+            except DTypeError:
+                if not self._join_parents():
+                    raise
+                dtype = self.dtype_rule()
+            if dtype is not _FLOAT32 and (dtype is WEAK32 or dtype is WEAK64):  # first what most nodes are
+                dtype = self._settled(dtype)
+            _set_dtype(self, dtype)
+            _set_dims(self, self.shape_rule())
+        except (ShapeError, DTypeError, IndexOutOfRange) as error:
+            raise type(error)(explain(self, str(error))) from None
+        except AttributeError:
+            strangers = [type(parent).__name__ for parent in parents if not isinstance(parent, BaseNode)]
+            if not strangers:
+                raise
+            raise TypeError(
+                f"{self.op_name()} takes nodes, not {', '.join(strangers)}: make a number or an array a node with "
+                f"wy.Constant(value)"
+            ) from None
+
+    def _begin(self, parents: tuple[BaseNode, ...], name: str | None, origin: Origin) -> None:
+        """Initialize everything except axes, dtype and attributes, which leaves, its callers, set themselves."""
+        _set_parents(self, parents)
+        _set_name(self, name)
+        _set_origin(self, origin)
+        set_cell(self, None)
+        set_runner(self, None)
+        built = built_nodes()
+        if built is not None:
+            built.append(self)
+
+    def _settled(self, dtype: np.dtype) -> np.dtype:
+        """Return the dtype of an op whose rule gives a weak one: chosen if that of a parent is."""
+        for parent in self.parents:
+            if parent.dtype is not dtype and parent.dtype.kind == "f":
+                if self._join_parents():
+                    dtype = self.dtype_rule()
+                return dtype if all(is_weak(x.dtype) for x in self.parents if x.dtype.kind == "f") else chosen(dtype)
+        return dtype
+
+    def _join_parents(self) -> bool:
+        """Replace weak parents by those in the float type of the others; return whether there were any."""
+        operands = joined(self.parents)
+        if operands is not None:
+            _set_parents(self, operands)
+        return operands is not None
+
+    @classmethod
+    def rebuild(cls, parents: tuple[BaseNode, ...], attributes: dict[str, Any], name: str | None = None) -> Self:
+        """Return the same operation on other parents."""
+        node = cls.__new__(cls)
+        node._construct(parents, name, **attributes)
+        return node
+
+    def in_float_type(self, dtype: np.dtype, parents: tuple[BaseNode, ...]) -> BaseNode:
+        """Return this op, which is weak, in another float type, on its parents in that type; see `weak_types`."""
+        attributes = {key: dtype if is_weak(value) else value for key, value in self.attribute_values().items()}
+        return self.rebuild(parents, attributes, self.name)
+
+    def attribute_values(self) -> dict[str, Any]:
+        """Return the static attributes by name."""
+        return {name: getattr(self, name) for name in self.attributes}
+
+    @classmethod
+    def op_name(cls) -> str:
+        """Return the operation's name in messages and generated code: the method's name if it has one."""
+        if cls.method is not None:
+            return cls.method
+        return _WORD_STARTS.sub("_", cls.__name__.lstrip("_")).lower()
+
+    # --- properties -----------------------------------------------------------------------------------------------
+
+    def parameters(self) -> list[Parameter]:
+        """Return the parameters that this node depends on, each once, in the order of first use."""
+        found: list[Any] = [node for node in topological_order([self]) if node.is_parameter]
+        return found
+
+    @property
+    def location(self) -> SourceLocation:
+        """The user's file and line that made the node."""
+        return location_of(self.origin)
+
+    @property
+    def module_path(self) -> str:
+        """The path of the module whose call made the node, such as `blocks[3].attention.qkv`; else empty.
+
+        The path leads from the outermost module that was called; it is empty for a node of that module itself. The
+        nodes of a gradient have the path of the node that they differentiate.
+        """
+        call = self.origin[2]
+        return "" if call is None else call.path
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the axes; raise `MissingShape` if the data of a run decides one (see `dims`)."""
+        dims: Any = self.dims
+        try:
+            return tuple(axis if type(axis) is int else axis.__index__() for axis in dims)
+        except ShapeError as error:
+            raise MissingShape(f"{describe(self)} has no shape yet: {error}") from None
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        dims: Any = self.dims
+        return len(dims)
+
+    @property
+    def size(self) -> int:
+        """The number of elements; raise `MissingShape` if the data of a run decides it."""
+        return SizeWithHint(np.prod(self.shape, dtype=np.int64))
+
+    # What notebooks display.
+    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_node")
+
+    # Nodes hash by identity. `==` returns a mask, and a class that defines `__eq__` has no hash otherwise.
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        description = describe(self)
+        if self.name is None:  # the class says what the operation's name would
+            description = description.removeprefix(f"{self.op_name()} ")
+        return f"<{type(self).__name__} {description}>"
+
+    def __iter__(self) -> Iterator[Any]:
+        dims: Any = self.dims
+        if not dims:
+            raise TypeError(f"{describe(self)} is a scalar and has no rows to iterate over")
+        size = axis_size(dims[0])
+        if size is None:
+            raise ShapeError(
+                f"{describe(self)}: the number of rows is known only when data is bound, so the graph cannot iterate "
+                f"over them; work on all rows at once, or give the axis a size"
+            )
+        node: Any = self
+        return (node[row] for row in range(size))
+
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they reject it too
+
+        def __setattr__(self, key: str, value: object) -> None:
+            raise AttributeError(
+                f"{describe(self)} is immutable, so {key} cannot be set: build a new node, "
+                f"or change the data of a leaf with .set(value); an op of your own passes its attributes to "
+                f"super().__init__(*parents, {key}={key})"
+                if key in self.attributes
+                else f"{describe(self)} is immutable, so {key} cannot be set: build a new node, "
+                f"or change the data of a leaf with .set(value)"
+            )
+
+        def __delattr__(self, key: str) -> None:
+            raise AttributeError(f"{describe(self)} is immutable, so {key} cannot be deleted")
+
+        def __setitem__(self, key: object, value: object) -> NoReturn:
+            raise TypeError(
+                f"{describe(self)} is immutable and takes no item assignment: node.at[key].set(values) returns a copy "
+                f"with new elements, and wy.where(mask, new, old) replaces elements by a mask"
+            )
+
+        def __contains__(self, value: object) -> NoReturn:
+            raise TypeError(
+                f"{describe(self)}: its elements are known only when it is computed; compare its elements with "
+                f"node == value, or ask 'value in node.value'"
+            )
+
+        def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
+            raise TypeError(
+                f"{describe(self)} is not an array: compute it with node.forward(), or read node.value; "
+                f"wy.stack([x, y]) joins nodes"
+            )
+
+        def __array_function__(
+            self, function: Callable[..., object], types: object, arguments: object, keywords: object
+        ) -> NoReturn:
+            name = function.__name__
+            instead = f"node.{name}(...), " if hasattr(self, name) else f"wyrm.{name}, " if name in _FUNCTIONS else ""
+            raise TypeError(
+                f"numpy.{name} takes arrays, not nodes: use {instead}another operator or method of the node, or "
+                f"numpy.{name} on node.value"
+            )
+
+    def __dir__(self) -> list[str]:
+        """Return the names that users need; Python suggests them for misspelled ones."""
+        classes: list[Any] = [cls for cls in type(self).__mro__ if cls in _BASES or getattr(cls, "is_leaf", False)]
+        names = {name for cls in classes for name in _own(cls) if not name.startswith("_")}
+        return sorted((names - _own(BaseNode)).union(_TOLD, self.attributes))
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> BaseNode:
+        return copied(self, memo)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restore, (flatten(self),)
+
+
+def _own(cls: type) -> set[str]:
+    """Return the names that a class defines, without those of other libraries."""
+    return {name for name, member in vars(cls).items() if not isinstance(member, Foreign)}
+
+
+# The slots' own setters bypass `__setattr__` and are twice as fast as `object.__setattr__`.
+_set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
+    BaseNode.__dict__[slot].__set__ for slot in ("parents", "name", "origin", "dtype", "dims")
+)
+
+# Attributes of `BaseNode` that users need; the others are for authors of ops.
+_TOLD = frozenset(
+    ["dims", "dtype", "name", "ndim", "parameters", "parents", "shape", "location", "module_path", "size"]
+)
+for _name in nodes.ANSWERS:
+    setattr(BaseNode, _name, Foreign(_name))
+# The NumPy functions that wyrm also has.
+_FUNCTIONS = frozenset(["concatenate", "einsum", "stack", "where"])
+_BASES: set[object] = {BaseNode, Stateful, Generic, object}
+REGISTRY: dict[str, type[BaseNode]] = {}
+
+
+# The result of `vjp` for one parent.
+Gradient: TypeAlias = BaseNode | Zero | Undefined
+
+
+def register(cls: type[BaseNode]) -> None:
+    """Add an op to the registry; raise `RegistrationError` naming the parts that it lacks."""
+    missing = [
+        part
+        for part, present in (
+            ("shape_rule", cls.shape_rule is not BaseNode.shape_rule),
+            ("dtype_rule", cls.dtype_rule is not BaseNode.dtype_rule),
+            ("formula or evaluate", cls.formula is not None or cls.evaluate is not BaseNode.evaluate),
+            ("vjp", cls.vjp is not BaseNode.vjp),
+        )
+        if not present
+    ]
+    if missing:
+        raise RegistrationError(
+            f"op {cls.__name__} lacks {' and '.join(missing)}; every op has a shape rule, a meaning and a gradient "
+            f"(return wyrm.ZERO or wyrm.Undefined(reason) where there is none)"
+        )
+    check_rule_names(cls)
+    cls.check_registration()
+    key = f"{cls.__module__}.{cls.__qualname__}"
+    previous = REGISTRY.get(key)  # a class defined again, as in a notebook, may take its methods again
+    for name in (cls.__dict__.get("method"), f"__{cls.__dict__.get('operator')}__"):
+        taken = name is not None and any(
+            not isinstance(member := vars(base)[name], Foreign)
+            and not (isinstance(member, LateMethod) and member.module == cls.__module__)
+            for base in cls.__mro__[1:-1]
+            if name in vars(base)
+        )
+        if taken and (previous is None or name not in (previous.method, f"__{previous.operator}__")):
+            raise RegistrationError(f"op {cls.__name__} declares the method {name}, which nodes already have")
+    REGISTRY[key] = cls
+
+
+# --- descriptions for messages --------------------------------------------------------------------------------------
+
+
+def format_dims(dims: Dims) -> str:
+    """Return axes as a tuple is printed: `(Batch(32), 7)`."""
+    return f"({', '.join(map(repr, dims))}{',' if len(dims) == 1 else ''})"
+
+
+def original(node: BaseNode) -> BaseNode:
+    """Return the node that computes this value, behind all `same_value` nodes."""
+    while node.same_value:
+        node = node.parents[0]
+    return node
+
+
+def label(node: BaseNode) -> str:
+    """Return a node's name as texts show it, else its operation's."""
+    node = original(node)
+    name: str | None = getattr(node, "name", None)  # the node may still be under construction
+    return node.op_name() if name is None else encodable(name)
+
+
+def describe(node: BaseNode) -> str:
+    """Return a node's name, axes, dtype and the line that made it, as messages give them."""
+    node = original(node)
+    dims: Dims | None = getattr(node, "dims", None)
+    dtype = getattr(node, "dtype", None)
+    location = node.location if hasattr(node, "origin") else None
+    known = "" if dims is None else f" {format_dims(dims)}"
+    return (
+        f"{label(node)}{known}{'' if dtype is None else f' {dtype}'}{'' if location is None else f' (at {location})'}"
+    )
+
+
+def explain(node: BaseNode, reason: str) -> str:
+    """Return a full message: the op, the reason, every operand, and the user's line."""
+    attributes = ", ".join(f"{key}={value!r}" for key, value in node.attribute_values().items() if value is not None)
+    lines = [f"{node.op_name()}{f'({attributes})' if attributes else ''}: {reason}"]
+    names = ("left", "right") if len(node.parents) == 2 else tuple(f"operand {i}" for i in range(len(node.parents)))
+    if len(node.parents) == 1:
+        names = ("operand",)
+    width = max(map(len, names), default=0)
+    lines += [f"  {name:{width}}  {describe(parent)}" for name, parent in zip(names, node.parents, strict=True)]
+    lines.append(f"  at {encodable(node.location.filename)}:{node.location.line}: {node.location.source}")
+    return "\n".join(lines)

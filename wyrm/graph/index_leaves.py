@@ -1,0 +1,174 @@
+"""Integer leaves: the rows, labels and tokens that a graph indexes with."""
+
+from __future__ import annotations
+
+from typing import TypedDict, overload
+
+import numpy as np
+from numpy.typing import DTypeLike
+from typing_extensions import Unpack
+
+from wyrm.graph.base import _BASES, _set
+from wyrm.graph.leaves import S_co, pickled_leaf
+from wyrm.graph.node import IndexNode
+from wyrm.graph.storage import DeclaredDims, Leaf, Storage, check_limits, check_shape, declared_dims, index_array, store
+from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Size, Sizes
+from wyrm.support.foreign_names import answering
+
+
+class IndexLeafOptions(TypedDict, total=False):
+    """The options of every integer leaf besides its value and axes."""
+
+    name: str | None
+
+
+class _IndexLeaf(IndexNode[S_co], Leaf, abstract=True):  # type: ignore[type-var]  # see `S_co`
+    __slots__ = ()
+
+    def __init__(self, array: np.ndarray | None, dims: DeclaredDims, name: str | None) -> None:
+        _set(self, "_storage", Storage(array))
+        _set(self, "dims", declared_dims(array, dims, isinstance(self, IndexInput), name or type(self).__name__))
+        self._construct((), name)
+
+    def _restore(self, array: np.ndarray | None, dims: DeclaredDims, name: str | None, dtype: DTypeLike) -> None:
+        _IndexLeaf.__init__(self, array, dims, name)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return pickled_leaf(self, None)
+
+
+class IndexInput(_IndexLeaf[S_co], abstract=True):
+    """A leaf of integers: labels, rows of a table, tokens.
+
+    `set` raises `IndexOutOfRange` for an index outside the table that it is used with, before anything changes.
+
+    >>> labels = IndexInput(dims=(3,), name="labels")
+    >>> labels.set([0, 2, 1])
+    >>> labels.value.tolist()
+    [0, 2, 1]
+    """
+
+    __slots__ = ()
+
+    @overload
+    def __init__(
+        self: IndexInput[tuple[()]], value: int | None = None, dims: None = None, **options: Unpack[IndexLeafOptions]
+    ) -> None: ...
+    @overload
+    def __init__(self: IndexInput, value: Indices, dims: None = None, **options: Unpack[IndexLeafOptions]) -> None: ...
+    @overload
+    def __init__(
+        self: IndexInput, value: Indices | None = None, dims: Sizes = ..., **options: Unpack[IndexLeafOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexInput[tuple[D1]],
+        value: Indices | None = None,
+        dims: tuple[AxisOf[D1]] = ...,
+        **options: Unpack[IndexLeafOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexInput[tuple[D1, D2]],
+        value: Indices | None = None,
+        dims: tuple[AxisOf[D1], AxisOf[D2]] = ...,
+        **options: Unpack[IndexLeafOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexInput[tuple[D1, D2, D3]],
+        value: Indices | None = None,
+        dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3]] = ...,
+        **options: Unpack[IndexLeafOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexInput[tuple[D1, D2, D3, D4]],
+        value: Indices | None = None,
+        dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3], AxisOf[D4]] = ...,
+        **options: Unpack[IndexLeafOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexInput[NewDims],
+        value: Indices | None = None,
+        dims: NewDims = ...,
+        **options: Unpack[IndexLeafOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexInput,
+        value: Indices | None = None,
+        dims: tuple[Size, ...] = ...,
+        **options: Unpack[IndexLeafOptions],
+    ) -> None: ...
+    @answering
+    def __init__(self, value: object = None, dims: DeclaredDims = None, *, name: str | None = None) -> None:
+        super().__init__(None if value is None else index_array(value, name or "an index input"), dims, name)
+
+    def set(self, value: Indices) -> None:
+        """Bind data; `ShapeError`, `DTypeError` and `IndexOutOfRange` leave the old data unchanged."""
+        array = index_array(value, self)
+        check_shape(self, array.shape)
+        check_limits(self, array)
+        store(self._storage, array)
+
+
+class IndexConstant(_IndexLeaf[S_co], abstract=True):
+    """Integers that never change; a list or array of integers used as an index becomes one.
+
+    >>> IndexConstant([0, 2]).value.tolist()
+    [0, 2]
+    """
+
+    __slots__ = ()
+
+    @overload
+    def __init__(
+        self: IndexConstant[tuple[()]], value: int, dims: None = None, **options: Unpack[IndexLeafOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexConstant, value: Indices, dims: None = None, **options: Unpack[IndexLeafOptions]
+    ) -> None: ...
+    @overload
+    def __init__(self: IndexConstant, value: Indices, dims: Sizes, **options: Unpack[IndexLeafOptions]) -> None: ...
+    @overload
+    def __init__(
+        self: IndexConstant[tuple[D1]], value: Indices, dims: tuple[AxisOf[D1]], **options: Unpack[IndexLeafOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexConstant[tuple[D1, D2]],
+        value: Indices,
+        dims: tuple[AxisOf[D1], AxisOf[D2]],
+        **options: Unpack[IndexLeafOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexConstant[tuple[D1, D2, D3]],
+        value: Indices,
+        dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3]],
+        **options: Unpack[IndexLeafOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexConstant[tuple[D1, D2, D3, D4]],
+        value: Indices,
+        dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3], AxisOf[D4]],
+        **options: Unpack[IndexLeafOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexConstant[NewDims], value: Indices, dims: NewDims, **options: Unpack[IndexLeafOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: IndexConstant, value: Indices, dims: tuple[Size, ...], **options: Unpack[IndexLeafOptions]
+    ) -> None: ...
+    @answering
+    def __init__(self, value: object, dims: DeclaredDims = None, *, name: str | None = None) -> None:
+        super().__init__(index_array(value, name or "an index"), dims, name)
+
+
+_BASES.add(_IndexLeaf)

@@ -1,0 +1,88 @@
+"""`JaxForm`: the description of an op for the backend that lowers graphs to JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from wyrm.graph.rules import Rules
+
+if TYPE_CHECKING:
+    from wyrm.graph.base import BaseNode
+
+
+class Lowering(Protocol):
+    """The lowering of a graph that is going on: what a `JaxForm` may ask for."""
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace: `jax.numpy` with the functions of `jax.scipy.special`."""
+        ...
+
+    def attribute(self, node: BaseNode, name: str) -> Any:
+        """Return a static attribute; where equal layers share code, a seed or a stream is a traced uint32 scalar."""
+        ...
+
+    def dtype(self, node: BaseNode) -> Any:
+        """Return the dtype of a node's value: bfloat16 for activations of a program that computes in it."""
+        ...
+
+    def product(self, x: Any, y: Any) -> Any:
+        """Return `x @ y`, of operands in the dtype that the program computes in, with sums of float32 or wider."""
+        ...
+
+    def outputs(self, outputs: Sequence[BaseNode], known: Mapping[BaseNode, Any]) -> list[Any]:
+        """Return the values of nodes of another graph, such as the body of a loop; `known` has values of its leaves."""
+        ...
+
+    def blocks(self, rows: int, size: int) -> tuple[int, int]:
+        """Return in how many blocks to compute values of `size` bytes, and over how many devices the rows are sharded.
+
+        Both divide the number of rows; see `wyrm.ops.kernels.blocks_jax.in_blocks`.
+        """
+        ...
+
+
+class JaxForm:
+    """The lowering of an op to JAX; it is registered for the op.
+
+    An op needs none if its `formula`, or its `evaluate` called with the functions of `jax.numpy`, can be traced. A
+    form imports JAX inside `lower`, because ops are imported without it.
+
+        @wy.JAX.register(Flip)
+        class FlipForm(wy.JaxForm):
+            def lower(self, node, operands, shape, lowering):
+                import jax.numpy as jnp
+
+                return jnp.flip(operands[0])
+
+    Integers are int32 unless JAX has 64-bit types enabled. The random step, the leaf that random nodes draw for, and
+    nodes computed from it have uint32 values with a last axis of two words, the lower one first.
+    """
+
+    # Whether the op is computed in bfloat16 in a program that computes in it; other ops are computed in float32.
+    # None decides by the op: a formula is.
+    narrow: bool | None = None
+    # Whether the op sums products of its float operands: they are narrow for a result of any axes and use, a loss too,
+    # because the sums are not. Other ops with a result of no or one axis are computed in float32.
+    sums_products = False
+    # Whether the value keeps the dtype of the graph in a program that computes in bfloat16, as integers in floats must.
+    exact = False
+    # Whether `lower` reads the data of constants among the parents, and not only the operands: equal layers with such
+    # an op do not share code.
+    reads_constants = False
+    # Whether the value is the first parent's, computed from the others alone, and again in the backward pass.
+    recomputes = False
+    # Whether `lower` takes row-sparse operands as they are, as `wyrm.graph.rows.RowSparse`, and the residuals of loops.
+    takes_rows: bool = False
+
+    def own_gradient(self, node: Any) -> bool:
+        """Return whether functions for JAX have the gradient of the node's `vjp`, not that of what `lower` computes."""
+        return False
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        """Return the value of a node from those of its parents; `shape` is the result's in this run."""
+        return node.evaluate(lowering.xp, *operands, shape=shape)
+
+
+JAX: Rules[JaxForm] = Rules("JAX", JaxForm())

@@ -1,0 +1,188 @@
+"""`Node`, the floating-point (or mask) value in a graph, and `IndexNode`, the integer one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
+
+import numpy as np
+from typing_extensions import TypeVar
+
+from wyrm.errors import MissingShape
+from wyrm.graph import methods, operators
+from wyrm.graph.base import _BASES, BaseNode, P_co, S, describe
+from wyrm.graph.typing import Bs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wyrm.engines.numpy.reference import Differentiated, Evaluated
+    from wyrm.graph.typing import A, AtLeast1D, AtLeast2D, FloatArray, IntegerArray, K, M, N, Shaped
+    from wyrm.ops.elementwise.elementwise import L
+    from wyrm.ops.indexing.index_update import Updates
+    from wyrm.ops.indexing.slicing import Slice
+    from wyrm.ops.shaping.transpose import IndexTranspose, Transpose
+else:
+    from wyrm.graph.typing import FloatArray, IntegerArray
+
+    Value = TypeVar("Value")
+
+    # `wyrm._bind` adds the methods, because this layer must not import the engine.
+    class Evaluated(Generic[Value]):
+        __slots__ = ()
+
+    class Differentiated:
+        __slots__ = ()
+
+
+class Reversed(Generic[S]):
+    """`node.T`, a property with overloads, of a node of shape `S`: the axes in reverse order."""
+
+    @overload
+    def __get__(self: Reversed[AtLeast1D], node: Shaped[L, Any], owner: object) -> Transpose[L]: ...
+    @overload
+    def __get__(self: Reversed[tuple[M, N]], node: Shaped[L, Any], owner: object) -> Transpose[L, tuple[N, M]]: ...
+    @overload
+    def __get__(
+        self: Reversed[tuple[A, M, N]], node: Shaped[L, Any], owner: object
+    ) -> Transpose[L, tuple[N, M, A]]: ...
+    @overload
+    def __get__(self: Reversed[tuple[N]], node: Shaped[L, Any], owner: object) -> Transpose[L, tuple[N]]: ...
+    @overload
+    def __get__(self: Reversed[tuple[()]], node: Shaped[L, Any], owner: object) -> Transpose[L, tuple[()]]: ...
+    @overload
+    def __get__(self: Reversed[tuple[A, K, M, N, *Bs]], node: Shaped[L, Any], owner: object) -> Transpose[L]: ...
+    def __get__(self, node: Any, owner: object) -> Any:
+        return self if node is None else node.transpose()
+
+
+class MatrixTransposed(Generic[S]):
+    """`node.mT`, as `Reversed`: the last two axes exchanged."""
+
+    @overload
+    def __get__(self: MatrixTransposed[AtLeast2D], node: Shaped[L, Any], owner: object) -> Transpose[L]: ...
+    @overload
+    def __get__(
+        self: MatrixTransposed[tuple[*Bs, M, N]], node: Shaped[L, Any], owner: object
+    ) -> Transpose[L, tuple[*Bs, N, M]]: ...
+    def __get__(self, node: Any, owner: object) -> Any:
+        if node is None:
+            return self
+        if node.ndim < 2:
+            raise MissingShape(f"{describe(node)} has no mT: it takes two axes or more")
+        return node.matrix_transpose()
+
+
+class IntegersReversed(Generic[S]):
+    """`node.T`, as `Reversed`, of an integer node."""
+
+    @overload
+    def __get__(self: IntegersReversed[AtLeast1D], node: IndexNode, owner: object) -> IndexTranspose: ...
+    @overload
+    def __get__(self: IntegersReversed[tuple[M, N]], node: IndexNode, owner: object) -> IndexTranspose[tuple[N, M]]: ...
+    @overload
+    def __get__(self: IntegersReversed[tuple[N]], node: IndexNode, owner: object) -> IndexTranspose[tuple[N]]: ...
+    @overload
+    def __get__(self: IntegersReversed[S], node: IndexNode, owner: object) -> IndexTranspose: ...
+    def __get__(self, node: Any, owner: object) -> Any:
+        return self if node is None else node.transpose()
+
+
+class Node(operators.Node, methods.Node, Evaluated[FloatArray], Differentiated, BaseNode[P_co, S], abstract=True):
+    """A node of the graph: `Node[Parents, Shape]`. Building one checks shapes and dtypes and computes nothing.
+
+    `Parents` is the tuple of the parents' classes, exact one generation deep; `Shape` the tuple of the axes. Operators
+    and methods have NumPy's names. `==` compares elements, as in NumPy, and returns a mask. Dicts and sets tell nodes
+    apart by identity; `is` says whether two names are the same node.
+    """
+
+    __slots__ = ()
+    dims: S
+    # For type checkers: the class of this node as that of a parent. An op that has type parameters for its parents
+    # declares it with `Any` for them, so that types do not grow with the depth of the graph.
+    _own: Self
+    if TYPE_CHECKING:  # NumPy's operators leave `array + node` to the node; wyrm._bind sets the rest
+        __array_ufunc__: None = None
+
+    def erase(self) -> Node[Any, S]:
+        """Return this node; type checkers forget its parents and keep its shape."""
+        return self
+
+    # The axes in reverse order.
+    T: Reversed[S] = Reversed()
+    # The last two axes exchanged.
+    mT: MatrixTransposed[S] = MatrixTransposed()
+
+    if TYPE_CHECKING:
+
+        @property
+        def at(self) -> Updates[S]:
+            """The elements at a key, `x.at[key]`, whose `set` and `add` return an updated copy; see `Updates`."""
+            return Updates(self)
+
+        @overload
+        def __iter__(self: Shaped[L, AtLeast1D]) -> Iterator[Slice[L]]: ...
+        @overload
+        def __iter__(self: Shaped[L, tuple[N, *Bs]]) -> Iterator[Slice[L, tuple[*Bs]]]: ...
+        def __iter__(self) -> Any:
+            """Iterate over the rows; raise `ShapeError` if their number comes from data."""
+
+    def __bool__(self) -> bool:  # `NoReturn` would make mypy skip what follows `if node:`
+        same = "; test with `is` whether two names are the same node" if self.dtype.kind == "b" else ""
+        raise TypeError(
+            f"{describe(self)} has no truth value while the graph is built: select elements with "
+            f"wy.where(condition, a, b), compute one of two branches with wy.cond(condition, true, false), "
+            f"or read the computed number with bool(node.value){same}"
+        )
+
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they reject it too
+
+        def __index__(self) -> int:
+            raise TypeError(
+                f"{describe(self)} is not an integer while the graph is built: pass numbers known then by keyword; for "
+                f"a loop whose end is computed use wy.while_loop"
+            )
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __format__(self, spec: str) -> str:
+        return format(float(self), spec) if spec else repr(self)
+
+    def __len__(self) -> int:
+        dims: Any = self.dims
+        if not dims:
+            raise TypeError(f"{describe(self)} is a scalar and has no length")
+        return int(dims[0])
+
+
+class IndexNode(methods.IndexNode, Evaluated[IntegerArray], BaseNode[Any, S], abstract=True):
+    """Integers of 64 bits, such as rows, labels and counts, with NumPy's names. Not a `Node`: they have no gradient."""
+
+    __slots__ = ()
+    __array_ufunc__: None = None
+    dims: S
+    # The axes in reverse order.
+    T: IntegersReversed[S] = IntegersReversed()
+
+    def dtype_rule(self) -> np.dtype:
+        return np.dtype(np.int64)
+
+    def __bool__(self) -> bool:  # as for `Node`
+        raise TypeError(
+            f"{describe(self)} has no truth value while the graph is built: read the computed value, as in "
+            f"node.value.any()"
+        )
+
+    def __len__(self) -> int:
+        dims: Any = self.dims
+        if not dims:
+            raise TypeError(f"{describe(self)} is a scalar and has no length")
+        return int(dims[0])
+
+
+_BASES.update((Node, IndexNode, operators.Node, methods.Node, methods.IndexNode, Evaluated, Differentiated))
+
+# Tensor[Batch, Hidden], for signatures: the parents are erased, the shape is kept.
+Tensor = Node[Any, tuple[*Bs]]
+# IndexTensor[Batch]: the same for integers.
+IndexTensor = IndexNode[tuple[*Bs]]

@@ -1,0 +1,98 @@
+"""Rules: a backend's description of an op, in a class registered for the op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from wyrm.errors import RegistrationError
+
+if TYPE_CHECKING:
+    from wyrm.graph.base import BaseNode
+
+R = TypeVar("R")
+T = TypeVar("T")
+_NONE: Mapping[str, str] = MappingProxyType({})
+# Names that belong in a rule and not in an op class: the registry, and the name to use in a rule.
+_RULE_NAMES: dict[str, tuple[Rules[Any], str]] = {}
+
+
+class Rules(Generic[R]):
+    """The rules of one backend. A class's rule serves its subclasses too; an op without a rule has the `default`.
+
+    `rule_names` maps names that an op class must not define, because nothing would read them there, to their names in
+    a rule.
+    """
+
+    def __init__(self, name: str, default: R, rule_names: Mapping[str, str] = _NONE) -> None:
+        self.name, self.default = name, default
+        self._rules: dict[type, R] = {}
+        self._cache: dict[type, R] = {}
+        _RULE_NAMES.update({word: (self, instead) for word, instead in rule_names.items()})
+
+    def register(self, *ops: type[BaseNode]) -> Callable[[T], T]:
+        """Register a rule for ops, or for the base class of a family; return a decorator of the rule or its class.
+
+        Raise `RegistrationError` for an argument that is not an op, for an object that is not a rule, and for an op
+        that already has a rule. A class that is defined again, as in a notebook, replaces the one before.
+        """
+        for op in ops:
+            if not (isinstance(op, type) and hasattr(op, "op_name")):
+                raise RegistrationError(
+                    f"{_name(op)} is not an op: write @{self.name}.register(Op) above the rule for Op"
+                )
+
+        def registered(given: T) -> T:
+            rule: Any = given() if isinstance(given, type) else given
+            kind = type(self.default)
+            if not isinstance(rule, kind):
+                raise RegistrationError(f"{_name(given)} is not a rule of {self.name}: derive it from {kind.__name__}")
+            for op in ops:
+                before = self._rules.get(op)
+                if before is not None and not _is_redefinition(type(rule), type(before)):
+                    raise RegistrationError(
+                        f"op {op.__name__} already has a rule in {self.name}, {type(before).__name__}, and cannot have "
+                        f"another, {type(rule).__name__}: merge them into one class"
+                    )
+            self._rules.update(dict.fromkeys(ops, rule))
+            self._cache.clear()
+            return given
+
+        return registered
+
+    def of(self, node: BaseNode) -> R:
+        """Return the rule for a node's op."""
+        return self.of_op(type(node))
+
+    def of_op(self, op: type[BaseNode]) -> R:
+        """Return the rule for an op: that of its nearest base class that has one."""
+        if op not in self._cache:
+            self._cache[op] = next((self._rules[base] for base in op.__mro__ if base in self._rules), self.default)
+        return self._cache[op]
+
+
+def check_rule_names(op: type[BaseNode]) -> None:
+    """Raise `RegistrationError` if an op class defines a name that belongs in a rule, where nothing would read it."""
+    for base in op.__mro__:
+        if _RULE_NAMES.keys().isdisjoint(base.__dict__.keys()):
+            continue
+        for word, (rules, instead) in _RULE_NAMES.items():
+            # A static attribute and a property may have any name.
+            if word in base.__dict__ and word not in op.attributes and not isinstance(base.__dict__[word], property):
+                kind = type(rules.default).__name__
+                raise RegistrationError(
+                    f"op {op.__name__} has {word!r}, which belongs in a rule for the op. Write below it:\n"
+                    f"    @wy.{rules.name}.register({base.__name__})\n"
+                    f"    class {base.__name__}Rule(wy.{kind}):\n"
+                    f"        ...  # {instead} goes here; a method takes the node after self"
+                )
+
+
+def _name(given: object) -> str:
+    return str(getattr(given, "__name__", repr(given)))
+
+
+def _is_redefinition(cls: type, before: type) -> bool:
+    """Return whether `cls` is the class `before`, defined again."""
+    return cls is not before and (cls.__module__, cls.__qualname__) == (before.__module__, before.__qualname__)

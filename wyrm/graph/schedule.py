@@ -1,0 +1,185 @@
+"""A schedule: what to compute for some outputs, in which order, for which sizes. Pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
+
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import Dim, One, axis_size, open_axes, resolve
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.leaves import Constant
+from wyrm.graph.storage import held_shape
+from wyrm.graph.traversal import topological_order
+from wyrm.support.exact import exact
+
+_NO_SHAPES: Mapping[BaseNode, tuple[int, ...]] = MappingProxyType({})
+
+
+class Schedule:
+    """The nodes that `outputs` depend on, parents first; equal operations are merged.
+
+    `position` maps every node of the graph to the position in `nodes` of the node that computes it, and
+    `parent_positions` lists the positions of each node's parents. `original_outputs` are the outputs before composite
+    ops were decomposed; their nodes check their sizes. A schedule that continues `after` another one starts with all
+    its nodes; `stops` counts the nodes of each schedule in such a chain.
+    """
+
+    __slots__ = (
+        "_checking", "_representative", "_source", "leaves", "nodes", "outputs", "parent_positions", "position",
+        "sizes", "stops",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        outputs: Sequence[BaseNode],
+        original_outputs: Sequence[BaseNode] | None = None,
+        after: Schedule | None = None,
+    ) -> None:
+        self.position: dict[BaseNode, int] = {} if after is None else dict(after.position)
+        self.nodes: list[BaseNode] = [] if after is None else list(after.nodes)
+        self.parent_positions: list[tuple[int, ...]] = [] if after is None else list(after.parent_positions)
+        order = topological_order(outputs, self.position)
+        self.sizes, self._source = _one_size_per_name(order, after)
+        self._representative: dict[BaseNode, BaseNode] | None = None
+        done = len(self.nodes)
+        self._add(order)
+        self.leaves: list[BaseNode] = [] if after is None else list(after.leaves)
+        self.leaves += [node for node in self.nodes[done:] if node.is_leaf]
+        self.outputs = [self.nodes[self.position[output]] for output in outputs]
+        nodes = self.nodes[done:] if original_outputs is None else topological_order(original_outputs)
+        self._checking: list[BaseNode] = [] if after is None else list(after._checking)
+        self._checking += [node for node in nodes if type(node).check_sizes is not BaseNode.check_sizes]
+        self.stops: tuple[int, ...] = (*(() if after is None else after.stops), len(self.nodes))
+
+    def _add(self, order: Iterable[BaseNode]) -> None:
+        """Append the nodes that are new, and merge equal operations."""
+        position, nodes, parent_positions = self.position, self.nodes, self.parent_positions
+        known: dict[object, int] = {}
+        for i, node in enumerate(nodes):
+            try:
+                known[_key(node, parent_positions[i])] = i
+            except TypeError:  # as below
+                continue
+        for node in order:
+            if node.same_value:
+                position[node] = position[node.parents[0]]
+                continue
+            parents = tuple([position[parent] for parent in node.parents])
+            new = len(nodes)
+            try:
+                index = known.setdefault(_key(node, parents), new)
+            except TypeError:  # an unhashable attribute, such as an array: never merged
+                index = new
+            position[node] = index
+            if index == new:
+                nodes.append(node)
+                parent_positions.append(parents)
+
+    @property
+    def stages(self) -> list[tuple[int, int]]:
+        """The (start, stop) positions of the nodes that each schedule of the chain adds."""
+        return list(pairwise((0, *self.stops)))
+
+    @property
+    def representative(self) -> dict[BaseNode, BaseNode]:
+        """Every node of the graph, with the one of `nodes` that computes it."""
+        if self._representative is None:
+            self._representative = {node: self.nodes[index] for node, index in self.position.items()}
+        return self._representative
+
+    def parents(self, node: BaseNode) -> list[BaseNode]:
+        """Return the nodes that compute the parents of `node`."""
+        return [self.nodes[self.position[parent]] for parent in node.parents]
+
+    @property
+    def last_use(self) -> list[int]:
+        """For each position the last one that reads it, else its own; the number of nodes for an output."""
+        last = list(range(len(self.nodes)))
+        for i, parents in enumerate(self.parent_positions):
+            for parent in parents:
+                last[parent] = i
+        for output in self.outputs:
+            last[self.position[output]] = len(self.nodes)
+        return last
+
+    def bind(self, shapes: Mapping[BaseNode, tuple[int, ...]] = _NO_SHAPES) -> dict[type[Dim], int]:
+        """Return the size of every named axis; data gives open ones theirs, `ShapeError` names two that disagree.
+
+        `shapes` has the shapes of data that leaves get instead of the data that they hold.
+        """
+        sizes = dict(self.sizes)
+        source = dict(self._source)
+        for leaf in self.leaves:
+            shape = _data_shape(leaf, shapes)
+            if shape is None:
+                continue
+            for axis, size in zip(leaf.dims, shape, strict=True):
+                if not isinstance(axis, Dim) or axis.size is not None or axis.derived:
+                    continue
+                bound = sizes.setdefault(type(axis), size)
+                if bound != size:
+                    raise ShapeError(
+                        f"axis {type(axis).__name__} is {size} in the data of {describe(leaf)} and {bound} in "
+                        f"{describe(source[type(axis)])}"
+                    )
+                source.setdefault(type(axis), leaf)
+        for leaf in self.leaves:
+            given = _data_shape(leaf, shapes)
+            if given is not None and any(isinstance(a, Dim) and a.derived and a.size is None for a in leaf.dims):
+                shape = resolve(leaf.dims, sizes)
+                if shape != given:
+                    raise ShapeError(f"{describe(leaf)} needs shape {shape} to fit the other data, not {given}")
+        for node in self._checking:
+            if set(open_axes(axis for each in (node, *node.parents) for axis in each.dims)) <= sizes.keys():
+                node.check_sizes([resolve(parent.dims, sizes) for parent in node.parents], resolve(node.dims, sizes))
+        return sizes
+
+    def shape(self, node: BaseNode, sizes: dict[type[Dim], int]) -> tuple[int, ...]:
+        """Return the shape of a node's value for these sizes."""
+        return resolve(node.dims, sizes)
+
+
+def _data_shape(leaf: BaseNode, shapes: Mapping[BaseNode, tuple[int, ...]]) -> tuple[int, ...] | None:
+    """Return the shape of a leaf's data, or None if it has none yet."""
+    return shapes[leaf] if leaf in shapes else held_shape(leaf)
+
+
+def _key(node: BaseNode, parents: tuple[int, ...]) -> object:
+    """Return a key that is equal for nodes that compute the same; `parents` are the positions of their parents."""
+    if not parents:
+        if isinstance(node, Constant):
+            return Constant, *node.key
+        if node.is_leaf:
+            return node
+    if not node.attributes:
+        return type(node), parents
+    return type(node), parents, tuple([exact(getattr(node, name)) for name in node.attributes])
+
+
+def _one_size_per_name(
+    nodes: Iterable[BaseNode], after: Schedule | None
+) -> tuple[dict[type[Dim], int], dict[type[Dim], BaseNode]]:
+    """Return the sizes of the named axes and a node for each; raise `ShapeError` if an axis has two sizes."""
+    sizes: dict[type[Dim], int] = {} if after is None else dict(after.sizes)
+    source: dict[type[Dim], BaseNode] = {} if after is None else dict(after._source)
+    seen: set[int] = set()
+    for node in nodes:
+        dims = node.dims
+        if id(dims) in seen:
+            continue
+        seen.add(id(dims))
+        for axis in dims:
+            if not isinstance(axis, Dim) or axis.derived or isinstance(axis, One):
+                continue
+            size = axis_size(axis)
+            if size is None:
+                continue
+            if sizes.setdefault(type(axis), size) != size:
+                raise ShapeError(
+                    f"axis {type(axis).__name__} is bound twice to different sizes in one graph: "
+                    f"{sizes[type(axis)]} by {describe(source[type(axis)])}, {size} by {describe(node)}"
+                )
+            source.setdefault(type(axis), node)
+    return sizes, source

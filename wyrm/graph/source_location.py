@@ -1,0 +1,190 @@
+"""Where in the user's code nodes are built, and which nodes a block of code builds."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
+
+from wyrm.graph.module_call import ModuleCall
+from wyrm.support.texts import encodable
+
+if TYPE_CHECKING:
+    from wyrm.graph.base import BaseNode
+
+
+class SourceLocation(NamedTuple):
+    """The user's file and line that made a node."""
+
+    filename: str
+    line: int
+
+    def __str__(self) -> str:
+        return encodable(f"{Path(self.filename).name}:{self.line}")
+
+    @property
+    def source(self) -> str:
+        """The text of the line; empty if the file cannot be read."""
+        return encodable(linecache.getline(self.filename, self.line).strip())
+
+
+# A frame's code and instruction offset, from which the line is found only when it is asked for, or a file and a line;
+# then the innermost running call of a module.
+Origin: TypeAlias = tuple[CodeType | str, int, ModuleCall | None]
+
+
+def location_of(origin: Origin) -> SourceLocation:
+    """Return the file and line of an origin."""
+    code, offset, _ = origin
+    if isinstance(code, str):
+        return SourceLocation(code, offset)
+    lines = (line for start, stop, line in code.co_lines() if start <= offset < stop and line is not None)
+    return SourceLocation(code.co_filename, next(lines, code.co_firstlineno))
+
+
+def portable(origin: Origin) -> Origin:
+    """Return the origin with its file and line, which can be pickled."""
+    location = location_of(origin)
+    return location.filename, location.line, origin[2]
+
+
+# The origin of new nodes, or the running call of a module, to which the user's line is added.
+_place: ContextVar[Origin | ModuleCall | None] = ContextVar("_place", default=None)
+# wyrm's code objects by identity: to look each frame up in its globals took a third of the time of building a node.
+# They are kept alive here, so that no other code takes their identity.
+_ours: dict[int, CodeType] = {}
+# The user's code that built the last node, the call of a module around it, and the origins in them: a loop builds many
+# nodes at the same lines, and shared origins leave fewer objects to Python's garbage collector. In one tuple, because
+# threads replace all at once.
+_last: tuple[CodeType | None, ModuleCall | None, dict[int, Origin]] = (None, None, {})
+
+
+def user_origin() -> Origin:
+    """Return the innermost running line outside wyrm; the direct caller is skipped, because it belongs to wyrm."""
+    global _last
+    call = _place.get()
+    if call is not None and isinstance(call, tuple):
+        return call
+    frame: FrameType = sys._getframe(2)
+    while True:
+        code = frame.f_code
+        if id(code) not in _ours:
+            last, within, origins = _last
+            if code is not last or call is not within:
+                if code is not last and _is_ours(frame):
+                    _ours[id(code)] = code
+                    continue
+                origins = {}
+                _last = code, call, origins
+            offset = frame.f_lasti
+            origin = origins.get(offset)
+            if origin is None:
+                origin = origins[offset] = code, offset, call
+            return origin
+        outer = frame.f_back
+        if outer is None:
+            return code, frame.f_lasti, call
+        frame = outer
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Return whether a frame runs code of wyrm."""
+    name: str = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] == "wyrm"
+
+
+def user_location() -> SourceLocation:
+    """Return the innermost running line outside wyrm, as a file and a line."""
+    return location_of(user_origin())
+
+
+class located_at:
+    """Gives new nodes this origin: a gradient's nodes carry the line and the module of the node they differentiate.
+
+    `move` changes the origin; in a long walk that costs a fifth of a new context.
+    """
+
+    __slots__ = ("_origin", "_token")
+    _token: Token[Origin | ModuleCall | None]
+
+    def __init__(self, origin: Origin | None) -> None:
+        self._origin = origin
+
+    def __enter__(self) -> located_at:
+        self._token = _place.set(self._origin)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _place.reset(self._token)
+
+    def move(self, origin: Origin) -> None:
+        """Give new nodes this origin from now on."""
+        _place.set(origin)
+
+
+# Read the running call of a module, or the origin that `located_at` gives; start a call, and end it by the token.
+running: Final = _place.get
+start_call: Final = _place.set
+end_call: Final = _place.reset
+
+
+class _Block(list["BaseNode"]):
+    """The nodes that a block of code has built; `around` is the block that contains it."""
+
+    __slots__ = ("_known", "around")
+
+    def __init__(self, around: _Block | None) -> None:
+        super().__init__()
+        self.around = around
+        self._known: set[BaseNode] = set()
+
+    def has(self, node: BaseNode) -> bool:
+        """Return whether the block has built this node itself."""
+        self._known.update(self[len(self._known) :])
+        return node in self._known
+
+
+_built: ContextVar[_Block | None] = ContextVar("_built", default=None)
+
+
+@contextmanager
+def building() -> Iterator[list[BaseNode]]:
+    """Yield a list that receives every node built within the block."""
+    around = _built.get()
+    nodes = _Block(around)
+    token = _built.set(nodes)
+    try:
+        yield nodes
+    finally:
+        _built.reset(token)
+        if around is not None:
+            around += nodes
+
+
+# Returns the list that receives new nodes, if there is one. A builtin, because every new node calls it.
+built_nodes: Final = _built.get
+
+Built = TypeVar("Built", bound="BaseNode")
+
+
+def built_beside(node: BaseNode, build: Callable[[], Built]) -> Built:
+    """Return the node that `build` returns, recorded as built by the block that has built `node`, at the same line."""
+    with located_at(node.origin):
+        block = _built.get()
+        if block is None:
+            return build()
+        token = _built.set(None)
+        try:
+            made = build()
+        finally:
+            _built.reset(token)
+    while block is not None and not block.has(node):
+        block = block.around
+    if block is not None:
+        block.append(made)
+    return made

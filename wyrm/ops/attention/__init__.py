@@ -1,0 +1,1 @@
+"""Fused attention: the op, its kernels and its form for JAX."""

@@ -1,0 +1,392 @@
+"""Fused scaled dot-product self-attention: scores, masks, softmax, dropout and the weighted sum of values.
+
+The kernels never materialize the attention matrix: they work on a tile of queries of one head at a time.
+`AttentionGradient` recomputes the attention weights, so the forward pass stores no residuals. Higher-order gradients
+decompose the op into ordinary ops and `AttentionMask` nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict, Unpack
+
+import numpy as np
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.graph.axes import Axis, Dims, axis_size, unify
+from wyrm.graph.base import ZERO, BaseNode, Gradient, format_dims, label
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.leaves import as_constant
+from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import A, Array, BoolArray, D, FloatArray, K, M, N
+from wyrm.ops.attention.jax_form import AttentionForm, AttentionGradientForm, AttentionMaskForm
+from wyrm.ops.attention.kernels import (
+    attention_gradient_kernel,
+    attention_kernel,
+    attention_mask_kernel,
+)
+from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.ops.gradients.composite_gradient import composite_vjp
+from wyrm.ops.kernels.scratch import scratch
+from wyrm.ops.random.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask, kept_factor
+from wyrm.ops.random.philox import STEP, stream_or_next
+
+# Queries in a tile: their scores fit into the cache.
+_QUERIES = 64
+# Score of a masked key in the decomposed form: finite, so that gradients are finite.
+MASKED_SCORE = -1e30
+
+
+class _Options(TypedDict):
+    alibi: bool
+    causal: bool
+    masked: bool
+    dropout_rate: float
+    seed: int
+    stream: int
+
+
+class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
+    """Base class of the attention ops; the parents are `qkv`, other operands, and optionally a mask and the step."""
+
+    __slots__ = ("alibi", "causal", "dropout_rate", "masked", "seed", "stream")
+    alibi: bool
+    causal: bool
+    dropout_rate: float
+    masked: bool
+    seed: int
+    stream: int
+
+    def _options(self) -> _Options:
+        return {
+            "alibi": self.alibi, "causal": self.causal, "dropout_rate": self.dropout_rate, "masked": self.masked,
+            "seed": self.seed, "stream": self.stream,
+        }  # fmt: skip
+
+    def _extra(self) -> tuple[BaseNode, ...]:
+        """Return the optional parents: the mask, the step, both or none."""
+        return tuple(self.parents[len(self.parents) - self.masked - (self.dropout_rate > 0.0) :])
+
+    def dtype_rule(self) -> np.dtype:
+        qkv = self.parents[0]
+        if qkv.dtype.kind != "f":
+            raise DTypeError(f"{label(qkv)} is a mask; convert it with .astype(np.float32)")
+        if self.masked and self._extra()[0].dtype.kind != "b":
+            mask = self._extra()[0]
+            raise DTypeError(f"the mask must have dtype bool, like x > 0; {label(mask)} is {mask.dtype}")
+        dtype: np.dtype = qkv.dtype
+        return dtype
+
+    def _axes(self) -> tuple[Axis, Axis, Axis, Axis]:
+        """Return the axes (batch, time, heads, features), or raise `ShapeError`."""
+        qkv = self.parents[0]
+        if len(qkv.dims) != 5 or axis_size(qkv.dims[2]) != 3:
+            raise ShapeError(
+                f"{label(qkv)} must have the axes (batch, time, 3, heads, features), with queries, keys and values "
+                f"along the third, not {format_dims(qkv.dims)}"
+            )
+        batch, time, _, heads, features = qkv.dims
+        if self.masked:
+            mask = self._extra()[0]
+            if len(mask.dims) != 3:
+                raise ShapeError(f"the mask must have the axes (batch, queries, keys), not {format_dims(mask.dims)}")
+            if axis_size(mask.dims[0]) != 1:
+                batch = unify(batch, mask.dims[0])
+            for axis in mask.dims[1 + (axis_size(mask.dims[1]) == 1) :]:
+                time = unify(time, axis)
+        if not 0.0 <= self.dropout_rate < 1.0:
+            raise ShapeError(f"dropout_rate must be in [0, 1), not {self.dropout_rate}")
+        if axis_size(features) == 0:
+            raise ShapeError("the axis of features has size 0")
+        return batch, time, heads, features
+
+    def _slopes(self, heads: int) -> FloatArray:
+        """Return the ALiBi slope of each head (Press et al., 2021), or zeros without `alibi`."""
+        steps = np.arange(1, heads + 1) / heads
+        return (2.0 ** (-8.0 * steps) if self.alibi else np.zeros(heads)).astype(self.dtype)
+
+    def _split(self, operands: Sequence[Any]) -> tuple[BoolArray | None, int]:
+        """Return the mask, or None, and the step, or 0."""
+        extra = list(operands[len(operands) - self.masked - (self.dropout_rate > 0.0) :])
+        mask = extra.pop(0) if self.masked else None
+        return mask, int(extra[0]) if extra else 0
+
+    def _bias(self, xp: ArrayNamespace, mask: BoolArray | None, time: int, heads: int) -> FloatArray:
+        """Return the bias added to the scaled scores; it broadcasts to (batch, heads, queries, keys)."""
+        positions = xp.arange(time)
+        distance = xp.abs(positions[:, None] - positions)
+        bias = -xp.asarray(self._slopes(heads))[:, None, None] * xp.astype(distance, self.dtype)
+        return xp.where(self._allowed(xp, mask, time), bias, xp.asarray(MASKED_SCORE, dtype=self.dtype))
+
+    def _allowed(self, xp: ArrayNamespace, mask: BoolArray | None, time: int) -> BoolArray:
+        """Return which keys each query may attend to; it broadcasts to (batch, heads, queries, keys)."""
+        positions = xp.arange(time)
+        allowed = (positions[:, None] >= positions) if self.causal else xp.ones((time, time), dtype=bool)
+        return allowed if mask is None else allowed & mask[:, None]
+
+    def _factors(self, xp: ArrayNamespace, mask: BoolArray | None, step: int, axes: tuple[int, int, int]) -> FloatArray:
+        """Return the factors of the attention weights: 0 where a key is masked or dropped; the shape is as above."""
+        batch, time, heads = axes
+        factors = xp.astype(self._allowed(xp, mask, time), self.dtype)
+        if self.dropout_rate > 0.0:
+            keep = dropout_mask(
+                batch * heads * time, time, drop_threshold(self.dropout_rate), step, self.seed, self.stream
+            )
+            scale = self.dtype.type(kept_factor(self.dropout_rate))
+            factors = factors * xp.where(xp.reshape(keep, (batch, heads, time, time)), scale, 0 * scale)
+        return factors
+
+    def _weights(
+        self, xp: ArrayNamespace, qkv: FloatArray, mask: BoolArray | None
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        """Return the weights before dropout, (batch, heads, queries, keys), and [queries, keys, values].
+
+        The axes of queries, keys and values are (batch, heads, time, features).
+        """
+        parts = [xp.permute_dims(qkv[:, :, i], (0, 2, 1, 3)) for i in range(3)]
+        _, time, _, heads, features = qkv.shape
+        scores = parts[0] @ xp.permute_dims(parts[1], (0, 1, 3, 2)) * self.dtype.type(features**-0.5)
+        exponentials = scores + self._bias(xp, mask, time, heads)
+        exponentials = xp.exp(exponentials - xp.max(exponentials, axis=-1, keepdims=True))
+        exponentials = exponentials * xp.astype(self._allowed(xp, mask, time), self.dtype)
+        total = xp.sum(exponentials, axis=-1, keepdims=True)
+        return exponentials / xp.where(total > 0.0, total, 1.0 + 0.0 * total), parts
+
+
+class _AttentionLoops(LoopForm):
+    def numbers(self, node: _Attention, features: int, heads: int) -> tuple[KernelArgument, ...]:
+        """Return the kernel arguments after the arrays that all kernels share."""
+        keep_scale = node.dtype.type(kept_factor(node.dropout_rate))
+        threshold = drop_threshold(node.dropout_rate)
+        scale = node.dtype.type(features**-0.5)
+        return node.causal, scale, node._slopes(heads), threshold, keep_scale, node.seed & WORD, node.stream & WORD
+
+    def scratch(self, node: _Attention, time: int, features: int, transposed: int, scores: int) -> tuple[Array, ...]:
+        """Return scratch memory for transposed queries, scores, sums of scores and the keys of dropout masks."""
+        tile = min(_QUERIES, max(1, time))
+        return (
+            scratch((transposed, features, tile), node.dtype), scratch((scores, time + time % 2, tile), node.dtype),
+            scratch((3, tile), node.dtype), scratch((2, tile), np.uint32),
+        )  # fmt: skip
+
+    def mask_and_step(self, node: _Attention, operands: Sequence[Array]) -> tuple[Array, Array]:
+        """Return the mask, empty where there is none, and the step as an array with one element."""
+        extra = list(operands[len(operands) - node.masked - (node.dropout_rate > 0.0) :])
+        mask = extra.pop(0) if node.masked else np.zeros((1, 1, 0), np.bool_)
+        return mask, extra[0].reshape(-1) if extra else np.zeros(1, np.int64)
+
+
+class Attention(_Attention[Axes]):
+    """`softmax(queries @ keys.T / sqrt(features)) @ values` for each head, of the axes (batch, time, heads, features).
+
+    `qkv` has the axes (batch, time, 3, heads, features). The optional mask has the axes (batch, queries, keys), the
+    first two of which may have size 1. With `causal`, a query attends to keys at its own and earlier positions; with a
+    mask, to keys where it is true. A query that may attend to no key gets zeros. `alibi` subtracts the distance of the
+    key from each score, times a slope of `2 ** (-8 h / heads)` in head h = 1, 2, ... (Press et al., "Train short, test
+    long", 2021). Dropout applies to the attention weights. Vaswani et al., "Attention is all you need" (2017).
+
+    Raise `ShapeError` for other axes and for a `dropout_rate` outside [0, 1), `DTypeError` unless the mask is bool.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, qkv: Node, *extra: BaseNode, **options: Unpack[_Options]) -> None:
+        self._construct((qkv, *extra), **options)
+
+    def shape_rule(self) -> Dims:
+        return self._axes()
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        qkv = operands[0]
+        if 0 in shape:
+            return xp.zeros(shape, dtype=self.dtype)
+        mask, step = self._split(operands)
+        weights, (_, _, values) = self._weights(xp, qkv, mask)
+        batch, time, heads, _ = shape
+        dropped = weights * self._factors(xp, mask, step, (batch, time, heads))
+        return xp.permute_dims(dropped @ values, (0, 2, 1, 3))
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if all(row in (0, None) for row in rows) else None
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        extra = self._extra()
+        qkv_gradient = AttentionGradient(self.parents[0], gradient, *extra, **self._options())
+        return (qkv_gradient, *(ZERO for _ in extra))
+
+    def decomposed(self, qkv: Node) -> Node:
+        """Return the same value composed of ordinary ops, for higher-order gradients."""
+        features = qkv.dims[-1]
+        bias, factors = (
+            AttentionMask(qkv, *self._extra(), part=part, **self._options()) for part in ("bias", "factors")
+        )
+        queries, keys, values = (qkv[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
+        scores = (queries @ keys.matrix_transpose()) * _scale(features, qkv.dtype) + bias
+        composed: Node = ((scores.softmax() * factors) @ values).transpose(0, 2, 1, 3)
+        return composed
+
+
+@LOOPS.register(Attention)
+class _ForwardLoops(_AttentionLoops):
+    takes_views = True
+    kernel = staticmethod(attention_kernel)
+
+    def kernel_arguments(self, node: Attention, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
+        _, time, heads, features = out.shape
+        mask, step = self.mask_and_step(node, operands)
+        scratch = self.scratch(node, time, features, 2, 1)
+        return operands[0], mask, step, out, *self.numbers(node, features, heads), *scratch
+
+
+def _scale(features: Axis, dtype: np.dtype) -> np.floating:
+    """Return `1 / sqrt(features)` for an axis of known size."""
+    size = axis_size(features)
+    assert size is not None
+    scale: np.floating = dtype.type(size**-0.5)
+    return scale
+
+
+class AttentionGradient(_Attention[Axes]):
+    """The gradient of `Attention` with respect to `qkv`, of the shape of `qkv`."""
+
+    __slots__ = ()
+
+    def __init__(self, qkv: Node, gradient: Node, *extra: BaseNode, **options: Unpack[_Options]) -> None:
+        self._construct((qkv, gradient, *extra), **options)
+
+    def shape_rule(self) -> Dims:
+        for axis, other in zip(self._axes(), self.parents[1].dims, strict=True):
+            unify(axis, other)
+        dims: Dims = self.parents[0].dims
+        return dims
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        qkv, gradient = operands[:2]
+        if 0 in shape:
+            return xp.zeros(shape, dtype=self.dtype)
+        mask, step = self._split(operands)
+        weights, (queries, keys, values) = self._weights(xp, qkv, mask)
+        batch, time, _, heads, features = shape
+        factors = self._factors(xp, mask, step, (batch, time, heads))
+        cotangent = xp.permute_dims(gradient, (0, 2, 1, 3))
+        weights_gradient = cotangent @ xp.permute_dims(values, (0, 1, 3, 2)) * factors
+        mean = xp.sum(weights_gradient * weights, axis=-1, keepdims=True)
+        scores_gradient = (weights_gradient - mean) * weights * self.dtype.type(features**-0.5)
+        parts = (
+            scores_gradient @ keys,
+            xp.permute_dims(scores_gradient, (0, 1, 3, 2)) @ queries,
+            xp.permute_dims(weights * factors, (0, 1, 3, 2)) @ cotangent,
+        )
+        return xp.stack([xp.permute_dims(part, (0, 2, 1, 3)) for part in parts], axis=2)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        qkv, cotangent = self.parents[:2]
+        extra = self._extra()
+        attention: Attention = Attention(qkv, *extra, **self._options())
+        (qkv_gradient,) = composite_vjp(attention.decomposed(qkv), cotangent, (qkv,))
+        return (*composite_vjp(qkv_gradient, gradient, (qkv, cotangent)), *(ZERO for _ in extra))
+
+
+@LOOPS.register(AttentionGradient)
+class _GradientLoops(_AttentionLoops):
+    takes_views = True
+    kernel = staticmethod(attention_gradient_kernel)
+
+    def kernel_arguments(
+        self, node: AttentionGradient, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        _, time, _, heads, features = out.shape
+        mask, step = self.mask_and_step(node, operands)
+        scratch = self.scratch(node, time, features, 3, 2)
+        return operands[0], operands[1], mask, step, out, *self.numbers(node, features, heads), *scratch
+
+
+class AttentionMask(_Attention[Axes]):
+    """The bias of the scores, or the factors of the attention weights: 0 where a key is masked or dropped.
+
+    The axes are (batch, heads, queries, keys). The value depends only on the sizes, the mask and the step.
+    """
+
+    __slots__ = ("part",)
+    part: Literal["bias", "factors"]
+
+    def __init__(
+        self, qkv: Node, *extra: BaseNode, part: Literal["bias", "factors"], **options: Unpack[_Options]
+    ) -> None:
+        self._construct((qkv, *extra), part=part, **options)
+
+    def shape_rule(self) -> Dims:
+        batch, time, heads, _ = self._axes()
+        return batch, heads, time, time
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        mask, step = self._split(operands)
+        batch, heads, time, _ = shape
+        part = (
+            self._bias(xp, mask, time, heads)
+            if self.part == "bias"
+            else self._factors(xp, mask, step, (batch, time, heads))
+        )
+        return xp.broadcast_to(part, shape)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return tuple(ZERO for _ in self.parents)
+
+
+@LOOPS.register(AttentionMask)
+class _MaskLoops(_AttentionLoops):
+    kernel = staticmethod(attention_mask_kernel)
+
+    def kernel_arguments(
+        self, node: AttentionMask, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        _, heads, time, _ = out.shape
+        mask, step = self.mask_and_step(node, operands)
+        half = (time + 1) // 2
+        row = scratch((2, time), np.uint32), scratch(half, np.uint32), scratch(2 * half, node.dtype)
+        return mask, step, out, *self.numbers(node, 1, heads), node.part == "bias", MASKED_SCORE, *row
+
+
+JAX.register(Attention)(AttentionForm)
+JAX.register(AttentionGradient)(AttentionGradientForm)
+JAX.register(AttentionMask)(AttentionMaskForm)
+
+
+def attention(
+    qkv: Node[Any, tuple[A, M, N, K, D]],
+    mask: Node[Any, tuple[A, M, M]] | BoolArray | None = None,
+    *,
+    causal: bool = False,
+    alibi: bool = False,
+    dropout_rate: float = 0.0,
+    seed: int = 0,
+    stream: int | None = None,
+) -> Attention[tuple[A, M, K, D]]:
+    """Return multi-head self-attention, `softmax(queries @ keys.T / sqrt(features)) @ values` for each head.
+
+    `qkv` has the axes (batch, time, 3, heads, features), the result (batch, time, heads, features). `mask`, of the axes
+    (batch, queries, keys), is true where a query may attend to a key; its first two axes may have size 1. `causal` also
+    hides later keys. `alibi` subtracts a penalty from the scores that grows with the distance. `dropout_rate`,
+    rounded to a multiple of 2**-16, is the probability of dropping an attention weight; the rest is divided by the
+    probability of keeping it. `seed` and `stream` choose the random numbers, as in `dropout`. See `Attention` for the
+    formulas.
+
+    Raise `ShapeError` for other axes, `DTypeError` unless the mask is bool, `ValueError` for a `dropout_rate` outside
+    [0, 1).
+
+    >>> qkv = wy.Constant(np.ones((1, 4, 3, 2, 5)))
+    >>> wy.attention(qkv, causal=True).forward().shape
+    (1, 4, 2, 5)
+    """
+    check_rate("attention", qkv, dropout_rate, "dropout_rate")
+    masks = () if mask is None else (mask if isinstance(mask, Node) else as_constant(mask, np.asarray(mask).dtype),)
+    extra: tuple[BaseNode, ...] = masks + ((STEP,) if dropout_rate > 0.0 else ())
+    return Attention(
+        qkv, *extra, alibi=alibi, causal=causal, masked=mask is not None, dropout_rate=float(dropout_rate), seed=seed,
+        stream=stream_or_next(stream) if dropout_rate > 0.0 else 0,
+    )  # fmt: skip
+
+
+__all__ = ["Attention", "AttentionGradient", "AttentionMask", "attention"]

@@ -1,0 +1,1 @@
+"""Loops, branches, checkpoints and custom derivatives inside a graph."""

@@ -1,0 +1,178 @@
+"""The graph of one loop step, its evaluation by NumPy or JAX, and closure conversion."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from wyrm.graph.axes import Dim, resolve
+from wyrm.graph.base import BaseNode, label
+from wyrm.graph.index_leaves import IndexInput
+from wyrm.graph.index_operands import check_index_operands
+from wyrm.graph.leaves import Constant, Input
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.source_location import located_at
+from wyrm.graph.storage import bound_array
+from wyrm.graph.traversal import topological_order
+from wyrm.graph.typing import Array
+from wyrm.ops.elementwise.formula import formula_value
+from wyrm.ops.indexing.index import Indexable
+
+_STANDS_FOR = (
+    "an argument of a loop step, a branch or a vmapped function, and has no value outside of it: return results from "
+    "the function instead of storing nodes"
+)
+_NONE: Mapping[Any, Any] = MappingProxyType({})
+
+
+class Placeholder(Indexable, Input, abstract=True):
+    """An input that stands for an argument of each step of a loop."""
+
+    __slots__ = ()
+    stands_for = _STANDS_FOR
+
+
+class WeakPlaceholder(Placeholder, abstract=True):
+    """A `Placeholder` of a weak float type; `met` holds the types of the floats that it meets in the step.
+
+    It cannot take their type, so the step is traced again with placeholders that have it.
+    """
+
+    __slots__ = ("_met",)
+    _met: list[np.dtype]
+
+    def __init__(self, like: BaseNode, dims: Any, name: str) -> None:
+        super().__init__(dims=dims, name=name, dtype=like.dtype, finite=False)
+        object.__setattr__(self, "dtype", like.dtype)
+        object.__setattr__(self, "_met", [])
+
+    @property
+    def met(self) -> Sequence[np.dtype]:
+        """The types of the floats that the placeholder has met."""
+        return tuple(self._met)
+
+    def in_float_type(self, dtype: np.dtype, parents: tuple[BaseNode, ...]) -> BaseNode:
+        self._met.append(dtype)
+        return Placeholder(dims=self.dims, name=self.name, dtype=dtype, finite=False)
+
+
+class IndexPlaceholder(IndexInput, abstract=True):
+    """A `Placeholder` for integers."""
+
+    __slots__ = ()
+    stands_for = _STANDS_FOR
+
+
+def placeholder_like(node: BaseNode, dims: Any, name: str) -> Any:
+    """Return a placeholder with the dtype of a node and the given axes."""
+    if node.dtype.kind == "i":
+        return IndexPlaceholder(dims=dims, name=name)
+    return Placeholder(dims=dims, name=name, dtype=node.dtype, finite=False)
+
+
+_numbers = itertools.count(1)
+
+
+class LoopBody:
+    """A graph from `inputs`, which are leaves, to `outputs`; it holds no data and compares by identity."""
+
+    def __init__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self._number = next(_numbers)
+
+    def __repr__(self) -> str:
+        return f"body {self._number}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return LoopBody, (self.inputs, self.outputs)
+
+    @cached_property
+    def _order(self) -> list[BaseNode]:
+        return topological_order(self.outputs)
+
+    def __call__(self, xp: ArrayNamespace, *values: Array) -> list[Array]:
+        """Return the outputs for the values of the inputs, computed with an array namespace."""
+        computed: dict[BaseNode, Array | RowSparse] = dict(zip(self.inputs, values, strict=True))
+        for node in self._order:
+            if node not in computed:
+                computed[node] = xp.asarray(bound_array(node)) if node.is_leaf else value_of(xp, node, computed)
+        return [_dense(computed[output]) for output in self.outputs]
+
+
+def _dense(value: Array | RowSparse) -> Array:
+    return value.dense() if isinstance(value, RowSparse) else value
+
+
+def value_of(
+    xp: ArrayNamespace,
+    node: BaseNode,
+    computed: Mapping[BaseNode, Array | RowSparse],
+    sizes: Mapping[type[Dim], int] = _NONE,
+) -> Array | RowSparse:
+    """Return the value of a node from the `computed` values of its parents; `sizes` holds sizes from the data.
+
+    Raise `IndexOutOfRange` for indices out of range, if `xp` is NumPy.
+    """
+    operands: list[Any] = [computed[parent] for parent in node.parents]
+    if not node.takes_rows:
+        operands = [_dense(operand) for operand in operands]
+    if xp is np:
+        check_index_operands(node, operands, sizes)
+    shape = resolve(node.dims, sizes)
+    if node.formula is not None:
+        return xp.broadcast_to(formula_value(xp, node, operands), shape)
+    value: Array | RowSparse = node.evaluate(xp, *operands, shape=shape)
+    return value
+
+
+def closure_convert(
+    outputs: Sequence[BaseNode],
+    inputs: Sequence[BaseNode],
+    inner: Collection[BaseNode] = (),
+    known: Mapping[BaseNode, BaseNode] = _NONE,
+    built: Collection[BaseNode] = (),
+) -> tuple[list[BaseNode], list[Any], list[Any]]:
+    """Return the free nodes of `outputs`, placeholders for them, and `outputs` rebuilt with the placeholders.
+
+    Nodes that depend on no input are free, unless they are in `inner`: they are computed outside, once for all steps.
+    Scalar constants are not free. `known` maps nodes to inputs that hold their values and replace them. `built` holds
+    nodes that nothing will differentiate with respect to any more, so aliases among them are removed.
+    """
+    order = topological_order(outputs, known)
+    inside = {*inputs, *known, *(node for node in inner if not node.is_leaf)}
+    for node in order:
+        if not inside.isdisjoint(node.parents):
+            inside.add(node)
+    replacements: dict[BaseNode, BaseNode] = {node: node for node in inputs} | dict(known)
+    outside: list[BaseNode] = []
+    removed = {node for node in built if node.same_value}
+
+    def replacement(node: BaseNode) -> BaseNode:
+        while node in removed and node not in replacements:
+            node = node.parents[0]
+        if node not in replacements:
+            if isinstance(node, Constant) and not node.dims:
+                replacements[node] = node
+            else:
+                outside.append(node)
+                with located_at(node.origin):
+                    replacements[node] = placeholder_like(node, node.dims, label(node))
+        return replacements[node]
+
+    for node in order:
+        if node in inside and node not in replacements and node.same_value:
+            replacements[node] = replacement(node.parents[0])
+        elif node in inside and node not in replacements:
+            parents = tuple(replacement(parent) for parent in node.parents)
+            with located_at(node.origin):
+                same = all(map(operator.is_, parents, node.parents))
+                replacements[node] = node if same else type(node).rebuild(parents, node.attribute_values(), node.name)
+    rebuilt = [replacement(output) for output in outputs]
+    return outside, [replacements[node] for node in outside], rebuilt

@@ -1,0 +1,67 @@
+"""Ops whose value is that of their first parent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from typing_extensions import TypeVar
+
+from wyrm.graph.axes import Dims
+from wyrm.graph.base import BaseNode, S
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array
+from wyrm.ops.indexing.index import Indexable
+
+T = TypeVar("T")
+
+
+class PassThrough(Node[tuple[Node, *tuple[BaseNode, ...]], S], abstract=True):
+    """Base class of ops whose value is that of their first parent."""
+
+    __slots__ = ()
+
+    def dtype_rule(self) -> np.dtype:
+        return self.parents[0].dtype
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        return dims
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return operands[0]
+
+
+class Transparent(PassThrough[S], abstract=True):
+    """Base class of ops that the native engine replaces by their first parent."""
+
+    __slots__ = ()
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+        return operands[0] if mapped[0] else None
+
+
+@LOOPS.register(Transparent)
+class _TransparentLoops(LoopForm):
+    def decompose(self, node: Transparent) -> Node:
+        return node.parents[0]
+
+
+class Alias(Indexable, Transparent[S]):
+    """A distinct node with the value of `x`: its gradient is separate from the gradient with respect to `x`."""
+
+    __slots__ = ()
+    same_value = True
+
+    def __init__(self, x: Node) -> None:
+        self._construct((x,))
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return (gradient,)
+
+
+def alias(leaf: T) -> T | Alias:
+    """Return an `Alias` of a float node, and anything else, which has no gradient, unchanged."""
+    return Alias(leaf) if isinstance(leaf, Node) and leaf.dtype.kind == "f" else leaf

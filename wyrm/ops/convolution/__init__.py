@@ -1,0 +1,1 @@
+"""Convolutions: the op, its kernels and its form for JAX."""

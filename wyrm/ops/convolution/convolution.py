@@ -1,0 +1,371 @@
+"""Convolutions in one to three dimensions, and their gradients, which are convolutions as well.
+
+A convolution is linear in the input and in the weight, so the three ops here are each other's gradients to any order:
+`Convolution`, `ConvolutionInputGradient`, which is the transposed convolution, and `ConvolutionWeightGradient`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import Dims, axis_size, product, unify
+from wyrm.graph.base import format_dims, label
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array, FloatArray
+from wyrm.ops.batching import batch_axis, spread
+from wyrm.ops.convolution import arrays as convolution_arrays
+from wyrm.ops.convolution.base import ConvolutionOp
+from wyrm.ops.convolution.jax_form import ConvolutionForm, InputGradientForm, WeightGradientForm
+from wyrm.ops.convolution.kernels import VECTOR, correlation_kernel, weight_gradient_kernel
+from wyrm.ops.convolution.tables import Tables, Window, forward_tables, input_gradient_tables
+from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.ops.kernels.scratch import scratch
+
+
+class _ConvolutionLoops(LoopForm):
+    def volumes(self, array: Array) -> Array:
+        """Return a view of the array with three spatial axes."""
+        return array.reshape(*array.shape[:2], *_in_space(array.shape[2:], 1))
+
+    def windows(self, node: ConvolutionOp, sizes: Sequence[int]) -> tuple[Window, Window, Window]:
+        """Return the windows along three axes."""
+        first, second, third = _in_space(node.windows(sizes), Window(1))
+        return first, second, third
+
+    def box(self, tables: Tables, channels: int, dtype: np.dtype) -> Array:
+        """Return scratch memory for the inputs of a tile."""
+        return scratch(channels * len(tables.source_shifts) * tables.volume + VECTOR, dtype)
+
+    def correlation(
+        self, node: ConvolutionOp, tables: Tables, operands: Sequence[Array], out: Array, steps: tuple[int, int]
+    ) -> tuple[KernelArgument, ...]:
+        """Return the arguments of `correlation_kernel`."""
+        source, weight, *biases = operands
+        channels, rows = source.shape[1] // node.groups, out.shape[1] // node.groups
+        bias = biases[0] if biases else np.zeros(0, node.dtype)
+        return (
+            self.volumes(source),
+            weight.reshape(-1),
+            bias,
+            self.volumes(out),
+            node.groups,
+            tables.merged,
+            tables.tile,
+            tables.span,
+            tables.halo,
+            tables.source_step,
+            tables.out_step,
+            steps,
+            tables.source_shifts,
+            tables.out_shifts,
+            tables.starts,
+            tables.offsets,
+            tables.positions,
+            scratch(rows * len(tables.offsets), node.dtype),
+            self.box(tables, channels, node.dtype),
+            scratch((rows, tables.volume + VECTOR), node.dtype),
+        )
+
+
+def _in_space(values: Sequence[Any], filler: Any) -> tuple[Any, Any, Any]:
+    """Return one value per axis of space: those of one or two axes after fillers."""
+    first, second, third = [filler] * (3 - len(values)) + list(values)
+    return first, second, third
+
+
+class Convolution(ConvolutionOp[Axes]):
+    """The convolution (cross-correlation) of `x`, (batch, channels, *sizes), with a weight, plus an optional bias.
+
+    The weight has the axes (output channels, channels per group, *windows), the result (batch, output channels,
+    *outputs): `sum_{c, k} weight[o, c, k] * x[b, c, i * stride + k * dilation - padding]`, with zeros outside of `x`.
+    Group g of the output channels reads group g of the channels. The bias has the axis (output channels,).
+
+    Raise `ShapeError` for axes or options that do not fit, `DTypeError` for masks and for operands of two dtypes.
+
+    >>> x, weight = wy.Constant(np.arange(5.0).reshape(1, 1, 5)), wy.Constant(np.ones((1, 1, 3)))
+    >>> options = {"stride": (1,), "padding": ((0, 0),), "dilation": (1,), "groups": 1}
+    >>> wy.ops.convolution.Convolution(x, weight, **options).forward().tolist()
+    [[[3.0, 6.0, 9.0]]]
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        x: Node,
+        weight: Node,
+        bias: Node | None = None,
+        *,
+        stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...],
+        dilation: tuple[int, ...],
+        groups: int,
+    ) -> None:
+        parents = (x, weight) if bias is None else (x, weight, bias)
+        self._construct(parents, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+    def shape_rule(self) -> Dims:
+        self.check_ranks()
+        x, weight, *biases = self.parents
+        windows = self.check_options(weight.dims[2:])
+        self.check_channels(x.dims[1], weight.dims[1], x)
+        self.check_groups(weight.dims[0])
+        for bias in biases:
+            if len(bias.dims) != 1:
+                raise ShapeError(f"{label(bias)} must have one axis, {weight.dims[0]!r}, not {format_dims(bias.dims)}")
+            unify(weight.dims[0], bias.dims[0])
+        return x.dims[0], weight.dims[0], *self.output_axes(x.dims[2:], windows)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        x, weight, *biases = operands
+        result = convolution_arrays.convolution(xp, x, weight, self.windows(weight.shape[2:]), self.groups)
+        return result + xp.reshape(biases[0], (-1, *[1] * (len(shape) - 2))) if biases else result
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if rows[0] == 0 and all(row is None for row in rows[1:]) else None
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
+        product = _batched_over_weight(self, operands[:2], mapped[:2], {}) if any(mapped[:2]) else None
+        if product is None or len(operands) == 2:
+            return product
+        bias = operands[2]
+        sums: Node = product + bias.reshape((*bias.dims[:-1], *[1] * mapped[2], bias.dims[-1], *[1] * len(self.stride)))
+        return sums
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, weight, *biases = self.parents
+        return (
+            ConvolutionInputGradient(gradient, weight, sizes=x.dims[2:], **self.options()),
+            ConvolutionWeightGradient(x, gradient, sizes=weight.dims[2:], **self.options()),
+            *(gradient.sum((0, *range(2, len(gradient.dims)))) for _ in biases),
+        )
+
+
+JAX.register(Convolution)(ConvolutionForm)
+
+
+@LOOPS.register(Convolution)
+class _ForwardLoops(_ConvolutionLoops):
+    kernel = staticmethod(correlation_kernel)
+
+    def kernel_arguments(self, node: Convolution, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
+        x, weight = operands[:2]
+        windows = self.windows(node, weight.shape[2:])
+        rows, taps = weight.shape[0] // node.groups, math.prod(weight.shape[1:])
+        sizes = self.volumes(out).shape[2:]
+        tables = forward_tables(windows, x.shape[0], weight.shape[1], sizes, x.itemsize, dots=False)
+        return self.correlation(node, tables, operands, out, (rows * taps, taps))
+
+
+class ConvolutionInputGradient(ConvolutionOp[Axes]):
+    """The gradient of a convolution with respect to an input with the spatial axes `sizes`; a transposed convolution.
+
+    `gradient` has the axes (batch, output channels, *outputs), the weight those of `Convolution`.
+    """
+
+    __slots__ = ("sizes",)
+    sizes: Dims
+
+    def __init__(
+        self,
+        gradient: Node,
+        weight: Node,
+        *,
+        sizes: Dims,
+        stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...],
+        dilation: tuple[int, ...],
+        groups: int,
+    ) -> None:
+        self._construct(
+            (gradient, weight), sizes=sizes, stride=stride, padding=padding, dilation=dilation, groups=groups
+        )
+
+    def shape_rule(self) -> Dims:
+        self.check_ranks()
+        gradient, weight = self.parents
+        windows = self.check_options(weight.dims[2:])
+        unify(gradient.dims[1], weight.dims[0])
+        self.check_groups(weight.dims[0])
+        self.check_gradient(self.sizes, gradient, windows)
+        channels = weight.dims[1]
+        if self.groups > 1:
+            channels = self.groups * int(channels)
+        return gradient.dims[0], channels, *self.sizes
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        gradient, weight = operands
+        windows = self.windows(weight.shape[2:])
+        return convolution_arrays.input_gradient(xp, gradient, weight, windows, self.groups, shape[2:])
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if list(rows) == [0, None] else None
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
+        return _batched_over_weight(self, operands, mapped, {"sizes": self.sizes})
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        of_outputs, weight = self.parents
+        return (
+            Convolution(gradient, weight, **self.options()),
+            ConvolutionWeightGradient(gradient, of_outputs, sizes=weight.dims[2:], **self.options()),
+        )
+
+
+JAX.register(ConvolutionInputGradient)(InputGradientForm)
+
+
+@LOOPS.register(ConvolutionInputGradient)
+class _InputGradientLoops(_ConvolutionLoops):
+    kernel = staticmethod(correlation_kernel)
+
+    def kernel_arguments(
+        self, node: ConvolutionInputGradient, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        gradient, weight = operands
+        windows = self.windows(node, weight.shape[2:])
+        channels, inputs, taps = weight.shape[0] // node.groups, weight.shape[1], math.prod(weight.shape[2:])
+        sizes = self.volumes(out).shape[2:]
+        tables = input_gradient_tables(windows, gradient.shape[0], channels, inputs, sizes, gradient.itemsize)
+        return self.correlation(node, tables, operands, out, (channels * inputs * taps, taps))
+
+
+class ConvolutionWeightGradient(ConvolutionOp[Axes]):
+    """The gradient of a convolution with respect to a weight whose windows have the axes `sizes`.
+
+    The parents are x, (batch, channels, *sizes), and the gradient with respect to the outputs.
+    """
+
+    __slots__ = ("sizes",)
+    sizes: Dims
+
+    def __init__(
+        self,
+        x: Node,
+        gradient: Node,
+        *,
+        sizes: Dims,
+        stride: tuple[int, ...],
+        padding: tuple[tuple[int, int], ...],
+        dilation: tuple[int, ...],
+        groups: int,
+    ) -> None:
+        self._construct((x, gradient), sizes=sizes, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+    def shape_rule(self) -> Dims:
+        self.check_ranks()
+        x, gradient = self.parents
+        windows = self.check_options(self.sizes)
+        unify(x.dims[0], gradient.dims[0])
+        self.check_gradient(x.dims[2:], gradient, windows)
+        self.check_groups(gradient.dims[1])
+        channels = x.dims[1]
+        if self.groups > 1:
+            size = axis_size(channels)
+            if size is None or size % self.groups:
+                raise ShapeError(f"{channels!r} channels cannot be divided into {self.groups} equal groups")
+            channels = size // self.groups
+        return gradient.dims[1], channels, *self.sizes
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        x, gradient = operands
+        return convolution_arrays.weight_gradient(xp, x, gradient, self.windows(shape[2:]), self.groups)
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
+        return _batched_by_groups(self, spread(operands, mapped), {"sizes": self.sizes})
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, of_outputs = self.parents
+        return (
+            ConvolutionInputGradient(of_outputs, gradient, sizes=x.dims[2:], **self.options()),
+            Convolution(x, gradient, **self.options()),
+        )
+
+
+JAX.register(ConvolutionWeightGradient)(WeightGradientForm)
+
+
+@LOOPS.register(ConvolutionWeightGradient)
+class _WeightGradientLoops(_ConvolutionLoops):
+    kernel = staticmethod(weight_gradient_kernel)
+
+    def kernel_arguments(
+        self, node: ConvolutionWeightGradient, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        x, gradient = operands
+        windows = self.windows(node, out.shape[2:])
+        channels, rows = out.shape[1], out.shape[0] // node.groups
+        sizes = self.volumes(gradient).shape[2:]
+        tables = forward_tables(windows, x.shape[0], channels, sizes, x.itemsize, dots=True)
+        taps = math.prod(out.shape[1:])
+        whole = -(-rows // 4) * 4
+        offsets = np.zeros(-(-taps // 4) * 4, np.int64)
+        offsets[:taps] = tables.offsets
+        return (
+            self.volumes(x),
+            self.volumes(gradient),
+            out.reshape(out.shape[0], taps),
+            node.groups,
+            tables.merged,
+            tables.tile,
+            tables.halo,
+            tables.source_step,
+            tables.source_shifts,
+            offsets,
+            taps,
+            self.box(tables, channels, node.dtype),
+            scratch((whole, tables.volume), node.dtype),
+            scratch((whole, len(offsets)), node.dtype),
+        )
+
+
+# --- batching ---------------------------------------------------------------------------------------------------------
+
+
+def _batched_over_weight(
+    node: Convolution | ConvolutionInputGradient, operands: Sequence[Any], mapped: Sequence[bool], more: dict[str, Any]
+) -> Node | None:
+    """Return the op for operands with a new first axis: part of the batch if the weight has none, else of groups."""
+    x, weight = operands
+    if mapped[1]:
+        return _batched_by_groups(node, spread(operands, mapped), more)
+    batch, inner = x.dims[:2]
+    one = type(node)(x.reshape((product((batch, inner)), *x.dims[2:])), weight, **more, **node.options())
+    result: Node = one.reshape((batch, inner, *one.dims[1:]))
+    return result
+
+
+def _batched_by_groups(node: ConvolutionOp, operands: Sequence[Any], more: dict[str, Any]) -> Node | None:
+    """Return the op for operands that all have a new first axis, as one op with more groups; None for an open axis."""
+    size = axis_size(batch_axis(operands, (True, True)))
+    if size is None or any(axis_size(axis) is None for x in operands for axis in x.dims[1:3]):
+        return None
+    over_images = isinstance(node, Convolution | ConvolutionInputGradient)
+    # A weight has its output channels first; other operands have them after the batch.
+    joined = [_joined(x, 0 if over_images and place == 1 else 1, size) for place, x in enumerate(operands)]
+    options: Any = {**node.options(), "groups": node.groups * size, **more}
+    result: Any = type(node)(*joined, **options)
+    axis = 1 if over_images else 0
+    dims = list(result.dims)
+    dims[axis : axis + 1] = [operands[0].dims[0], int(dims[axis]) // size]
+    apart: Node = result.reshape(tuple(dims))
+    return apart.transpose(1, 0, *range(2, len(dims))) if axis == 1 else apart
+
+
+def _joined(x: Any, axis: int, size: int) -> Any:
+    """Return `x` with its first axis joined to the axis that was `axis` before it was added."""
+    moved = x.transpose(*range(1, axis + 1), 0, *range(axis + 1, x.ndim)) if axis else x
+    dims = list(moved.dims)
+    dims[axis : axis + 2] = [size * int(dims[axis + 1])]
+    return moved.reshape(tuple(dims))
+
+
+__all__ = ["Convolution", "ConvolutionInputGradient", "ConvolutionWeightGradient"]

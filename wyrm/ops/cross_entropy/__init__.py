@@ -1,0 +1,1 @@
+"""Softmax and cross-entropy: the ops, their kernels and their forms for JAX."""

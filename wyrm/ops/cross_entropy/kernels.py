@@ -1,0 +1,143 @@
+"""The kernels of a linear layer with cross-entropy: they compute the logits of a block of rows at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wyrm.graph.typing import FloatArray, IntegerArray
+from wyrm.ops.elementwise.fast_math import LOG2_E, exp2_negative, largest
+from wyrm.ops.kernels.sums import accumulated
+from wyrm.ops.products.product import multiply_into
+
+# Terms of a partial sum in float32; partial sums are added in float64.
+PARTIAL_SUM = 1024
+
+
+def count_labels(labels: IntegerArray, ignore_index: int) -> int:
+    """Return the number of labels that are not ignored."""
+    count = 0
+    for i in range(labels.size):
+        if labels[i] != ignore_index:
+            count += 1
+    return count
+
+
+def exponentiate_part(logits: FloatArray, maximum: np.floating) -> Any:
+    """`logits = exp(logits - maximum)` in place; return the sum."""
+    total = logits.dtype.type(0)
+    for j in range(logits.size):
+        logits[j] = exp2_negative((logits[j] - maximum) * logits.dtype.type(LOG2_E))
+        total = accumulated(total, logits[j])
+    return total
+
+
+def exponentiate(logits: FloatArray, maximum: np.floating) -> np.floating:
+    """`logits = exp(logits - maximum)` in place; return the sum, computed in parts to keep its digits."""
+    total = 0.0
+    for first in range(0, logits.size, PARTIAL_SUM):
+        total += exponentiate_part(logits[first : first + PARTIAL_SUM], maximum)
+    return logits.dtype.type(total)
+
+
+def mean_distance(x: FloatArray, maximum: np.floating) -> np.floating:
+    """Return the mean of `x - maximum`."""
+    total = 0.0
+    for j in range(x.size):
+        total = accumulated(total, x[j] - maximum)
+    return x.dtype.type(total / x.size)
+
+
+def scale_and_subtract(x: FloatArray, factor: np.floating, subtrahend: np.floating) -> None:
+    """`x = x * factor - subtrahend` in place."""
+    for j in range(x.size):
+        x[j] = x[j] * factor - subtrahend
+
+
+def loss_row(logits: FloatArray, label: int, label_smoothing: np.floating) -> tuple[Any, np.floating]:
+    """Return the cross-entropy of one row and the sum of its exponentials, which replace the logits in place."""
+    maximum = largest(logits)
+    # Relative to the maximum: large logits that are close lose no digits.
+    target_logit = (1 - label_smoothing) * (logits[label] - maximum)
+    if label_smoothing > 0:
+        target_logit += label_smoothing * mean_distance(logits, maximum)
+    total = exponentiate(logits, maximum)
+    return np.log(total) - target_logit, total
+
+
+def cross_entropy_kernel(
+    x: FloatArray,
+    weight: FloatArray,
+    labels: IntegerArray,
+    out: FloatArray,
+    label_smoothing: np.floating,
+    ignore_index: int,
+    logits: FloatArray,
+) -> None:
+    """Fill `out`, of shape (1,), with the mean loss of rows whose label is not ignored.
+
+    `logits` is scratch memory of shape (rows of a block, classes).
+    """
+    count, total = count_labels(labels, ignore_index), 0.0
+    for first in range(0, x.shape[0], logits.shape[0]):
+        last = min(first + logits.shape[0], x.shape[0])
+        multiply_into(x[first:last], weight.T, logits[: last - first], 0)
+        for i in range(first, last):
+            if labels[i] != ignore_index:
+                loss, _ = loss_row(logits[i - first], labels[i], label_smoothing)
+                total += loss
+    out[0] = total / max(count, 1)
+
+
+def clear(x: FloatArray) -> None:
+    """`x[:] = 0`."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            x[i, j] = 0
+
+
+def cross_entropy_residuals_kernel(
+    x: FloatArray,
+    weight: FloatArray,
+    labels: IntegerArray,
+    out: FloatArray,
+    label_smoothing: np.floating,
+    ignore_index: int,
+    logits: FloatArray,
+) -> None:
+    """Fill `out` with the rows of `LinearCrossEntropyResiduals`; the other arguments are those of the kernel above."""
+    classes, total = weight.shape[0], 0.0
+    count = count_labels(labels, ignore_index)
+    weight_gradient, x_gradient = out[:classes], out[classes + 1 :]
+    row_weight = logits.dtype.type(1.0 / max(count, 1))
+    if x.shape[0] == 0:
+        clear(weight_gradient)
+    for first in range(0, x.shape[0], logits.shape[0]):
+        last = min(first + logits.shape[0], x.shape[0])
+        part = logits[: last - first]
+        multiply_into(x[first:last], weight.T, part, 0)
+        for i in range(first, last):
+            row = logits[i - first]
+            if labels[i] == ignore_index:
+                scale_and_subtract(row, row.dtype.type(0), row.dtype.type(0))
+            else:
+                loss, row_total = loss_row(row, labels[i], label_smoothing)
+                total += loss
+                scale_and_subtract(row, row_weight / row_total, row_weight * label_smoothing / classes)
+                row[labels[i]] -= row_weight * (1 - label_smoothing)
+        multiply_into(part, weight, x_gradient[first:last], 0)
+        multiply_into(part.T, x[first:last], weight_gradient, 0 if first == 0 else 1)
+    for j in range(out.shape[1]):
+        out[classes, j] = 0
+    out[classes, 0] = total / max(count, 1)
+
+
+def targets_kernel(labels: IntegerArray, out: FloatArray, label_smoothing: np.floating, ignore_index: int) -> None:
+    """Fill `out`, of shape (rows, classes), with the target probabilities; zeros where a label is ignored."""
+    for i in range(out.shape[0]):
+        is_counted = labels[i] != ignore_index
+        for j in range(out.shape[1]):
+            out[i, j] = label_smoothing / out.shape[1] if is_counted else 0
+        if is_counted:
+            out[i, labels[i]] += 1 - label_smoothing

@@ -1,0 +1,410 @@
+"""A fused linear layer with cross-entropy, which never materializes the logits of all rows.
+
+`LinearCrossEntropyResiduals` computes the loss and both gradients block by block, while the logits of the block are in
+the cache. `LinearCrossEntropy` computes only the loss; a program that also computes the gradients reads the loss from
+the residuals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict
+
+import numpy as np
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.graph.axes import Axis, Dims, Plus, axis_size, product, unify
+from wyrm.graph.base import ZERO, Gradient, explain, format_dims, label
+from wyrm.graph.index_maps import IndexLiteral, IndexMap
+from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.leaves import Constant
+from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import Array, Bs, FloatArray, Indices, IntegerArray, M, N
+from wyrm.ops.cross_entropy.jax_form import CrossEntropyForm, CrossEntropyResidualsForm
+from wyrm.ops.cross_entropy.kernels import (
+    cross_entropy_kernel,
+    cross_entropy_residuals_kernel,
+    targets_kernel,
+)
+from wyrm.ops.elementwise.elementwise import Axes, common_dtype
+from wyrm.ops.gradients.composite_gradient import composite_vjp
+from wyrm.ops.indexing.index import as_indices
+from wyrm.ops.indexing.slicing import concatenate
+from wyrm.ops.kernels.scratch import scratch
+
+# Bytes of logits in a block of rows.
+_LOGITS_BYTES = 2**22
+# Least number of rows in a block: matrix products of fewer rows are slow.
+_FEWEST_ROWS = 64
+# The ignored label of kernels if `ignore_index` is None: no class has it.
+_NO_LABEL = -(2**62)
+
+
+class _Options(TypedDict):
+    label_smoothing: float
+    ignore_index: int | None
+
+
+def _ignored_label(ignore_index: int | None) -> int:
+    """Return the label that does not count, one that no row has if there is none."""
+    return _NO_LABEL if ignore_index is None else ignore_index
+
+
+class _LinearCrossEntropy(
+    HasIndexOperands[tuple[Node, Node, IndexNode], Axes], Node[tuple[Node, Node, IndexNode], Axes], abstract=True
+):
+    """Base class of the fused ops; the parents are x, (rows, width), the weight, (classes, width), and labels."""
+
+    __slots__ = ("ignore_index", "label_smoothing")
+    ignore_index: int | None
+    label_smoothing: float
+
+    def __init__(
+        self,
+        x: Node,
+        weight: Node,
+        labels: IndexNode | Indices,
+        label_smoothing: float = 0.0,
+        ignore_index: int | None = None,
+    ) -> None:
+        self._construct((x, weight, as_indices(labels)), label_smoothing=label_smoothing, ignore_index=ignore_index)
+
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        return (IndexOperand(2, self.parents[1].dims[0], self.ignore_index),)
+
+    def dtype_rule(self) -> np.dtype:
+        dtype = common_dtype(self.parents[:2])
+        if dtype.kind != "f":
+            raise DTypeError("a mask has no logits; convert it with mask.astype(np.float32)")
+        return dtype
+
+    def _axes(self) -> tuple[Axis, Axis, Axis]:
+        """Return the axes (rows, classes, width), or raise `ShapeError`."""
+        x, weight, labels = self.parents[:3]
+        for node, count in ((x, 2), (weight, 2), (labels, 1)):
+            if len(node.dims) != count:
+                axes = "one axis" if count == 1 else f"{count} axes"
+                raise ShapeError(f"{label(node)} must have {axes}, not {format_dims(node.dims)}")
+        if axis_size(weight.dims[0]) in (None, 0):
+            raise ShapeError(f"the axis of classes, the first of {label(weight)}, must have a size of at least 1")
+        if not 0.0 <= self.label_smoothing < 1.0:
+            raise ShapeError(f"label_smoothing must be in [0, 1), not {self.label_smoothing}")
+        return unify(x.dims[0], labels.dims[0]), weight.dims[0], unify(x.dims[1], weight.dims[1])
+
+    def _loss_and_logits_gradient(self, xp: ArrayNamespace, operands: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+        """Return the mean loss and the gradient with respect to the logits."""
+        x, weight, labels = operands
+        classes = weight.shape[0]
+        is_counted = labels != _ignored_label(self.ignore_index)
+        valid = xp.astype(is_counted, self.dtype)[:, None]
+        smoothing = self.dtype.type(self.label_smoothing)
+        valid_labels: Any = xp.where(is_counted, labels, 0)
+        one_hot = xp.astype(valid_labels[:, None] == xp.arange(classes), self.dtype)
+        targets = one_hot * (1 - smoothing) + smoothing / classes
+        logits = x @ weight.T
+        logits = logits - xp.max(logits, axis=1, keepdims=True)
+        exponentials = xp.exp(logits)
+        totals = xp.sum(exponentials, axis=1, keepdims=True)
+        count = self.dtype.type(max(int(is_counted.sum()), 1))
+        # Not a product of targets and logits: 0 * -inf would be NaN.
+        target_logits = xp.take_along_axis(logits, valid_labels[:, None], axis=1) * (1 - smoothing)
+        if self.label_smoothing > 0.0:
+            target_logits = target_logits + xp.mean(logits, axis=1, keepdims=True) * smoothing
+        losses = xp.where(is_counted[:, None], xp.log(totals) - target_logits, self.dtype.type(0))
+        return xp.sum(losses) / count, (exponentials / totals - targets) * valid / count
+
+    def _options(self) -> _Options:
+        return {"label_smoothing": self.label_smoothing, "ignore_index": self.ignore_index}
+
+    def _decomposed(self) -> tuple[Node, Node, Node]:
+        """Return the loss and the gradients with respect to weight and x, composed of ordinary ops."""
+        x, weight, labels = self.parents
+        targets: Node = LabelTargets(labels, weight, **self._options())
+        valid = targets.sum(axis=1, keepdims=True)
+        count = valid.sum().maximum(1.0)
+        logits: Node = x @ weight.matrix_transpose()
+        loss = -(targets * logits.log_softmax()).sum() / count
+        logits_gradient: Any = (logits.softmax() * valid - targets) / count
+        return loss, logits_gradient.matrix_transpose() @ x, logits_gradient @ weight
+
+
+class _LinearCrossEntropyLoops(LoopForm):
+    def kernel_arguments(
+        self, node: _LinearCrossEntropy, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        x, weight, labels = operands
+        block_rows = max(_FEWEST_ROWS, _LOGITS_BYTES // (weight.shape[0] * weight.itemsize))
+        logits = scratch((max(1, min(block_rows, len(x))), weight.shape[0]), node.dtype)
+        result = out.reshape(1) if out.ndim == 0 else out
+        smoothing, ignored = node.dtype.type(node.label_smoothing), _ignored_label(node.ignore_index)
+        return x, weight, labels, result, smoothing, ignored, logits
+
+
+class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
+    """The mean over rows of `-log softmax(x @ weight.T)[label]`, a scalar.
+
+    `x` has the axes (rows, width), `weight` (classes, width), `labels` (rows,). With `label_smoothing` s the target is
+    `1 - s` at the label plus `s / classes` at every class (Szegedy et al., 2016). The mean excludes rows whose label is
+    `ignore_index`; it is 0 if all are excluded.
+    """
+
+    __slots__ = ()
+
+    def shape_rule(self) -> Dims:
+        self._axes()
+        return ()
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.asarray(self._loss_and_logits_gradient(xp, operands)[0], dtype=self.dtype)
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        # With ignored labels, the mean over a batch is not the mean of the means over its parts.
+        return "mean" if list(rows) == [0, None, 0] and self.ignore_index is None else None
+
+    def weight_of_rows(self) -> Node | None:
+        if self.ignore_index is None:
+            return None
+        counted: Any = self.parents[2] != self.ignore_index
+        weight: Node = counted.astype(self.dtype).sum()
+        return weight
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        residuals: LinearCrossEntropyResiduals = LinearCrossEntropyResiduals(*self.parents, **self._options())
+        parts: list[Node] = [
+            ResidualsPart(residuals, self.parents[0], self.parents[1], part) for part in ("x", "weight")
+        ]
+        if not (isinstance(gradient, Constant) and float(gradient.value) == 1.0):
+            parts = [part * gradient for part in parts]
+        return (*parts, ZERO)
+
+
+@LOOPS.register(LinearCrossEntropy)
+class _LinearCrossEntropyForwardLoops(_LinearCrossEntropyLoops):
+    kernel = staticmethod(cross_entropy_kernel)
+
+    def part_of_residuals(self, node: LinearCrossEntropy) -> Node:
+        x, weight, _ = node.parents
+        return ResidualsPart(LinearCrossEntropyResiduals(*node.parents, **node._options()), x, weight, "loss").reshape(
+            ()
+        )
+
+
+class LinearCrossEntropyResiduals(_LinearCrossEntropy[Axes]):
+    """One array of the loss and its gradients, of the axes (classes + 1 + rows, width).
+
+    The rows are the gradient with respect to the weight, one row that starts with the loss, and the gradient with
+    respect to x.
+    """
+
+    __slots__ = ()
+
+    def shape_rule(self) -> Dims:
+        rows, classes, width = self._axes()
+        return Plus((classes, 1, rows)), width
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        x, weight, _ = operands
+        loss, logits_gradient = self._loss_and_logits_gradient(xp, operands)
+        row = xp.where(xp.arange(shape[1]) == 0, xp.asarray(loss, dtype=self.dtype), self.dtype.type(0))
+        return xp.concat([logits_gradient.T @ x, row[None], logits_gradient @ weight])
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        loss, weight_gradient, x_gradient = self._decomposed()
+        size = axis_size(self.parents[0].dims[1])
+        if axis_size(x_gradient.dims[0]) is None or size is None:
+            raise ShapeError(
+                explain(self, "the second-order gradient needs axes with sizes; give the axis one, as in Rows(20)")
+            )
+        first: Node = Constant(np.eye(1, size, dtype=self.dtype))
+        composed: Node = concatenate([weight_gradient, loss * first, x_gradient])
+        return (*composite_vjp(composed.reshape(self.dims), gradient, self.parents[:2]), ZERO)
+
+
+@LOOPS.register(LinearCrossEntropyResiduals)
+class _LinearCrossEntropyResidualsLoops(_LinearCrossEntropyLoops):
+    kernel = staticmethod(cross_entropy_residuals_kernel)
+
+
+JAX.register(LinearCrossEntropy)(CrossEntropyForm)
+JAX.register(LinearCrossEntropyResiduals)(CrossEntropyResidualsForm)
+
+
+class _OfResiduals(Node[tuple[Node, Node, Node], Axes], abstract=True):
+    """Base class of ops on one part of the residuals; the parents are the residuals or the part, x and the weight."""
+
+    __slots__ = ("part",)
+    part: Literal["loss", "weight", "x"]
+
+    def __init__(self, operand: Node, x: Node, weight: Node, part: Literal["loss", "weight", "x"]) -> None:
+        self._construct((operand, x, weight), part=part)
+
+    def dtype_rule(self) -> np.dtype:
+        return self.parents[0].dtype
+
+    def _dims(self) -> tuple[Dims, Dims]:
+        """Return the axes of the residuals and of the part."""
+        x, weight = self.parents[1:]
+        parts: dict[str, Dims] = {"loss": (1,), "weight": weight.dims, "x": x.dims}
+        return (Plus((weight.dims[0], 1, x.dims[0])), x.dims[1]), parts[self.part]
+
+    def _first(self) -> int:
+        """Return the first row of the part in the residuals."""
+        classes = axis_size(self.parents[2].dims[0])
+        assert classes is not None
+        return {"weight": 0, "loss": classes, "x": classes + 1}[self.part]
+
+    def _check_dims(self, expected: Dims) -> None:
+        """Raise `ShapeError` unless the first parent has the expected sizes."""
+        dims: Dims = self.parents[0].dims
+        if list(map(axis_size, dims)) != list(map(axis_size, expected)):
+            raise ShapeError(
+                f"{label(self.parents[0])} must have the axes {format_dims(expected)}, not {format_dims(dims)}"
+            )
+
+
+class ResidualsPart(_OfResiduals[Axes]):
+    """A view of the loss, (1,), or of one gradient in the residuals."""
+
+    __slots__ = ()
+    is_view = True
+
+    def shape_rule(self) -> Dims:
+        residuals, part = self._dims()
+        self._check_dims(residuals)
+        return part
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        residuals, first = operands[0], self._first()
+        return residuals[first, :1] if self.part == "loss" else residuals[first : first + shape[0]]
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return PlaceInResiduals(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
+
+
+@LOOPS.register(ResidualsPart)
+class _ResidualsPartLoops(LoopForm):
+    preserves_layout = True
+
+    def gather_index(self, node: ResidualsPart, index: IndexMap) -> IndexMap:
+        first = node._first()
+        if node.part == "loss":
+            return IndexLiteral(first), index[0]
+        row, column = index
+        return first + row, column
+
+
+class PlaceInResiduals(_OfResiduals[Axes]):
+    """Residuals that are zero outside of one part: the transpose of `ResidualsPart`."""
+
+    __slots__ = ()
+
+    def shape_rule(self) -> Dims:
+        residuals, part = self._dims()
+        self._check_dims(part)
+        return residuals
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        part, first = operands[0], self._first()
+        if self.part == "loss":
+            part = xp.where(xp.arange(shape[1]) == 0, part, part.dtype.type(0))[None]
+        before, after = (
+            xp.zeros((count, shape[1]), dtype=self.dtype) for count in (first, shape[0] - first - part.shape[0])
+        )
+        return xp.concat([before, part, after])
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return ResidualsPart(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
+
+
+@LOOPS.register(PlaceInResiduals)
+class _PlaceInResidualsLoops(LoopForm):
+    @staticmethod
+    def kernel(part: FloatArray, out: FloatArray, first: int) -> None:
+        for i in range(out.shape[0]):
+            for j in range(out.shape[1]):
+                inside = 0 <= i - first < part.shape[0] and j < part.shape[1]
+                out[i, j] = part[i - first, j] if inside else 0
+
+    def kernel_arguments(
+        self, node: PlaceInResiduals, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        part = operands[0]
+        return part.reshape(-1, part.shape[-1]), out, node._first()
+
+
+class LabelTargets(HasIndexOperands[tuple[IndexNode, Node], Axes], Node[tuple[IndexNode, Node], Axes]):
+    """The target probabilities of the classes, (rows, classes); zeros where the label is ignored."""
+
+    __slots__ = ("ignore_index", "label_smoothing")
+    ignore_index: int | None
+    label_smoothing: float
+
+    def __init__(self, labels: IndexNode, weight: Node, label_smoothing: float, ignore_index: int | None) -> None:
+        self._construct((labels, weight), label_smoothing=label_smoothing, ignore_index=ignore_index)
+
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        return (IndexOperand(0, self.parents[1].dims[0], self.ignore_index),)
+
+    def dtype_rule(self) -> np.dtype:
+        return self.parents[1].dtype
+
+    def shape_rule(self) -> Dims:
+        labels, weight = self.parents
+        if len(labels.dims) != 1:
+            raise ShapeError(f"{label(labels)} must have one axis, not {format_dims(labels.dims)}")
+        return labels.dims[0], weight.dims[0]
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        labels = operands[0]
+        one_hot = xp.astype(labels[:, None] == xp.arange(shape[1]), self.dtype)
+        smoothing = self.dtype.type(self.label_smoothing)
+        targets = one_hot * (1 - smoothing) + smoothing / self.dtype.type(max(shape[1], 1))
+        result: FloatArray = targets * xp.astype(labels != _ignored_label(self.ignore_index), self.dtype)[:, None]
+        return result
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return ZERO, ZERO
+
+
+@LOOPS.register(LabelTargets)
+class _LabelTargetsLoops(LoopForm):
+    kernel = staticmethod(targets_kernel)
+
+    def kernel_arguments(self, node: LabelTargets, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
+        return operands[0], out, node.dtype.type(node.label_smoothing), _ignored_label(node.ignore_index)
+
+
+def linear_cross_entropy(
+    x: Node[Any, tuple[*Bs, N]],
+    weight: Node[Any, tuple[M, N]],
+    labels: IndexNode[tuple[*Bs]] | IntegerArray,
+    *,
+    label_smoothing: float = 0.0,
+    ignore_index: int | None = None,
+) -> LinearCrossEntropy[tuple[()]]:
+    """Return the mean cross-entropy of the logits `x @ weight.T`, a scalar, without materializing all logits.
+
+    `x` has the axes (..., width), `weight` (classes, width), `labels` (...,). With `label_smoothing` s, in [0, 1), the
+    target is `1 - s` at the label plus `s / classes` at every class. The mean excludes labels equal to `ignore_index`;
+    it is 0 if all are excluded. `wy.losses.cross_entropy` takes logits instead.
+
+    Raise `ShapeError` where axes do not match, `IndexOutOfRange` for a label that is neither a class nor
+    `ignore_index`, and `ValueError` for a `label_smoothing` out of range.
+
+    >>> x, weight = wy.Constant(np.zeros((2, 3))), wy.Constant(np.ones((4, 3)))
+    >>> wy.linear_cross_entropy(x, weight, np.array([1, 3])).forward().round(4).item()
+    1.3863
+    """
+    if not 0.0 <= label_smoothing < 1.0:
+        raise ValueError(f"linear_cross_entropy: label_smoothing must be in [0, 1), not {label_smoothing}")
+    rows: Node = x
+    wanted: IndexNode = as_indices(labels)
+    if len(rows.dims) != 2:
+        count = product(rows.dims[:-1])
+        rows, wanted = rows.reshape((count, rows.dims[-1])), wanted.reshape((count,))
+    return LinearCrossEntropy(
+        rows, weight, wanted, float(label_smoothing), None if ignore_index is None else int(ignore_index)
+    )

@@ -1,0 +1,1 @@
+"""Elementwise ops: each is a formula."""

@@ -1,0 +1,307 @@
+"""Elementwise arithmetic: the operators `+ - * / **`, maximum and minimum, sign, square root, clipping."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from wyrm.graph.arrays import as_array
+from wyrm.graph.base import ZERO, BaseNode, Gradient
+from wyrm.graph.leaves import Constant
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array, Shaped
+from wyrm.ops.elementwise.elementwise import (
+    Axes,
+    Binary,
+    L,
+    Left_co,
+    R,
+    Right_co,
+    S,
+    Unary,
+    constant_like,
+    method,
+    operand,
+)
+from wyrm.support.foreign_names import answering
+
+
+class Add(Binary[Left_co, Right_co, Axes]):
+    """Elementwise sum `x + y`; the operands broadcast."""
+
+    __slots__ = ()
+    _own: Add[Any, Any, Axes]
+    formula = "x + y"
+    operator = "add"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return gradient, gradient
+
+
+class Subtract(Binary[Left_co, Right_co, Axes]):
+    """Elementwise difference `x - y`; the operands broadcast."""
+
+    __slots__ = ()
+    _own: Subtract[Any, Any, Axes]
+    formula = "x - y"
+    operator = "sub"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return gradient, -gradient
+
+    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
+        return gradient, -gradient if wanted[1] else ZERO
+
+
+class Multiply(Binary[Left_co, Right_co, Axes]):
+    """Elementwise product `x * y`; the operands broadcast."""
+
+    __slots__ = ()
+    _own: Multiply[Any, Any, Axes]
+    formula = "x * y"
+    operator = "mul"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, y = self.parents
+        return gradient * y, gradient * x
+
+    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
+        x, y = self.parents
+        return gradient * y if wanted[0] else ZERO, gradient * x if wanted[1] else ZERO
+
+
+class Divide(Binary[Left_co, Right_co, Axes]):
+    """Elementwise quotient `x / y`; the operands broadcast."""
+
+    __slots__ = ()
+    _own: Divide[Any, Any, Axes]
+    formula = "x / y"
+    operator = "truediv"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        _, y = self.parents
+        share = gradient / y
+        return share, -(share * self)
+
+
+class Power(Binary[Left_co, Right_co, Axes]):
+    """Elementwise power `x ** y`; the operands broadcast.
+
+    The derivative with respect to `x` at `y = 0` is 0. The derivative with respect to `y` at `x = 0` is 0 for `y >= 0`,
+    else -inf.
+    """
+
+    __slots__ = ()
+    _own: Power[Any, Any, Axes]
+    formula = "x ** y"
+    operator = "pow"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        from wyrm.ops.elementwise.comparison import where
+
+        base, exponent = (parent.erase() for parent in self.parents)
+        at_zero = (base == 0.0) & (exponent >= 0.0)
+        logarithm = where(at_zero, 0.0, where(at_zero, 1.0, base).log())
+        by_exponent = gradient * self * logarithm
+        if isinstance(exponent, Constant) and not exponent.dims and float(exponent.value) != 0.0:
+            power = float(exponent.value)
+            return gradient * (power * base ** (power - 1.0)), by_exponent
+        # The derivative of x ** 0 is 0, but where 1 / x is infinite the product 0 * (1 / x) is NaN: mask it there.
+        # Where 1 / x is finite, keep the product, whose derivative with respect to the exponent is 1 / x.
+        infinite = (exponent == 0.0) & ~(abs(1.0 / base) < math.inf)
+        slope = where(infinite, 0.0, exponent * where(infinite, 1.0, base) ** (exponent - 1.0))
+        return gradient * slope, by_exponent
+
+
+class Maximum(Binary[Left_co, Right_co, Axes]):
+    """Elementwise maximum of two operands, which broadcast; equal elements get half the gradient each.
+
+    >>> wy.Constant([1.0, 4.0]).maximum(3.0).forward().tolist()
+    [3.0, 4.0]
+    """
+
+    __slots__ = ()
+    _own: Maximum[Any, Any, Axes]
+    formula = "maximum(x, y)"
+    method = "maximum"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, y = self.parents
+        return _chosen(gradient, x, y)
+
+
+class Minimum(Binary[Left_co, Right_co, Axes]):
+    """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each.
+
+    >>> wy.Constant([1.0, 4.0]).minimum(3.0).forward().tolist()
+    [1.0, 3.0]
+    """
+
+    __slots__ = ()
+    _own: Minimum[Any, Any, Axes]
+    formula = "minimum(x, y)"
+    method = "minimum"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, y = self.parents
+        return _chosen(gradient, y, x)
+
+
+def _chosen(gradient: Node, larger: Node, smaller: Node) -> tuple[Node, Node]:
+    """Return the gradients with respect to `larger` and `smaller`; at ties each is half of `gradient`."""
+    from wyrm.ops.elementwise.comparison import where
+
+    share = where(larger > smaller, 1.0, where(larger.equal(smaller), 0.5, constant_like(0.0, larger)))
+    return gradient * share, gradient * (1.0 - share)
+
+
+class Negative(Unary[Left_co, Axes]):
+    """Elementwise negation `-x`."""
+
+    __slots__ = ()
+    _own: Negative[Any, Axes]
+    formula = "-x"
+    method = "__neg__"
+
+    @classmethod
+    def op_name(cls) -> str:
+        return "negative"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return (-gradient,)
+
+
+class Absolute(Unary[Left_co, Axes]):
+    """Elementwise absolute value `|x|`; the derivative at 0 is 0.
+
+    >>> wy.Constant([-1.0, 2.0]).abs().forward().tolist()
+    [1.0, 2.0]
+    """
+
+    __slots__ = ()
+    _own: Absolute[Any, Axes]
+    formula = "abs(x)"
+    method = "abs"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        (x,) = self.parents
+        return (gradient * Sign(x),)
+
+
+@method("__abs__")
+def absolute(x: Shaped[L, S]) -> Absolute[L, S]:
+    """Return the elementwise absolute value `|x|`; the derivative at 0 is 0."""
+    return Absolute(x)
+
+
+class Sign(Unary[Left_co, Axes]):
+    """Elementwise sign: -1, 0 or 1; the gradient is zero.
+
+    >>> wy.Constant([-3.0, 0.0, 2.0]).sign().forward().tolist()
+    [-1.0, 0.0, 1.0]
+    """
+
+    __slots__ = ()
+    _own: Sign[Any, Axes]
+    formula = "sign(x)"
+    method = "sign"
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,)
+
+
+class Square(Unary[Left_co, Axes]):
+    """Elementwise square `x * x`.
+
+    >>> wy.Constant([-3.0, 2.0]).square().forward().tolist()
+    [9.0, 4.0]
+    """
+
+    __slots__ = ()
+    _own: Square[Any, Axes]
+    formula = "x * x"
+    method = "square"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        (x,) = self.parents
+        return (gradient * (2.0 * x.erase()),)
+
+
+class Sqrt(Unary[Left_co, Axes]):
+    """Elementwise square root; NaN for negative `x`. The derivative at 0 is infinite.
+
+    >>> wy.Constant([4.0, 9.0]).sqrt().forward().tolist()
+    [2.0, 3.0]
+    """
+
+    __slots__ = ()
+    _own: Sqrt[Any, Axes]
+    formula = "sqrt(x)"
+    method = "sqrt"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return (gradient * 0.5 / self,)
+
+
+class Clip(Unary[Left_co, Axes]):
+    """`x` limited to `low`..`high`; the derivative is 1 from `low` to `high` inclusive, and 0 outside."""
+
+    __slots__ = ("high", "low")
+    _own: Clip[Any, Axes]
+    formula = "where(x < low, low, where(x > high, high, x))"
+    low: float
+    high: float
+
+    def __init__(self, x: Shaped[Left_co, Axes], low: float, high: float) -> None:
+        self._construct((x,), low=low, high=high)
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        from wyrm.ops.elementwise.comparison import where
+
+        x = self.parents[0].erase()
+        return (where((x >= self.low) & (x <= self.high), gradient, constant_like(0.0, self)),)
+
+
+@overload
+def clip(x: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]: ...
+@overload
+def clip(
+    x: Shaped[L, S],
+    min: Shaped[R, S] | Shaped[R, tuple[()]] | Array | float | None = None,
+    max: Shaped[R, S] | Shaped[R, tuple[()]] | Array | float | None = None,
+) -> Node[Any, S]: ...
+@overload
+def clip(x: Shaped[L, S], min: Node | Array | float | None = None, max: Node | Array | float | None = None) -> Node: ...
+@method("clip")
+@answering
+def clip(x: Any, min: Any = None, max: Any = None) -> Node:
+    """Return `x` limited to `min`..`max`; None means no bound. The derivative is 1 within the bounds, at them too.
+
+    Bounds that are arrays or nodes broadcast with `x`; where `min` is above `max`, the result is `max`. Raise
+    `ValueError` if the number `min` is above the number `max`.
+
+    >>> wy.Constant([-2.0, 0.5, 2.0]).clip(-1.0, 1.0).forward().tolist()
+    [-1.0, 0.5, 1.0]
+    >>> wy.Constant([-2.0, 0.5]).clip(np.array([-1.0, 1.0])).forward().tolist()
+    [-1.0, 1.0]
+    """
+    min, max = (as_array(bound, "clip: a bound") if isinstance(bound, list) else bound for bound in (min, max))
+    if all(bound is None or not (isinstance(bound, BaseNode) or np.ndim(bound)) for bound in (min, max)):
+        low = float("-inf") if min is None else float(min)
+        high = float("inf") if max is None else float(max)
+        if not low <= high:
+            raise ValueError(f"clip: min must be at most max, but min is {low} and max is {high}")
+        return Clip(x, low, high)
+    from wyrm.ops.elementwise.comparison import where
+
+    result: Node = x
+    if min is not None:
+        least = operand(min, result)
+        result = where((result < least) | least.not_equal(least), least, result)
+    if max is not None:
+        most = operand(max, result)
+        result = where((result > most) | most.not_equal(most), most, result)
+    return result

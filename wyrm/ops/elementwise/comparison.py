@@ -1,0 +1,398 @@
+"""Comparisons, logical ops on masks, `where`, dtype conversion and `stop_gradient`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import DTypeLike
+from typing_extensions import TypeVar
+
+from wyrm.errors import DTypeError
+from wyrm.graph.arrays import as_array
+from wyrm.graph.axes import One
+from wyrm.graph.base import ZERO, BaseNode, Gradient, describe, label
+from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.leaves import Constant, as_constant
+from wyrm.graph.loop_form import LOOPS, SameIndex
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import A, Array, BoolArray, Bs, IntegerArray, M, N, Number, Shaped, Size
+from wyrm.graph.weak_types import FLOATS, chosen, default_type, is_weak
+from wyrm.ops.elementwise.elementwise import (
+    COMPARISONS,
+    Axes,
+    Binary,
+    Elementwise,
+    L,
+    Left_co,
+    R,
+    Right_co,
+    S,
+    Unary,
+    check_comparable,
+    common_dtype,
+    method,
+    operand,
+)
+from wyrm.ops.elementwise.pass_through_jax import StopGradientForm
+
+
+class Comparison(Binary[Left_co, Right_co, Axes], abstract=True):
+    """An elementwise comparison; the result is a bool mask, and the gradient is `ZERO`."""
+
+    __slots__ = ()
+    # For `x < y` Python's reflected method is `y > x`, another op, so the left operand's method has all overloads.
+    operator_declaration = Binary.declaration
+    # The declaration of the operator on index nodes: like that of `Binary`, with fewer shapes.
+    index_declaration = """
+@overload
+def {method}(self: IndexNode[S], other: Size | IntegerArray) -> {op}[Any, Any, S]: ...
+@overload
+def {method}(self: IndexNode[S], other: IndexNode[FittingShape]) -> {op}: ...
+@overload
+def {method}(self: IndexNode[S], other: IndexNode[S] | IndexNode[tuple[()]]) -> {op}[Any, Any, S]: ...
+@overload
+def {method}(self: IndexNode[tuple[()]], other: IndexNode[S]) -> {op}[Any, Any, S]: ...
+@overload
+def {method}(self: IndexNode[tuple[*Bs, N]], other: IndexNode[tuple[N]] | IndexNode[tuple[*Bs, One]]) -> {op}[Any, Any, tuple[*Bs, N]]: ...
+@overload
+def {method}(self: IndexNode[tuple[N]], other: IndexNode[tuple[*Bs, N]]) -> {op}[Any, Any, tuple[*Bs, N]]: ...
+@overload
+def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) -> {op}[Any, Any, tuple[*Bs, N]]: ...
+"""  # noqa: E501  # one declaration per line
+
+    def __init_subclass__(cls, **keywords: bool) -> None:
+        super().__init_subclass__(**keywords)
+        if cls.operator in COMPARISONS:
+            method(f"__{cls.operator}__", IndexNode, op=cls)(_compared(cls))
+
+    def dtype_rule(self) -> np.dtype:
+        if not all(isinstance(parent, IndexNode) for parent in self.parents):
+            common_dtype(self.parents)
+        return np.dtype(np.bool_)
+
+    def _is_mask(self) -> Literal[True]:
+        return True
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return ZERO, ZERO
+
+
+def _compared(cls: Any) -> Callable[[IndexNode, object], object]:
+    """Return the method by which an index node implements the operator of `cls`."""
+
+    def compare(self: IndexNode, other: object) -> object:
+        if isinstance(other, IndexNode):
+            return cls(self, other)
+        if isinstance(other, int | np.integer | np.ndarray) and not isinstance(other, bool):
+            integers: Any = other
+            return cls(self, IndexConstant(integers))
+        if isinstance(other, Node | bool | np.bool_ | float | np.floating):
+            what = describe(other) if isinstance(other, Node) else repr(other)
+            raise DTypeError(f"{describe(self)} holds integers; compare it with integers, not with {what}")
+        if cls.operator in ("eq", "ne"):
+            check_comparable(self, other)
+        return NotImplemented
+
+    return compare
+
+
+class _Mask(BaseNode, abstract=True):
+    """An op whose operands are bool masks."""
+
+    __slots__ = ()
+
+    def _is_mask(self) -> Literal[True]:
+        return True
+
+    def dtype_rule(self) -> np.dtype:
+        for parent in self.parents:
+            if parent.dtype.kind != "b":
+                raise DTypeError(f"operands must be masks, such as x > 0; {label(parent)} is {parent.dtype}")
+        return np.dtype(np.bool_)
+
+
+class Less(Comparison[Left_co, Right_co, Axes]):
+    """Elementwise `x < y`, as a mask."""
+
+    __slots__ = ()
+    _own: Less[Any, Any, Axes]
+    formula = "x < y"
+    operator = "lt"
+
+
+class LessEqual(Comparison[Left_co, Right_co, Axes]):
+    """Elementwise `x <= y`, as a mask."""
+
+    __slots__ = ()
+    _own: LessEqual[Any, Any, Axes]
+    formula = "x <= y"
+    operator = "le"
+
+
+class Greater(Comparison[Left_co, Right_co, Axes]):
+    """Elementwise `x > y`, as a mask."""
+
+    __slots__ = ()
+    _own: Greater[Any, Any, Axes]
+    formula = "x > y"
+    operator = "gt"
+
+
+class GreaterEqual(Comparison[Left_co, Right_co, Axes]):
+    """Elementwise `x >= y`, as a mask."""
+
+    __slots__ = ()
+    _own: GreaterEqual[Any, Any, Axes]
+    formula = "x >= y"
+    operator = "ge"
+
+
+class Equal(Comparison[Left_co, Right_co, Axes]):
+    """Elementwise `x == y`, as a mask.
+
+    >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
+    [False, True]
+    """
+
+    __slots__ = ()
+    _own: Equal[Any, Any, Axes]
+    formula = "x == y"
+    operator = "eq"
+    method = "equal"
+
+
+class NotEqual(Comparison[Left_co, Right_co, Axes]):
+    """Elementwise `x != y`, as a mask.
+
+    >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
+    [True, False]
+    """
+
+    __slots__ = ()
+    _own: NotEqual[Any, Any, Axes]
+    formula = "x != y"
+    operator = "ne"
+    method = "not_equal"
+
+
+class LogicalAnd(_Mask, Comparison[Left_co, Right_co, Axes]):
+    """Elementwise logical and of two masks, `x & y`."""
+
+    __slots__ = ()
+    _own: LogicalAnd[Any, Any, Axes]
+    operator_declaration = Binary.operator_declaration
+    formula = "x & y"
+    operator = "and"
+
+
+class LogicalOr(_Mask, Comparison[Left_co, Right_co, Axes]):
+    """Elementwise logical or of two masks, `x | y`."""
+
+    __slots__ = ()
+    _own: LogicalOr[Any, Any, Axes]
+    operator_declaration = Binary.operator_declaration
+    formula = "x | y"
+    operator = "or"
+
+
+class LogicalXor(_Mask, Comparison[Left_co, Right_co, Axes]):
+    """Elementwise exclusive or of two masks, `x ^ y`."""
+
+    __slots__ = ()
+    _own: LogicalXor[Any, Any, Axes]
+    operator_declaration = Binary.operator_declaration
+    formula = "x != y"
+    operator = "xor"
+
+
+class LogicalNot(_Mask, Unary[Left_co, Axes]):
+    """Elementwise logical not of a mask, `~x`."""
+
+    __slots__ = ()
+    _own: LogicalNot[Any, Axes]
+    formula = "~x"
+    method = "__invert__"
+
+    @classmethod
+    def op_name(cls) -> str:
+        return "logical_not"
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,)
+
+
+class Where(Elementwise[tuple[Any, Left_co, Right_co], Axes]):
+    """Elementwise selection: `y` where the mask `x` is true, else `z`; the operands broadcast."""
+
+    __slots__ = ()
+    _own: Where[Any, Any, Axes]
+    formula = "where(x, y, z)"
+
+    def __init__(self, condition: BaseNode, x: Node, y: Node) -> None:
+        self._construct((condition, x, y))
+
+    def dtype_rule(self) -> np.dtype:
+        condition, x, y = self.parents
+        if condition.dtype.kind != "b":
+            raise DTypeError(f"the condition must be a mask, such as x > 0; {label(condition)} is {condition.dtype}")
+        return common_dtype((x, y))
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        condition, _, _ = self.parents
+        zero = as_constant(0.0, gradient.dtype)
+        return ZERO, Where(condition, gradient, zero), Where(condition, zero, gradient)
+
+
+Mask = BoolArray | bool
+OneNumber = Number | Array | Shaped[Any, tuple[()]]
+Shape = TypeVar("Shape")  # mypy's messages show this name
+
+
+@overload
+def where(
+    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask,
+    x: Shaped[L, Shape],
+    y: Shaped[R, Shape] | Shaped[R, tuple[()]],
+) -> Where[L, R, Shape]: ...
+@overload
+def where(
+    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Shaped[L, Shape], y: Number | Array
+) -> Where[L, Constant, Shape]: ...
+@overload
+def where(
+    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Number | Array, y: Shaped[R, Shape]
+) -> Where[Constant, R, Shape]: ...
+@overload
+def where(condition: Shaped[Any, Shape], x: OneNumber, y: OneNumber) -> Where[Any, Any, Shape]: ...
+@overload
+def where(condition: Shaped[Any, Shape] | Mask, x: Shaped[L, tuple[()]], y: Shaped[R, Shape]) -> Where[L, R, Shape]: ...
+@overload
+def where(
+    condition: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]] | Mask,
+    x: Shaped[L, tuple[*Bs, N]],
+    y: Shaped[R, tuple[*Bs, N]] | Shaped[R, tuple[N]] | Shaped[R, tuple[*Bs, One]],
+) -> Where[L, R, tuple[*Bs, N]]: ...
+@overload
+def where(
+    condition: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]] | Mask,
+    x: Shaped[L, tuple[N]] | Shaped[L, tuple[*Bs, One]],
+    y: Shaped[R, tuple[*Bs, N]],
+) -> Where[L, R, tuple[*Bs, N]]: ...
+@overload
+def where(
+    condition: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]], x: Shaped[L, tuple[*Bs, N]], y: Number | Array
+) -> Where[L, Constant, tuple[*Bs, N]]: ...
+@overload
+def where(
+    condition: Shaped[Any, tuple[M, N]], x: Shaped[L, tuple[A, *Bs, M, N]], y: Number | Array
+) -> Where[L, Constant, tuple[A, *Bs, M, N]]: ...
+@overload
+def where(condition: Node | Mask, x: IndexNode, y: IndexNode | Size | IntegerArray) -> IndexNode: ...
+@overload
+def where(condition: Node | Mask, x: Size | IntegerArray, y: IndexNode) -> IndexNode: ...
+def where(condition: Any, x: object, y: object) -> Any:
+    """Return `x` where the mask `condition` is true, else `y`, elementwise; the operands broadcast.
+
+    Raise `DTypeError` if `condition` is not a bool mask, and `TypeError` if `x` or `y` does not hold numbers.
+
+    >>> x = wy.Constant([-1.0, 2.0])
+    >>> wy.where(x > 0, x, 0.0).forward().tolist()
+    [0.0, 2.0]
+    """
+    nodes = [v for v in (x, y) if isinstance(v, Node)]
+    if nodes:
+        beside: Node = next((node for node in nodes if node.dtype.kind == "f"), nodes[0])
+    else:  # arrays keep their float dtype, as in a leaf
+        floats = [v.dtype for v in (x, y) if isinstance(v, np.ndarray | np.generic) and v.dtype in FLOATS]
+        sources = (condition,) if isinstance(condition, BaseNode) else ()
+        beside = as_constant(0.0, chosen(max(floats)) if floats else default_type(*sources))
+    if isinstance(condition, BaseNode):
+        mask: Any = condition
+    else:
+        array = as_array(condition, "where: the condition")
+        if array.dtype.kind != "b":
+            raise DTypeError(f"where: the condition must be a mask, such as x > 0, not an array of {array.dtype}")
+        mask = as_constant(array, np.bool_)
+    if isinstance(x, IndexNode) or isinstance(y, IndexNode):
+        from wyrm.ops.elementwise.index_choice import where_integers
+
+        return where_integers(mask, x, y)
+    return Where(mask, operand(x, beside), operand(y, beside))
+
+
+class Cast(Unary[Left_co, Axes]):
+    """The operand converted to another float dtype; a mask becomes zeros and ones, integers become floats."""
+
+    __slots__ = ("to",)
+    _own: Cast[Any, Axes]
+    to: np.dtype
+
+    def __init__(self, x: Shaped[Left_co, Axes], to: DTypeLike) -> None:
+        self._construct((x,), to=np.dtype(to))
+
+    def dtype_rule(self) -> np.dtype:
+        if self.to not in FLOATS:
+            raise DTypeError(f"the dtype must be float32 or float64, not {self.to}; for a mask, compare, as in x > 0")
+        return self.to
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return operands[0].astype(self.to)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        (x,) = self.parents
+        return (Cast(gradient, x.dtype) if x.dtype.kind == "f" else ZERO,)
+
+
+LOOPS.register(Cast)(SameIndex())
+
+
+@method("astype")
+def astype(x: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
+    """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raise `DTypeError` for other dtypes.
+
+    >>> (wy.Constant([-1.0, 2.0]) > 0).astype("float32").forward().tolist()
+    [0.0, 1.0]
+    """
+    return Cast(x, chosen(np.dtype(dtype)))
+
+
+def weak_floats(x: BaseNode) -> Node:
+    """Return a mask as zeros and ones, or integers as floats, of a weak type; see `wyrm.graph.weak_types`."""
+    discrete: Any = x
+    return Cast(discrete, default_type(x))
+
+
+def of_chosen_type(x: Node) -> Node:
+    """Return a weak node in its default type, which stays, for a function that depends on the precision."""
+    return Cast(x, chosen(x.dtype)) if is_weak(x.dtype) else x
+
+
+class StopGradient(Unary[Left_co, Axes]):
+    """`x`, as a constant to differentiation: its gradient is zero.
+
+    >>> x = wy.Parameter(3.0)
+    >>> wy.grad(x * x.stop_gradient(), x).forward().item()
+    3.0
+    """
+
+    __slots__ = ()
+    _own: StopGradient[Any, Axes]
+    is_view = True
+    method = "stop_gradient"
+
+    def dtype_rule(self) -> np.dtype:
+        return self.parents[0].dtype
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return operands[0]
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,)
+
+
+LOOPS.register(StopGradient)(SameIndex())
+JAX.register(StopGradient)(StopGradientForm)

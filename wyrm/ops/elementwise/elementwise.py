@@ -1,0 +1,381 @@
+"""Base classes of elementwise ops: broadcasting, the common dtype, and numbers and arrays as operands."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Number
+from typing import Any, ClassVar, NamedTuple, overload
+
+import numpy as np
+from typing_extensions import TypeVar
+
+from wyrm.errors import DTypeError, RegistrationError, ShapeError
+from wyrm.graph.arrays import as_array
+from wyrm.graph.axes import Dims, broadcast
+from wyrm.graph.base import BaseNode, describe, label
+from wyrm.graph.leaves import Constant, as_constant
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import Shaped
+from wyrm.graph.weak_types import FLOATS, default_type
+from wyrm.ops.batching import aligned
+from wyrm.ops.elementwise.formula import OPERANDS, Attribute, Operand, parse
+from wyrm.support.foreign_names import Foreign, explain_keywords, keywords_of
+from wyrm.support.late_imports import declares
+
+# The classes of the operands and the axes of the result, as parameters of a class of ops. They have defaults, so that
+# `class Cube(Unary)` is an op of any operand. The type parameters of functions have none, because mypy would use the
+# default where inference fails.
+Left_co = TypeVar("Left_co", bound="Node", covariant=True, default=Any)
+Right_co = TypeVar("Right_co", bound="Node", covariant=True, default=Any)
+Parents_co = TypeVar("Parents_co", bound="tuple[BaseNode, ...]", covariant=True, default=Any)
+Axes = TypeVar("Axes", default=Any)
+# The same as parameters of a function.
+L = TypeVar("L", bound="Node")
+R = TypeVar("R", bound="Node")
+S = TypeVar("S")
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def method(name: str, on: type[BaseNode] = Node, op: type[BaseNode] | None = None) -> Callable[[F], F]:
+    """Return a decorator that binds a function as the method `name` of the nodes of class `on`.
+
+    `wyrm.declare` generates the method's declaration from the function's signature or, for a function that only
+    constructs `op`, from the template of the op's family.
+    """
+
+    def bind(function: F) -> F:
+        METHODS[on.__name__, name] = function if op is None else op
+        if op is not None:
+            function.__name__, function.__qualname__, function.__doc__ = name, name, op.__doc__
+        setattr(on, name, function)
+        if on is Node and not name.startswith("__") and not declares(IndexNode, name):
+            setattr(IndexNode, name, Foreign(name))
+        return function
+
+    return bind
+
+
+# The functions bound as methods, or the ops that they construct, by class and method name; `wyrm.declare` reads it.
+METHODS: dict[tuple[str, str], Callable[..., object]] = {}
+# The ops that functions construct, by the function's name.
+FUNCTIONS: dict[str, type[BaseNode]] = {}
+
+
+def bind_class(cls: Any, of_masks: Callable[[Node], Callable[..., Any]] | None = None) -> None:
+    """Bind `cls` as the method `cls.method` of every node: `node.method(...)` constructs `cls(node, ...)`.
+
+    `of_masks` returns the function to call instead for a node that is a mask.
+    """
+
+    def plain(self: Node) -> Any:
+        return cls(self)
+
+    def with_arguments(self: Node, *arguments: Any, **keywords: Any) -> Any:
+        try:
+            build = of_masks(self) if of_masks is not None and self.dtype.kind == "b" else cls
+            return build(self, *arguments, **keywords)
+        except TypeError as error:
+            # The first is the node itself.
+            explain_keywords(error, cls.method, keywords, keywords_of(cls.__init__)[1:])
+            raise
+
+    # Forwarding empty arguments would take a sixth of the time of building a node.
+    build = plain if cls.__init__ is Unary.__init__ else with_arguments
+    method(cls.method, op=cls)(build)
+
+
+def common_dtype(parents: Iterable[BaseNode]) -> np.dtype:
+    """Return the float dtype of the operands, where masks match any; bool if all are masks.
+
+    Raise `DTypeError` for operands of different float dtypes and for integers.
+    """
+    first: BaseNode | None = None
+    for parent in parents:
+        if parent.dtype.kind != "f":
+            if isinstance(parent, IndexNode):
+                raise DTypeError(f"{label(parent)} holds integers; convert them with .astype(np.float32)")
+            continue
+        if first is None:
+            first = parent
+        elif parent.dtype is not first.dtype and parent.dtype != first.dtype:
+            raise DTypeError(
+                f"{first.dtype} and {parent.dtype} do not mix; convert one, as in {label(parent)}.astype({first.dtype})"
+            )
+    return np.dtype(np.bool_) if first is None else first.dtype
+
+
+_FLOAT32, _FLOAT64 = FLOATS
+_NUMBERS = (float, int, bool, np.number, np.bool_)
+
+
+def as_operand(value: object, beside: BaseNode) -> Node | None:
+    """Return `value` as a node with the dtype of the other operand `beside`; None if it does not hold numbers."""
+    if isinstance(value, Node):
+        return value
+    if isinstance(value, IndexNode):
+        raise DTypeError(f"{describe(value)} holds integers; convert them with .astype(np.float32)")
+    if isinstance(value, list):
+        value = as_array(value, lambda: f"the operand beside {describe(beside)}")
+    if isinstance(value, _NUMBERS) or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
+        if beside.dtype.kind == "f":
+            return as_constant(value, beside.dtype)
+        mask = isinstance(value, bool | np.bool_) or (isinstance(value, np.ndarray) and value.dtype.kind == "b")
+        return as_constant(value, np.bool_ if mask else default_type(beside))
+    return None
+
+
+def operand(value: object, beside: BaseNode) -> Node:
+    """Return `as_operand(value, beside)`; raise `TypeError` if `value` does not hold numbers."""
+    node = as_operand(value, beside)
+    if node is None:
+        raise TypeError(f"an operand must be a node, a number or a NumPy array of numbers, not {type(value).__name__}")
+    return node
+
+
+class Elementwise(Node[Parents_co, Axes], abstract=True):
+    """An op whose operands broadcast as in NumPy and whose `formula` computes each element of the result.
+
+    A subclass defines the formula and `vjp`:
+
+    >>> class Cube(Unary):
+    ...     formula = "x * x * x"
+    ...     def vjp(self, gradient):
+    ...         return (gradient * 3.0 * self.parents[0].square(),)
+    """
+
+    __slots__ = ()
+    # The number of operands, if the class fixes it, and the number that the formula uses.
+    arity: ClassVar[int | None] = None
+    needs: ClassVar[int] = 0
+    # The names of the functions that construct the op, separated by spaces; those of `wyrm.special` start with
+    # "special.". They are no methods of nodes.
+    function: ClassVar[str | None] = None
+
+    def __init_subclass__(cls, **keywords: bool) -> None:
+        super().__init_subclass__(**keywords)
+        for name in (cls.__dict__.get("function") or "").split():
+            FUNCTIONS[name] = cls
+
+    @classmethod
+    def check_registration(cls) -> None:
+        """Raise `RegistrationError` if the formula uses a name that is neither an operand nor an attribute."""
+        known = OPERANDS if cls.arity is None else OPERANDS[: cls.arity]
+        calls = () if cls.formula is None else parse(cls.formula)
+        for argument in itertools.chain.from_iterable(call.arguments for call in calls):
+            name = argument.name if isinstance(argument, Attribute) else None
+            if isinstance(argument, Operand):
+                name = OPERANDS[argument.position]
+                cls.needs = max(cls.needs, argument.position + 1)
+            if name is not None and name not in known and name not in cls.attributes:
+                raise RegistrationError(
+                    f"op {cls.__name__}: the formula {cls.formula!r} names {name}, which is neither "
+                    f"an operand ({', '.join(known)}) nor in its __slots__"
+                )
+
+    def shape_rule(self) -> Dims:
+        parents: tuple[BaseNode, ...] = self.parents
+        if len(parents) < self.needs:
+            raise ShapeError(f"the formula {self.formula!r} takes {self.needs} operands, not {len(parents)}")
+        dims: Dims = parents[0].dims
+        for parent in parents[1:]:
+            dims = broadcast(dims, parent.dims)
+        return dims
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+        parents = tuple(aligned(x, many, self.ndim) for x, many in zip(operands, mapped, strict=True))
+        return self.rebuild(parents, self.attribute_values())
+
+    def dtype_rule(self) -> np.dtype:
+        parents: tuple[BaseNode, ...] = self.parents
+        if 0 < len(parents) < 3:  # fast path for most nodes
+            first: np.dtype = parents[0].dtype
+            if parents[-1].dtype is first and (first is _FLOAT32 or first is _FLOAT64 or first.kind == "f"):
+                return first
+        dtype = common_dtype(parents)
+        if dtype.kind != "f":
+            raise DTypeError("a mask has no arithmetic; convert it with mask.astype(np.float32), or use wy.where")
+        return dtype
+
+
+class Unary(Elementwise[tuple[Left_co], Axes], abstract=True):
+    """An elementwise op of one operand."""
+
+    __slots__ = ()
+    arity = 1
+    declaration = "def {method}(self: Shaped[L, S]) -> {op}[L, S]: ..."
+
+    def __init_subclass__(cls, **keywords: bool) -> None:
+        super().__init_subclass__(**keywords)
+        if cls.method is not None and "method" in cls.__dict__:
+            bind_class(cls)
+
+    def __init__(self, x: Shaped[Left_co, Axes], **attributes: Any) -> None:
+        self._construct((x,), **attributes)
+
+    def shape_rule(self) -> Dims:
+        parents: tuple[BaseNode, ...] = self.parents
+        dims: Dims = parents[0].dims if parents else super().shape_rule()
+        return dims
+
+
+class _Broadcast(NamedTuple):
+    """A broadcast that type checkers know: the axes of the operands and of the result, None if unknown.
+
+    `known_right`: the axes of the right operand follow from those of the left. Its class then has no type variable in a
+    method, because mypy checks an argument again for each variable, in a time exponential in the depth of nested calls.
+    """
+
+    left: str
+    right: str
+    result: str | None
+    known_right: bool = False
+
+
+# mypy's messages quote the first one.
+_BROADCASTS = (
+    _Broadcast("S", "S | tuple[()]", "S"),
+    _Broadcast("S", "FittingShape", None, known_right=True),
+    _Broadcast("FittingShape", "S", None),
+    _Broadcast("tuple[()]", "S", "S"),
+    _Broadcast("tuple[*Bs, N]", "tuple[N] | tuple[*Bs, One]", "tuple[*Bs, N]", known_right=True),
+    _Broadcast("tuple[N]", "tuple[*Bs, N] | tuple[*Bs, One]", "tuple[*Bs, N]"),
+    _Broadcast("tuple[*Bs, One]", "tuple[N] | tuple[*Bs, N]", "tuple[*Bs, N]"),
+    _Broadcast("tuple[*Bs, M, N]", "tuple[M, N]", "tuple[*Bs, M, N]", known_right=True),
+    _Broadcast("tuple[M, N]", "tuple[*Bs, M, N]", "tuple[*Bs, M, N]"),
+    _Broadcast("tuple[M, One]", "tuple[One, N]", "tuple[M, N]"),
+    _Broadcast("tuple[One, N]", "tuple[M, One]", "tuple[M, N]"),
+    _Broadcast("tuple[*Bs, N]", "tuple[One, N]", "tuple[*Bs, N]", known_right=True),
+    _Broadcast("tuple[One, N]", "tuple[*Bs, N]", "tuple[*Bs, N]"),
+    _Broadcast("S", "tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", None),
+    _Broadcast("tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", "S", None),
+)
+
+
+def _overloads(left: str, right: str) -> str:
+    """Return the overloads for the broadcasts; `left` and `right` are parameter names: `self` and `other`."""
+    found = []
+    for known in _BROADCASTS:
+        right_class = "Any" if left == "self" and known.known_right else "R"
+        axes = "" if known.result is None else f", {known.result}"
+        shaped = {
+            left: [f"Shaped[L, {each}]" for each in known.left.split(" | ")],
+            right: [f"Shaped[{right_class}, {each}]" for each in known.right.split(" | ")],
+        }
+        for own in shaped["self"]:  # mypy infers nothing from a union for `self`
+            parameters = f"self: {own}, other: {' | '.join(shaped['other'])}"
+            found.append(f"@overload\ndef {{method}}({parameters}) -> {{op}}[L, {right_class}{axes}]: ...")
+    return "\n".join(found)
+
+
+class Binary(Elementwise[tuple[Left_co, Right_co], Axes], abstract=True):
+    """An elementwise op of two operands; `operator` is the Python operator that constructs it, such as `add`.
+
+    The declarations type the common broadcasts, from either side: equal shapes, a bias on the last axis, a table on the
+    last two, an axis of size 1 at either end, the product of a column and a row, a scalar; and numbers and arrays.
+    Other axes of size 1 leave the shape unknown, never wrong.
+
+    mypy checks nested operators in linear time: no parameter of a left-hand operator has its own type variable, for
+    each of which mypy would check the right operand again. A left-hand operator therefore takes a number, an array, or
+    a node of the same type, the case in which mypy does not try the right-hand operator. The right-hand operator, whose
+    argument is the left operand and checked already, has the other overloads.
+    """
+
+    __slots__ = ()
+    arity = 2
+    declaration = f"""
+@overload
+def {{method}}(self: Shaped[L, S], other: Number | Array) -> {{op}}[L, Constant, S]: ...
+{_overloads("self", "other")}
+"""
+    operator_declaration = """
+@overload
+def {method}(self: Shaped[L, S], other: Shaped[L, S]) -> {op}[L, L, S]: ...
+@overload
+def {method}(self: Shaped[L, S], other: Number | Array) -> {op}[L, Constant, S]: ...
+"""
+    reflected = f"""
+@overload
+def {{method}}(self: Shaped[R, S], other: Number | Array) -> {{op}}[Constant, R, S]: ...
+{_overloads("other", "self")}
+"""
+
+    def __init_subclass__(cls, **keywords: bool) -> None:
+        super().__init_subclass__(**keywords)
+        if "operator" in cls.__dict__ and cls.operator is not None:
+            bind_operator(cls, cls.operator)
+        if "method" in cls.__dict__ and cls.method is not None:
+            method(cls.method, op=cls)(lambda self, other: cls(self, operand(other, self)))
+
+    @overload
+    def __init__(self, x: Shaped[Left_co, Axes], y: Shaped[Right_co, Axes]) -> None: ...
+    @overload
+    def __init__(self, x: Shaped[Left_co, Axes], y: Shaped[Right_co, tuple[()]]) -> None: ...
+    @overload
+    def __init__(self, x: Shaped[Left_co, tuple[()]], y: Shaped[Right_co, Axes]) -> None: ...
+    @overload
+    def __init__(self, x: Node, y: Node, **attributes: Any) -> None: ...  # other broadcasts
+    def __init__(self, x: Any, y: Any, **attributes: Any) -> None:
+        self._construct((x, y), **attributes)
+
+    def shape_rule(self) -> Dims:
+        parents: tuple[BaseNode, ...] = self.parents
+        if len(parents) != 2:
+            return super().shape_rule()
+        left: Dims = parents[0].dims
+        right: Dims = parents[1].dims
+        return left if left is right else broadcast(left, right)
+
+
+# Operators that have no reflected method: Python evaluates `0 < x` as `x > 0`.
+COMPARISONS = frozenset(["lt", "le", "gt", "ge", "eq", "ne"])
+
+
+def bind_operator(cls: type[Node], name: str) -> None:
+    """Bind `cls` as the operator `__name__` of nodes; the other operand may be a number or an array, on either side."""
+
+    def left(self: Node, other: object) -> object:
+        equality = name in ("eq", "ne")
+        node = None if equality and isinstance(other, list) else as_operand(other, self)
+        if node is None and equality:
+            check_comparable(self, other)
+        return NotImplemented if node is None else cls(self, node)
+
+    def right(self: Node, other: object) -> object:
+        node = as_operand(other, self)
+        return NotImplemented if node is None else cls(node, self)
+
+    method(f"__{name}__", op=cls)(left)
+    if name not in COMPARISONS:
+        method(f"__r{name}__", op=cls)(right)
+
+
+def check_comparable(node: BaseNode, other: object) -> None:
+    """Raise `TypeError` if `other` holds numbers but is no valid operand: Python would silently return False."""
+    if isinstance(other, list | tuple | Number) or hasattr(other, "__array__"):
+        kind = f"an array of {other.dtype}" if isinstance(other, np.ndarray) else f"a {type(other).__name__}"
+        remedy = ": convert it with np.array(...)" if isinstance(other, list | tuple) else ""
+        raise TypeError(
+            f"{describe(node)}: compare it with a node, a number or a NumPy array of numbers, not with {kind}{remedy}"
+        )
+
+
+def constant_like(value: float, node: BaseNode) -> Constant:
+    """Return a scalar constant with the dtype of `node`."""
+    return as_constant(value, node.dtype)
+
+
+__all__ = [
+    "Binary",
+    "Elementwise",
+    "Operand",
+    "Unary",
+    "as_operand",
+    "bind_operator",
+    "check_comparable",
+    "common_dtype",
+    "constant_like",
+    "method",
+    "operand",
+]

@@ -1,0 +1,132 @@
+"""Logarithms of probabilities: `xlogy`, entropies, `logit` and the logarithm of `expit`, elementwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wyrm.graph.node import Node
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co, Unary, constant_like
+
+
+class Xlogy(Binary[Left_co, Right_co, Axes]):
+    """Elementwise `x * log(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
+
+    The derivative with respect to `x` is `log(y)`; that with respect to `y` is 0 where both are 0.
+
+    >>> wy.special.xlogy(wy.Constant([0.0, 1.0]), wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, 0.0]
+    """
+
+    __slots__ = ()
+    _own: Xlogy[Any, Any, Axes]
+    formula = "where((x == 0.0) & (y == y), 0.0, x * log(y))"
+    function = "special.xlogy"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, y = (parent.erase() for parent in self.parents)
+        return gradient * y.log(), gradient * _ratio(x, y)
+
+
+class Xlog1py(Binary[Left_co, Right_co, Axes]):
+    """Elementwise `x * log1p(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
+
+    The derivative with respect to `x` is `log1p(y)`; that with respect to `y` is 0 at `x = 0`, `y = -1`.
+
+    >>> wy.special.xlog1py(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().tolist()
+    [0.0, 0.0]
+    """
+
+    __slots__ = ()
+    _own: Xlog1py[Any, Any, Axes]
+    formula = "where((x == 0.0) & (y == y), 0.0, x * log1p(y))"
+    function = "special.xlog1py"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, y = (parent.erase() for parent in self.parents)
+        return gradient * y.log1p(), gradient * _ratio(x, y + 1.0)
+
+
+def _ratio(x: Node, y: Node) -> Node:
+    """Return `x / y`, and 0 where both are 0."""
+    both: Node = x.equal(0.0) & y.equal(0.0)
+    return where(both, 0.0, x) / where(both, 1.0, y)
+
+
+class Entr(Unary[Left_co, Axes]):
+    """Elementwise `-x * log(x)`: 0 at 0, and -inf below.
+
+    >>> wy.special.entr(wy.Constant([0.0, 1.0, -1.0])).forward().tolist()
+    [0.0, -0.0, -inf]
+    """
+
+    __slots__ = ()
+    _own: Entr[Any, Axes]
+    formula = "where(x < 0.0, -1e999, where(x == 0.0, 0.0, -(x * log(x))))"
+    function = "special.entr"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x = self.parents[0].erase()
+        return (-(gradient * (x.log() + 1.0)),)
+
+
+class RelEntr(Binary[Left_co, Right_co, Axes]):
+    """Elementwise `x * log(x / y)`, for operands of at least 0, which broadcast; else infinite.
+
+    It is 0 where `x` is 0, and infinite where only `y` is. The gradient is 0 unless both operands are above 0.
+
+    >>> wy.special.rel_entr(wy.Constant([1.0, 0.0]), wy.Constant([1.0, 2.0])).forward().tolist()
+    [0.0, 0.0]
+    """
+
+    __slots__ = ()
+    _own: RelEntr[Any, Any, Axes]
+    formula = (
+        "where((x > 0.0) & (y > 0.0), "
+        "where((x < 2.0 * y) & (y < 2.0 * x), x * log1p((x - y) / y), "
+        "where((x < 1e30 * y) & (y < 1e30 * x), x * log(x / y), x * (log(x) - log(y)))), "
+        "where((x == 0.0) & (y >= 0.0), 0.0, where((x == x) & (y == y), 1e999, x + y)))"
+    )
+    function = "special.rel_entr"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, y = (parent.erase() for parent in self.parents)
+        inside = (x > 0.0) & (y > 0.0)
+        x, y = where(inside, x, 1.0), where(inside, y, 1.0)
+        zero = constant_like(0.0, self)
+        logarithm: Node = RelEntr(x, y) / x
+        return where(inside, gradient * (logarithm + 1.0), zero), where(inside, -(gradient * (x / y)), zero)
+
+
+class Logit(Unary[Left_co, Axes]):
+    """Elementwise `log(x / (1 - x))`, the inverse of `expit`; NaN outside of 0..1.
+
+    >>> wy.special.logit(wy.Constant([0.5, 1.0])).forward().tolist()
+    [0.0, inf]
+    """
+
+    __slots__ = ()
+    _own: Logit[Any, Axes]
+    formula = "where((x > 0.3) & (x < 0.65), log1p(2.0 * (x - 0.5)) - log1p(-2.0 * (x - 0.5)), log(x / (1.0 - x)))"
+    function = "special.logit"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x = self.parents[0].erase()
+        return (gradient / (x * (1.0 - x)),)
+
+
+class LogExpit(Unary[Left_co, Axes]):
+    """Elementwise logarithm of `expit`, `-log(1 + exp(-x))`, without overflow.
+
+    >>> wy.special.log_expit(wy.Constant([-1e4, 1e4])).forward().tolist()
+    [-10000.0, -0.0]
+    """
+
+    __slots__ = ()
+    _own: LogExpit[Any, Axes]
+    formula = "-(maximum(-x, 0.0) + log1p(exp(-abs(x))))"
+    function = "special.log_expit"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x = self.parents[0].erase()
+        return (gradient * (-x).sigmoid(),)

@@ -1,0 +1,213 @@
+"""Formulas: the expression of an elementwise op as a string, parsed to a list of calls.
+
+All engines evaluate the same formula, such as `"0.5 * x * (1.0 + erf(x))"`: NumPy, JAX and compiled loops. The operands
+are `x`, `y`, `z` in the order of the parents; other names are static attributes of the op.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from wyrm.errors import RegistrationError
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.support.exact import exact
+from wyrm.support.records import Record
+
+if TYPE_CHECKING:
+    from wyrm.graph.base import BaseNode
+
+T = TypeVar("T")
+
+_ARRAY_NAMES = {"abs": "absolute"}
+# Functions of `scipy.special`.
+SPECIAL = frozenset([
+    "beta", "betaln", "digamma", "erf", "erfc", "erfinv", "gamma", "gammaln", "i0", "i0e", "i1", "i1e", "ndtri", "zeta",
+])  # fmt: skip
+
+
+def array_function(xp: ArrayNamespace, name: str) -> Callable[..., Any]:
+    """Return the function of an array namespace for a function name in formulas."""
+    if name in SPECIAL and xp is np:
+        from scipy import special
+
+        return getattr(special, name)  # type: ignore[no-any-return]  # the ufunc of that name
+    return getattr(xp, _ARRAY_NAMES.get(name, name))  # type: ignore[no-any-return]  # as above
+
+
+OPERANDS = ("x", "y", "z")
+
+# The functions that formulas may call, with their numbers of arguments; every engine implements exactly these.
+FUNCTIONS = {
+    **dict.fromkeys(
+        ["abs", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cbrt", "ceil", "cos", "cosh", "exp",
+         "exp2", "expm1", "floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "rint", "sign", "sin",
+         "sinh", "sqrt", "tan", "tanh", "trunc"],
+        1,
+    ),
+    **dict.fromkeys(
+        ["arctan2", "copysign", "floor_divide", "fmod", "hypot", "maximum", "minimum", "remainder"],
+        2,
+    ),
+    **dict.fromkeys(SPECIAL, 1),
+    "beta": 2,
+    "betaln": 2,
+    "zeta": 2,
+    "where": 3,
+}  # fmt: skip
+_BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.Pow: "power",
+    ast.BitAnd: "logical_and",
+    ast.BitOr: "logical_or",
+}
+_COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+}
+_UNARY: dict[type[ast.unaryop], str] = {ast.USub: "negative", ast.Invert: "logical_not"}
+MASKS = frozenset([*_COMPARE.values(), "logical_and", "logical_or", "logical_not", "isfinite", "isinf", "isnan"])
+
+
+# Distinct classes, so that operand 0 and call 0 compare unequal.
+class Operand(Record):
+    """A reference to the value of the parent at a position."""
+
+    __slots__ = ("position",)
+    position: int
+
+
+class Attribute(Record):
+    """A reference to a static attribute of the op."""
+
+    __slots__ = ("name",)
+    name: str
+
+
+class EarlierCall(Record):
+    """A reference to the result of the call at a position."""
+
+    __slots__ = ("position",)
+    position: int
+
+
+Argument = Operand | Attribute | EarlierCall | float
+
+
+class FormulaCall(NamedTuple):
+    """A call of a function, by its NumPy name."""
+
+    function: str
+    arguments: tuple[Argument, ...]
+
+
+@cache
+def parse(formula: str) -> tuple[FormulaCall, ...]:
+    """Return the calls that compute `formula`; the last one is its value, and equal subexpressions share a call.
+
+    Raise `RegistrationError` for syntax outside of the formula language.
+
+    >>> [call.function for call in parse("x * tanh(x)")]
+    ['tanh', 'multiply']
+    """
+    try:
+        tree = ast.parse(formula, mode="eval").body
+    except SyntaxError as error:
+        raise RegistrationError(f"formula {formula!r} is not an expression: {error.msg}") from None
+    calls: list[FormulaCall] = []
+    known: dict[Hashable, EarlierCall] = {}
+
+    def emit(function: str, *arguments: Argument) -> EarlierCall:
+        key = exact((function, *arguments))
+        if key not in known:
+            known[key] = EarlierCall(len(calls))
+            calls.append(FormulaCall(function, arguments))
+        return known[key]
+
+    def visit(node: ast.expr) -> Argument:
+        match node:
+            case ast.Constant(value=int() | float() as number):
+                return float(number)
+            case ast.Name(id=name):
+                return Operand(OPERANDS.index(name)) if name in OPERANDS else Attribute(name)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+                return -float(number)
+            case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
+                return emit(_UNARY[type(op)], visit(operand))
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+                return emit(_BINARY[type(op)], visit(left), visit(right))
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                return emit(_COMPARE[type(op)], visit(left), visit(right))
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if FUNCTIONS.get(name) == len(arguments):
+                return emit(name, *map(visit, arguments))
+        raise RegistrationError(
+            f"formula {formula!r} contains {ast.unparse(node)!r}; allowed are the operands {', '.join(OPERANDS)}, "
+            f"attributes, numbers, + - * / **, comparisons, & | ~ on masks, and {', '.join(sorted(FUNCTIONS))}"
+        )
+
+    if not isinstance(visit(tree), EarlierCall):
+        raise RegistrationError(f"formula {formula!r} computes nothing")
+    return tuple(calls)
+
+
+def interpret(
+    formula: str,
+    operands: Sequence[T],
+    attribute: Callable[[str], T],
+    constant: Callable[[float], T],
+    apply: Callable[[int, FormulaCall, list[T]], T],
+) -> T:
+    """Return the value of a formula; `apply(position, call, arguments)` returns the value of each call.
+
+    Every engine evaluates formulas with it, over its own values: arrays, buffers, or expressions of generated code.
+
+    >>> def apply(position, call, arguments):
+    ...     return f"{call.function}({', '.join(arguments)})"
+    >>> interpret("x * x + a", ["x"], str, str, apply)
+    'add(multiply(x, x), a)'
+    """
+    results: list[T] = []
+    for position, call in enumerate(parse(formula)):
+        arguments: list[T] = []
+        for argument in call.arguments:
+            match argument:
+                case Operand(index):
+                    arguments.append(operands[index])
+                case EarlierCall(index):
+                    arguments.append(results[index])
+                case Attribute(name):
+                    arguments.append(attribute(name))
+                case number:
+                    arguments.append(constant(number))
+        results.append(apply(position, call, arguments))
+    return results[-1]
+
+
+def formula_value(xp: Any, node: BaseNode, operands: Sequence[Any]) -> Any:
+    """Return the value of a node with a formula by the functions of `xp`, of the shape that its operands broadcast to.
+
+    Numbers and attributes get the dtype of the float operands, and those of integer nodes that of the operands.
+    """
+    assert node.formula is not None
+    dtype = next((x.dtype for x in operands if xp.issubdtype(x.dtype, xp.floating)), np.dtype(np.float32))
+    if node.dtype.kind == "i":
+        dtype = operands[0].dtype
+
+    def constant(value: float) -> Any:
+        return xp.asarray(value, dtype=dtype)
+
+    def apply(_: int, call: FormulaCall, arguments: list[Any]) -> Any:
+        return array_function(xp, call.function)(*arguments)
+
+    return interpret(node.formula, operands, lambda name: constant(getattr(node, name)), constant, apply)

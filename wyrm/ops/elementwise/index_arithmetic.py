@@ -1,0 +1,183 @@
+"""Arithmetic of integer nodes with each other and with integers: `+ - * // %` and negation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wyrm.errors import DTypeError
+from wyrm.graph.arrays import as_array
+from wyrm.graph.axes import Dims, broadcast
+from wyrm.graph.base import ZERO, BaseNode, Gradient, describe
+from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering
+from wyrm.graph.node import IndexNode, Node
+from wyrm.ops.batching import aligned
+from wyrm.ops.elementwise.elementwise import Axes, S, method
+
+
+class IndexArithmetic(IndexNode[Axes], abstract=True):
+    """An elementwise op on integers, with int64 results that wrap around on overflow, as in NumPy.
+
+    The operands broadcast. `operator` is the Python operator that constructs the op.
+    """
+
+    __slots__ = ()
+    # The declarations of the operator and of its reflected form.
+    index_declaration = """
+@overload
+def {method}(self: IndexNode[S], other: Size | IntegerArray) -> {op}[S]: ...
+@overload
+def {method}(self: IndexNode[S], other: IndexNode[FittingShape]) -> {op}: ...
+@overload
+def {method}(self: IndexNode[S], other: IndexNode[S] | IndexNode[tuple[()]]) -> {op}[S]: ...
+@overload
+def {method}(self: IndexNode[tuple[()]], other: IndexNode[S]) -> {op}[S]: ...
+@overload
+def {method}(self: IndexNode[tuple[*Bs, N]], other: IndexNode[tuple[N]] | IndexNode[tuple[*Bs, One]]) -> {op}[tuple[*Bs, N]]: ...
+@overload
+def {method}(self: IndexNode[tuple[N]], other: IndexNode[tuple[*Bs, N]]) -> {op}[tuple[*Bs, N]]: ...
+@overload
+def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) -> {op}[tuple[*Bs, N]]: ...
+"""  # noqa: E501  # one declaration per line
+    index_reflected = "def {method}(self: IndexNode[S], other: Size | IntegerArray) -> {op}[S]: ..."
+
+    def __init_subclass__(cls, **keywords: bool) -> None:
+        super().__init_subclass__(**keywords)
+        if "operator" in cls.__dict__:
+            left, right = _bound(cls)
+            method(f"__{cls.operator}__", IndexNode, op=cls)(left)
+            method(f"__r{cls.operator}__", IndexNode, op=cls)(right)
+        if "method" in cls.__dict__:
+            method(cls.op_name(), IndexNode, op=cls)(_chosen(cls))
+
+    def __init__(self, x: IndexNode, y: IndexNode) -> None:
+        self._construct((x, y))
+
+    def shape_rule(self) -> Dims:
+        x, y = self.parents
+        return broadcast(x.dims, y.dims)
+
+    def dtype_rule(self) -> np.dtype:
+        self.check_integers(self.parents)
+        return super().dtype_rule()
+
+    @staticmethod
+    def check_integers(operands: Sequence[BaseNode]) -> None:
+        """Raise `DTypeError` for an operand that does not hold integers."""
+        for operand in operands:
+            if not isinstance(operand, IndexNode):
+                raise DTypeError(f"{describe(operand)} holds {operand.dtype}, not integers")
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> BaseNode | None:
+        parents: Any = (aligned(x, many, self.ndim) for x, many in zip(operands, mapped, strict=True))
+        return type(self)(*parents)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,) * len(self.parents)
+
+
+def integers_beside(node: IndexNode, other: object) -> IndexNode | None:
+    """Return the other operand as integers; None if it does not hold numbers."""
+    if isinstance(other, IndexNode):
+        return other
+    if isinstance(other, list):
+        other = as_array(other, lambda: f"the operand beside {describe(node)}")
+    kind = other.dtype.kind if isinstance(other, BaseNode | np.ndarray | np.generic) else ""
+    if isinstance(other, int | np.integer | np.ndarray) and not isinstance(other, bool) and kind in ("", "i", "u"):
+        integers: Any = other
+        return IndexConstant(integers)
+    if isinstance(other, bool | float) or kind:
+        what = describe(other) if isinstance(other, BaseNode) else repr(other)
+        raise DTypeError(
+            f"{describe(node)} holds integers, and {what} does not: convert the integers with .astype(np.float32), or "
+            f"use integers"
+        )
+    return None
+
+
+def _bound(cls: Any) -> tuple[Callable[[IndexNode, object], object], Callable[[IndexNode, object], object]]:
+    """Return the methods by which an index node implements the operator of `cls`, on its left and on its right."""
+
+    def left(self: IndexNode, other: object) -> object:
+        integers = integers_beside(self, other)
+        return NotImplemented if integers is None else cls(self, integers)
+
+    def right(self: IndexNode, other: object) -> object:
+        integers = integers_beside(self, other)
+        return NotImplemented if integers is None else cls(integers, self)
+
+    return left, right
+
+
+def _chosen(cls: Any) -> Callable[[IndexNode, object], object]:
+    """Return the method by which an index node constructs an op of two operands that is no operator."""
+
+    def choose(self: IndexNode, other: object) -> object:
+        integers = integers_beside(self, other)
+        if integers is None:
+            raise TypeError(f"{cls.op_name()}: {describe(self)} holds integers, and {type(other).__name__} does not")
+        return cls(self, integers)
+
+    return choose
+
+
+class IndexAdd(IndexArithmetic[Axes]):
+    """Elementwise sum of integers."""
+
+    __slots__ = ()
+    formula = "x + y"
+    operator = "add"
+
+
+class IndexSubtract(IndexArithmetic[Axes]):
+    """Elementwise difference of integers."""
+
+    __slots__ = ()
+    formula = "x - y"
+    operator = "sub"
+
+
+class IndexMultiply(IndexArithmetic[Axes]):
+    """Elementwise product of integers."""
+
+    __slots__ = ()
+    formula = "x * y"
+    operator = "mul"
+
+
+class IndexFloorDivide(IndexArithmetic[Axes]):
+    """Elementwise quotient of integers, rounded down; 0 where the divisor is 0, as in NumPy."""
+
+    __slots__ = ()
+    formula = "floor_divide(x, y)"
+    operator = "floordiv"
+
+
+class IndexRemainder(IndexArithmetic[Axes]):
+    """Elementwise rest of the division of integers that rounds down; 0 where the divisor is 0, as in NumPy."""
+
+    __slots__ = ()
+    formula = "remainder(x, y)"
+    operator = "mod"
+
+
+@JAX.register(IndexFloorDivide, IndexRemainder)
+class _DivisionForm(JaxForm):
+    """The quotient or the rest; XLA gives other values than 0 where the divisor is 0."""
+
+    def lower(self, node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax.numpy as jnp
+
+        x, y = operands
+        divide = jnp.floor_divide if isinstance(node, IndexFloorDivide) else jnp.remainder
+        return jnp.where(y == 0, 0, divide(x, jnp.where(y == 0, 1, y)))
+
+
+@method("__neg__", IndexNode)
+def negated(x: IndexNode[S]) -> IndexSubtract[S]:
+    """Return the elementwise negation of integers."""
+    zero: Any = IndexConstant(0)
+    return IndexSubtract(zero, x)

@@ -1,0 +1,148 @@
+"""The tangent, the inverse trigonometric functions and the inverse hyperbolic ones, all elementwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wyrm.graph.node import Node
+from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co, Unary, constant_like
+from wyrm.ops.elementwise.powers import Hypot
+
+
+class Tan(Unary[Left_co, Axes]):
+    """Elementwise tangent of `x` in radians.
+
+    >>> wy.tan(wy.Constant(0.0)).forward().item()
+    0.0
+    """
+
+    __slots__ = ()
+    _own: Tan[Any, Axes]
+    formula = "tan(x)"
+    function = "tan"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return (gradient * (1.0 + self.erase().square()),)
+
+
+class Arcsin(Unary[Left_co, Axes]):
+    """Elementwise inverse sine, from -pi / 2 to pi / 2; NaN outside of -1..1.
+
+    >>> f'{wy.arcsin(wy.Constant(1.0)).forward().item():.4f}'
+    '1.5708'
+    """
+
+    __slots__ = ()
+    _own: Arcsin[Any, Axes]
+    formula = "arcsin(x)"
+    function = "arcsin asin"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x = self.parents[0].erase()
+        return (gradient / ((1.0 - x) * (1.0 + x)).sqrt(),)
+
+
+class Arccos(Unary[Left_co, Axes]):
+    """Elementwise inverse cosine, from 0 to pi; NaN outside of -1..1.
+
+    >>> wy.arccos(wy.Constant(1.0)).forward().item()
+    0.0
+    """
+
+    __slots__ = ()
+    _own: Arccos[Any, Axes]
+    formula = "arccos(x)"
+    function = "arccos acos"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x = self.parents[0].erase()
+        return (-(gradient / ((1.0 - x) * (1.0 + x)).sqrt()),)
+
+
+class Arctan(Unary[Left_co, Axes]):
+    """Elementwise inverse tangent, from -pi / 2 to pi / 2.
+
+    >>> f'{wy.arctan(wy.Constant(np.inf)).forward().item():.4f}'
+    '1.5708'
+    """
+
+    __slots__ = ()
+    _own: Arctan[Any, Axes]
+    formula = "arctan(x)"
+    function = "arctan atan"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x = self.parents[0].erase()
+        return (gradient / (1.0 + x.square()),)
+
+
+class Arctan2(Binary[Left_co, Right_co, Axes]):
+    """Elementwise angle of the point with the coordinates `y` and `x`, from -pi to pi; the operands broadcast.
+
+    The gradient at the origin is NaN.
+
+    >>> wy.arctan2(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().round(4).tolist()
+    [3.1415998935699463, 1.5707999467849731]
+    """
+
+    __slots__ = ()
+    _own: Arctan2[Any, Any, Axes]
+    formula = "arctan2(x, y)"
+    function = "arctan2 atan2"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, y = (parent.erase() for parent in self.parents)
+        size: Node = Hypot(x, y)
+        return gradient * (y / size / size), -(gradient * (x / size / size))
+
+
+class Arcsinh(Unary[Left_co, Axes]):
+    """Elementwise inverse hyperbolic sine.
+
+    >>> wy.arcsinh(wy.Constant(0.0)).forward().item()
+    0.0
+    """
+
+    __slots__ = ()
+    _own: Arcsinh[Any, Axes]
+    formula = "arcsinh(x)"
+    function = "arcsinh asinh"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        (x,) = self.parents
+        one: Node = constant_like(1.0, self)
+        return (gradient / Hypot(x, one),)
+
+
+class Arccosh(Unary[Left_co, Axes]):
+    """Elementwise inverse hyperbolic cosine; NaN below 1.
+
+    >>> wy.arccosh(wy.Constant(1.0)).forward().item()
+    0.0
+    """
+
+    __slots__ = ()
+    _own: Arccosh[Any, Axes]
+    formula = "arccosh(x)"
+    function = "arccosh acosh"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x = self.parents[0].erase()
+        return (gradient / ((x - 1.0).sqrt() * (x + 1.0).sqrt()),)
+
+
+class Arctanh(Unary[Left_co, Axes]):
+    """Elementwise inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.
+
+    >>> wy.arctanh(wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, inf]
+    """
+
+    __slots__ = ()
+    _own: Arctanh[Any, Axes]
+    formula = "arctanh(x)"
+    function = "arctanh atanh"
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x = self.parents[0].erase()
+        return (gradient / ((1.0 - x) * (1.0 + x)),)

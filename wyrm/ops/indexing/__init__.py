@@ -1,0 +1,1 @@
+"""Ops that select elements, and that write to a copy."""

@@ -1,0 +1,216 @@
+"""Gathering elements by several arrays of indices at once, as NumPy's advanced indexing, and its transpose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.graph.axes import Axis, Dims, axis_size, broadcast, unify
+from wyrm.graph.base import ZERO, BaseNode, Gradient, label
+from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.index_maps import IndexLoad, IndexMap
+from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.loop_form import LOOPS, LoopForm, ScatterTarget
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import Array
+from wyrm.ops.batching import aligned, batch_axis, spread
+from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.ops.indexing.gather_jax import GatherForm
+from wyrm.ops.shaping.shape import aligned_index
+
+
+def common_axes(indices: Sequence[BaseNode]) -> Dims:
+    """Return the axes to which index operands broadcast."""
+    dims: Dims = ()
+    for node in indices:
+        if node.dtype.kind != "i":
+            raise DTypeError(f"{label(node)} holds {node.dtype}; indices must be integers, as in wy.IndexInput(...)")
+        dims = broadcast(dims, node.dims)
+    return dims
+
+
+def _order(ndim: int, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the axes of an operand with the indexed ones first."""
+    return *axes, *(axis for axis in range(ndim) if axis not in axes)
+
+
+def _moved(ndim: int, rank: int, after: int) -> tuple[int, ...]:
+    """Return the transposition that moves the first `rank` axes behind the `after` axes that follow."""
+    return *range(rank, rank + after), *range(rank), *range(rank + after, ndim)
+
+
+def _back(ndim: int, rank: int, after: int) -> tuple[int, ...]:
+    """Return the inverse of `_moved`."""
+    return *range(after, after + rank), *range(after), *range(after + rank, ndim)
+
+
+def _positions(index: IndexMap, indices: Sequence[BaseNode], axes: tuple[int, ...], after: int, ndim: int) -> IndexMap:
+    """Return the index into the operand, which has `ndim` axes, of the gathered element at `index`."""
+    rank = len(index) - ndim + len(axes)
+    shared, rest = index[after : after + rank], iter((*index[:after], *index[after + rank :]))
+    loads = {
+        axis: IndexLoad(number, aligned_index(node.dims, shared))
+        for number, (axis, node) in enumerate(zip(axes, indices, strict=True), 1)
+    }
+    return tuple(loads[axis] if axis in loads else next(rest) for axis in range(ndim))
+
+
+class _GatherRules(HasIndexOperands[Any, Axes], abstract=True):
+    """What `Gather` and `IndexGather` share."""
+
+    __slots__ = ("after", "axes")
+    axes: tuple[int, ...]
+    after: int
+
+    def __init__(self, x: BaseNode, indices: Sequence[IndexNode], axes: tuple[int, ...], after: int) -> None:
+        self._construct((x, *indices), axes=axes, after=after)
+
+    def shape_rule(self) -> Dims:
+        x, *indices = self.parents
+        rest = tuple(axis for i, axis in enumerate(x.dims) if i not in self.axes)
+        return rest[: self.after] + common_axes(indices) + rest[self.after :]
+
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        dims = self.parents[0].dims
+        return tuple(IndexOperand(number, dims[axis]) for number, axis in enumerate(self.axes, 1))
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
+        x, *indices = operands
+        chosen: Array = xp.permute_dims(x, _order(x.ndim, self.axes))[tuple(indices)]
+        rank = len(shape) - x.ndim + len(indices)
+        return xp.permute_dims(chosen, _moved(len(shape), rank, self.after))
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        x, *indices = operands
+        if not any(mapped[1:]):
+            return type(self)(x, indices, tuple(axis + 1 for axis in self.axes), self.after + 1)
+        rank = len(common_axes(self.parents[1:]))
+        indices = [aligned(node, many, rank) for node, many in zip(indices, mapped[1:], strict=True)]
+        axes = self.axes
+        if mapped[0]:
+            rows = batch_indices(x.dims[0], rank)
+            if rows is None:
+                return None
+            indices, axes = [rows, *indices], (0, *(axis + 1 for axis in axes))
+        result: Any = type(self)(x, indices, axes, self.after)
+        return moved_to_front(result, self.after)
+
+
+def batch_indices(axis: Axis, rank: int) -> IndexConstant | None:
+    """Return the numbers of the rows of a batch, to broadcast with indices of `rank` axes; None for an unknown size."""
+    size = axis_size(axis)
+    return None if size is None else IndexConstant(np.arange(size).reshape(-1, *[1] * rank))
+
+
+def moved_to_front(x: Any, axis: int) -> Any:
+    """Return `x` with this axis first."""
+    return x.transpose(axis, *(i for i in range(x.ndim) if i != axis)) if axis else x
+
+
+class Gather(_GatherRules[Axes], Node[Any, Axes]):
+    """The elements of the first operand at the indices that the others give along `axes`.
+
+    The indices broadcast to common axes, which replace `axes`: they follow the first `after` of the remaining axes.
+    """
+
+    __slots__ = ()
+
+    def dtype_rule(self) -> np.dtype:
+        dtype: np.dtype = self.parents[0].dtype
+        return dtype
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        x, *indices = self.parents
+        return Place(gradient, indices, self.axes, self.after, x.dims), *(ZERO for _ in indices)
+
+
+class IndexGather(_GatherRules[Axes], IndexNode[Axes]):
+    """The same as `Gather` for integers."""
+
+    __slots__ = ()
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,) * len(self.parents)
+
+
+JAX.register(Gather, IndexGather)(GatherForm(_order, _moved))
+
+
+@LOOPS.register(Gather, IndexGather)
+class _GatherLoops(LoopForm):
+    def gather_index(self, node: Gather | IndexGather, index: IndexMap) -> IndexMap:
+        x, *indices = node.parents
+        return _positions(index, indices, node.axes, node.after, x.ndim)
+
+
+class Place(HasIndexOperands[Any, Axes], Node[Any, Axes]):
+    """Zeros with axes `to` and the operand's elements added where `Gather` takes them: its transpose."""
+
+    __slots__ = ("after", "axes", "to")
+    axes: tuple[int, ...]
+    after: int
+    to: Dims
+
+    def __init__(self, x: Node, indices: Sequence[IndexNode], axes: tuple[int, ...], after: int, to: Dims) -> None:
+        self._construct((x, *indices), axes=axes, after=after, to=to)
+
+    def dtype_rule(self) -> np.dtype:
+        dtype: np.dtype = self.parents[0].dtype
+        return dtype
+
+    def shape_rule(self) -> Dims:
+        x, *indices = self.parents
+        rest = tuple(axis for i, axis in enumerate(self.to) if i not in self.axes)
+        required = rest[: self.after] + common_axes(indices) + rest[self.after :]
+        if len(x.dims) != len(required):
+            raise ShapeError(f"the values have {len(x.dims)} axes, but the indices select {len(required)}")
+        for have, want in zip(x.dims, required, strict=True):
+            unify(have, want)
+        return self.to
+
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        return tuple(IndexOperand(number, self.to[axis]) for number, axis in enumerate(self.axes, 1))
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
+        x, *indices = operands
+        order = _order(len(shape), self.axes)
+        rank = x.ndim - len(shape) + len(indices)
+        values = xp.permute_dims(x, _back(x.ndim, rank, self.after))
+        result: Any = xp.zeros(tuple(shape[axis] for axis in order), self.dtype)
+        if hasattr(result, "at"):
+            result = result.at[tuple(indices)].add(values)
+        else:
+            np.add.at(result, tuple(indices), values)
+        return xp.permute_dims(result, tuple(order.index(axis) for axis in range(len(order))))
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
+        x, *indices = operands
+        axes, batch = tuple(axis + 1 for axis in self.axes), batch_axis(operands, mapped)
+        to = (batch, *self.to)
+        if not any(mapped[1:]):
+            return Place(x, indices, axes, self.after + 1, to)
+        rank = len(common_axes(self.parents[1:]))
+        rows = batch_indices(batch, rank)
+        if rows is None:
+            return None
+        along: Any = [rows, *(aligned(node, many, rank) for node, many in zip(indices, mapped[1:], strict=True))]
+        values: Any = spread([x, operands[mapped.index(True)]], [mapped[0], True])[0]
+        values = values.transpose(*range(1, self.after + 1), 0, *range(self.after + 1, values.ndim))
+        return Place(values, along, (0, *axes), self.after, to)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        _, *indices = self.parents
+        return Gather(gradient, indices, self.axes, self.after), *(ZERO for _ in indices)
+
+
+@LOOPS.register(Place)
+class _PlaceLoops(LoopForm):
+    def scatter_index(self, node: Place, parent: int, index: IndexMap) -> ScatterTarget | None:
+        if parent:
+            return None
+        return ScatterTarget(_positions(index, node.parents[1:], node.axes, node.after, len(node.to)), adds=True)

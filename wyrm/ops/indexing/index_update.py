@@ -1,0 +1,168 @@
+"""`x.at[key].set(values)` and `x.at[key].add(values)`: a copy of `x` with some elements replaced or added to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
+
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import Axis, Dims, axis_size
+from wyrm.graph.base import ZERO, Gradient, describe, format_dims
+from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import Array, IntegerArray, Number
+from wyrm.ops.elementwise.elementwise import Axes, S, operand
+from wyrm.ops.indexing.slicing import Concatenate
+from wyrm.ops.indexing.take_along_axis import PlaceAlongAxis, TakeAlongAxis
+
+
+class LastWriter(HasIndexOperands[Any, Axes], IndexNode[Axes]):
+    """Where each of `count` elements comes from after values are written to the operand's positions one by one.
+
+    It is the number of the last value written there; elements without one follow the values, `values + i` for the i-th.
+    The positions are along the last axis of the operand.
+    """
+
+    __slots__ = ("count",)
+    count: int
+
+    def __init__(self, positions: IndexNode, count: int) -> None:
+        self._construct((positions,), count=count)
+
+    @property
+    def within(self) -> Axis:
+        """The number of values and elements, which the result indexes."""
+        return int(self.parents[0].dims[-1]) + self.count
+
+    def shape_rule(self) -> Dims:
+        return (*self.parents[0].dims[:-1], self.count)
+
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        return (IndexOperand(0, self.count),)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
+        positions = np.asarray(operands[0])
+        values = positions.shape[-1]
+        source = np.broadcast_to(np.arange(values, values + self.count), shape).copy()
+        for row in np.ndindex(*shape[:-1]):
+            source[row][positions[row]] = np.arange(values)
+        return source
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> IndexNode | None:
+        return LastWriter(operands[0], self.count)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,)
+
+
+@JAX.register(LastWriter)
+class _LastWriterForm(JaxForm):
+    """The largest number of a value at each position, by a scatter that takes the maximum.
+
+    Where a position is out of range, all results are -1: an index out of range, with which a gather gives NaN.
+    """
+
+    def lower(self, node: LastWriter, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax.numpy as jnp
+
+        values = operands[0].shape[-1]
+        positions = operands[0].reshape(math.prod(shape[:-1]), values)
+        nothing = jnp.full((len(positions), node.count), -1, positions.dtype)
+        writer = nothing.at[jnp.arange(len(positions))[:, None], positions].max(jnp.arange(values))
+        source = jnp.where(writer < 0, values + jnp.arange(node.count), writer)
+        wrong = ((positions < 0) | (positions >= node.count)).any(axis=1, keepdims=True)
+        return jnp.where(wrong, -1, source).reshape(shape)
+
+
+@LOOPS.register(LastWriter)
+class _LastWriterLoops(LoopForm):
+    @staticmethod
+    def kernel(positions: IntegerArray, out: IntegerArray) -> None:
+        for row in range(out.shape[0]):
+            for i in range(out.shape[1]):
+                out[row, i] = positions.shape[1] + i
+            for i in range(positions.shape[1]):
+                out[row, positions[row, i]] = i
+
+    def kernel_arguments(self, node: LastWriter, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
+        rows = int(np.prod(out.shape[:-1]))
+        return operands[0].reshape(rows, operands[0].shape[-1]), out.reshape(rows, node.count)
+
+
+class Updates(Generic[S]):
+    """The elements of a node at a key, to be replaced or added to; the node itself does not change."""
+
+    __slots__ = ("key", "node")
+
+    def __init__(self, node: Node[Any, S], key: object = ...) -> None:
+        self.node, self.key = node, key
+
+    def __getitem__(self, key: object) -> Updates[S]:
+        return Updates(self.node, key)
+
+    if not TYPE_CHECKING:  # a class with `__getattr__` has every name, as far as the type checker can tell
+
+        def __getattr__(self, name: str) -> NoReturn:
+            instead = "; x.at[key].set(f(x[key])) computes any other update" if not name.startswith("_") else ""
+            raise AttributeError(f"x.at[key] has the methods set and add, not {name}{instead}")
+
+    def set(self, values: Node | Array | Number | Sequence[Number]) -> Node[Any, S]:
+        """Return the node with `values`, which broadcast, at the key; for a repeated index the last value counts.
+
+        Raise the errors of indexing, and `ShapeError` if the values do not broadcast to the selected shape or if the
+        data of each run decides a size.
+
+        >>> wy.Constant([1.0, 2.0, 3.0]).at[[0, 2]].set(0.0).forward().tolist()
+        [0.0, 2.0, 0.0]
+        """
+        positions, flat = self._flat(values)
+        x: Any = self.node
+        values_and_elements = Concatenate((flat, x.ravel()), 0)
+        result: Node = TakeAlongAxis(values_and_elements, LastWriter(positions, x.size), 0).reshape(x.dims)
+        return result
+
+    def add(self, values: Node | Array | Number | Sequence[Number]) -> Node[Any, S]:
+        """Return the node with `values`, which broadcast, added at the key; values at a repeated index add up.
+
+        The errors are those of `set`.
+
+        >>> wy.Constant([1.0, 2.0, 3.0]).at[[0, 0]].add(1.0).forward().tolist()
+        [3.0, 2.0, 3.0]
+        """
+        positions, flat = self._flat(values)
+        x: Any = self.node
+        placed: Any = PlaceAlongAxis(flat, positions, 0, (x.size,))
+        result: Node = x + placed.reshape(x.dims)
+        return result
+
+    def _flat(self, values: Node | Array | Number | Sequence[Number]) -> tuple[IndexNode, Node]:
+        """Return the selected positions among all elements, and a value for each, along one axis."""
+        x: Any = self.node
+        if isinstance(self.key, Node) and self.key.dtype.kind == "b":
+            raise TypeError(
+                f"{describe(x)}: at takes no mask, {describe(self.key)}, whose number of elements depends on the data: "
+                f"use wy.where(mask, values, x)"
+            )
+        if None in map(axis_size, x.dims):
+            raise ShapeError(f"at: {describe(x)}: the data of each run decides a size; give its axes sizes")
+        numbers = IndexConstant(np.arange(x.size).reshape(x.shape))
+        key: Any = self.key
+        positions: Any = numbers[key]
+        selected = operand(values, x)
+        try:
+            spread = selected.broadcast_to(positions.dims)
+        except ShapeError:
+            raise ShapeError(
+                f"at: {describe(selected)} does not broadcast to the selected elements, {format_dims(positions.dims)}"
+            ) from None
+        return positions.reshape((-1,)), spread.ravel()
+
+
+Node.at = property(Updates)  # type: ignore[assignment]  # declared with its type for type checkers

@@ -1,0 +1,459 @@
+"""Slicing, concatenating, stacking and splitting."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterable, Sequence
+from types import EllipsisType
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.graph.axes import Axis, Dim, Dims, One, Plus, axis_size, normalize_axis, unify
+from wyrm.graph.base import ZERO, BaseNode, Gradient, describe, label
+from wyrm.graph.index_maps import IndexLiteral, IndexMap
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.loop_form import LOOPS, LoopForm, ScatterTarget
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import S2, Array, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
+from wyrm.ops.batching import spread
+from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, Parents_co, R, S, common_dtype, method, operand
+from wyrm.ops.indexing.keys import (
+    ALL,
+    Advanced,
+    All,
+    Key,
+    Key_,
+    as_key,
+    check_key,
+    has_arrays,
+    numpy_key,
+    sliced_dims,
+    sliced_index,
+)
+from wyrm.ops.shaping.jax_form import MovingForm, PlaceSliceForm
+from wyrm.ops.shaping.shape import Rearrangement
+from wyrm.support.foreign_names import answering
+from wyrm.support.options import is_integer
+
+
+class Slice(Rearrangement[Left_co, Axes]):
+    """A part of the operand selected by ints and ranges."""
+
+    __slots__ = ("key",)
+    _own: Slice[Any, Axes]
+    key: Key
+
+    def __init__(self, x: Node, key: Key) -> None:
+        self._construct((x,), key=key)
+
+    def shape_rule(self) -> Dims:
+        return sliced_dims(self.parents[0].dims, self.key)
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        check_key(self, shapes[0])
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        part: Array = operands[0][numpy_key(self.key)]
+        return part
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+        return Slice(operands[0], (ALL, *self.key))
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return (PlaceSlice(gradient, self.key, self.parents[0].dims),)
+
+
+class PlaceSlice(Rearrangement[Left_co, Axes]):
+    """Zeros with the axes `to` and the operand at `key`: the transpose of `Slice`."""
+
+    __slots__ = ("key", "to")
+    _own: PlaceSlice[Any, Axes]
+    key: Key
+    to: Dims
+
+    def __init__(self, x: Node, key: Key, to: Dims) -> None:
+        self._construct((x,), key=key, to=to)
+
+    def shape_rule(self) -> Dims:
+        return self.to
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
+        result: Any = xp.zeros(shape, self.dtype)
+        if hasattr(result, "at"):
+            return result.at[numpy_key(self.key)].set(operands[0])
+        result[numpy_key(self.key)] = operands[0]
+        return result
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        check_key(self, shape)
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+        (x,) = operands
+        to: Any = (x.dims[0], *self.to)
+        return PlaceSlice(x, (ALL, *self.key), to)
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return (Slice(gradient, self.key),)
+
+
+JAX.register(PlaceSlice)(PlaceSliceForm)
+
+
+@LOOPS.register(PlaceSlice)
+class _PlaceSliceLoops(LoopForm):
+    def scatter_index(self, node: PlaceSlice, parent: int, index: IndexMap) -> ScatterTarget:
+        return ScatterTarget(sliced_index(node.key, node.to, index))
+
+
+class IndexSlice(IndexNode[Axes]):
+    """A part of an index node selected by ints and ranges."""
+
+    __slots__ = ("key",)
+    is_view = True
+    key: Key
+
+    def __init__(self, x: Node, key: Key) -> None:
+        self._construct((x,), key=key)
+
+    def shape_rule(self) -> Dims:
+        return sliced_dims(self.parents[0].dims, self.key)
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        check_key(self, shapes[0])
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        part: Array = operands[0][numpy_key(self.key)]
+        return part
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> IndexNode | None:
+        return IndexSlice(operands[0], (ALL, *self.key))
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,)
+
+
+@LOOPS.register(Slice, IndexSlice)
+class _SliceLoops(LoopForm):
+    def gather_index(self, node: Slice | IndexSlice, index: IndexMap) -> IndexMap:
+        return sliced_index(node.key, node.parents[0].dims, index)
+
+
+@overload
+def getitem(x: Shaped[L, AtLeast1D], key: Key_) -> Slice[L]: ...
+@overload
+def getitem(x: Shaped[L, tuple[N, *Bs]], key: int) -> Slice[L, tuple[*Bs]]: ...
+@overload
+def getitem(x: Shaped[L, tuple[N, *Bs]], key: slice) -> Slice[L, tuple[Any, *Bs]]: ...
+@overload
+def getitem(x: Shaped[L, tuple[*Bs]], key: None) -> Slice[L, tuple[One, *Bs]]: ...
+@overload
+def getitem(x: Shaped[L, tuple[M, *Bs]], key: tuple[All, None]) -> Slice[L, tuple[M, One, *Bs]]: ...
+@overload
+def getitem(x: Shaped[L, tuple[M, *Bs]], key: tuple[None, All]) -> Slice[L, tuple[One, M, *Bs]]: ...
+@overload
+def getitem(x: Shaped[L, tuple[*Bs]], key: tuple[EllipsisType, None]) -> Slice[L, tuple[*Bs, One]]: ...
+@overload
+def getitem(x: Shaped[L, tuple[M, N, *Bs]], key: tuple[int, All]) -> Slice[L, tuple[N, *Bs]]: ...
+@overload
+def getitem(x: Shaped[L, tuple[M, N, *Bs]], key: tuple[All, slice]) -> Slice[L, tuple[M, Any, *Bs]]: ...
+@overload
+def getitem(x: Shaped[L, tuple[M, N, K, *Bs]], key: tuple[All, All, int]) -> Slice[L, tuple[M, N, *Bs]]: ...
+@overload
+def getitem(x: Shaped[L, tuple[M, N, *Bs]], key: tuple[int, int]) -> Slice[L, tuple[*Bs]]: ...
+@overload
+def getitem(x: Shaped[L, tuple[M, N, *Bs]], key: tuple[All, int]) -> Slice[L, tuple[M, *Bs]]: ...
+@overload
+def getitem(x: Shaped[L, tuple[*Bs, N]], key: tuple[EllipsisType, int]) -> Slice[L, tuple[*Bs]]: ...
+@overload
+def getitem(x: Shaped[L, tuple[*Bs, N]], key: tuple[EllipsisType, slice]) -> Slice[L, tuple[*Bs, Any]]: ...
+@overload
+def getitem(x: Shaped[L, tuple[N, *Bs]], key: Key_) -> Slice[L]: ...
+@overload
+def getitem(x: Shaped[L, tuple[()]], key: EllipsisType) -> Slice[L]: ...
+@overload
+def getitem(x: Shaped[L, tuple[N, *Bs]], key: IndexNode[tuple[M]]) -> Node[Any, tuple[M, *Bs]]: ...
+@overload
+def getitem(x: Shaped[L, S], key: Advanced) -> Node: ...
+@method("__getitem__")
+def getitem(x: Any, key: object) -> Node:
+    """Return the part of `x` that ints, slices, `None`, `...`, index nodes, lists and arrays select, as in NumPy.
+
+    Arrays of bools are masks. Negative indices count from the end. The gradient adds up at indices that occur twice.
+    Raise `IndexOutOfRange` for an index beyond its axis, `ShapeError` for too many entries, for a mask of another shape
+    or for a part of an axis without a size, and `TypeError` for a mask that is computed: the data would decide the
+    shape.
+
+    >>> x = wy.Constant([[1.0, 2.0], [3.0, 4.0]])
+    >>> x[:, 0].forward().tolist(), x[[1, 0, 1], [0, 0, -1]].forward().tolist()
+    ([1.0, 3.0], [3.0, 1.0, 4.0])
+    """
+    if has_arrays(key):
+        from wyrm.ops.indexing.advanced_indexing import advanced_getitem
+
+        chosen: Node = advanced_getitem(x, key)
+        return chosen
+    return Slice(x, as_key(key, x))
+
+
+@overload
+def index_getitem(x: IndexNode[AtLeast1D], key: Key_) -> IndexSlice: ...
+@overload
+def index_getitem(x: IndexNode[tuple[N, *Bs]], key: int) -> IndexSlice[tuple[*Bs]]: ...
+@overload
+def index_getitem(x: IndexNode[tuple[N, *Bs]], key: slice) -> IndexSlice[tuple[Any, *Bs]]: ...
+@overload
+def index_getitem(x: IndexNode[tuple[M, N, *Bs]], key: tuple[All, int]) -> IndexSlice[tuple[M, *Bs]]: ...
+@overload
+def index_getitem(x: IndexNode, key: Key_) -> IndexSlice: ...
+@overload
+def index_getitem(x: IndexNode, key: Advanced) -> IndexNode: ...
+@method("__getitem__", IndexNode)
+def index_getitem(x: Any, key: object) -> IndexNode:
+    """Return the part of the integers that a key selects, as for `Node.__getitem__`, with the same errors.
+
+    >>> wy.IndexConstant([4, 5, 6])[1:].forward().tolist()
+    [5, 6]
+    """
+    if has_arrays(key):
+        from wyrm.ops.indexing.advanced_indexing import advanced_getitem
+
+        chosen: IndexNode = advanced_getitem(x, key)
+        return chosen
+    return IndexSlice(x, as_key(key, x))
+
+
+class Concatenate(Node[Parents_co, Axes]):
+    """The operands joined along `axis`."""
+
+    __slots__ = ("axis",)
+    _own: Concatenate[Any, Axes]
+    axis: int
+
+    def __init__(self, parts: Sequence[Node], axis: int) -> None:
+        self._construct(tuple(parts), axis=axis)
+
+    def dtype_rule(self) -> np.dtype:
+        return common_dtype(self.parents)
+
+    def shape_rule(self) -> Dims:
+        first: Dims = self.parents[0].dims
+        axis = normalize_axis(self.axis, len(first))
+        object.__setattr__(self, "axis", axis)
+        joined: list[Axis] = []
+        dims = list(first)
+        for parent in self.parents:
+            if len(parent.dims) != len(first):
+                raise ShapeError(f"{label(parent)} has {len(parent.dims)} axes, {label(self.parents[0])} {len(first)}")
+            if axis_size(parent.dims[axis]) is None:
+                raise ShapeError(f"axis {parent.dims[axis]!r} has no size; only an axis with a size can be joined")
+            joined.append(parent.dims[axis])
+            dims = [d if i == axis else unify(d, parent.dims[i]) for i, d in enumerate(dims)]
+        named = any(isinstance(part, Dim) for part in joined)
+        dims[axis] = Plus(joined) if named and len(joined) > 1 else _total(joined)
+        return tuple(dims)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.concat(operands, axis=self.axis)
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+        return Concatenate(spread(operands, mapped), self.axis + 1)
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        sizes = [operator.index(parent.dims[self.axis]) for parent in self.parents]
+        bounds = np.cumsum([0, *sizes]).tolist()
+        before: Key = (ALL,) * self.axis
+        after: Key = (ALL,) * (self.ndim - self.axis - 1)
+        return tuple(
+            Slice(gradient, (*before, (start, stop, None), *after)) for start, stop in itertools.pairwise(bounds)
+        )
+
+
+@LOOPS.register(Concatenate)
+class _ConcatenateLoops(LoopForm):
+    starts_from_zero = False
+
+    def scatter_index(self, node: Concatenate, parent: int, index: IndexMap) -> ScatterTarget:
+        axis = node.axis
+        before = sum(operator.index(part.dims[axis]) for part in node.parents[:parent])
+        return ScatterTarget((*index[:axis], before + index[axis], *index[axis + 1 :]))
+
+
+def _parts(what: str, given: object) -> list[Node]:
+    """Return the parts as nodes; arrays get the dtype of the first node, and one node stands for its rows."""
+    if not isinstance(given, Iterable):
+        raise DTypeError(f"{what}: takes a list of nodes, not {type(given).__name__}")
+    parts = list(given)
+    beside = next((part for part in parts if isinstance(part, Node)), None)
+    if beside is None:
+        integers = next((part for part in parts if isinstance(part, BaseNode)), None)
+        if integers is not None:
+            raise DTypeError(f"{what}: {describe(integers)} holds integers; convert them with .astype(np.float32)")
+        raise ShapeError(f"{what}: takes at least one node")
+    return [operand(part, beside) for part in parts]
+
+
+def _total(axes: Sequence[Axis]) -> Axis:
+    return axes[0] if len(axes) == 1 else sum(operator.index(axis) for axis in axes)
+
+
+Part = Node | Array
+
+
+@overload
+def concatenate(nodes: Sequence[Node[Any, FittingShape]], axis: int = 0) -> Concatenate: ...
+@overload
+def concatenate(
+    nodes: Sequence[Node[Any, tuple[Any, *Bs]]], axis: Literal[0] = 0
+) -> Concatenate[Any, tuple[Any, *Bs]]: ...
+@overload
+def concatenate(
+    nodes: Sequence[Node[Any, tuple[*Bs, Any]]], axis: Literal[-1]
+) -> Concatenate[Any, tuple[*Bs, Any]]: ...
+@overload
+def concatenate(
+    nodes: Sequence[Node[Any, tuple[M, Any, *Bs]]], axis: Literal[1]
+) -> Concatenate[Any, tuple[M, Any, *Bs]]: ...
+@overload
+def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate: ...
+@answering
+def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate:
+    """Return the nodes joined along `axis`, as `numpy.concatenate`.
+
+    Raise `ShapeError` unless all other axes are equal.
+
+    >>> wy.concatenate([wy.Constant([1.0]), wy.Constant([2.0, 3.0])]).forward().tolist()
+    [1.0, 2.0, 3.0]
+    """
+    return Concatenate(_parts("concatenate", nodes), axis)
+
+
+@overload
+def concat(x: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R]]: ...
+@overload
+def concat(
+    x: Shaped[L, tuple[*Bs, M]], other: Shaped[R, FittingShape]
+) -> Concatenate[tuple[L, R], tuple[*Bs, Any]]: ...
+@overload
+def concat(
+    x: Shaped[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
+) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]: ...
+@method("concat")
+def concat(x: Any, other: Any) -> Concatenate:
+    """Return this node joined with another along the last axis, which becomes `Plus[M, N]`.
+
+    Raise `ShapeError` unless all other axes are equal.
+
+    >>> wy.Constant([1.0]).concat(wy.Constant([2.0])).forward().tolist()
+    [1.0, 2.0]
+    """
+    return Concatenate((x, other), -1)
+
+
+class Stack(Node[Parents_co, Axes]):
+    """Operands of equal shapes stacked along a new axis."""
+
+    __slots__ = ("axis",)
+    _own: Stack[Any, Axes]
+    axis: int
+
+    def __init__(self, parts: Sequence[Node], axis: int) -> None:
+        self._construct(tuple(parts), axis=axis)
+
+    def dtype_rule(self) -> np.dtype:
+        return common_dtype(self.parents)
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        for parent in self.parents[1:]:
+            if len(parent.dims) != len(dims):
+                raise ShapeError(f"{label(parent)} has {len(parent.dims)} axes, {label(self.parents[0])} {len(dims)}")
+            dims = tuple(map(unify, dims, parent.dims))
+        axis = normalize_axis(self.axis, len(dims) + 1)
+        object.__setattr__(self, "axis", axis)
+        return (*dims[:axis], len(self.parents), *dims[axis:])
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.stack(operands, axis=self.axis)
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+        return Stack(spread(operands, mapped), self.axis + 1)
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        before: Key = (ALL,) * self.axis
+        after: Key = (ALL,) * (self.ndim - self.axis - 1)
+        return tuple(Slice(gradient, (*before, i, *after)) for i in range(len(self.parents)))
+
+
+JAX.register(Concatenate, Stack)(MovingForm)
+
+
+@LOOPS.register(Stack)
+class _StackLoops(LoopForm):
+    starts_from_zero = False
+
+    def scatter_index(self, node: Stack, parent: int, index: IndexMap) -> ScatterTarget:
+        return ScatterTarget((*index[: node.axis], IndexLiteral(parent), *index[node.axis :]))
+
+
+@overload
+def stack(nodes: Sequence[Node[Any, FittingShape]], axis: int = 0) -> Stack: ...
+@overload
+def stack(nodes: Sequence[Node[Any, tuple[*Bs]]], axis: Literal[0] = 0) -> Stack[Any, tuple[Any, *Bs]]: ...
+@overload
+def stack(nodes: Sequence[Node[Any, tuple[*Bs]]], axis: Literal[-1]) -> Stack[Any, tuple[*Bs, Any]]: ...
+@overload
+def stack(nodes: Sequence[Node[Any, tuple[M, *Bs]]], axis: Literal[1]) -> Stack[Any, tuple[M, Any, *Bs]]: ...
+@overload
+def stack(nodes: Sequence[Node[Any, S2]], axis: int) -> Stack: ...
+@answering
+def stack(nodes: Sequence[Part], axis: int = 0) -> Stack:
+    """Return nodes of equal shapes stacked along a new axis, as `numpy.stack`.
+
+    Raise `ShapeError` if the shapes differ.
+
+    >>> wy.stack([wy.Constant([1.0]), wy.Constant([2.0])]).shape
+    (2, 1)
+    """
+    return Stack(_parts("stack", nodes), axis)
+
+
+@overload
+def split(x: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]: ...
+@overload
+def split(
+    x: Shaped[L, tuple[N, *Bs]], sections: int | Sequence[int], axis: Literal[0] = 0
+) -> list[Slice[L, tuple[Any, *Bs]]]: ...
+@overload
+def split(
+    x: Shaped[L, tuple[*Bs, N]], sections: int | Sequence[int], axis: Literal[-1]
+) -> list[Slice[L, tuple[*Bs, Any]]]: ...
+@overload
+def split(x: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]: ...
+@method("split")
+@answering
+def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> list[Slice]:
+    """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`.
+
+    Raise `ShapeError` if the axis does not divide into equal parts.
+
+    >>> [part.shape for part in wy.Constant(np.zeros((2, 6))).split(3, axis=1)]
+    [(2, 2), (2, 2), (2, 2)]
+    """
+    node: Node = x
+    axis = normalize_axis(axis, node.ndim)
+    size = operator.index(node.dims[axis])
+    if is_integer(sections):
+        sections = int(sections)
+        if sections < 1 or size % sections:
+            raise ShapeError(f"split: {describe(node)}: axis {axis} is not divisible into {sections} equal parts")
+        cuts = list(range(0, size + 1, size // sections)) if size else [0] * (sections + 1)
+    else:
+        cuts = [0, *sections, size]
+    return [
+        Slice(x, (*((ALL,) * axis), (start, stop, None), *((ALL,) * (node.ndim - axis - 1))))
+        for start, stop in itertools.pairwise(cuts)
+    ]

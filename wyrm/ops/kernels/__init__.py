@@ -1,0 +1,1 @@
+"""What the kernels of ops share: sums, scratch memory, LAPACK, and loops of JAX."""

@@ -1,0 +1,59 @@
+"""Accurate sums over axes of arrays, and helpers for sums and indices in kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.typing import FloatArray
+
+# Longest chain of sequential float32 additions.
+_CHAIN = 128
+Float = TypeVar("Float", float, np.floating)
+
+
+def accumulated(total: Float, term: Float) -> Float:
+    """Return `total + term`, of the type of `total`, and allow the compiler to reorder the sum of a loop.
+
+    Compiled code otherwise keeps the written order of all arithmetic, so `total += x[j]` does not vectorize. With
+    `total = accumulated(total, x[j])` the compiler may compute several partial sums at once.
+    """
+    return total + term
+
+
+def natural(index: int) -> int:
+    """Return `index`, which must be at least 0: compiled code then needs no check for negative indices."""
+    return index
+
+
+def summed(xp: ArrayNamespace, x: Any, axis: Sequence[int], keepdims: bool = False) -> FloatArray:
+    """Return `numpy.sum` over non-negative axes, without long chains of float32 additions.
+
+    NumPy sums pairwise along the axis that is contiguous in memory and sequentially along the others. This function
+    sums the others in parts.
+    """
+    axis = tuple(axis)
+    if not isinstance(x, np.ndarray):
+        return xp.sum(x, axis=axis, keepdims=keepdims)
+    if x.size > _CHAIN and x.dtype == np.float32:
+        last = axis == tuple(range(x.ndim - len(axis), x.ndim))
+        if not (last and x.flags.c_contiguous):
+            contiguous = min(range(x.ndim), key=lambda a: (x.shape[a] == 1, abs(x.strides[a])))
+            for a in axis:
+                while a != contiguous and x.shape[a] > _CHAIN:
+                    x = _in_parts(x, a)
+    add: Callable[..., FloatArray] = np.add.reduce  # `numpy.sum` calls it and takes twice as long
+    return add(x, axis=axis, keepdims=keepdims)
+
+
+def _in_parts(x: FloatArray, axis: int) -> FloatArray:
+    """Return the sums of blocks of `_CHAIN` elements along an axis."""
+    whole = x.shape[axis] // _CHAIN
+    before = (slice(None),) * axis
+    parts = x[(*before, slice(whole * _CHAIN))]
+    parts = parts.reshape(*x.shape[:axis], whole, _CHAIN, *x.shape[axis + 1 :]).sum(axis + 1)
+    rest = x[(*before, slice(whole * _CHAIN, None))]
+    return np.concatenate([parts, rest.sum(axis, keepdims=True)], axis) if rest.shape[axis] else parts

@@ -1,0 +1,1 @@
+"""Fused normalization: the ops and their kernels."""

@@ -1,0 +1,1 @@
+"""Pooling and resampling: the ops, their kernels and their forms for JAX."""

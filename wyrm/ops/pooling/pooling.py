@@ -1,0 +1,267 @@
+"""Max pooling in one to three dimensions, with uniform or adaptive windows.
+
+`MaxPool` keeps no positions: its gradient finds the maxima again, a row at a time, which costs less than reading them.
+Both gradients of `MaxPoolGradient` and `MaxPoolTake` are linear, so higher orders use the same three ops.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.graph.axes import Axis, Dims, axis_size, product, unify
+from wyrm.graph.base import ZERO, Gradient, format_dims, label
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array, FloatArray, IntegerArray
+from wyrm.ops.batching import batch_axis, spread
+from wyrm.ops.elementwise.elementwise import Axes, common_dtype
+from wyrm.ops.kernels.scratch import scratch
+from wyrm.ops.pooling.jax_form import MaxPoolForm, MaxPoolGradientForm, MaxPoolTakeForm
+from wyrm.ops.pooling.kernels import max_pool_gradient_kernel, max_pool_kernel, max_pool_take_kernel
+
+# The windows along one axis: for each output the places of its taps, first, last + 1 and the distance between them.
+Places = tuple[tuple[int, int, int], ...]
+
+
+class _MaxPool(Node[tuple[Node, ...], Axes], abstract=True):
+    """Base class of the ops; the first parent is x, (batch, channels, *sizes), whose maxima decide."""
+
+    __slots__ = ("places", "sizes")
+    # The windows along each spatial axis, and the sizes of these axes.
+    places: tuple[Places, ...]
+    sizes: tuple[int, ...]
+
+    def __init__(self, x: Node, *others: Node, places: tuple[Places, ...], sizes: tuple[int, ...]) -> None:
+        self._construct((x, *others), places=places, sizes=sizes)
+
+    def options(self) -> dict[str, Any]:
+        """Return the static attributes."""
+        return {"places": self.places, "sizes": self.sizes}
+
+    def dtype_rule(self) -> np.dtype:
+        for parent in self.parents:
+            if parent.dtype.kind == "b":
+                raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
+        return common_dtype(self.parents)
+
+    def output_dims(self) -> Dims:
+        """Return the axes of the outputs; raise `ShapeError` if `x` does not have the sizes, or windows do not fit."""
+        x = self.parents[0]
+        rank = len(self.sizes)
+        if len(x.dims) != rank + 2 or tuple(map(axis_size, x.dims[2:])) != self.sizes:
+            raise ShapeError(
+                f"the windows are for (batch, channels, {', '.join(map(str, self.sizes))}), but {label(x)} has the "
+                f"axes {format_dims(x.dims)}"
+            )
+        fits = len(self.places) == rank and all(
+            0 <= first < end <= size and distance > 0
+            for places, size in zip(self.places, self.sizes, strict=True)
+            for first, end, distance in places
+        )
+        if not fits or not all(self.places):
+            raise ShapeError(f"each window must lie inside of the sizes {self.sizes} and cover an element")
+        outputs = [
+            axis if len(places) == size else len(places)
+            for axis, places, size in zip(x.dims[2:], self.places, self.sizes, strict=True)
+        ]
+        return (*x.dims[:2], *outputs)
+
+    def positions(self, xp: ArrayNamespace, x: FloatArray) -> IntegerArray:
+        """Return the flat position, among the spatial axes, of the first maximum of each window."""
+        tables = [_taps(places) for places in self.places]
+        strides = [math.prod(self.sizes[axis + 1 :]) for axis in range(len(self.sizes))]
+        best: Any = None
+        found: Any = None
+        for tap in itertools.product(*(range(len(table)) for table in tables)):
+            part, place = x, np.zeros((), np.int64)
+            for axis, (k, table, stride) in enumerate(zip(tap, tables, strides, strict=True)):
+                at: Any = xp.asarray(table[k])
+                part = xp.take(part, at, axis=axis + 2)
+                place = place[..., None] + table[k] * stride
+            if best is None:
+                best, found = part, xp.broadcast_to(xp.asarray(place), part.shape)
+                continue
+            larger = (part > best) | ((part != part) & (best == best))
+            best, found = xp.where(larger, part, best), xp.where(larger, place, found)
+        positions: IntegerArray = found
+        return positions
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
+        batch = batch_axis(operands, mapped)
+        joined = [x.reshape((product((batch, x.dims[1])), *x.dims[2:])) for x in spread(operands, mapped)]
+        one: Any = self.rebuild(tuple(joined), self.attribute_values())
+        apart: Node = one.reshape((batch, self.parents[0].dims[0], *one.dims[1:]))
+        return apart
+
+
+class _MaxPoolLoops(LoopForm):
+    def images(self, array: Array) -> Array:
+        """Return a view of the array with the axes (images, depth, height, width)."""
+        spatial = array.shape[2:]
+        return array.reshape(math.prod(array.shape[:2]), *[1] * (3 - len(spatial)), *spatial)
+
+    def flat(self, array: Array) -> Array:
+        """Return a view of the array with the axes (images, elements)."""
+        return array.reshape(math.prod(array.shape[:2]), math.prod(array.shape[2:]))
+
+    def numbers(self, node: _MaxPool) -> tuple[KernelArgument, ...]:
+        """Return the arguments after the arrays: whether windows are pairs, the tables, and scratch memory."""
+        once: Places = ((0, 1, 1),)
+        places = (*[once] * (3 - len(node.places)), *node.places)
+        depths, heights, columns = map(_taps, places)
+        pairs = all(
+            each == tuple((2 * i, 2 * i + 2, 1) for i in range(len(each))) for each in places[1:]
+        ) and depths.shape == (1, depths.shape[1])
+        pairs = pairs and bool((depths[0] == np.arange(depths.shape[1])).all())
+        width = columns.shape[1]
+        return pairs, depths, heights, columns, scratch(width, node.dtype), scratch(width, np.int64)
+
+
+@lru_cache(maxsize=256)
+def _taps(places: Places) -> NDArray[np.int64]:
+    """Return the places of taps, (taps, outputs); windows with fewer taps repeat their last one."""
+    most = max(len(range(*each)) for each in places)
+    return np.array([[range(*each)[min(k, len(range(*each)) - 1)] for each in places] for k in range(most)], np.int64)
+
+
+class MaxPool(_MaxPool[Axes]):
+    """The maximum of each window; `x` has the axes (batch, channels, *sizes), the result (batch, channels, *outputs).
+
+    `places` has for each spatial axis and each output the places of its taps, (first, end, distance). A NaN counts as
+    the largest number. The gradient goes to the first maximum of a window.
+
+    Raise `ShapeError` if `x` does not have these sizes or a window is not inside of them, `DTypeError` for masks.
+
+    >>> x = wy.Constant([[[1.0, 3.0, 2.0, 0.0]]])
+    >>> wy.ops.pooling.MaxPool(x, places=(((0, 2, 1), (2, 4, 1)),), sizes=(4,)).forward().tolist()
+    [[[3.0, 2.0]]]
+    """
+
+    __slots__ = ()
+
+    def shape_rule(self) -> Dims:
+        return self.output_dims()
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        (x,) = operands
+        return _at(xp, x, self.positions(xp, x))
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if list(rows) == [0] else None
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return (MaxPoolGradient(self.parents[0], gradient, **self.options()),)
+
+
+JAX.register(MaxPool)(MaxPoolForm(_taps))
+
+
+@LOOPS.register(MaxPool)
+class _ForwardLoops(_MaxPoolLoops):
+    kernel = staticmethod(max_pool_kernel)
+
+    def kernel_arguments(self, node: MaxPool, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
+        return self.images(operands[0]), self.images(out), *self.numbers(node)
+
+
+class MaxPoolTake(_MaxPool[Axes]):
+    """The elements of `values` at the places of the maxima of `x`; both have the same axes."""
+
+    __slots__ = ()
+
+    def shape_rule(self) -> Dims:
+        x, values = self.parents
+        _check_same(x.dims, values)
+        return self.output_dims()
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        x, values = operands
+        return _at(xp, values, self.positions(xp, x))
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return ZERO, MaxPoolGradient(self.parents[0], gradient, **self.options())
+
+
+JAX.register(MaxPoolTake)(MaxPoolTakeForm(_taps))
+
+
+@LOOPS.register(MaxPoolTake)
+class _TakeLoops(_MaxPoolLoops):
+    kernel = staticmethod(max_pool_take_kernel)
+
+    def kernel_arguments(self, node: MaxPoolTake, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
+        x, values = operands
+        return self.images(x), self.flat(values), self.images(out), *self.numbers(node)
+
+
+class MaxPoolGradient(_MaxPool[Axes]):
+    """The gradient of `MaxPool` with respect to x: the elements of `gradient`, added up at the maxima of `x`."""
+
+    __slots__ = ()
+
+    def shape_rule(self) -> Dims:
+        x, gradient = self.parents
+        _check_same(self.output_dims(), gradient)
+        dims: Dims = x.dims
+        return dims
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        x, gradient = operands
+        images, size = math.prod(shape[:2]), math.prod(shape[2:])
+        positions = (
+            xp.reshape(self.positions(xp, x), (images, math.prod(gradient.shape[2:])))
+            + xp.arange(images)[:, None] * size
+        )
+        flat: Any = xp.zeros(images * size, dtype=self.dtype)
+        places, values = xp.reshape(positions, (-1,)), xp.reshape(gradient, (-1,))
+        if xp is np:
+            np.add.at(flat, places, values)
+        else:
+            flat = flat.at[places].add(values)
+        return xp.reshape(flat, shape)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return ZERO, MaxPoolTake(self.parents[0], gradient, **self.options())
+
+
+JAX.register(MaxPoolGradient)(MaxPoolGradientForm(_taps))
+
+
+@LOOPS.register(MaxPoolGradient)
+class _GradientLoops(_MaxPoolLoops):
+    kernel = staticmethod(max_pool_gradient_kernel)
+
+    def kernel_arguments(
+        self, node: MaxPoolGradient, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        x, gradient = operands
+        return self.images(x), self.images(gradient), self.flat(out), *self.numbers(node)
+
+
+def _at(xp: ArrayNamespace, x: FloatArray, positions: IntegerArray) -> FloatArray:
+    """Return the elements of `x` at flat positions among its spatial axes."""
+    batch, channels = x.shape[:2]
+    flat = xp.reshape(x, (batch, channels, math.prod(x.shape[2:])))
+    found = xp.take_along_axis(flat, xp.reshape(positions, (batch, channels, math.prod(positions.shape[2:]))), axis=2)
+    return xp.reshape(found, positions.shape)
+
+
+def _check_same(expected: Sequence[Axis], node: Node) -> None:
+    """Raise `ShapeError` unless the node has the expected axes."""
+    if len(expected) != len(node.dims):
+        raise ShapeError(f"{label(node)} has the axes {format_dims(node.dims)}, not {format_dims(tuple(expected))}")
+    for axis, other in zip(expected, node.dims, strict=True):
+        unify(axis, other)
+
+
+__all__ = ["MaxPool", "MaxPoolGradient", "MaxPoolTake", "Places"]

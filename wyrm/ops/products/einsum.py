@@ -1,0 +1,130 @@
+"""Einstein summation of two operands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import Axis, Dims, product, unify
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array
+from wyrm.ops.elementwise.elementwise import Axes, Left_co, Right_co
+from wyrm.ops.products.jax_form import EinsumForm
+from wyrm.ops.products.product import Product
+
+# The letters allowed in subscripts.
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+# The maximum number of products that are summed sequentially in float32.
+_CHAIN = 1024
+
+
+class Einsum(Product[Left_co, Right_co, Axes]):
+    """Einstein summation of two operands: the sum of products over the letters that the result lacks."""
+
+    __slots__ = ("subscripts",)
+    _own: Einsum[Any, Any, Axes]
+    adds_rows = True
+    subscripts: str
+
+    def __init__(self, x: Node, y: Node, subscripts: str) -> None:
+        self._construct((x, y), subscripts=subscripts)
+
+    def terms(self) -> tuple[str, str, str]:
+        """Return the letters of the two operands and of the result."""
+        operands, _, result = self.subscripts.partition("->")
+        x, _, y = operands.partition(",")
+        return x, y, result
+
+    def shape_rule(self) -> Dims:
+        x, y, result = self.terms()
+        axes: dict[str, Axis] = {}
+        for term, parent in zip((x, y), self.parents, strict=True):
+            if len(term) != len(parent.dims):
+                raise ShapeError(f"{term!r} names {len(term)} axes, but the operand has {len(parent.dims)}")
+            if len(set(term)) != len(term):
+                raise ShapeError(f"{term!r} names an axis twice; diagonals are not supported")
+            for letter, axis in zip(term, parent.dims, strict=True):
+                try:
+                    axes[letter] = unify(axes[letter], axis) if letter in axes else axis
+                except ShapeError as error:
+                    raise ShapeError(f"axis {letter!r}: {error}") from None
+        if len(set(result)) != len(result) or not set(result) <= set(axes):
+            raise ShapeError(f"the result {result!r} must use letters of the operands, each at most once")
+        return tuple(axes[letter] for letter in result)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        x_term, y_term, result = self.terms()
+        sizes = dict(zip(x_term + y_term, (axis for x in operands for axis in x.shape), strict=True))
+        if (
+            self.dtype == np.float32
+            and math.prod(size for letter, size in sizes.items() if letter not in result) > _CHAIN
+        ):
+            wide = (xp.astype(x, xp.float64) for x in operands)
+            return xp.asarray(xp.einsum(self.subscripts, *wide), dtype=self.dtype)
+        return xp.einsum(self.subscripts, *operands)
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+        free = next(letter for letter in LETTERS if letter not in self.subscripts)
+        x, y, result = self.terms()
+        terms = (free * many + term for term, many in zip((x, y), mapped, strict=True))
+        return self.rebuild(tuple(operands), {"subscripts": f"{','.join(terms)}->{free}{result}"})
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x_term, y_term, result = self.terms()
+        x, y = self.parents
+        return _einsum_vjp(gradient, result, y, y_term, x, x_term), _einsum_vjp(gradient, result, x, x_term, y, y_term)
+
+
+JAX.register(Einsum)(EinsumForm)
+
+
+@LOOPS.register(Einsum)
+class _EinsumLoops(LoopForm):
+    def decompose(self, node: Einsum) -> Node:
+        x, y = node.parents
+        x_term, y_term, result = node.terms()
+        x, x_term = _summed(x, x_term, y_term + result)
+        y, y_term = _summed(y, y_term, x_term + result)
+        batch = [letter for letter in x_term if letter in y_term and letter in result]
+        inner = [letter for letter in x_term if letter in y_term and letter not in result]
+        rows = [letter for letter in x_term if letter not in y_term]
+        columns = [letter for letter in y_term if letter not in x_term]
+        axes: dict[str, Any] = dict(zip(x_term + y_term, x.dims + y.dims, strict=True))
+        left = x.transpose(*(x_term.index(letter) for letter in (*batch, *rows, *inner))) if x_term else x
+        right = y.transpose(*(y_term.index(letter) for letter in (*batch, *inner, *columns))) if y_term else y
+        batched, widths = [axes[letter] for letter in batch], [_joined(axes, group) for group in (rows, inner, columns)]
+        left_dims: Any = (*batched, *widths[:2])
+        right_dims: Any = (*batched, *widths[1:])
+        products = left.reshape(left_dims) @ right.reshape(right_dims)
+        order = [*batch, *rows, *columns]
+        spread: Node = products.reshape(tuple(axes[letter] for letter in order))
+        answer: Node = spread.transpose(*(order.index(letter) for letter in result)) if result else spread
+        return answer
+
+
+def _summed(x: Node, term: str, others: str) -> tuple[Node, str]:
+    """Return the operand summed over its letters that are not in `others`, and its remaining letters."""
+    alone = tuple(i for i, letter in enumerate(term) if letter not in others)
+    return (x.sum(alone), "".join(letter for letter in term if letter in others)) if alone else (x, term)
+
+
+def _joined(axes: dict[str, Axis], letters: Sequence[str]) -> Axis:
+    """Return the axes of several letters flattened into one axis."""
+    return product(tuple(axes[letter] for letter in letters)) if letters else 1
+
+
+def _einsum_vjp(gradient: Node, result: str, other: Node, other_term: str, wanted: Node, term: str) -> Node:
+    """Return the gradient of an einsum with respect to `wanted`: an einsum, repeated along the letters only it has."""
+    present = "".join(letter for letter in term if letter in result or letter in other_term)
+    partial = Einsum(gradient, other, f"{result},{other_term}->{present}")
+    if present == term:
+        return partial
+    missing = tuple(i for i, letter in enumerate(term) if letter not in present)
+    return partial.erase().expand_dims(missing).broadcast_to(wanted.dims)

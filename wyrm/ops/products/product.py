@@ -1,0 +1,239 @@
+"""Products that sum over an axis: matmul for operands of any rank, and row-wise dot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.graph.axes import Dims, broadcast, product, unify
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.leaves import Constant
+from wyrm.graph.loop_form import LOOPS, LoopForm, Reducer
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array, AtLeast1D, Bs, FittingShape, FloatArray, N, Shaped
+from wyrm.ops.batching import aligned, batch_axis
+from wyrm.ops.elementwise.elementwise import (
+    Axes,
+    L,
+    Left_co,
+    R,
+    Right_co,
+    S,
+    bind_operator,
+    common_dtype,
+    method,
+    operand,
+)
+from wyrm.ops.kernels.sums import summed
+from wyrm.ops.products.jax_form import MatMulForm, VectorDotForm
+from wyrm.ops.reducing.reduction import Sum
+
+# The maximum number of products that are summed sequentially in float32.
+_CHAIN = 1024
+
+
+class Product(Node[tuple[Left_co, Right_co], Axes], abstract=True):
+    __slots__ = ()
+
+    def dtype_rule(self) -> np.dtype:
+        dtype = common_dtype(self.parents)
+        if dtype.kind != "f":
+            raise DTypeError("a mask has no products; convert it with mask.astype(np.float32)")
+        return dtype
+
+
+def multiply_into(x: FloatArray, y: FloatArray, out: FloatArray, beta: float) -> None:
+    """Write `beta * out + x @ y` into `out`, for matrices and `beta` 0 or 1. The reference: an engine may call BLAS."""
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            out[i, k] = out[i, k] if beta else 0.0
+        for j in range(x.shape[1]):
+            weight = x[i, j]
+            for k in range(out.shape[1]):
+                out[i, k] += weight * y[j, k]
+
+
+class MatMul(Product[Left_co, Right_co, Axes]):
+    """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
+
+    Each engine and each library adds the terms in its own order; see `sum` for terms near the largest number.
+    """
+
+    __slots__ = ()
+    _own: MatMul[Any, Any, Axes]
+    adds_rows = True
+    operator = "matmul"
+    # As in `Binary`: the left operand's method takes operands of its own type, the right operand's all others. Both
+    # have the product with a matrix: mypy infers the leading axes of the right one's from the declared result, and
+    # where that is wrong, it would reject the operands instead.
+    operator_declaration = """
+@overload
+def {method}(self: Shaped[L, AtLeast1D], other: Shaped[L, Any]) -> {op}[L, L]: ...
+@overload
+def {method}(self: Shaped[L, tuple[N]], other: Shaped[L, tuple[N]]) -> {op}[L, L, tuple[()]]: ...
+@overload
+def {method}(self: Shaped[L, tuple[*Bs, N, N]], other: Shaped[L, tuple[*Bs, N, N]]) -> {op}[L, L, tuple[*Bs, N, N]]: ...
+@overload
+def {method}(self: Shaped[L, tuple[*Bs, K]], other: Array) -> {op}[L, Constant]: ...
+@overload
+def {method}(self: Shaped[L, S], other: Shaped[Any, FittingShape]) -> {op}[L]: ...
+@overload
+def {method}(self: Shaped[L, tuple[*Bs, K]], other: Shaped[R, tuple[K, N]]) -> {op}[L, R, tuple[*Bs, N]]: ...
+"""
+    reflected = """
+@overload
+def {method}(self: Shaped[R, S], other: Array) -> {op}[Constant, R]: ...
+@overload
+def {method}(self: Shaped[R, S], other: Shaped[L, AtLeast1D]) -> {op}[L, R]: ...
+@overload
+def {method}(self: Shaped[R, FittingShape], other: Shaped[L, tuple[*Bs, K]]) -> {op}[L, R]: ...
+@overload
+def {method}(self: Shaped[R, tuple[K, N]], other: Shaped[L, tuple[*Bs, K]]) -> {op}[L, R, tuple[*Bs, N]]: ...
+@overload
+def {method}(self: Shaped[R, tuple[K]], other: Shaped[L, tuple[*Bs, K]]) -> {op}[L, R, tuple[*Bs]]: ...
+@overload
+def {method}(self: Shaped[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[*Bs, M, K]]) -> {op}[L, R, tuple[*Bs, M, N]]: ...
+@overload
+def {method}(self: Shaped[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[K]]) -> {op}[L, R, tuple[*Bs, N]]: ...
+@overload
+def {method}(self: Shaped[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[M, K]]) -> {op}[L, R, tuple[*Bs, M, N]]: ...
+@overload
+def {method}(self: Shaped[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[A, *Bs, M, K]]) -> {op}[L, R, tuple[A, *Bs, M, N]]: ...
+@overload
+def {method}(self: Shaped[R, tuple[A, *Bs, K, N]], other: Shaped[L, tuple[*Bs, M, K]]) -> {op}[L, R, tuple[A, *Bs, M, N]]: ...
+"""  # noqa: E501  # one declaration a line
+
+    @classmethod
+    def op_name(cls) -> str:
+        return "matmul"
+
+    def __init__(self, x: Node, y: Node) -> None:
+        self._construct((x, y))
+
+    def shape_rule(self) -> Dims:
+        x, y = (parent.dims for parent in self.parents)
+        if not x or not y:
+            raise ShapeError("operands must have at least one axis; multiply by a scalar with *")
+        try:
+            unify(x[-1], y[-2] if len(y) > 1 else y[-1])
+        except ShapeError as error:
+            raise ShapeError(f"last axis of left and {_which(y)} axis of right do not match: {error}") from None
+        rows, columns = x[-2:-1], y[-1:] if len(y) > 1 else ()
+        dims: Dims = broadcast(x[:-2], y[:-2]) + rows + columns
+        return dims
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.matmul(*operands)
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        x, y = self.parents
+        summed = rows[0] == len(x.dims) - 1 or rows[1] == max(len(y.dims) - 2, 0)
+        return None if summed else "rows"
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+        (x, y), (many_x, many_y) = operands, mapped
+        if not many_y and y.ndim <= 2:
+            return MatMul(x, y)
+        left = x.expand_dims(-2) if x.ndim - many_x == 1 else x
+        right = y.expand_dims(-1) if y.ndim - many_y == 1 else y
+        rank = max(left.ndim - many_x, right.ndim - many_y)
+        result: Node = MatMul(aligned(left, many_x, rank), aligned(right, many_y, rank))
+        dims: Any = self.dims
+        return result.reshape((batch_axis(operands, mapped), *dims))
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, y = (parent.erase() for parent in self.parents)
+        if x.ndim == 1 and y.ndim == 1:
+            return gradient * y, gradient * x
+        if x.ndim == 1:
+            left, right = MatMul(x.expand_dims(0), y).vjp(gradient.expand_dims(-2))
+            return Sum(left, tuple(range(left.ndim - 1))), right
+        if y.ndim == 1:
+            left, right = MatMul(x, y.expand_dims(1)).vjp(gradient.expand_dims(-1))
+            return left, Sum(right, (*range(right.ndim - 2), right.ndim - 1))
+        if y.ndim == 2 and x.ndim > 2:
+            # One product over all leading axes, not a product for each and a sum.
+            rows = product(x.dims[:-1])
+            flat, flat_gradient = x.reshape((rows, x.dims[-1])), gradient.reshape((rows, gradient.dims[-1]))
+            return gradient @ y.matrix_transpose(), flat.matrix_transpose() @ flat_gradient
+        return gradient @ y.matrix_transpose(), x.matrix_transpose() @ gradient
+
+
+def _which(dims: Dims) -> str:
+    return "only" if len(dims) == 1 else "second-to-last"
+
+
+JAX.register(MatMul)(MatMulForm)
+bind_operator(MatMul, "matmul")
+
+
+class VectorDot(Product[Left_co, Right_co, Axes]):
+    """Dot products of corresponding rows, `sum(x * y, axis=-1)`; leading axes broadcast."""
+
+    __slots__ = ()
+    _own: VectorDot[Any, Any, Axes]
+
+    def __init__(self, x: Node, y: Node) -> None:
+        self._construct((x, y))
+
+    def shape_rule(self) -> Dims:
+        x, y = (parent.dims for parent in self.parents)
+        if not x or not y:
+            raise ShapeError("operands must have at least one axis")
+        unify(x[-1], y[-1])
+        return broadcast(x, y)[:-1]
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        x, y = operands
+        if x.shape[-1] <= _CHAIN:
+            return xp.einsum("...i,...i->...", x, y)
+        products = x * y
+        return summed(xp, products, (products.ndim - 1,))
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+        rank = max(parent.ndim for parent in self.parents)
+        return VectorDot(*(aligned(x, many, rank) for x, many in zip(operands, mapped, strict=True)))
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, y = self.parents
+        spread = gradient.expand_dims(-1)
+        return spread * y, spread * x
+
+
+JAX.register(VectorDot)(VectorDotForm)
+
+
+@LOOPS.register(VectorDot)
+class _VectorDotLoops(LoopForm):
+    reducer = Reducer(0.0, "total + x * y")
+
+    def reduce_axes(self, node: VectorDot) -> tuple[int, ...]:
+        return (node.ndim,)
+
+
+@overload
+def vector_dot(x: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R]: ...
+@overload
+def vector_dot(x: Shaped[L, tuple[*Bs, N]], other: Shaped[R, FittingShape]) -> VectorDot[L, R]: ...
+@overload
+def vector_dot(x: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+@overload
+def vector_dot(x: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+@overload
+def vector_dot(x: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+@overload
+def vector_dot(x: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant]: ...
+@method("vector_dot")
+def vector_dot(x: Any, other: object) -> VectorDot:
+    """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast.
+
+    Raise `ShapeError` if the last axes differ.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).vector_dot(wy.Constant([[1.0, 1.0], [1.0, 1.0]])).forward().tolist()
+    [3.0, 7.0]
+    """
+    return VectorDot(x, operand(other, x))

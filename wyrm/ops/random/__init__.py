@@ -1,0 +1,1 @@
+"""Random numbers, and the ops that draw them."""

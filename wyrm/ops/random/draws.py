@@ -1,0 +1,246 @@
+"""Ops that draw random numbers, each a function of a key and the element's position in row-major order.
+
+The key comes from `RandomKey`, a function of the seed, the step and the node's stream. Compiled loops compute a number
+where they read it, in the backward pass as well, and store none. Compiled code and the reference engine draw the same
+bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import Axis, Dims
+from wyrm.graph.base import ZERO, BaseNode, Gradient
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import Array, IntegerArray
+from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.ops.random import draws_jax
+from wyrm.ops.random.dropout import RandomKey, check_key, key_for_rows, positions_of
+from wyrm.ops.random.philox import STEP, Draws
+from wyrm.ops.random.standard_draws import exponential_at, gumbel_at, integer_at, laplace_at, normal_at, uniform_at
+
+
+class _KeyedDraws(Draws, abstract=True):
+    """Base class of the ops whose elements are drawn from a key; `to` are the axes of the result."""
+
+    __slots__ = ("to",)
+    to: Dims
+
+    def shape_rule(self) -> Dims:
+        check_key(self.parents[0])
+        return self.to
+
+    def drawn_by_rows(self, operands: Sequence[Node], mapped: Sequence[bool], axis: Axis) -> BaseNode:
+        return self.rebuild(tuple(operands), self.attribute_values() | {"to": (axis, *self.to)})
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,)
+
+
+class _KeyedLoops(LoopForm):
+    counts_rows = True
+
+    def decompose(self, node: _KeyedDraws) -> BaseNode | None:
+        key: Any = node.parents[0]
+        counting = key_for_rows(key, node.to) if isinstance(key, RandomKey) else key
+        return None if counting is key else node.rebuild((counting,), node.attribute_values())
+
+
+class _StandardDraw(_KeyedDraws, Node[tuple[Node], Axes], abstract=True):
+    """Base class of the draws from a distribution without parameters; `float_dtype` is the dtype of the result."""
+
+    __slots__ = ("float_dtype",)
+    float_dtype: np.dtype
+
+    def __init__(self, key: Node, to: Dims, float_dtype: np.dtype) -> None:
+        self._construct((key,), to=to, float_dtype=float_dtype)
+
+    def dtype_rule(self) -> np.dtype:
+        return self.float_dtype
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        number: Any = LOOPS.of(self).by_flat_index
+        return xp.asarray(number(*positions_of(operands[0], shape), self.dtype.type(0)).reshape(shape))
+
+
+class _StandardDrawLoops(_KeyedLoops):
+    def flat_index_arguments(self, node: _StandardDraw) -> tuple[np.floating]:
+        like: np.floating = node.dtype.type(0)
+        return (like,)
+
+
+class StandardNormal(_StandardDraw[Axes]):
+    """Draws of the normal distribution of mean 0 and variance 1."""
+
+    __slots__ = ()
+
+
+class StandardUniform(_StandardDraw[Axes]):
+    """Draws of the uniform distribution over [0, 1)."""
+
+    __slots__ = ()
+
+
+class StandardExponential(_StandardDraw[Axes]):
+    """Draws of the exponential distribution of mean 1."""
+
+    __slots__ = ()
+
+
+class StandardGumbel(_StandardDraw[Axes]):
+    """Draws of the Gumbel distribution of location 0 and scale 1."""
+
+    __slots__ = ()
+
+
+class StandardLaplace(_StandardDraw[Axes]):
+    """Draws of the Laplace distribution of location 0 and scale 1."""
+
+    __slots__ = ()
+
+
+@LOOPS.register(StandardNormal)
+class _StandardNormalLoops(_StandardDrawLoops):
+    by_flat_index = staticmethod(normal_at)
+
+
+@LOOPS.register(StandardUniform)
+class _StandardUniformLoops(_StandardDrawLoops):
+    by_flat_index = staticmethod(uniform_at)
+
+
+@LOOPS.register(StandardExponential)
+class _StandardExponentialLoops(_StandardDrawLoops):
+    by_flat_index = staticmethod(exponential_at)
+
+
+@LOOPS.register(StandardGumbel)
+class _StandardGumbelLoops(_StandardDrawLoops):
+    by_flat_index = staticmethod(gumbel_at)
+
+
+@LOOPS.register(StandardLaplace)
+class _StandardLaplaceLoops(_StandardDrawLoops):
+    by_flat_index = staticmethod(laplace_at)
+
+
+JAX.register(StandardNormal)(draws_jax.StandardDrawForm(draws_jax.normal))
+JAX.register(StandardUniform)(draws_jax.StandardDrawForm(draws_jax.uniform))
+JAX.register(StandardExponential)(draws_jax.StandardDrawForm(draws_jax.exponential))
+JAX.register(StandardGumbel)(draws_jax.StandardDrawForm(draws_jax.gumbel))
+JAX.register(StandardLaplace)(draws_jax.StandardDrawForm(draws_jax.laplace))
+
+
+class RandomInteger(_KeyedDraws, IndexNode[Axes]):
+    """Draws of integers in [low, low + count), all equally likely."""
+
+    __slots__ = ("count", "low")
+    low: int
+    count: int
+
+    def __init__(self, key: Node, to: Dims, low: int, count: int) -> None:
+        self._construct((key,), to=to, low=low, count=count)
+
+    @property
+    def within(self) -> int | None:
+        """The upper bound of the values; None if some are negative."""
+        return self.low + self.count if self.low >= 0 else None
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        positions = positions_of(operands[0], shape)
+        return xp.asarray(integer_at(*positions, self.low, self.count).reshape(shape))
+
+
+@LOOPS.register(RandomInteger)
+class _RandomIntegerLoops(_KeyedLoops):
+    by_flat_index = staticmethod(integer_at)
+
+    def flat_index_arguments(self, node: RandomInteger) -> tuple[int, int]:
+        return node.low, node.count
+
+
+JAX.register(RandomInteger)(draws_jax.RandomIntegerForm)
+
+
+def permutation_kernel(key: IntegerArray, out: IntegerArray, elements: int) -> None:
+    """Fill each row of `out` with a permutation of its positions: the shuffle of Fisher and Yates.
+
+    `elements` is the number of elements for each row that the key counts.
+    """
+    rows, count = out.shape
+    first = np.int64(key[2]) * elements if key.size == 3 else 0
+    for row in range(rows):
+        for i in range(count):
+            other = integer_at(first + row * count + i, key[0], key[1], 0, i + 1)
+            out[row, i] = out[row, other]
+            out[row, other] = i
+
+
+class RandomPermutation(_KeyedDraws, IndexNode[Axes]):
+    """Random permutations of the positions of the last axis, one for each index of the other axes."""
+
+    __slots__ = ()
+
+    def __init__(self, key: Node, to: Dims) -> None:
+        self._construct((key,), to=to)
+
+    @property
+    def within(self) -> Axis:
+        """The axis that the values index."""
+        return self.to[-1]
+
+    def shape_rule(self) -> Dims:
+        if not self.to:
+            raise ShapeError("a permutation needs an axis")
+        return super().shape_rule()
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        positions, first, second = positions_of(operands[0], shape)
+        column = positions.reshape(shape) % max(shape[-1], 1)
+        others = integer_at(positions, first, second, 0, column.reshape(-1) + np.uint64(1))
+        result = np.zeros((math.prod(shape[:-1]), shape[-1]), np.int64)
+        # Column by column, all rows at once.
+        for i, other in enumerate(others.reshape(result.shape).T if result.size else ()):
+            rows = np.arange(len(result))
+            result[:, i] = result[rows, other]
+            result[rows, other] = i
+        return xp.asarray(result.reshape(shape))
+
+
+@LOOPS.register(RandomPermutation)
+class _RandomPermutationLoops(_KeyedLoops):
+    kernel = staticmethod(permutation_kernel)
+
+    def kernel_arguments(
+        self, node: RandomPermutation, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        count = out.shape[-1]
+        return operands[0], out.reshape(out.size // count if count else 0, count), math.prod(out.shape[1:])
+
+
+JAX.register(RandomPermutation)(draws_jax.RandomPermutationForm)
+
+
+def key_for(seed: int, stream: int) -> RandomKey[Any]:
+    """Return the key of a node that draws in each step."""
+    return RandomKey(STEP, seed, stream)
+
+
+__all__ = [
+    "RandomInteger",
+    "RandomPermutation",
+    "StandardExponential",
+    "StandardGumbel",
+    "StandardLaplace",
+    "StandardNormal",
+    "StandardUniform",
+    "key_for",
+]

@@ -1,0 +1,133 @@
+"""The random words of `philox`, `dropout_mask` and `standard_draws` as JAX arrays, in uint32 arithmetic.
+
+A 64-bit number, such as a step, is a pair of words (low, high); a step is an array whose last axis holds the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.ops.random.philox import WORD
+
+Words = tuple[Any, Any]
+
+
+def traced_once(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that makes a function one of `jax.jit`, so that equal calls in a program are traced once."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @cache
+        def jitted() -> Callable[..., Any]:
+            import jax
+
+            compiled: Callable[..., Any] = jax.jit(function, static_argnames=static)
+            return compiled
+
+        @wraps(function)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            return jitted()(*arguments, **keywords)
+
+        return call
+
+    return decorate
+
+
+def word(value: Any) -> Any:
+    """Return the low word of an integer, or of a scalar that JAX traces, as uint32."""
+    return np.uint32(value & WORD) if isinstance(value, int) else value.astype(np.uint32)
+
+
+def step_words(step: int) -> NDArray[np.uint32]:
+    """Return a random step as an array of its two words."""
+    return np.array([step & WORD, step >> 32 & WORD], np.uint32)
+
+
+def words_of(step: Any) -> Words:
+    """Return the words of steps, whose last axis holds them."""
+    return step[..., 0], step[..., 1]
+
+
+def wide_product(x: Any, factor: Any) -> Words:
+    """Return the 64-bit product of words and a number below 2**32, or other words, from products of their halves."""
+    half, low = np.uint32(16), np.uint32(0xFFFF)
+    factor = np.uint32(factor) if isinstance(factor, int) else factor
+    upper, lower = factor >> half, factor & low
+    x_upper, x_lower = x >> half, x & low
+    middle = x_upper * lower + (x_lower * lower >> half)
+    cross = x_lower * upper + (middle & low)
+    return x * factor, x_upper * upper + (middle >> half) + (cross >> half)
+
+
+def philox_block(counter: Words, step: Words, seed: Any, stream: Any) -> tuple[Any, Any, Any, Any]:
+    """Return four words for the counter block (counter, step) and the key (seed, stream): Philox4x32-10."""
+    block: tuple[Any, Any, Any, Any] = _philox_rounds(*counter, *step, word(seed), word(stream))
+    return block
+
+
+@traced_once()
+def _philox_rounds(a: Any, b: Any, c: Any, d: Any, first: Any, second: Any) -> tuple[Any, Any, Any, Any]:
+    for _ in range(10):
+        (left_low, left), (right_low, right) = wide_product(a, 0xD2511F53), wide_product(c, 0xCD9E8D57)
+        a, b, c, d = right ^ b ^ first, right_low, left ^ d ^ second, left_low
+        first, second = first + np.uint32(0x9E3779B9), second + np.uint32(0xBB67AE85)
+    return a, b, c, d
+
+
+def hashed_word(position: Any, first: Any, second: Any) -> Any:
+    """Return the random word at a position of the row whose key is (first, second); all are uint32."""
+    result = position * np.uint32(0x9E3779B9) + first
+    result = (result ^ (result >> np.uint32(16))) * np.uint32(0x21F0AAAD) ^ second
+    result = (result ^ (result >> np.uint32(15))) * np.uint32(0x735A2D97)
+    return result ^ (result >> np.uint32(15))
+
+
+def dropout_mask(rows: int, columns: int, threshold: int, step: Any, seed: Any, stream: Any, first_row: Any = 0) -> Any:
+    """Return whether each element is kept, of shape (rows, columns); `first_row` is the number of rows before.
+
+    `step` has the shape (2,). `seed`, `stream` and `first_row` are integers or traced uint32 scalars.
+    """
+    return _dropout_mask(rows, columns, threshold, step, word(seed), word(stream), word(first_row))
+
+
+@traced_once("rows", "columns", "threshold")
+def _dropout_mask(rows: int, columns: int, threshold: int, step: Any, seed: Any, stream: Any, first_row: Any) -> Any:
+    first, second = _row_keys(rows, step, seed, stream, first_row)
+    return kept_by_rows(first, second, columns, threshold)
+
+
+def row_keys(rows: int, step: Any, seed: Any, stream: Any, first_row: Any = 0) -> Words:
+    """Return the keys of rows, two arrays of shape (rows,); see `dropout_mask` for the arguments."""
+    keys: Words = _row_keys(rows, step, word(seed), word(stream), word(first_row))
+    return keys
+
+
+@traced_once("rows")
+def _row_keys(rows: int, step: Any, seed: Any, stream: Any, first_row: Any) -> Words:
+    import jax.numpy as jnp
+
+    row = jnp.arange(rows, dtype=jnp.uint32) + first_row
+    first, second, _, _ = philox_block((row, jnp.zeros_like(row)), words_of(step), seed, stream)
+    return first, second
+
+
+def kept_by_rows(first: Any, second: Any, columns: int, threshold: int, seen: int | None = None) -> Any:
+    """Return whether elements are kept, (..., columns), for rows of keys (...); `seen` asks for the first columns."""
+    import jax.numpy as jnp
+
+    # A word decides over two elements. Each computes it for itself, so that XLA fuses the mask with what it is for.
+    half = -(-columns // 2)
+    column = jnp.arange(columns if seen is None else seen, dtype=jnp.uint32)
+    is_upper = column >= half
+    words = hashed_word(column - is_upper * np.uint32(half), first[..., None], second[..., None])
+    return (words >> is_upper * np.uint32(16) & np.uint32(0xFFFF)) >= np.uint32(threshold)
+
+
+__all__ = [
+    "dropout_mask", "hashed_word", "kept_by_rows", "philox_block", "row_keys", "step_words", "traced_once",
+    "wide_product", "word", "words_of",
+]  # fmt: skip

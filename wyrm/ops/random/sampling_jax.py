@@ -1,0 +1,122 @@
+"""The draws of `RandomIndex` as JAX arrays: the same rows as in `wyrm.ops.random.sampling`, without 64-bit types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wyrm.errors import DTypeError
+from wyrm.graph.base import explain
+from wyrm.graph.jax_form import JaxForm, Lowering
+from wyrm.graph.leaves import Constant
+from wyrm.graph.storage import bound_array
+from wyrm.graph.typing import FloatArray
+from wyrm.ops.random.draws_jax import as_indices
+from wyrm.ops.random.philox_jax import philox_block, wide_product, words_of
+
+
+class RandomIndexForm(JaxForm):
+    """The lowering of `RandomIndex`; `most` draws are made until a row is not known."""
+
+    reads_constants = True
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        count = math.prod(shape)
+        seed, stream = lowering.attribute(node, "seed"), lowering.attribute(node, "stream")
+        steps = words_of(operands[0])
+        block = jnp.arange(-(-count // 4), dtype=jnp.uint32)
+
+        def words(attempt: Any) -> Any:
+            """Return the word of each position: word i % 4 of counter (i // 4, attempt)."""
+            high = jnp.broadcast_to(jnp.asarray(attempt, jnp.uint32), block.shape)
+            return jnp.stack(philox_block((block, high), steps, seed, stream), axis=-1).reshape(-1)[:count]
+
+        of_word = _weighted(node, operands[1]) if node.weighted else _uniform(node)
+        rows = of_word(words(0))
+        if not node.rejects:
+            return rows.reshape(shape)
+        offsets, columns, users = operands[-3:]
+        users = users.reshape(-1)
+        low, high = offsets[users], offsets[users + 1]
+
+        def draw_again(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+            attempt, rows, known = state
+            rows = jnp.where(known, of_word(words(attempt)), rows)
+            return attempt + 1, rows, known & _are_known(columns, low, high, rows)
+
+        state = (jnp.asarray(1, jnp.int32), rows, _are_known(columns, low, high, rows))
+        _, rows, _ = jax.lax.while_loop(lambda state: (state[0] < self._most) & state[2].any(), draw_again, state)
+        return rows.reshape(shape)
+
+
+def _uniform(node: Any) -> Any:
+    """Return the function of words to rows, all equally likely."""
+
+    def rows(words: Any) -> Any:
+        drawn = words if node.table_size == 2**32 else wide_product(words, node.table_size)[1]
+        return as_indices(node, drawn, 0, node.table_size)
+
+    return rows
+
+
+def _weighted(node: Any, cumulative: Any) -> Any:
+    """Return the function of words to rows with cumulative probabilities, which the words are compared with exactly."""
+    import jax.numpy as jnp
+
+    parent = node.parents[1]
+    if isinstance(parent, Constant):
+        cumulative = bound_array(parent)
+    if isinstance(cumulative, np.ndarray):
+        zeros, bounds = _bounds(cumulative)
+
+        def rows(words: Any) -> Any:
+            return as_indices(node, jnp.searchsorted(bounds, words, side="left"), zeros, node.table_size)
+    elif cumulative.dtype == np.float64:
+
+        def rows(words: Any) -> Any:
+            drawn = jnp.searchsorted(cumulative, words.astype(jnp.float64) * 2.0**-32, side="right")
+            return as_indices(node, drawn, 0, node.table_size)
+    else:
+        raise DTypeError(explain(node, "the weights must be constants, or jax_enable_x64 set: float32 rounds them"))
+    return rows
+
+
+def _bounds(cumulative: FloatArray) -> tuple[int, Any]:
+    """Return the number of leading rows without weight and, for each other row, the last word before the next row.
+
+    A word w draws the row after all whose cumulative probability is at most w / 2**32. These are the rows whose
+    probability times 2**32, rounded up, less 1 is less than w.
+    """
+    zeros = int(np.count_nonzero(cumulative == 0.0))
+    return zeros, (np.ceil(cumulative[zeros:] * 2.0**32) - 1.0).astype(np.uint32)
+
+
+def _are_known(columns: Any, low: Any, end: Any, rows: Any) -> Any:
+    """Return whether the ascending `columns[low:end]` contain each row, by bisection."""
+    import jax
+    import jax.numpy as jnp
+
+    count = columns.shape[0]
+    if count == 0:
+        return jnp.zeros(rows.shape, bool)
+
+    def halved(_: Any, bounds: tuple[Any, Any]) -> tuple[Any, Any]:
+        low, high = bounds
+        middle = (low + high) >> 1
+        less = (low < high) & (columns[jnp.minimum(middle, count - 1)] < rows)
+        return jnp.where(less, middle + 1, low), jnp.where(less, high, middle)
+
+    low, _ = jax.lax.fori_loop(0, count.bit_length(), halved, (low, end))
+    return (low < end) & (columns[jnp.minimum(low, count - 1)] == rows)
+
+
+__all__ = ["RandomIndexForm"]

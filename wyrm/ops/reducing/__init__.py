@@ -1,0 +1,1 @@
+"""Ops that reduce axes, that accumulate along them, and that sort them."""

@@ -1,0 +1,166 @@
+"""Reductions of masks: the number of true elements, `any` and `all`; and the index of the minimum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from wyrm.errors import DTypeError
+from wyrm.graph.axes import Dims
+from wyrm.graph.base import ZERO, BaseNode, Gradient, label
+from wyrm.graph.loop_form import LOOPS, Reducer
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import Array, AtLeast1D, Bs, N, Shaped
+from wyrm.ops.elementwise.comparison import weak_floats
+from wyrm.ops.elementwise.elementwise import Axes, L, S, method
+from wyrm.ops.reducing.keywords import check_keepdims
+from wyrm.ops.reducing.reduction import AxisLike, ReductionLoops, all_axes, reduced_dims
+from wyrm.support.foreign_names import answering
+
+
+class CountTrue(IndexNode[Axes]):
+    """The number of true elements of a mask over `axis`: an axis, several, or all by default; integers.
+
+    `keepdims=True` keeps the axes at size 1. Raise `DTypeError` unless the operand is a mask.
+    """
+
+    __slots__ = ("axis", "keepdims")
+    axis: tuple[int, ...]
+    keepdims: bool
+
+    def __init__(self, x: Node, axis: AxisLike = None, keepdims: bool = False) -> None:
+        self._construct((x,), axis=axis, keepdims=check_keepdims("count_true", keepdims))
+
+    def shape_rule(self) -> Dims:
+        (x,) = self.parents
+        object.__setattr__(self, "axis", all_axes(self.axis, len(x.dims)))
+        return reduced_dims(x.dims, self.axis, self.keepdims)
+
+    def dtype_rule(self) -> np.dtype:
+        (x,) = self.parents
+        if x.dtype.kind != "b":
+            raise DTypeError(f"the operand must be a mask, such as x > 0; {label(x)} is {x.dtype}")
+        return super().dtype_rule()
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> BaseNode | None:
+        axes = tuple(axis + 1 for axis in self.axis)
+        return self.rebuild(tuple(operands), self.attribute_values() | {"axis": axes})
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.sum(operands[0], axis=self.axis, keepdims=self.keepdims)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,)
+
+
+LOOPS.register(CountTrue)(ReductionLoops(Reducer(0.0, "total + x")))
+
+
+# --- methods of nodes -------------------------------------------------------------------------------------------------
+
+
+def _mask(x: Node) -> Node:
+    """Return a mask unchanged, and for floats whether they are not 0, as NumPy sees them: NaN is not 0."""
+    return x if x.dtype.kind == "b" else x.not_equal(0.0)
+
+
+@overload
+def any(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Node[Any, tuple[()]]: ...
+@overload
+def any(x: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Node: ...
+@overload
+def any(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> Node[Any, tuple[*Bs]]: ...
+@overload
+def any(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> Node[Any, tuple[*Bs]]: ...
+@overload
+def any(x: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Node: ...
+@method("any")
+@answering
+def any(x: Any, axis: AxisLike = None, keepdims: bool = False) -> Node:
+    """Return whether any element over `axis` is true, or not 0, as a mask; false over an axis of size 0.
+
+    `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) < 0).any(axis=-1).forward().tolist()
+    [True, False]
+    """
+    count: Any = CountTrue(_mask(x), axis, keepdims)
+    result: Node = count != 0
+    return result
+
+
+@overload
+def all(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Node[Any, tuple[()]]: ...
+@overload
+def all(x: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Node: ...
+@overload
+def all(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> Node[Any, tuple[*Bs]]: ...
+@overload
+def all(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> Node[Any, tuple[*Bs]]: ...
+@overload
+def all(x: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Node: ...
+@method("all")
+@answering
+def all(x: Any, axis: AxisLike = None, keepdims: bool = False) -> Node:
+    """Return whether all elements over `axis` are true, or not 0, as a mask; true over an axis of size 0.
+
+    `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) > 0).all(axis=-1).forward().tolist()
+    [False, True]
+    """
+    count: Any = CountTrue(~_mask(x), axis, keepdims)
+    result: Node = count == 0
+    return result
+
+
+@overload
+def argmin(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> IndexNode[tuple[()]]: ...
+@overload
+def argmin(x: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> IndexNode: ...
+@overload
+def argmin(
+    x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+) -> IndexNode[tuple[*Bs]]: ...
+@overload
+def argmin(
+    x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+) -> IndexNode[tuple[*Bs]]: ...
+@overload
+def argmin(x: Shaped[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> IndexNode: ...
+@method("argmin")
+@answering
+def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> IndexNode:
+    """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None.
+
+    Equal elements give the first index; NaN counts as the smallest. Raise `ShapeError` over an axis of size 0.
+
+    >>> wy.Constant([[1.0, 3.0], [2.0, 1.0]]).argmin(axis=0).forward().tolist()
+    [0, 1]
+    """
+    node: Node = x
+    return (~node if node.dtype.kind == "b" else -node).argmax(axis, keepdims)
+
+
+# --- reductions of masks ----------------------------------------------------------------------------------------------
+
+
+def _floats(name: str) -> Callable[..., Any]:
+    """Return the reduction `name` of a mask as zeros and ones of a weak float type."""
+
+    def reduce(x: Node, *arguments: Any, **keywords: Any) -> Any:
+        return getattr(weak_floats(x), name)(*arguments, **keywords)
+
+    return reduce
+
+
+# The reductions whose operand may be a mask, by the name of the method.
+OF_MASKS: dict[str, Callable[..., Any]] = {
+    "sum": CountTrue,
+    "max": any,
+    "min": all,
+    **{name: _floats(name) for name in ("mean", "var", "std")},
+}

@@ -1,0 +1,209 @@
+"""Cumulative sums and products, and the linear recurrence that is their gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import AtLeast1D, FloatArray, Shaped
+from wyrm.ops.elementwise.elementwise import Axes, L, S, method
+from wyrm.ops.indexing.along_axis import AlongAxis, split_at
+from wyrm.ops.kernels.over_time_jax import RecurrenceForm
+from wyrm.ops.reducing.cumulative_jax import CumProdForm, CumSumForm
+
+
+class _Cumulative(AlongAxis[Axes], abstract=True):
+    """An op whose elements depend on those before them along `axis`, or on those after them with `reverse`."""
+
+    __slots__ = ("reverse",)
+    reverse: bool
+
+    def __init__(self, *parents: Node, axis: int, reverse: bool = False, **attributes: Any) -> None:
+        self._construct(parents, axis=axis, reverse=reverse, **attributes)
+
+    def in_order(self, xp: ArrayNamespace, x: FloatArray) -> FloatArray:
+        """Return `x` with its axis first, in the order of the op."""
+        rows = xp.moveaxis(x, self.axis, 0)
+        return xp.flip(rows, 0) if self.reverse else rows
+
+    def restored(self, xp: ArrayNamespace, rows: FloatArray) -> FloatArray:
+        """Return the result whose rows `in_order` are these."""
+        return xp.moveaxis(xp.flip(rows, 0) if self.reverse else rows, 0, self.axis)
+
+
+class _CumulativeLoops(LoopForm):
+    """The kernel of an op along an axis: its arrays have three axes, and `first` and `step` give the order."""
+
+    def kernel_arguments(self, node: Any, operands: Sequence[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
+        last = out.shape[node.axis] - 1
+        return *split_at(node.axis, *operands, out), *((last, -1) if node.reverse else (0, 1))
+
+
+class CumSum(_Cumulative[Axes]):
+    """The sums of the elements up to each one along `axis`; from each one on with `reverse`."""
+
+    __slots__ = ()
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        return self.restored(xp, xp.cumsum(self.in_order(xp, operands[0]), axis=0))
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return (CumSum(gradient, axis=self.axis, reverse=not self.reverse),)
+
+
+JAX.register(CumSum)(CumSumForm)
+
+
+@LOOPS.register(CumSum)
+class CumSumLoops(_CumulativeLoops):
+    """The sums as a loop over the axis."""
+
+    @staticmethod
+    def kernel(x: FloatArray, out: FloatArray, first: int, step: int) -> None:
+        for i in range(x.shape[0]):
+            for j in range(x.shape[1]):
+                place = first + step * j
+                for k in range(x.shape[2]):
+                    out[i, place, k] = x[i, place, k] if j == 0 else out[i, place - step, k] + x[i, place, k]
+
+
+class CumProd(_Cumulative[Axes]):
+    """The products of the elements up to each one along `axis`; from each one on with `reverse`."""
+
+    __slots__ = ()
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        return self.restored(xp, xp.cumprod(self.in_order(xp, operands[0]), axis=0))
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        # The product before element i, times the sum over j >= i of gradient[j] and the elements between i and j. Both
+        # are polynomials, so the gradient of any order is right at zeros too.
+        x: Node = self.parents[0]
+        before = Shift(self, axis=self.axis, reverse=self.reverse, fill=1.0)
+        after = Shift(x, axis=self.axis, reverse=not self.reverse, fill=0.0)
+        return (before * Recurrence(after, gradient, axis=self.axis, reverse=not self.reverse),)
+
+
+JAX.register(CumProd)(CumProdForm)
+
+
+@LOOPS.register(CumProd)
+class _CumProdLoops(_CumulativeLoops):
+    @staticmethod
+    def kernel(x: FloatArray, out: FloatArray, first: int, step: int) -> None:
+        for i in range(x.shape[0]):
+            for j in range(x.shape[1]):
+                place = first + step * j
+                for k in range(x.shape[2]):
+                    out[i, place, k] = x[i, place, k] if j == 0 else out[i, place - step, k] * x[i, place, k]
+
+
+class Shift(_Cumulative[Axes]):
+    """The operand moved by one element along `axis`, forward or with `reverse` backward; `fill` comes in."""
+
+    __slots__ = ("fill",)
+    fill: float
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        rows = self.in_order(xp, operands[0])
+        return self.restored(xp, xp.concat([xp.zeros_like(rows[:1]) + self.fill, rows[:-1]]))
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return (Shift(gradient, axis=self.axis, reverse=not self.reverse, fill=0.0),)
+
+
+@LOOPS.register(Shift)
+class _ShiftLoops(_CumulativeLoops):
+    @staticmethod
+    def kernel(x: FloatArray, out: FloatArray, first: int, step: int, fill: np.floating) -> None:
+        for i in range(x.shape[0]):
+            for j in range(x.shape[1]):
+                place = first + step * j
+                for k in range(x.shape[2]):
+                    out[i, place, k] = fill if j == 0 else x[i, place - step, k]
+
+    def kernel_arguments(self, node: Shift, operands: Sequence[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
+        return *super().kernel_arguments(node, operands, out), node.dtype.type(node.fill)
+
+
+class Recurrence(_Cumulative[Axes]):
+    """The solution of `h[i] = factor[i] * h[i - 1] + term[i]` along `axis`, which begins at `h[0] = term[0]`.
+
+    With `reverse` it is `h[i] = factor[i] * h[i + 1] + term[i]`, which begins at the end. Its gradient is a recurrence
+    in the other direction.
+    """
+
+    __slots__ = ()
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        factor, term = (self.in_order(xp, operand) for operand in operands)
+        rows: list[FloatArray] = []
+        for i in range(shape[self.axis]):
+            rows.append(term[i] if i == 0 else factor[i] * rows[-1] + term[i])
+        return self.restored(xp, xp.stack(rows)) if rows else operands[1]
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        factor: Node = self.parents[0]
+        after = Shift(factor, axis=self.axis, reverse=not self.reverse, fill=0.0)
+        before = Shift(self, axis=self.axis, reverse=self.reverse, fill=0.0)
+        total = Recurrence(after, gradient, axis=self.axis, reverse=not self.reverse)
+        return total * before, total
+
+
+@LOOPS.register(Recurrence)
+class _RecurrenceLoops(_CumulativeLoops):
+    @staticmethod
+    def kernel(factor: FloatArray, term: FloatArray, out: FloatArray, first: int, step: int) -> None:
+        for i in range(out.shape[0]):
+            for j in range(out.shape[1]):
+                place = first + step * j
+                for k in range(out.shape[2]):
+                    if j == 0:
+                        out[i, place, k] = term[i, place, k]
+                    else:
+                        out[i, place, k] = factor[i, place, k] * out[i, place - step, k] + term[i, place, k]
+
+
+JAX.register(Recurrence)(RecurrenceForm)
+
+
+@overload
+def cumsum(x: Shaped[L, AtLeast1D], axis: int | None = None) -> CumSum: ...
+@overload
+def cumsum(x: Shaped[L, S], axis: int) -> CumSum[S]: ...
+@overload
+def cumsum(x: Shaped[L, S], axis: None = None) -> CumSum[tuple[Any]]: ...
+@method("cumsum")
+def cumsum(x: Any, axis: int | None = None) -> CumSum:
+    """Return the sums of the elements up to each one along `axis`, or of all elements in row-major order if it is None.
+
+    Raise `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).cumsum(axis=1).forward().tolist()
+    [[1.0, 3.0], [3.0, 7.0]]
+    """
+    return CumSum(x.ravel(), axis=0) if axis is None else CumSum(x, axis=axis)
+
+
+@overload
+def cumprod(x: Shaped[L, AtLeast1D], axis: int | None = None) -> CumProd: ...
+@overload
+def cumprod(x: Shaped[L, S], axis: int) -> CumProd[S]: ...
+@overload
+def cumprod(x: Shaped[L, S], axis: None = None) -> CumProd[tuple[Any]]: ...
+@method("cumprod")
+def cumprod(x: Any, axis: int | None = None) -> CumProd:
+    """Return the products of the elements up to each one along `axis`, or of all in row-major order if it is None.
+
+    The gradient is correct at zeros too. Raise `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant([1.0, 2.0, 3.0]).cumprod().forward().tolist()
+    [1.0, 2.0, 6.0]
+    """
+    return CumProd(x.ravel(), axis=0) if axis is None else CumProd(x, axis=axis)

@@ -1,0 +1,239 @@
+"""Reductions of integer nodes, exact in 64 bits: sum, maximum, minimum, and the sums up to each element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import Axis, Dims, axis_size, normalize_axis
+from wyrm.graph.base import ZERO, Gradient, explain
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import Array, AtLeast1D, IntegerArray
+from wyrm.ops.elementwise.elementwise import Axes, S, method
+from wyrm.ops.reducing.cumulative import CumSumLoops
+from wyrm.ops.reducing.cumulative_jax import CumSumForm
+from wyrm.ops.reducing.keywords import check_keepdims
+from wyrm.ops.reducing.reduction import AxisLike, all_axes, reduced_dims
+from wyrm.support.foreign_names import answering
+
+# The least and the greatest value of integers.
+Interval = tuple[int, int]
+# The number of elements along an axis whose size comes from data, at most.
+_MOST = 2**31
+
+
+def bounds_of_sums(values: Interval, axis: Axis) -> Interval:
+    """Return the least and the greatest sum of some of the values along an axis."""
+    size = axis_size(axis)
+    count = _MOST if size is None else size
+    return min(0, values[0] * count), max(0, values[1] * count)
+
+
+class IndexReduction(IndexNode[Axes], abstract=True):
+    """An op that reduces one axis of integers; `method` reduces several by several such ops, since no digit is lost."""
+
+    __slots__ = ("axis", "keepdims")
+    axis: int
+    keepdims: bool
+    # Whether the op has a value over an axis of size 0.
+    of_none = False
+    index_declaration = """
+@overload
+def {method}(self: IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> IndexNode[tuple[()]]: ...
+@overload
+def {method}(self: IndexNode[AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> IndexNode: ...
+@overload
+def {method}(self: IndexNode[tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> IndexNode[tuple[*Bs]]: ...
+@overload
+def {method}(self: IndexNode[tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> IndexNode[tuple[*Bs]]: ...
+@overload
+def {method}(self: IndexNode, axis: AxisLike = None, keepdims: bool = False) -> IndexNode: ...
+"""  # noqa: E501  # one declaration per line
+
+    def __init_subclass__(cls, **keywords: bool) -> None:
+        super().__init_subclass__(**keywords)
+        method(cls.op_name(), IndexNode, op=cls)(_of_axes(cls))
+
+    def __init__(self, x: IndexNode, axis: int, keepdims: bool) -> None:
+        self._construct((x,), axis=axis, keepdims=keepdims)
+
+    def shape_rule(self) -> Dims:
+        (x,) = self.parents
+        object.__setattr__(self, "axis", normalize_axis(self.axis, len(x.dims)))
+        if not self.of_none and axis_size(x.dims[self.axis]) == 0:
+            raise ShapeError("has no value over an axis of size 0")
+        return reduced_dims(x.dims, (self.axis,), self.keepdims)
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        if not self.of_none and shapes[0][self.axis] == 0:
+            raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> IndexNode | None:
+        return self.rebuild(tuple(operands), self.attribute_values() | {"axis": self.axis + 1})
+
+    def bounds(self, operands: Sequence[Interval]) -> Interval:
+        """Return the least and the greatest value for operands within these."""
+        return operands[0]
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if rows[0] != self.axis else None
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,)
+
+
+class _ReductionLoops(LoopForm):
+    """The kernel of a reduction: its operand has three axes and it reduces the middle one."""
+
+    def kernel_arguments(
+        self, node: IndexReduction, operands: Sequence[np.ndarray], out: np.ndarray
+    ) -> tuple[KernelArgument, ...]:
+        shape = operands[0].shape
+        outer, inner = math.prod(shape[: node.axis]), math.prod(shape[node.axis + 1 :])
+        return operands[0].reshape(outer, shape[node.axis], inner), out.reshape(outer, inner)
+
+
+def _of_axes(cls: Callable[[Any, int, bool], IndexNode]) -> Callable[..., IndexNode]:
+    """Return the method that reduces several axes, all by default, from the last to the first."""
+
+    @answering
+    def reduce(x: IndexNode, axis: AxisLike = None, keepdims: bool = False) -> IndexNode:
+        kept = check_keepdims("a reduction of integers", keepdims)
+        axes = all_axes(axis, x.ndim)
+        for each in reversed(axes):
+            x = cls(x, each, kept)
+        return x if axes else x.reshape(x.dims)
+
+    return reduce
+
+
+class IndexSum(IndexReduction[Axes]):
+    """Sum of integers over `axis`: an axis, several, or all by default; it wraps around on overflow, as in NumPy."""
+
+    __slots__ = ()
+    of_none = True
+    method = "sum"
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.sum(operands[0], axis=self.axis, keepdims=self.keepdims)
+
+    def bounds(self, operands: Sequence[Interval]) -> Interval:
+        return bounds_of_sums(operands[0], self.parents[0].dims[self.axis])
+
+
+@LOOPS.register(IndexSum)
+class _SumLoops(_ReductionLoops):
+    @staticmethod
+    def kernel(x: IntegerArray, out: IntegerArray) -> None:
+        for i in range(x.shape[0]):
+            for k in range(x.shape[2]):
+                out[i, k] = 0
+            for j in range(x.shape[1]):
+                for k in range(x.shape[2]):
+                    out[i, k] += x[i, j, k]
+
+
+class IndexMax(IndexReduction[Axes]):
+    """Maximum of integers over `axis`: an axis, several, or all by default. Raise `ShapeError` over no elements."""
+
+    __slots__ = ()
+    method = "max"
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.max(operands[0], axis=self.axis, keepdims=self.keepdims)
+
+
+@LOOPS.register(IndexMax)
+class _MaxLoops(_ReductionLoops):
+    @staticmethod
+    def kernel(x: IntegerArray, out: IntegerArray) -> None:
+        for i in range(x.shape[0]):
+            for k in range(x.shape[2]):
+                out[i, k] = x[i, 0, k]
+            for j in range(1, x.shape[1]):
+                for k in range(x.shape[2]):
+                    if x[i, j, k] > out[i, k]:
+                        out[i, k] = x[i, j, k]
+
+
+class IndexMin(IndexReduction[Axes]):
+    """Minimum of integers over `axis`: an axis, several, or all by default. Raise `ShapeError` over no elements."""
+
+    __slots__ = ()
+    method = "min"
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.min(operands[0], axis=self.axis, keepdims=self.keepdims)
+
+
+@LOOPS.register(IndexMin)
+class _MinLoops(_ReductionLoops):
+    @staticmethod
+    def kernel(x: IntegerArray, out: IntegerArray) -> None:
+        for i in range(x.shape[0]):
+            for k in range(x.shape[2]):
+                out[i, k] = x[i, 0, k]
+            for j in range(1, x.shape[1]):
+                for k in range(x.shape[2]):
+                    if x[i, j, k] < out[i, k]:
+                        out[i, k] = x[i, j, k]
+
+
+class IndexCumSum(IndexNode[Axes]):
+    """The sums of the integers up to each one along `axis`."""
+
+    __slots__ = ("axis",)
+    axis: int
+    # The direction of the loops of `CumSum`, which computes floats in either.
+    reverse = False
+
+    def __init__(self, x: IndexNode, axis: int) -> None:
+        self._construct((x,), axis=axis)
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        object.__setattr__(self, "axis", normalize_axis(self.axis, len(dims)))
+        return dims
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.cumsum(operands[0], axis=self.axis)
+
+    def bounds(self, operands: Sequence[Interval]) -> Interval:
+        """Return the least and the greatest value for operands within these."""
+        return bounds_of_sums(operands[0], self.parents[0].dims[self.axis])
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if rows[0] != self.axis else None
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> IndexNode | None:
+        return IndexCumSum(operands[0], self.axis + 1)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,)
+
+
+LOOPS.register(IndexCumSum)(CumSumLoops)
+JAX.register(IndexCumSum)(CumSumForm)
+
+
+@overload
+def cumsum(x: IndexNode[AtLeast1D], axis: int | None = None) -> IndexCumSum: ...
+@overload
+def cumsum(x: IndexNode[S], axis: int) -> IndexCumSum[S]: ...
+@overload
+def cumsum(x: IndexNode, axis: None = None) -> IndexCumSum[tuple[Any]]: ...
+@method("cumsum", IndexNode)
+def cumsum(x: Any, axis: int | None = None) -> IndexCumSum:
+    """Return the sums of the integers up to each one along `axis`, or of all in row-major order if it is None.
+
+    >>> wy.IndexConstant([1, 2, 3]).cumsum().forward().tolist()
+    [1, 3, 6]
+    """
+    return IndexCumSum(x.reshape(-1), 0) if axis is None else IndexCumSum(x, axis)

@@ -1,0 +1,295 @@
+"""Sorting, and searching in sorted values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import Axis, Dims, axis_size, normalize_axis, unify
+from wyrm.graph.base import ZERO, Gradient, format_dims
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
+from wyrm.ops.batching import spread
+from wyrm.ops.elementwise.elementwise import Axes, L, S, common_dtype, method
+from wyrm.ops.indexing.along_axis import split_at
+from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
+from wyrm.ops.kernels.scratch import scratch
+from wyrm.support.options import choice
+
+
+class ArgSort(IndexNode[Axes]):
+    """The indices that sort the operand along `axis`: equal elements keep their order, and NaN comes last."""
+
+    __slots__ = ("axis",)
+    method = "argsort"
+    axis: int
+
+    def __init__(self, x: Node | IndexNode, axis: int) -> None:
+        self._construct((x,), axis=axis)
+
+    @property
+    def within(self) -> Axis:
+        """The axis that the values index."""
+        axis: Axis = self.parents[0].dims[self.axis]
+        return axis
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        object.__setattr__(self, "axis", normalize_axis(self.axis, len(dims)))
+        return dims
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> IndexNode | None:
+        return ArgSort(operands[0], self.axis + 1)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> IntegerArray:
+        return xp.argsort(operands[0], axis=self.axis, stable=True)
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if rows[0] != self.axis else None
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,)
+
+
+# Runs of this length are sorted by insertion before they are merged.
+_RUN = 8
+
+
+def sort_run(values: FloatArray, order: IntegerArray, start: int, stop: int) -> None:
+    """Sort the values from `start` to `stop` by insertion, and their indices with them."""
+    for j in range(start + 1, stop):
+        value, index, place = values[j], order[j], j
+        while place > start and values[place - 1] > value:
+            values[place], order[place] = values[place - 1], order[place - 1]
+            place -= 1
+        values[place], order[place] = value, index
+
+
+@LOOPS.register(ArgSort)
+class _ArgSortLoops(LoopForm):
+    @staticmethod
+    def kernel(x: FloatArray, out: IntegerArray, values: FloatArray, order: IntegerArray) -> None:
+        """Sort each row by merging runs; `values` and `order` hold it before and after each pass over the runs."""
+        for i in range(x.shape[0]):
+            for k in range(x.shape[2]):
+                count = 0
+                for j in range(x.shape[1]):
+                    if x[i, j, k] == x[i, j, k]:
+                        values[0, count] = x[i, j, k]
+                        order[0, count] = j
+                        count += 1
+                place = count
+                for j in range(x.shape[1]):
+                    if x[i, j, k] != x[i, j, k]:  # NaN comes last
+                        out[i, place, k] = j
+                        place += 1
+                for start in range(0, count, _RUN):
+                    sort_run(values[0], order[0], start, min(start + _RUN, count))
+                source, width = 0, _RUN
+                while width < count:
+                    target = 1 - source
+                    for start in range(0, count, 2 * width):
+                        left, right = start, min(start + width, count)
+                        middle, end = right, min(start + 2 * width, count)
+                        place = start
+                        while left < middle and right < end:
+                            from_left = 1 if values[source, left] <= values[source, right] else 0
+                            chosen = left if from_left == 1 else right
+                            values[target, place] = values[source, chosen]
+                            order[target, place] = order[source, chosen]
+                            left += from_left
+                            right += 1 - from_left
+                            place += 1
+                        while left < middle:
+                            values[target, place] = values[source, left]
+                            order[target, place] = order[source, left]
+                            left += 1
+                            place += 1
+                        while right < end:
+                            values[target, place] = values[source, right]
+                            order[target, place] = order[source, right]
+                            right += 1
+                            place += 1
+                    source, width = target, 2 * width
+                for j in range(count):
+                    out[i, j, k] = order[source, j]
+
+    def kernel_arguments(self, node: ArgSort, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
+        size = out.shape[node.axis]
+        values, order = scratch((2, size), operands[0].dtype), scratch((2, size), np.int64)
+        return *split_at(node.axis, operands[0], out), values, order
+
+
+def _last_axis(x: Any, axis: int | None) -> tuple[Any, int]:
+    """Return the operand and the axis to sort along; None sorts all elements in row-major order."""
+    return (x.ravel(), 0) if axis is None else (x, axis)
+
+
+@overload
+def argsort(x: Shaped[L, AtLeast1D], axis: int | None = -1) -> ArgSort: ...
+@overload
+def argsort(x: Shaped[L, S], axis: int = -1) -> ArgSort[S]: ...
+@overload
+def argsort(x: Shaped[L, S], axis: None) -> ArgSort[tuple[Any]]: ...
+@method("argsort")
+def argsort(x: Any, axis: int | None = -1) -> ArgSort:
+    """Return the indices that sort `x` along `axis`, or all elements in row-major order if it is None.
+
+    Equal elements keep their order, and NaN comes last. Raise `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant([3.0, 1.0, 2.0]).argsort().forward().tolist()
+    [1, 2, 0]
+    """
+    return ArgSort(*_last_axis(x, axis))
+
+
+@overload
+def sort(x: Shaped[L, AtLeast1D], axis: int | None = -1) -> TakeAlongAxis[L, IndexNode]: ...
+@overload
+def sort(x: Shaped[L, S], axis: int = -1) -> TakeAlongAxis[L, IndexNode, S]: ...
+@overload
+def sort(x: Shaped[L, S], axis: None) -> TakeAlongAxis[Any, IndexNode, tuple[Any]]: ...
+@method("sort")
+def sort(x: Any, axis: int | None = -1) -> TakeAlongAxis:
+    """Return `x` sorted along `axis`, or all elements in row-major order if it is None. NaN comes last.
+
+    The gradient of each element goes to the element that it came from; of equal ones, the first comes first. Raise
+    `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant([3.0, 1.0, 2.0]).sort().forward().tolist()
+    [1.0, 2.0, 3.0]
+    """
+    x, axis = _last_axis(x, axis)
+    return TakeAlongAxis(x, ArgSort(x, axis), axis)
+
+
+@overload
+def argsort_of_integers(x: IndexNode[AtLeast1D], axis: int | None = -1) -> ArgSort: ...
+@overload
+def argsort_of_integers(x: IndexNode[S], axis: int = -1) -> ArgSort[S]: ...
+@overload
+def argsort_of_integers(x: IndexNode, axis: None) -> ArgSort[tuple[Any]]: ...
+@method("argsort", IndexNode)
+def argsort_of_integers(x: Any, axis: int | None = -1) -> ArgSort:
+    """Return the indices that sort the integers along `axis`, or all in row-major order if it is None.
+
+    >>> wy.IndexConstant([3, 1, 2]).argsort().forward().tolist()
+    [1, 2, 0]
+    """
+    return ArgSort(*_last_axis(x, axis))
+
+
+@overload
+def sort_of_integers(x: IndexNode[AtLeast1D], axis: int | None = -1) -> IndexTakeAlongAxis: ...
+@overload
+def sort_of_integers(x: IndexNode[S], axis: int = -1) -> IndexTakeAlongAxis[S]: ...
+@overload
+def sort_of_integers(x: IndexNode, axis: None) -> IndexTakeAlongAxis[tuple[Any]]: ...
+@method("sort", IndexNode)
+def sort_of_integers(x: Any, axis: int | None = -1) -> IndexTakeAlongAxis:
+    """Return the integers sorted along `axis`, or all in row-major order if it is None.
+
+    >>> wy.IndexConstant([3, 1, 2]).sort().forward().tolist()
+    [1, 2, 3]
+    """
+    x, axis = _last_axis(x, axis)
+    return IndexTakeAlongAxis(x, ArgSort(x, axis), axis)
+
+
+class SearchSorted(IndexNode[Axes]):
+    """For each element of the second operand, where it belongs in the sorted first one, as `numpy.searchsorted`.
+
+    The first `batch` axes of both are rows, each with its own sorted values.
+    """
+
+    __slots__ = ("batch", "side")
+    side: Literal["left", "right"]
+    batch: int
+
+    def __init__(self, a: Node, v: Node, side: Literal["left", "right"] = "left", batch: int = 0) -> None:
+        self._construct((a, v), side=side, batch=batch)
+
+    @property
+    def within(self) -> Axis | None:
+        """An axis that the values index: they are at most the number of sorted values."""
+        size = axis_size(self.parents[0].dims[-1])
+        return None if size is None else size + 1
+
+    def dtype_rule(self) -> np.dtype:
+        common_dtype(self.parents)
+        return super().dtype_rule()
+
+    def shape_rule(self) -> Dims:
+        a, v = self.parents
+        choice("side", self.side, ("left", "right"), ShapeError)
+        if len(a.dims) != self.batch + 1:
+            raise ShapeError(f"the sorted values must have one axis, not {format_dims(a.dims)}")
+        rows = tuple(map(unify, a.dims[: self.batch], v.dims[: self.batch]))
+        return rows + tuple(v.dims[self.batch :])
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> IndexNode | None:
+        a, v = operands if mapped == [False, True] and not self.batch else spread(operands, mapped)
+        return SearchSorted(a, v, self.side, self.batch + 1 if mapped[0] or self.batch else 0)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
+        count = math.prod(shape[: self.batch])
+        a, v = (operand.reshape(count, *operand.shape[self.batch :]) for operand in operands)
+        rows = [xp.searchsorted(a[i], v[i], side=self.side) for i in range(count)]
+        return xp.stack(rows).reshape(shape) if rows else xp.zeros(shape, np.int64)
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        of_a, of_v = rows
+        same_values = self.batch == 0 and of_a is None
+        return "rows" if same_values or (of_a is not None and of_a == of_v and of_a < self.batch) else None
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return ZERO, ZERO
+
+
+@JAX.register(SearchSorted)
+class _SearchSortedForm(JaxForm):
+    """One search for each row, mapped over the rows."""
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax
+
+        def search(a: Any, v: Any) -> Any:
+            return jax.numpy.searchsorted(a, v, side=node.side)
+
+        for _ in range(node.batch):
+            search = jax.vmap(search)
+        return lowering.xp.astype(search(*operands), node.dtype)
+
+
+@LOOPS.register(SearchSorted)
+class _SearchSortedLoops(LoopForm):
+    @staticmethod
+    def kernel(a: FloatArray, v: FloatArray, out: IntegerArray, after_equal: bool) -> None:
+        """Search by bisection; NaN is larger than any number."""
+        for row in range(v.shape[0]):
+            for i in range(v.shape[1]):
+                value, low, high = v[row, i], 0, a.shape[1]
+                while low < high:
+                    middle = (low + high) // 2
+                    element = a[row, middle]
+                    if after_equal:
+                        is_before = element <= value or value != value
+                    else:
+                        is_before = element < value or (value != value and element == element)
+                    if is_before:
+                        low = middle + 1
+                    else:
+                        high = middle
+                out[row, i] = low
+
+    def kernel_arguments(self, node: SearchSorted, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
+        rows = math.prod(out.shape[: node.batch])
+        a, v, out = (x.reshape(rows, math.prod(x.shape[node.batch :])) for x in (*operands, out))
+        return a, v, out, node.side == "right"

@@ -1,0 +1,430 @@
+"""Ops that rearrange or repeat elements; the reference engine returns views where NumPy can."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import Axis, Dim, Dims, One, Times, axis_size, broadcast, normalize_axis, product
+from wyrm.graph.base import ZERO, BaseNode, Gradient, format_dims
+from wyrm.graph.index_maps import IndexLiteral, IndexMap
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.leaves import as_constant
+from wyrm.graph.loop_form import LOOPS, LoopForm, SameIndex
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import D1, D2, D3, D4, AnyShape, Array, AtLeast1D, Bs, M, N, Shaped, Size, Sizes
+from wyrm.ops.batching import aligned
+from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, method
+from wyrm.ops.reducing.reduction import AxisLike, all_axes
+from wyrm.ops.shaping.jax_form import MovingForm
+from wyrm.support.foreign_names import answering
+from wyrm.support.options import is_integer
+
+
+class Rearrangement(Node[tuple[Left_co], Axes], abstract=True):
+    """An op whose result holds elements of its operand, unchanged."""
+
+    __slots__ = ()
+    is_view = True
+
+    def dtype_rule(self) -> np.dtype:
+        return self.parents[0].dtype
+
+
+JAX.register(Rearrangement)(MovingForm)
+
+
+def _known(dims: Dims) -> int | None:
+    sizes = [axis_size(axis) for axis in dims]
+    return None if None in sizes else math.prod(size for size in sizes if size is not None)
+
+
+def _reshaped(dims: Dims, target: Dims) -> Dims:
+    """Return `target` with -1 replaced; axes without a size must cancel out between `dims` and `target`."""
+    if sum(type(axis) is int and axis == -1 for axis in target) > 1:
+        raise ShapeError(f"the shape {target} has -1 for more than one axis")
+    for axis in target:
+        if not isinstance(axis, Dim) and operator.index(axis) < -1:
+            raise ShapeError(f"the shape {target} has a negative axis; one axis may be -1")
+    inferred = [i for i, axis in enumerate(target) if type(axis) is int and axis == -1]
+    explicit = tuple(axis for axis in target if not (type(axis) is int and axis == -1))
+    old, new = _factors(dims), _factors(explicit)
+    for axis in list(new):
+        # Cancel axes of the same name if one has no size yet: the data gives both the same. The rest must have sizes.
+        for other in old if isinstance(axis, Dim) else ():
+            if type(other) is type(axis) and None in (axis_size(axis), axis_size(other)):
+                old.remove(other)
+                new.remove(axis)
+                break
+    have, want = _known(tuple(old)), _known(tuple(new))
+    reason = f"cannot reshape {format_dims(dims)} to {format_dims(target)}"
+    if not inferred:
+        if have is None or want is None or have != want:
+            raise ShapeError(f"{reason}: {have} elements against {want}" if None not in (have, want) else reason)
+        return target
+    if want is None:
+        raise ShapeError(f"{reason}: the new shape has an axis without a size that the operand does not have")
+    filled: Axis
+    if have is not None:
+        if want == 0 or have % want:
+            raise ShapeError(f"{reason}: {have} elements are not divisible by {want}")
+        filled = have // want
+    else:
+        unsized = [axis for axis in old if axis_size(axis) is None]
+        rest = math.prod(size for axis in old if (size := axis_size(axis)) is not None)
+        if want == 0 or rest % want:
+            raise ShapeError(f"{reason}: {rest} elements are not divisible by {want}")
+        filled = product((*unsized, rest // want) if rest != want else tuple(unsized))
+    return target[: inferred[0]] + (filled,) + target[inferred[0] + 1 :]
+
+
+def _factors(dims: Dims) -> list[Axis]:
+    """Return the axes with each `Times` replaced by its factors."""
+    factors: list[Axis] = []
+    for axis in dims:
+        factors += _factors(axis.parts) if isinstance(axis, Times) else [axis]
+    return factors
+
+
+def _reshaped_index(dims: Dims, reshaped: Dims, index: IndexMap) -> IndexMap | None:
+    """Return the operand's index if reshaping only adds or removes axes of size 1, else None."""
+    wide = [(axis, entry) for axis, entry in zip(reshaped, index, strict=True) if axis_size(axis) != 1]
+    if [axis for axis, _ in wide] != [axis for axis in dims if axis_size(axis) != 1]:
+        return None
+    entries = iter(wide)
+    return tuple(IndexLiteral(0) if axis_size(axis) == 1 else next(entries)[1] for axis in dims)
+
+
+class Reshape(Rearrangement[Left_co, Axes]):
+    """The operand's elements, in row-major order, with the axes `to`."""
+
+    __slots__ = ("to",)
+    _own: Reshape[Any, Axes]
+    same_elements = True
+    to: Dims
+
+    def __init__(self, x: Shaped[Left_co, Any], to: Dims) -> None:
+        self._construct((x,), to=to)
+
+    def shape_rule(self) -> Dims:
+        return _reshaped(self.parents[0].dims, self.to)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.reshape(operands[0], shape)
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+        (x,) = operands
+        dims: Any = self.dims
+        return Reshape(x, (x.dims[0], *dims))
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return (Reshape(gradient, self.parents[0].dims),)
+
+
+def target_axes(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the axes that a method was called with, one by one or as one sequence."""
+    if len(shape) == 1 and isinstance(shape[0], Sequence | np.ndarray):
+        shape = tuple(shape[0])
+    return tuple(axis if isinstance(axis, Dim) else operator.index(axis) for axis in shape)
+
+
+@overload
+def reshape(x: Shaped[L, S], shape: Sizes, /) -> Reshape[L]: ...
+@overload
+def reshape(x: Shaped[L, S], shape: tuple[D1 | int], /) -> Reshape[L, tuple[D1]]: ...
+@overload
+def reshape(x: Shaped[L, S], shape: tuple[D1 | int, D2 | int], /) -> Reshape[L, tuple[D1, D2]]: ...
+@overload
+def reshape(x: Shaped[L, S], shape: tuple[D1 | int, D2 | int, D3 | int], /) -> Reshape[L, tuple[D1, D2, D3]]: ...
+@overload
+def reshape(
+    x: Shaped[L, S], shape: tuple[D1 | int, D2 | int, D3 | int, D4 | int], /
+) -> Reshape[L, tuple[D1, D2, D3, D4]]: ...
+@overload
+def reshape(x: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]], /) -> Reshape[L]: ...
+@overload
+def reshape(x: Shaped[L, S], a: Size, b: Size, c: Size, /, *more: Size) -> Reshape[L]: ...
+@overload
+def reshape(x: Shaped[L, S], a: D1 | int, /) -> Reshape[L, tuple[D1]]: ...
+@overload
+def reshape(x: Shaped[L, S], a: D1 | int, b: D2 | int, /) -> Reshape[L, tuple[D1, D2]]: ...
+@overload
+def reshape(x: Shaped[L, S], a: D1 | int, b: D2 | int, c: D3 | int, /) -> Reshape[L, tuple[D1, D2, D3]]: ...
+@overload
+def reshape(
+    x: Shaped[L, S], a: D1 | int, b: D2 | int, c: D3 | int, d: D4 | int, /
+) -> Reshape[L, tuple[D1, D2, D3, D4]]: ...
+@overload
+def reshape(x: Shaped[L, S], a: Axis, b: Axis, c: Axis, d: Axis, e: Axis, /, *more: Axis) -> Reshape[L]: ...
+@method("reshape")
+def reshape(x: Any, *shape: Any) -> Reshape:
+    """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred.
+
+    An axis may be an instance of a `Dim` subclass, which the type checker then knows. Raise `ShapeError` if the
+    numbers of elements differ.
+
+    >>> wy.Constant([1.0, 2.0, 3.0, 4.0]).reshape(2, -1).shape
+    (2, 2)
+    """
+    return Reshape(x, target_axes(shape))
+
+
+class IndexReshape(IndexNode[Axes]):
+    """The operand's integers, in row-major order, with the axes `to`."""
+
+    __slots__ = ("to",)
+    is_view = True
+    same_elements = True
+    to: Dims
+
+    def __init__(self, x: IndexNode, to: Dims) -> None:
+        self._construct((x,), to=to)
+
+    def shape_rule(self) -> Dims:
+        return _reshaped(self.parents[0].dims, self.to)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.reshape(operands[0], shape)
+
+    def batched(self, operands: Sequence[IndexNode], mapped: Sequence[bool]) -> IndexNode | None:
+        (x,) = operands
+        dims: Any = self.dims
+        return IndexReshape(x, (x.dims[0], *dims))
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,)
+
+
+@LOOPS.register(Reshape, IndexReshape)
+class _ReshapeLoops(LoopForm):
+    preserves_layout = True
+
+    def gather_index(self, node: Reshape | IndexReshape, index: IndexMap) -> IndexMap | None:
+        return _reshaped_index(node.parents[0].dims, node.dims, index)
+
+
+@overload
+def index_reshape(x: IndexNode, shape: Sizes, /) -> IndexReshape: ...
+@overload
+def index_reshape(x: IndexNode, shape: tuple[D1 | int], /) -> IndexReshape[tuple[D1]]: ...
+@overload
+def index_reshape(x: IndexNode, shape: tuple[D1 | int, D2 | int], /) -> IndexReshape[tuple[D1, D2]]: ...
+@overload
+def index_reshape(x: IndexNode, shape: tuple[D1 | int, D2 | int, D3 | int], /) -> IndexReshape[tuple[D1, D2, D3]]: ...
+@overload
+def index_reshape(x: IndexNode, a: Size, b: Size, c: Size, /, *more: Size) -> IndexReshape: ...
+@overload
+def index_reshape(x: IndexNode, a: D1 | int, /) -> IndexReshape[tuple[D1]]: ...
+@overload
+def index_reshape(x: IndexNode, a: D1 | int, b: D2 | int, /) -> IndexReshape[tuple[D1, D2]]: ...
+@overload
+def index_reshape(x: IndexNode, a: D1 | int, b: D2 | int, c: D3 | int, /) -> IndexReshape[tuple[D1, D2, D3]]: ...
+@method("reshape", IndexNode)
+def index_reshape(x: IndexNode, *shape: Any) -> IndexReshape:
+    """Return `x` with another shape and the same integers in row-major order; one axis may be -1, to be inferred.
+
+    Raise `ShapeError` if the numbers of elements differ.
+
+    >>> wy.IndexConstant([0, 1, 2, 3]).reshape(2, -1).shape
+    (2, 2)
+    """
+    return IndexReshape(x, target_axes(shape))
+
+
+def aligned_index(dims: Dims, index: IndexMap) -> IndexMap:
+    """Return the index into an operand with axes `dims` that broadcasts to the axes of `index`."""
+    kept = index[len(index) - len(dims) :]
+    return tuple(IndexLiteral(0) if axis_size(axis) == 1 else entry for axis, entry in zip(dims, kept, strict=True))
+
+
+class BroadcastTo(Rearrangement[Left_co, Axes]):
+    """The operand broadcast to the axes `to`."""
+
+    __slots__ = ("to",)
+    _own: BroadcastTo[Any, Axes]
+    to: Dims
+
+    def __init__(self, x: Node, to: Dims) -> None:
+        self._construct((x,), to=to)
+
+    def shape_rule(self) -> Dims:
+        dims = self.parents[0].dims
+        if any(isinstance(axis, int) and axis < 0 for axis in self.to):
+            raise ShapeError(f"the shape {self.to} has a negative axis")
+        result = broadcast(dims, self.to)
+        if len(result) != len(self.to) or any(
+            axis_size(b) not in (None, axis_size(a)) for a, b in zip(result, self.to, strict=True)
+        ):
+            raise ShapeError(f"{format_dims(dims)} does not broadcast to {format_dims(self.to)}")
+        return self.to
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.broadcast_to(operands[0], shape)
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+        (x,) = operands
+        return BroadcastTo(aligned(x, True, self.ndim), (x.dims[0], *self.to))
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return (gradient,)
+
+
+@LOOPS.register(BroadcastTo)
+class _BroadcastToLoops(LoopForm):
+    def gather_index(self, node: BroadcastTo, index: IndexMap) -> IndexMap:
+        return aligned_index(node.parents[0].dims, index)
+
+
+@overload
+def broadcast_to(x: Shaped[L, S], shape: Sizes) -> BroadcastTo[L]: ...
+@overload
+def broadcast_to(x: Shaped[L, S], shape: tuple[D1 | int]) -> BroadcastTo[L, tuple[D1]]: ...
+@overload
+def broadcast_to(x: Shaped[L, S], shape: tuple[D1 | int, D2 | int]) -> BroadcastTo[L, tuple[D1, D2]]: ...
+@overload
+def broadcast_to(x: Shaped[L, S], shape: tuple[D1 | int, D2 | int, D3 | int]) -> BroadcastTo[L, tuple[D1, D2, D3]]: ...
+@overload
+def broadcast_to(
+    x: Shaped[L, S], shape: tuple[D1 | int, D2 | int, D3 | int, D4 | int]
+) -> BroadcastTo[L, tuple[D1, D2, D3, D4]]: ...
+@overload
+def broadcast_to(x: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]) -> BroadcastTo[L]: ...
+@method("broadcast_to")
+def broadcast_to(x: Any, shape: Any) -> BroadcastTo:
+    """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raise `ShapeError` if the shapes do not match.
+
+    >>> wy.Constant([1.0, 2.0]).broadcast_to((3, 2)).shape
+    (3, 2)
+    """
+    return BroadcastTo(x, target_axes((shape,)))
+
+
+class WithSizes(Rearrangement[Left_co, Axes]):
+    """The operand, with `leaves` as further parents whose data gives its axes their sizes."""
+
+    __slots__ = ()
+    _own: WithSizes[Any, Axes]
+
+    def __init__(self, x: Node, leaves: Iterable[BaseNode]) -> None:
+        self._construct((x, *leaves))
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        return dims
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return operands[0]
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (gradient, *(ZERO for _ in self.parents[1:]))
+
+
+LOOPS.register(WithSizes)(SameIndex())
+
+
+@overload
+def expand_dims(x: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L]: ...
+@overload
+def expand_dims(x: Shaped[L, tuple[*Bs]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs, One]]: ...
+@overload
+def expand_dims(x: Shaped[L, tuple[*Bs]], axis: Literal[0]) -> Reshape[L, tuple[One, *Bs]]: ...
+@overload
+def expand_dims(x: Shaped[L, tuple[M, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, One, *Bs]]: ...
+@overload
+def expand_dims(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-2]) -> Reshape[L, tuple[*Bs, One, N]]: ...
+@overload
+def expand_dims(x: Shaped[L, S], axis: AxisLike) -> Reshape[L]: ...
+@method("expand_dims")
+@answering
+def expand_dims(x: Any, axis: AxisLike) -> Reshape:
+    """Return `x` with axes of size 1 inserted, at the positions `axis` of the result.
+
+    Raise `ShapeError` for a position beyond the result's axes or a repeated one.
+
+    >>> wy.Constant([1.0, 2.0]).expand_dims(0).shape
+    (1, 2)
+    """
+    return Reshape(x, expanded(x, axis))
+
+
+def expanded(node: BaseNode, axis: AxisLike) -> Dims:
+    """Return the axes of a node with axes of size 1 at these positions of the result."""
+    if axis is None:
+        raise TypeError("expand_dims: axis must be an int or a tuple of ints, not None")
+    count = 1 if is_integer(axis) else len(axis)
+    positions = all_axes(axis, node.ndim + count)
+    dims: Dims = node.dims
+    rest = iter(dims)
+    return tuple(One() if i in positions else next(rest) for i in range(node.ndim + count))
+
+
+@overload
+def squeeze(x: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L]: ...
+@overload
+def squeeze(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs]]: ...
+@overload
+def squeeze(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0]) -> Reshape[L, tuple[*Bs]]: ...
+@overload
+def squeeze(x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, *Bs]]: ...
+@overload
+def squeeze(x: Shaped[L, S], axis: AxisLike = None) -> Reshape[L]: ...
+@method("squeeze")
+@answering
+def squeeze(x: Any, axis: AxisLike = None) -> Reshape:
+    """Return `x` without its axes of size 1: all of them, or those in `axis`.
+
+    Raise `ShapeError` if an axis in `axis` has another size.
+
+    >>> wy.Constant([[1.0], [2.0]]).squeeze(-1).shape
+    (2,)
+    """
+    return Reshape(x, squeezed(x, axis))
+
+
+def squeezed(node: BaseNode, axis: AxisLike) -> Dims:
+    """Return the axes of a node without those of size 1 at these positions, or without all of size 1."""
+    dims: Dims = node.dims
+    if axis is None:
+        positions = tuple(i for i, a in enumerate(dims) if axis_size(a) == 1)
+    else:
+        positions = all_axes(axis, node.ndim)
+        for i in positions:
+            if axis_size(dims[i]) != 1:
+                raise ShapeError(f"squeeze: axis {i} is {dims[i]!r}; only an axis of size 1 can be removed")
+    return tuple(a for i, a in enumerate(dims) if i not in positions)
+
+
+@method("ravel")
+def ravel(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
+    """Return the elements of `x` in row-major order on one axis.
+
+    >>> wy.Constant([[1.0], [2.0]]).ravel().shape
+    (2,)
+    """
+    return Reshape(x, (-1,))
+
+
+@overload
+def flatten(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]: ...
+@overload
+def flatten(x: Shaped[L, S], start_axis: int) -> Reshape[L]: ...
+@method("flatten")
+@answering
+def flatten(x: Any, start_axis: int = 0) -> Reshape:
+    """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default.
+
+    >>> wy.Constant(np.zeros((2, 3, 4))).flatten(1).shape
+    (2, 12)
+    """
+    return Reshape(x, (*x.dims[: normalize_axis(start_axis, max(x.ndim, 1))], -1))
+
+
+def zeros_like(node: BaseNode) -> Node:
+    """Return zeros with the axes and the dtype of `node`."""
+    return BroadcastTo(as_constant(0.0, node.dtype), node.dims)

@@ -1,0 +1,134 @@
+"""Attributes of tensors and arrays in other libraries, each with what to use instead."""
+
+# ruff: noqa: E501  # one line for names and their answer
+from __future__ import annotations
+
+from wyrm.support.foreign_names.phrases import (
+    CLONE,
+    CPU,
+    DATA_DEPENDENT,
+    IMMUTABLE,
+    INTEGERS,
+    LEAVES,
+    NO_FOURIER,
+    NO_HOOKS,
+    NONE_BUT_FLOATS,
+    ON_VALUES,
+    each,
+    same,
+)
+
+_OF_NODES = {
+    **same(
+        "",
+        "floor ceil trunc fix rint isnan isfinite isinf median average ptp nansum nanmean nanmax nanmin nanvar nanstd "
+        "exp2 log2 log10 tan sinh cosh arcsin arccos arctan arcsinh arccosh arctanh asin acos atan asinh acosh atanh "
+        "cbrt reciprocal deg2rad rad2deg signbit sinc diff flipud fliplr rot90 tril triu diag nan_to_num count_nonzero",
+    ),
+    **same("linalg.", "cholesky inv det slogdet svd qr pinv eigh norm"),
+    **same("special.", "logit erfc erfinv gammaln digamma expit"),
+    **each(
+        {
+            "permute": "use x.transpose(axes)",
+            "movedim moveaxis": "use wy.moveaxis(x, source, destination)",
+            "unsqueeze": "use x.expand_dims(axis)",
+            "t H": "use x.T",
+            "mH adjoint": "use x.mT",
+            "view view_as reshape_as unflatten": "use x.reshape(shape)",
+            "numel nelement": "use x.size",
+            "dim ndimension rank": "use x.ndim",
+            "get_shape": "use x.shape",
+            "detach": "use x.stop_gradient()",
+            "data": "use x.value",
+            "set assign update": "only leaves hold data that is set: make it a wy.Input, wy.Parameter or wy.Buffer",
+            "item": "use x.forward().item()",
+            "tolist": "use x.forward().tolist()",
+            "numpy eval compute to_numpy": "use x.forward(), which computes the array, or x.value for the last computed array",
+            "grad": "use p.gradient after loss.backward(), or wy.grad(loss, x)",
+            "zero_grad": "use x.zero_gradient() for all parameters of x, or p.clear_gradient()",
+            "requires_grad requires_grad_": LEAVES,
+            "grad_fn": "use x.parents",
+            "retain_grad retain_graph register_hook register_post_accumulate_grad_hook": NO_HOOKS,
+            "cpu cuda to device get_device is_cuda to_device pin_memory share_memory_": CPU,
+            "contiguous is_contiguous stride strides storage block_until_ready": "nodes have no memory of their own: leave it out",
+            "clone copy": CLONE,
+            "float": "use x.astype(np.float32)",
+            "double": "use x.astype(np.float64)",
+            "half bfloat16": NONE_BUT_FLOATS,
+            "int long short": INTEGERS,
+            "bool": "use x != 0.0",
+            "type type_as": "use x.astype(dtype)",
+            "add sub subtract mul multiply div divide true_divide neg negative pow power matmul mm bmm mv dot": (
+                "use the operators: x + y, x - y, x * y, x / y, -x, x ** y and x @ y"
+            ),
+            "eq ne lt le gt ge greater less logical_and logical_or logical_not logical_xor": (
+                "use the operators: x == y, x != y, x < y, x <= y, x > y, x >= y, and of masks &, |, ^ and ~"
+            ),
+            "remainder mod fmod floor_divide": "use the operators: x % y and x // y, or wy.fmod(x, y)",
+            "iadd isub imul": IMMUTABLE,
+            "clamp": "use x.clip(min, max)",
+            "expand expand_as": "use x.broadcast_to(shape)",
+            "tile": "use wy.tile(x, repeats)",
+            "repeat_interleave": "use x.repeat(repeats, axis)",
+            "cat concatenate": "use wy.concatenate([x, y], axis=0)",
+            "stack": "use wy.stack([x, y], axis=0)",
+            "chunk": "use x.split(sections, axis)",
+            "unbind": "use list(x), the list of rows",
+            "narrow": "use x[start:stop]",
+            "select": "use x[row]",
+            "index_select": "use x.take(indices, axis)",
+            "gather": "use x.take_along_axis(indices, axis)",
+            "masked_fill": "use wy.where(mask, value, x)",
+            "where": "use wy.where(mask, x, other)",
+            "masked_select nonzero argwhere unique": DATA_DEPENDENT,
+            "compress": "use wy.compress(condition, x)",
+            "scatter index_put put": "use x.at[rows].set(values), or wy.where(mask, value, x)",
+            "index_add scatter_reduce": "use x.scatter_add(rows, values), or x.at[rows].add(values)",
+            "amax": "use x.max(axis)",
+            "amin": "use x.min(axis)",
+            "cummax cummin logcumsumexp nanmedian mode bincount histc": ON_VALUES,
+            "topk": "use x.argsort(axis) and the last k of it: x.take_along_axis(x.argsort(axis)[:, -k:], axis)",
+            "kthvalue": "use x.sort(axis)[k - 1]",
+            "quantile percentile": "use wy.quantile(x, q, axis)",
+            "searchsorted bucketize": "use wy.searchsorted(a, x)",
+            "partition argpartition": "use wy.partition(x, kth) or wy.argpartition(x, kth)",
+            "frac": "use x - wy.trunc(x)",
+            "hypot arctan2 atan2 fmax fmin logaddexp logaddexp2 heaviside copysign": (
+                "use the function of that name, as in wy.hypot(x, y)"
+            ),
+            "outer inner vdot cross kron tensordot": "use the function of that name, as in wy.outer(x, y)",
+            "rsqrt": "use 1.0 / x.sqrt()",
+            "logsigmoid": "use x.log_sigmoid()",
+            "swish": "use x.silu()",
+            "absolute": "use x.abs()",
+            "lgamma": "use wy.special.gammaln(x)",
+            "addmm": "use x + a @ b",
+            "lerp": "use x + weight * (y - x)",
+            "flip": "use wy.flip(x, axis), or x[::-1]",
+            "roll": "use wy.roll(x, shift, axis)",
+            "unfold": "use slices and wy.stack",
+            "inverse": "use wy.linalg.inv(x)",
+            "logdet": "use wy.linalg.slogdet(x)",
+            "solve lstsq": "use wy.linalg.solve(x, b) or wy.linalg.lstsq(x, b)",
+            "matrix_power": "use wy.linalg.matrix_power(x, n)",
+            "eig": "wyrm has no complex numbers: use wy.linalg.eigh(x) for a symmetric matrix",
+            "fft stft": NO_FOURIER,
+            "real imag conj": "use wy.real(x), wy.imag(x) or wy.conj(x); nodes are real",
+            "new_zeros new_ones new_full new_tensor": "use wy.zeros(shape), wy.ones(shape) or wy.full(shape, value)",
+            "fill nbytes itemsize dump tofile": "nodes hold no array: use x.forward()",
+            "is_floating_point": "use x.dtype.kind == 'f'",
+            "bernoulli": "use wy.random.bernoulli(x.shape, x)",
+            "multinomial": "use wy.random.categorical(x.log())",
+        }
+    ),
+}
+OF_INTEGERS = (
+    "index nodes have operators, comparisons, slices, and sum, max, sort and the like: convert with "
+    "x.astype(np.float32) for other functions"
+)
+# A tensor's methods that work in place, each refused in the same words.
+_IN_PLACE = (
+    "add_ sub_ mul_ div_ pow_ neg_ copy_ fill_ zero_ clamp_ clip_ exp_ log_ sqrt_ abs_ relu_ sigmoid_ tanh_ normal_ uniform_ "
+    "squeeze_ unsqueeze_ transpose_ scatter_ scatter_add_ index_add_ masked_fill_ detach_"
+)
+ANSWERS = _OF_NODES | each({_IN_PLACE: IMMUTABLE})

@@ -1,0 +1,57 @@
+"""Attributes of modules, optimizers and compiled functions in other libraries, each with what to use instead."""
+
+# ruff: noqa: E501  # one line for names and their answer
+from __future__ import annotations
+
+from wyrm.support.foreign_names.phrases import CPU, FIT, NO_HOOKS, each
+
+MODULE = each(
+    {
+        "zero_grad": "use loss.zero_gradient() or optimizer.zero_gradient()",
+        "forward": "call the module: model(x)",
+        "cuda cpu to device to_empty half bfloat16": CPU,
+        "float double type": "give layers their float type in __init__: Linear(4, 3, dtype=np.float64)",
+        "requires_grad_": "give the optimizer only the parameters to train",
+        "register_buffer": "set an attribute: self.name = wy.Buffer(value)",
+        "register_parameter": "set an attribute: self.name = wy.Parameter(value)",
+        "add_module register_module": "set an attribute: self.name = module",
+        "children named_children named_modules": "use model.modules()",
+        "buffers": "use model.named_buffers()",
+        "get_parameter": "use dict(model.named_parameters())[name]",
+        "get_submodule": "use the attributes of the model, as in model.layers[0]",
+        "apply": "loop over model.modules()",
+        "register_forward_hook register_forward_pre_hook register_full_backward_hook register_backward_hook": NO_HOOKS,
+        "compile": "compile a graph: wy.compile(model(x)), or for training wy.compile(loss, optimizer)",
+        "fit train_on_batch": FIT,
+        "evaluate": "use wy.compile(loss).evaluate({x: column}, batch_size=32)",
+        "predict": "use wy.compile(model(x))({x: data}), or model(x).forward()",
+        "summary": "use print(wy.summary(model))",
+        "get_weights": "use model.state_dict()",
+        "set_weights": "use model.load_state_dict(arrays)",
+        "save_weights": "use model.save(path)",
+        "load_weights": "use model.load(path)",
+        "trainable_variables trainable_weights weights variables": "use model.parameters()",
+        "generate": "use wy.nn.generate(model, prompt, max_new_tokens)",
+        "init": "a module draws its parameters in __init__; wy.nn.seed(number) makes that reproducible",
+        "share_memory": "leave it out: threads already share parameters",
+    }
+)
+OPTIMIZER = each(
+    {
+        "zero_grad": "use optimizer.zero_gradient()",
+        "param_groups": "use optimizer.groups",
+        "add_param_group": "give the groups to the constructor, as in SGD([{'parameters': first}, {'parameters': second}], 0.1)",
+        "lr": "use optimizer.learning_rate",
+        "state": "use optimizer.state_dict()",
+        "minimize apply_gradients": "call loss.backward() and optimizer.step(), or use wy.compile(loss, optimizer)",
+        "init": "leave it out: an optimizer creates its state itself",
+    }
+)
+PROGRAM = each(
+    {
+        "fit train": "use wy.train.fit(program, {x: column}, epochs=10, batch_size=32)",
+        "train_step train_on_batch": "call the program with a batch: program({x: array})",
+        "run forward predict": "call the program: program({x: array})",
+        "lower as_text": "use program.stages(), program.source or program.llvm",
+    }
+)
