@@ -12,6 +12,7 @@ import pytest
 
 import wyrm
 from wyrm.graph.rules import Rules
+from wyrm.ops.indexing.along_axis import ReducedAxisLoops
 from wyrm.ops.products.jax_form import ProductForm
 
 for _module in pkgutil.walk_packages(wyrm.__path__, "wyrm."):
@@ -26,7 +27,7 @@ REGISTRIES: dict[str, Rules[Any]] = {
     if isinstance(value, Rules)
 }
 # Besides those whose names begin with an underscore.
-BASE_CLASSES = {ProductForm}
+BASE_CLASSES = {ProductForm, ReducedAxisLoops}
 
 
 def subclasses(cls: type[Any]) -> Iterator[type[Any]]:

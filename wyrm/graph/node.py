@@ -9,7 +9,7 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import MissingShape
 from wyrm.graph import methods, operators
-from wyrm.graph.base import _BASES, BaseNode, P_co, S, describe
+from wyrm.graph.base import _BASES, ZERO, BaseNode, Gradient, P_co, S, describe
 from wyrm.graph.typing import Bs
 
 if TYPE_CHECKING:
@@ -166,6 +166,10 @@ class IndexNode(methods.IndexNode, Evaluated[IntegerArray], BaseNode[Any, S], ab
 
     def dtype_rule(self) -> np.dtype:
         return np.dtype(np.int64)
+
+    def vjp(self, gradient: Any) -> tuple[Gradient, ...]:
+        """Return `ZERO` for every parent: integers do not depend smoothly on anything."""
+        return (ZERO,) * len(self.parents)
 
     def __bool__(self) -> bool:  # as for `Node`
         raise TypeError(

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size
-from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.graph.namespace import ArrayNamespace
@@ -53,9 +52,6 @@ class CountedLabels(HasIndexOperands[tuple[IndexNode], Axes], IndexNode[Axes]):
 
     def batched(self, operands: Sequence[IndexNode], mapped: Sequence[bool]) -> IndexNode | None:
         return CountedLabels(operands[0], self.classes, self.ignore_index)
-
-    def vjp(self, gradient: object) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 @LOOPS.register(CountedLabels)

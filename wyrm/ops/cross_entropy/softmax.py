@@ -7,8 +7,8 @@ from typing import Any, Generic, Literal, overload
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Dims, axis_size, normalize_axis, unify
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import Dims, axis_size, unify
 from wyrm.graph.base import ZERO, Gradient, explain, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
@@ -16,6 +16,7 @@ from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, bind_class, method
+from wyrm.ops.indexing.along_axis import OneAxis, float_dtype
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.kernels.sums import summed
 from wyrm.support.foreign_names import answering
@@ -24,17 +25,16 @@ from wyrm.support.options import choice
 Reduction = Literal["mean", "sum", "none"]
 
 
-class _Normalized(Node[tuple[Left_co], Axes], abstract=True):
+class _Normalized(OneAxis[tuple[Left_co], Axes], Node[tuple[Left_co], Axes], Generic[Left_co, Axes], abstract=True):
     """Base class of ops that normalize along one axis and keep the shape."""
 
-    __slots__ = ("axis",)
+    __slots__ = ()
     declaration = """
 @overload
 def {method}(self: Shaped[L, AtLeast1D], axis: int = -1) -> {op}[L]: ...
 @overload
 def {method}(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> {op}[L, tuple[N, *Bs]]: ...
 """
-    axis: int
 
     def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
@@ -44,19 +44,8 @@ def {method}(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> {op}[L, tuple[N,
     def __init__(self, x: Node, axis: int = -1) -> None:
         self._construct((x,), axis=axis)
 
-    def shape_rule(self) -> Dims:
-        dims: Dims = self.parents[0].dims
-        object.__setattr__(self, "axis", normalize_axis(self.axis, len(dims)))
-        return dims
-
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        return self.rebuild(tuple(operands), {"axis": self.axis + 1})
-
     def dtype_rule(self) -> np.dtype:
-        (x,) = self.parents
-        if x.dtype.kind != "f":
-            raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
-        return x.dtype
+        return float_dtype(self.parents[0])
 
 
 def _is_empty(x: Node) -> bool:

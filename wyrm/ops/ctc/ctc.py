@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, Plus, axis_size, unify
 from wyrm.graph.base import ZERO, Gradient, Undefined, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
@@ -24,6 +24,7 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.elementwise.exponential import LogAddExp
 from wyrm.ops.gradients.composite_gradient import composite_vjp
+from wyrm.ops.indexing.along_axis import float_dtype
 from wyrm.ops.indexing.slicing import concatenate
 from wyrm.ops.kernels.scratch import scratch
 
@@ -50,10 +51,7 @@ class _Alignment(HasIndexOperands[Parents, Axes], Node[Parents, Axes], abstract=
         )
 
     def dtype_rule(self) -> np.dtype:
-        x = self.parents[0]
-        if x.dtype.kind != "f":
-            raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
-        return x.dtype
+        return float_dtype(self.parents[0])
 
     def shape_rule(self) -> Dims:
         log_probability, labels, steps, lengths = self.parents

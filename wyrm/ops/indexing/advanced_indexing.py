@@ -12,7 +12,7 @@ import numpy as np
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Axis, Dims, axis_size
-from wyrm.graph.base import ZERO, Gradient, describe, label
+from wyrm.graph.base import describe, label
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand, source_of
 from wyrm.graph.leaves import Constant
@@ -197,9 +197,6 @@ class FromEnd(HasIndexOperands[Any, Axes], IndexNode[Axes]):
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> IndexNode | None:
         return self.rebuild(tuple(operands), {"position": self.position + mapped[-1], "count": self.count})
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,) * len(self.parents)
 
 
 @LOOPS.register(FromEnd)

@@ -1,4 +1,4 @@
-"""The base class of ops that work along one axis."""
+"""The base classes of ops that work along one axis."""
 
 from __future__ import annotations
 
@@ -10,14 +10,22 @@ import numpy as np
 
 from wyrm.errors import DTypeError
 from wyrm.graph.axes import Dims, normalize_axis, unify
-from wyrm.graph.base import label
+from wyrm.graph.base import BaseNode, P_co, label
+from wyrm.graph.loop_form import KernelArgument, LoopForm
 from wyrm.graph.node import Node
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 
 
-class AlongAxis(Node[tuple[Node, ...], Axes], abstract=True):
-    """An op along `axis` whose operands and result have one shape."""
+def float_dtype(x: BaseNode) -> np.dtype:
+    """Return the dtype of an operand; raise `DTypeError` unless it holds floats."""
+    if x.dtype.kind != "f":
+        raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
+    return x.dtype
+
+
+class OneAxis(BaseNode[P_co, Axes], abstract=True):
+    """An op along `axis`, a position from 0 on, of operands that all have that axis; the result has their axes."""
 
     __slots__ = ("axis",)
     axis: int
@@ -29,18 +37,24 @@ class AlongAxis(Node[tuple[Node, ...], Axes], abstract=True):
             dims = tuple(map(unify, dims, parent.dims))
         return dims
 
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if self.axis not in rows else None
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        attributes: dict[str, Any] = self.attribute_values() | {"axis": self.axis + 1}
+        return self.rebuild(tuple(spread(operands, mapped)), attributes)
+
+
+class AlongAxis(OneAxis[tuple[Node, ...], Axes], Node[tuple[Node, ...], Axes], abstract=True):
+    """An op of floats along `axis`."""
+
+    __slots__ = ()
+
     def dtype_rule(self) -> np.dtype:
         dtype = common_dtype(self.parents)
         if dtype.kind != "f":
             raise DTypeError(f"{label(self.parents[0])} is {dtype}; convert it with .astype(np.float32)")
         return dtype
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if self.axis not in rows else None
-
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node:
-        attributes: dict[str, Any] = self.attribute_values() | {"axis": self.axis + 1}
-        return self.rebuild(tuple(spread(operands, mapped)), attributes)
 
 
 def split_at(axis: int, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -48,3 +62,13 @@ def split_at(axis: int, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     shape = arrays[0].shape
     parts = (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
     return tuple(array.reshape(parts) for array in arrays)
+
+
+class ReducedAxisLoops(LoopForm):
+    """A kernel that reduces one axis: its operand has three axes and it reduces the middle one."""
+
+    def kernel_arguments(
+        self, node: Any, operands: Sequence[np.ndarray], out: np.ndarray
+    ) -> tuple[KernelArgument, ...]:
+        (x,) = split_at(node.axis, operands[0])
+        return x, out.reshape(x.shape[0], x.shape[2])

@@ -134,9 +134,6 @@ class IndexGather(_GatherRules[Axes], IndexNode[Axes]):
 
     __slots__ = ()
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,) * len(self.parents)
-
 
 JAX.register(Gather, IndexGather)(GatherForm(_order, _moved))
 

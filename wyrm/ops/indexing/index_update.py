@@ -10,7 +10,7 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size
-from wyrm.graph.base import ZERO, Gradient, describe, format_dims
+from wyrm.graph.base import describe, format_dims
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
@@ -57,9 +57,6 @@ class LastWriter(HasIndexOperands[Any, Axes], IndexNode[Axes]):
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> IndexNode | None:
         return LastWriter(operands[0], self.count)
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 @JAX.register(LastWriter)

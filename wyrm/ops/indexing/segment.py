@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, unify
-from wyrm.graph.base import ZERO, Gradient, format_dims, label
+from wyrm.graph.base import ZERO, Gradient, format_dims
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
@@ -18,6 +18,7 @@ from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, FloatArray, Indices, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes, Left_co
+from wyrm.ops.indexing.along_axis import float_dtype
 from wyrm.ops.indexing.index import Index, Rows_co, as_indices
 
 
@@ -42,10 +43,7 @@ class SegmentMax(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Lef
         return (IndexOperand(1, self.segments),)
 
     def dtype_rule(self) -> np.dtype:
-        x = self.parents[0]
-        if x.dtype.kind != "f":
-            raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
-        return x.dtype
+        return float_dtype(self.parents[0])
 
     def shape_rule(self) -> Dims:
         x, ids = self.parents

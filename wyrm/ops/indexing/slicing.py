@@ -12,7 +12,7 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, One, Plus, axis_size, normalize_axis, unify
-from wyrm.graph.base import ZERO, BaseNode, Gradient, describe, label
+from wyrm.graph.base import BaseNode, P_co, describe, label
 from wyrm.graph.index_maps import IndexLiteral, IndexMap
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, LoopForm, ScatterTarget
@@ -27,6 +27,7 @@ from wyrm.ops.indexing.keys import (
     All,
     Key,
     Key_,
+    Range,
     as_key,
     check_key,
     has_arrays,
@@ -35,19 +36,18 @@ from wyrm.ops.indexing.keys import (
     sliced_index,
 )
 from wyrm.ops.shaping.jax_form import MovingForm, PlaceSliceForm
-from wyrm.ops.shaping.shape import Rearrangement
+from wyrm.ops.shaping.shape import Rearrangement, Unchanged
 from wyrm.support.foreign_names import answering
 from wyrm.support.options import is_integer
 
 
-class Slice(Rearrangement[Left_co, Axes]):
-    """A part of the operand selected by ints and ranges."""
+class _Sliced(Unchanged[P_co, Axes], abstract=True):
+    """What `Slice` and `IndexSlice` share."""
 
     __slots__ = ("key",)
-    _own: Slice[Any, Axes]
     key: Key
 
-    def __init__(self, x: Node, key: Key) -> None:
+    def __init__(self, x: BaseNode, key: Key) -> None:
         self._construct((x,), key=key)
 
     def shape_rule(self) -> Dims:
@@ -60,8 +60,15 @@ class Slice(Rearrangement[Left_co, Axes]):
         part: Array = operands[0][numpy_key(self.key)]
         return part
 
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        return Slice(operands[0], (ALL, *self.key))
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return self.rebuild(tuple(operands), {"key": (ALL, *self.key)})
+
+
+class Slice(_Sliced[tuple[Left_co], Axes], Rearrangement[Left_co, Axes]):
+    """A part of the operand selected by ints and ranges."""
+
+    __slots__ = ()
+    _own: Slice[Any, Axes]
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (PlaceSlice(gradient, self.key, self.parents[0].dims),)
@@ -109,31 +116,10 @@ class _PlaceSliceLoops(LoopForm):
         return ScatterTarget(sliced_index(node.key, node.to, index))
 
 
-class IndexSlice(IndexNode[Axes]):
+class IndexSlice(_Sliced[Any, Axes], IndexNode[Axes]):
     """A part of an index node selected by ints and ranges."""
 
-    __slots__ = ("key",)
-    is_view = True
-    key: Key
-
-    def __init__(self, x: Node, key: Key) -> None:
-        self._construct((x,), key=key)
-
-    def shape_rule(self) -> Dims:
-        return sliced_dims(self.parents[0].dims, self.key)
-
-    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
-        check_key(self, shapes[0])
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        part: Array = operands[0][numpy_key(self.key)]
-        return part
-
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> IndexNode | None:
-        return IndexSlice(operands[0], (ALL, *self.key))
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
+    __slots__ = ()
 
 
 @LOOPS.register(Slice, IndexSlice)
@@ -226,11 +212,10 @@ def index_getitem(x: Any, key: object) -> IndexNode:
     return IndexSlice(x, as_key(key, x))
 
 
-class Concatenate(Node[Parents_co, Axes]):
-    """The operands joined along `axis`."""
+class _Joined(Node[Parents_co, Axes], abstract=True):
+    """Base class of ops that join operands along `axis`."""
 
     __slots__ = ("axis",)
-    _own: Concatenate[Any, Axes]
     axis: int
 
     def __init__(self, parts: Sequence[Node], axis: int) -> None:
@@ -239,6 +224,26 @@ class Concatenate(Node[Parents_co, Axes]):
     def dtype_rule(self) -> np.dtype:
         return common_dtype(self.parents)
 
+    def check_rank(self, parent: BaseNode) -> None:
+        """Raise `ShapeError` unless a parent has as many axes as the first one."""
+        first = self.parents[0]
+        if len(parent.dims) != len(first.dims):
+            raise ShapeError(f"{label(parent)} has {len(parent.dims)} axes, {label(first)} {len(first.dims)}")
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+        return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1})
+
+    def part_of(self, gradient: Node, entry: int | Range) -> Slice:
+        """Return the part of a gradient at an entry of the key along the axis."""
+        return Slice(gradient, (*(ALL,) * self.axis, entry, *(ALL,) * (self.ndim - self.axis - 1)))
+
+
+class Concatenate(_Joined[Parents_co, Axes]):
+    """The operands joined along `axis`."""
+
+    __slots__ = ()
+    _own: Concatenate[Any, Axes]
+
     def shape_rule(self) -> Dims:
         first: Dims = self.parents[0].dims
         axis = normalize_axis(self.axis, len(first))
@@ -246,8 +251,7 @@ class Concatenate(Node[Parents_co, Axes]):
         joined: list[Axis] = []
         dims = list(first)
         for parent in self.parents:
-            if len(parent.dims) != len(first):
-                raise ShapeError(f"{label(parent)} has {len(parent.dims)} axes, {label(self.parents[0])} {len(first)}")
+            self.check_rank(parent)
             if axis_size(parent.dims[axis]) is None:
                 raise ShapeError(f"axis {parent.dims[axis]!r} has no size; only an axis with a size can be joined")
             joined.append(parent.dims[axis])
@@ -259,17 +263,10 @@ class Concatenate(Node[Parents_co, Axes]):
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.concat(operands, axis=self.axis)
 
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        return Concatenate(spread(operands, mapped), self.axis + 1)
-
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         sizes = [operator.index(parent.dims[self.axis]) for parent in self.parents]
         bounds = np.cumsum([0, *sizes]).tolist()
-        before: Key = (ALL,) * self.axis
-        after: Key = (ALL,) * (self.ndim - self.axis - 1)
-        return tuple(
-            Slice(gradient, (*before, (start, stop, None), *after)) for start, stop in itertools.pairwise(bounds)
-        )
+        return tuple(self.part_of(gradient, (start, stop, None)) for start, stop in itertools.pairwise(bounds))
 
 
 @LOOPS.register(Concatenate)
@@ -353,24 +350,16 @@ def concat(x: Any, other: Any) -> Concatenate:
     return Concatenate((x, other), -1)
 
 
-class Stack(Node[Parents_co, Axes]):
+class Stack(_Joined[Parents_co, Axes]):
     """Operands of equal shapes stacked along a new axis."""
 
-    __slots__ = ("axis",)
+    __slots__ = ()
     _own: Stack[Any, Axes]
-    axis: int
-
-    def __init__(self, parts: Sequence[Node], axis: int) -> None:
-        self._construct(tuple(parts), axis=axis)
-
-    def dtype_rule(self) -> np.dtype:
-        return common_dtype(self.parents)
 
     def shape_rule(self) -> Dims:
         dims: Dims = self.parents[0].dims
         for parent in self.parents[1:]:
-            if len(parent.dims) != len(dims):
-                raise ShapeError(f"{label(parent)} has {len(parent.dims)} axes, {label(self.parents[0])} {len(dims)}")
+            self.check_rank(parent)
             dims = tuple(map(unify, dims, parent.dims))
         axis = normalize_axis(self.axis, len(dims) + 1)
         object.__setattr__(self, "axis", axis)
@@ -379,13 +368,8 @@ class Stack(Node[Parents_co, Axes]):
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.stack(operands, axis=self.axis)
 
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        return Stack(spread(operands, mapped), self.axis + 1)
-
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        before: Key = (ALL,) * self.axis
-        after: Key = (ALL,) * (self.ndim - self.axis - 1)
-        return tuple(Slice(gradient, (*before, i, *after)) for i in range(len(self.parents)))
+        return tuple(self.part_of(gradient, i) for i in range(len(self.parents)))
 
 
 JAX.register(Concatenate, Stack)(MovingForm)

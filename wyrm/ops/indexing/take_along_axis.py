@@ -81,9 +81,6 @@ class IndexTakeAlongAxis(_AlongAxisRules[Axes], IndexNode[Axes]):
 
     __slots__ = ()
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return ZERO, ZERO
-
 
 JAX.register(TakeAlongAxis, IndexTakeAlongAxis)(TakeAlongAxisForm(_columns))
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims
-from wyrm.graph.base import ZERO, BaseNode, Gradient, label
+from wyrm.graph.base import BaseNode, label
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.graph.namespace import ArrayNamespace
-from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.node import IndexNode
 from wyrm.graph.source_location import located_at
 from wyrm.graph.traversal import topological_order
 from wyrm.graph.typing import Array, IntegerArray
@@ -63,9 +63,6 @@ class LoopSteps(Draws, IndexNode[Axes]):
 
     def drawn_by_rows(self, operands: Sequence[Any], mapped: Sequence[bool], axis: Axis) -> BaseNode:
         return LoopSteps(operands[0], (axis, *self.to))
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 @LOOPS.register(LoopSteps)

@@ -13,14 +13,14 @@ from typing_extensions import Unpack
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Axis, Dim, Dims, axis_size, unify
-from wyrm.graph.base import ZERO, BaseNode, Gradient, describe
+from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
 from wyrm.graph.namespace import ArrayNamespace
-from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.node import IndexNode
 from wyrm.graph.storage import declared_dims, index_array
 from wyrm.graph.typing import (
     D1,
@@ -276,9 +276,6 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if all(row is None for row in rows[:-1]) else None
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,) * len(self.parents)
 
 
 @LOOPS.register(RandomIndex)

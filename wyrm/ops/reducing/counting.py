@@ -9,7 +9,7 @@ import numpy as np
 
 from wyrm.errors import DTypeError
 from wyrm.graph.axes import Dims
-from wyrm.graph.base import ZERO, BaseNode, Gradient, label
+from wyrm.graph.base import BaseNode, label
 from wyrm.graph.loop_form import LOOPS, Reducer
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
@@ -51,9 +51,6 @@ class CountTrue(IndexNode[Axes]):
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.sum(operands[0], axis=self.axis, keepdims=self.keepdims)
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 LOOPS.register(CountTrue)(ReductionLoops(Reducer(0.0, "total + x")))

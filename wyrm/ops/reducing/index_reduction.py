@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 import numpy as np
 
-from wyrm.errors import ShapeError
-from wyrm.graph.axes import Axis, Dims, axis_size, normalize_axis
-from wyrm.graph.base import ZERO, Gradient, explain
+from wyrm.graph.axes import Axis, axis_size
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
-from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.node import IndexNode
 from wyrm.graph.typing import Array, AtLeast1D, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes, S, method
+from wyrm.ops.indexing.along_axis import OneAxis, ReducedAxisLoops
 from wyrm.ops.reducing.cumulative import CumSumLoops
 from wyrm.ops.reducing.cumulative_jax import CumSumForm
 from wyrm.ops.reducing.keywords import check_keepdims
-from wyrm.ops.reducing.reduction import AxisLike, all_axes, reduced_dims
+from wyrm.ops.reducing.reduction import AxisLike, ReducedAxis, all_axes
 from wyrm.support.foreign_names import answering
 
 # The least and the greatest value of integers.
@@ -36,14 +34,10 @@ def bounds_of_sums(values: Interval, axis: Axis) -> Interval:
     return min(0, values[0] * count), max(0, values[1] * count)
 
 
-class IndexReduction(IndexNode[Axes], abstract=True):
+class IndexReduction(ReducedAxis[Axes], abstract=True):
     """An op that reduces one axis of integers; `method` reduces several by several such ops, since no digit is lost."""
 
-    __slots__ = ("axis", "keepdims")
-    axis: int
-    keepdims: bool
-    # Whether the op has a value over an axis of size 0.
-    of_none = False
+    __slots__ = ()
     index_declaration = """
 @overload
 def {method}(self: IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> IndexNode[tuple[()]]: ...
@@ -61,43 +55,9 @@ def {method}(self: IndexNode, axis: AxisLike = None, keepdims: bool = False) -> 
         super().__init_subclass__(**keywords)
         method(cls.op_name(), IndexNode, op=cls)(_of_axes(cls))
 
-    def __init__(self, x: IndexNode, axis: int, keepdims: bool) -> None:
-        self._construct((x,), axis=axis, keepdims=keepdims)
-
-    def shape_rule(self) -> Dims:
-        (x,) = self.parents
-        object.__setattr__(self, "axis", normalize_axis(self.axis, len(x.dims)))
-        if not self.of_none and axis_size(x.dims[self.axis]) == 0:
-            raise ShapeError("has no value over an axis of size 0")
-        return reduced_dims(x.dims, (self.axis,), self.keepdims)
-
-    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
-        if not self.of_none and shapes[0][self.axis] == 0:
-            raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
-
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> IndexNode | None:
-        return self.rebuild(tuple(operands), self.attribute_values() | {"axis": self.axis + 1})
-
     def bounds(self, operands: Sequence[Interval]) -> Interval:
         """Return the least and the greatest value for operands within these."""
         return operands[0]
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if rows[0] != self.axis else None
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
-
-
-class _ReductionLoops(LoopForm):
-    """The kernel of a reduction: its operand has three axes and it reduces the middle one."""
-
-    def kernel_arguments(
-        self, node: IndexReduction, operands: Sequence[np.ndarray], out: np.ndarray
-    ) -> tuple[KernelArgument, ...]:
-        shape = operands[0].shape
-        outer, inner = math.prod(shape[: node.axis]), math.prod(shape[node.axis + 1 :])
-        return operands[0].reshape(outer, shape[node.axis], inner), out.reshape(outer, inner)
 
 
 def _of_axes(cls: Callable[[Any, int, bool], IndexNode]) -> Callable[..., IndexNode]:
@@ -129,7 +89,7 @@ class IndexSum(IndexReduction[Axes]):
 
 
 @LOOPS.register(IndexSum)
-class _SumLoops(_ReductionLoops):
+class _SumLoops(ReducedAxisLoops):
     @staticmethod
     def kernel(x: IntegerArray, out: IntegerArray) -> None:
         for i in range(x.shape[0]):
@@ -150,19 +110,6 @@ class IndexMax(IndexReduction[Axes]):
         return xp.max(operands[0], axis=self.axis, keepdims=self.keepdims)
 
 
-@LOOPS.register(IndexMax)
-class _MaxLoops(_ReductionLoops):
-    @staticmethod
-    def kernel(x: IntegerArray, out: IntegerArray) -> None:
-        for i in range(x.shape[0]):
-            for k in range(x.shape[2]):
-                out[i, k] = x[i, 0, k]
-            for j in range(1, x.shape[1]):
-                for k in range(x.shape[2]):
-                    if x[i, j, k] > out[i, k]:
-                        out[i, k] = x[i, j, k]
-
-
 class IndexMin(IndexReduction[Axes]):
     """Minimum of integers over `axis`: an axis, several, or all by default. Raise `ShapeError` over no elements."""
 
@@ -173,34 +120,33 @@ class IndexMin(IndexReduction[Axes]):
         return xp.min(operands[0], axis=self.axis, keepdims=self.keepdims)
 
 
-@LOOPS.register(IndexMin)
-class _MinLoops(_ReductionLoops):
+@LOOPS.register(IndexMax, IndexMin)
+class _ExtremeLoops(ReducedAxisLoops):
     @staticmethod
-    def kernel(x: IntegerArray, out: IntegerArray) -> None:
+    def kernel(x: IntegerArray, out: IntegerArray, largest: bool) -> None:
         for i in range(x.shape[0]):
             for k in range(x.shape[2]):
                 out[i, k] = x[i, 0, k]
             for j in range(1, x.shape[1]):
                 for k in range(x.shape[2]):
-                    if x[i, j, k] < out[i, k]:
+                    if (x[i, j, k] > out[i, k]) == largest:
                         out[i, k] = x[i, j, k]
 
+    def kernel_arguments(
+        self, node: IndexMax | IndexMin, operands: Sequence[np.ndarray], out: np.ndarray
+    ) -> tuple[KernelArgument, ...]:
+        return *super().kernel_arguments(node, operands, out), isinstance(node, IndexMax)
 
-class IndexCumSum(IndexNode[Axes]):
+
+class IndexCumSum(OneAxis[Any, Axes], IndexNode[Axes]):
     """The sums of the integers up to each one along `axis`."""
 
-    __slots__ = ("axis",)
-    axis: int
+    __slots__ = ()
     # The direction of the loops of `CumSum`, which computes floats in either.
     reverse = False
 
     def __init__(self, x: IndexNode, axis: int) -> None:
         self._construct((x,), axis=axis)
-
-    def shape_rule(self) -> Dims:
-        dims: Dims = self.parents[0].dims
-        object.__setattr__(self, "axis", normalize_axis(self.axis, len(dims)))
-        return dims
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.cumsum(operands[0], axis=self.axis)
@@ -208,15 +154,6 @@ class IndexCumSum(IndexNode[Axes]):
     def bounds(self, operands: Sequence[Interval]) -> Interval:
         """Return the least and the greatest value for operands within these."""
         return bounds_of_sums(operands[0], self.parents[0].dims[self.axis])
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if rows[0] != self.axis else None
-
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> IndexNode | None:
-        return IndexCumSum(operands[0], self.axis + 1)
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 LOOPS.register(IndexCumSum)(CumSumLoops)

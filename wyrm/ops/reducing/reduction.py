@@ -8,15 +8,16 @@ from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, One, axis_size, normalize_axis
-from wyrm.graph.base import ZERO, Gradient, explain, label
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm, Reducer
+from wyrm.graph.base import ZERO, BaseNode, Gradient, explain
+from wyrm.graph.loop_form import LOOPS, LoopForm, Reducer
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, IntegerArray, M, N, Shaped
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, bind_class, constant_like, method
+from wyrm.ops.indexing.along_axis import OneAxis, ReducedAxisLoops, float_dtype
 from wyrm.ops.kernels.sums import summed
 from wyrm.ops.reducing.keywords import check_keepdims, refuse_keywords
 from wyrm.support.foreign_names import answering
@@ -113,10 +114,7 @@ def {method}(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bo
         return self.rebuild(tuple(operands), self.attribute_values() | {"axis": axes})
 
     def dtype_rule(self) -> np.dtype:
-        (x,) = self.parents
-        if x.dtype.kind != "f":
-            raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
-        return x.dtype
+        return float_dtype(self.parents[0])
 
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
         if self.empty is None and any(shapes[0][axis] == 0 for axis in self.axis):
@@ -414,16 +412,33 @@ class _StdLoops(LoopForm):
         return variance.sqrt()
 
 
-class ArgMax(IndexNode[Axes]):
+class ReducedAxis(OneAxis[Any, Axes], IndexNode[Axes], abstract=True):
+    """An op that reduces one axis to integers."""
+
+    __slots__ = ("keepdims",)
+    keepdims: bool
+    # Whether the op has a value over an axis of size 0.
+    of_none: ClassVar[bool] = False
+
+    def __init__(self, x: BaseNode, axis: int, keepdims: bool = False) -> None:
+        self._construct((x,), axis=axis, keepdims=keepdims)
+
+    def shape_rule(self) -> Dims:
+        dims = super().shape_rule()
+        if not self.of_none and axis_size(dims[self.axis]) == 0:
+            raise ShapeError("has no value over an axis of size 0")
+        return reduced_dims(dims, (self.axis,), self.keepdims)
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        if not self.of_none and shapes[0][self.axis] == 0:
+            raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
+
+
+class ArgMax(ReducedAxis[Axes]):
     """The index of the maximum along one axis, the first of equal ones; the result holds integers, without gradient."""
 
-    __slots__ = ("axis", "keepdims")
+    __slots__ = ()
     method = "argmax"
-    axis: int
-    keepdims: bool
-
-    def __init__(self, x: Node, axis: int, keepdims: bool = False) -> None:
-        self._construct((x,), axis=axis, keepdims=keepdims)
 
     @property
     def within(self) -> Axis:
@@ -431,32 +446,12 @@ class ArgMax(IndexNode[Axes]):
         axis: Axis = self.parents[0].dims[self.axis]
         return axis
 
-    def shape_rule(self) -> Dims:
-        (x,) = self.parents
-        object.__setattr__(self, "axis", normalize_axis(self.axis, len(x.dims)))
-        if axis_size(x.dims[self.axis]) == 0:
-            raise ShapeError("has no value over an axis of size 0")
-        return reduced_dims(x.dims, (self.axis,), self.keepdims)
-
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> IndexNode | None:
-        return self.rebuild(tuple(operands), self.attribute_values() | {"axis": self.axis + 1})
-
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.argmax(operands[0], axis=self.axis).reshape(shape)
 
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if rows[0] != self.axis else None
-
-    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
-        if shapes[0][self.axis] == 0:
-            raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
-
 
 @LOOPS.register(ArgMax)
-class _ArgMaxLoops(LoopForm):
+class _ArgMaxLoops(ReducedAxisLoops):
     @staticmethod
     def kernel(x: FloatArray, out: IntegerArray) -> None:
         for i in range(x.shape[0]):
@@ -466,11 +461,6 @@ class _ArgMaxLoops(LoopForm):
                     if x[i, j, k] > x[i, best, k] or (x[i, j, k] != x[i, j, k] and x[i, best, k] == x[i, best, k]):
                         best = j
                 out[i, k] = best
-
-    def kernel_arguments(self, node: ArgMax, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        x = operands[0]
-        outer, inner = math.prod(x.shape[: node.axis]), math.prod(x.shape[node.axis + 1 :])
-        return x.reshape(outer, x.shape[node.axis], inner), out.reshape(outer, inner)
 
 
 @overload

@@ -9,8 +9,8 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Axis, Dims, axis_size, normalize_axis, unify
-from wyrm.graph.base import ZERO, Gradient, format_dims
+from wyrm.graph.axes import Axis, Dims, axis_size, unify
+from wyrm.graph.base import format_dims
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.graph.namespace import ArrayNamespace
@@ -18,18 +18,17 @@ from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, S, common_dtype, method
-from wyrm.ops.indexing.along_axis import split_at
+from wyrm.ops.indexing.along_axis import OneAxis, split_at
 from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.kernels.scratch import scratch
 from wyrm.support.options import choice
 
 
-class ArgSort(IndexNode[Axes]):
+class ArgSort(OneAxis[Any, Axes], IndexNode[Axes]):
     """The indices that sort the operand along `axis`: equal elements keep their order, and NaN comes last."""
 
-    __slots__ = ("axis",)
+    __slots__ = ()
     method = "argsort"
-    axis: int
 
     def __init__(self, x: Node | IndexNode, axis: int) -> None:
         self._construct((x,), axis=axis)
@@ -40,22 +39,8 @@ class ArgSort(IndexNode[Axes]):
         axis: Axis = self.parents[0].dims[self.axis]
         return axis
 
-    def shape_rule(self) -> Dims:
-        dims: Dims = self.parents[0].dims
-        object.__setattr__(self, "axis", normalize_axis(self.axis, len(dims)))
-        return dims
-
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> IndexNode | None:
-        return ArgSort(operands[0], self.axis + 1)
-
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> IntegerArray:
         return xp.argsort(operands[0], axis=self.axis, stable=True)
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if rows[0] != self.axis else None
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 # Runs of this length are sorted by insertion before they are merged.
@@ -248,9 +233,6 @@ class SearchSorted(IndexNode[Axes]):
         of_a, of_v = rows
         same_values = self.batch == 0 and of_a is None
         return "rows" if same_values or (of_a is not None and of_a == of_v and of_a < self.batch) else None
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return ZERO, ZERO
 
 
 @JAX.register(SearchSorted)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, overload
+from typing import Any, Generic, Literal, overload
 
 import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, One, Times, axis_size, broadcast, normalize_axis, product
-from wyrm.graph.base import ZERO, BaseNode, Gradient, format_dims
+from wyrm.graph.base import ZERO, BaseNode, Gradient, P_co, format_dims
 from wyrm.graph.index_maps import IndexLiteral, IndexMap
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import as_constant
@@ -27,14 +27,20 @@ from wyrm.support.foreign_names import answering
 from wyrm.support.options import is_integer
 
 
-class Rearrangement(Node[tuple[Left_co], Axes], abstract=True):
-    """An op whose result holds elements of its operand, unchanged."""
+class Unchanged(BaseNode[P_co, Axes], abstract=True):
+    """An op, of floats or of integers, whose result holds elements of its first operand, unchanged."""
 
     __slots__ = ()
     is_view = True
 
     def dtype_rule(self) -> np.dtype:
         return self.parents[0].dtype
+
+
+class Rearrangement(Unchanged[tuple[Left_co], Axes], Node[tuple[Left_co], Axes], Generic[Left_co, Axes], abstract=True):
+    """An op of floats or masks that is `Unchanged`."""
+
+    __slots__ = ()
 
 
 JAX.register(Rearrangement)(MovingForm)
@@ -101,16 +107,12 @@ def _reshaped_index(dims: Dims, reshaped: Dims, index: IndexMap) -> IndexMap | N
     return tuple(IndexLiteral(0) if axis_size(axis) == 1 else next(entries)[1] for axis in dims)
 
 
-class Reshape(Rearrangement[Left_co, Axes]):
-    """The operand's elements, in row-major order, with the axes `to`."""
+class _Reshaped(Unchanged[P_co, Axes], abstract=True):
+    """What `Reshape` and `IndexReshape` share."""
 
     __slots__ = ("to",)
-    _own: Reshape[Any, Axes]
     same_elements = True
     to: Dims
-
-    def __init__(self, x: Shaped[Left_co, Any], to: Dims) -> None:
-        self._construct((x,), to=to)
 
     def shape_rule(self) -> Dims:
         return _reshaped(self.parents[0].dims, self.to)
@@ -118,10 +120,20 @@ class Reshape(Rearrangement[Left_co, Axes]):
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.reshape(operands[0], shape)
 
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         (x,) = operands
         dims: Any = self.dims
-        return Reshape(x, (x.dims[0], *dims))
+        return self.rebuild((x,), {"to": (x.dims[0], *dims)})
+
+
+class Reshape(_Reshaped[tuple[Left_co], Axes], Rearrangement[Left_co, Axes]):
+    """The operand's elements, in row-major order, with the axes `to`."""
+
+    __slots__ = ()
+    _own: Reshape[Any, Axes]
+
+    def __init__(self, x: Shaped[Left_co, Any], to: Dims) -> None:
+        self._construct((x,), to=to)
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (Reshape(gradient, self.parents[0].dims),)
@@ -175,30 +187,13 @@ def reshape(x: Any, *shape: Any) -> Reshape:
     return Reshape(x, target_axes(shape))
 
 
-class IndexReshape(IndexNode[Axes]):
+class IndexReshape(_Reshaped[Any, Axes], IndexNode[Axes]):
     """The operand's integers, in row-major order, with the axes `to`."""
 
-    __slots__ = ("to",)
-    is_view = True
-    same_elements = True
-    to: Dims
+    __slots__ = ()
 
     def __init__(self, x: IndexNode, to: Dims) -> None:
         self._construct((x,), to=to)
-
-    def shape_rule(self) -> Dims:
-        return _reshaped(self.parents[0].dims, self.to)
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        return xp.reshape(operands[0], shape)
-
-    def batched(self, operands: Sequence[IndexNode], mapped: Sequence[bool]) -> IndexNode | None:
-        (x,) = operands
-        dims: Any = self.dims
-        return IndexReshape(x, (x.dims[0], *dims))
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 @LOOPS.register(Reshape, IndexReshape)

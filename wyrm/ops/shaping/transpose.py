@@ -9,14 +9,14 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, normalize_axis
-from wyrm.graph.base import ZERO, Gradient, format_dims
+from wyrm.graph.base import BaseNode, P_co, format_dims
 from wyrm.graph.index_maps import IndexMap
 from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import A, Array, AtLeast1D, AtLeast2D, Bs, K, M, N, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, method
-from wyrm.ops.shaping.shape import Rearrangement, target_axes
+from wyrm.ops.shaping.shape import Rearrangement, Unchanged, target_axes
 
 
 def _ordered(dims: Dims, axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -28,14 +28,14 @@ def _ordered(dims: Dims, axes: tuple[int, ...]) -> tuple[int, ...]:
     return order
 
 
-class Transpose(Rearrangement[Left_co, Axes]):
-    """The operand with its axes in the order `axes`."""
+class _Transposed(Unchanged[P_co, Axes], abstract=True):
+    """What `Transpose` and `IndexTranspose` share."""
 
     __slots__ = ("axes",)
     _own: Transpose[Any, Axes]
     axes: tuple[int, ...]
 
-    def __init__(self, x: Node, axes: tuple[int, ...]) -> None:
+    def __init__(self, x: BaseNode, axes: tuple[int, ...]) -> None:
         self._construct((x,), axes=axes)
 
     def shape_rule(self) -> Dims:
@@ -46,37 +46,25 @@ class Transpose(Rearrangement[Left_co, Axes]):
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.permute_dims(operands[0], self.axes)
 
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        return Transpose(operands[0], (0, *(axis + 1 for axis in self.axes)))
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return self.rebuild(tuple(operands), {"axes": (0, *(axis + 1 for axis in self.axes))})
+
+
+class Transpose(_Transposed[tuple[Left_co], Axes], Rearrangement[Left_co, Axes]):
+    """The operand with its axes in the order `axes`."""
+
+    __slots__ = ()
+    _own: Transpose[Any, Axes]
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         inverse = tuple(int(i) for i in np.argsort(self.axes))
         return (Transpose(gradient, inverse),)
 
 
-class IndexTranspose(IndexNode[Axes]):
+class IndexTranspose(_Transposed[Any, Axes], IndexNode[Axes]):
     """The operand's integers with the axes in the order `axes`."""
 
-    __slots__ = ("axes",)
-    is_view = True
-    axes: tuple[int, ...]
-
-    def __init__(self, x: IndexNode, axes: tuple[int, ...]) -> None:
-        self._construct((x,), axes=axes)
-
-    def shape_rule(self) -> Dims:
-        dims: Dims = self.parents[0].dims
-        object.__setattr__(self, "axes", _ordered(dims, self.axes))
-        return tuple(dims[axis] for axis in self.axes)
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        return xp.permute_dims(operands[0], self.axes)
-
-    def batched(self, operands: Sequence[IndexNode], mapped: Sequence[bool]) -> IndexNode | None:
-        return IndexTranspose(operands[0], (0, *(axis + 1 for axis in self.axes)))
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
+    __slots__ = ()
 
 
 @LOOPS.register(Transpose, IndexTranspose)
