@@ -1,4 +1,4 @@
-"""NumPy's elementwise functions that are made of others."""
+"""NumPy's elementwise functions that are made of others, and those of complex numbers, of real ones."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from wyrm.functions.creation import full_like, zeros_like
 from wyrm.functions.operands import Operand, S, as_node, as_nodes
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
@@ -15,11 +16,12 @@ from wyrm.graph.typing import Array, BoolArray, Number
 from wyrm.ops.elementwise.comparison import of_chosen_type, where
 from wyrm.ops.elementwise.elementwise import operand
 from wyrm.ops.elementwise.predicates import IsFinite, IsInf, IsNan
+from wyrm.ops.elementwise.trigonometric import Arctan2
 
 __all__ = [
-    "allclose", "array_equal", "deg2rad", "degrees", "divmod", "float_power", "isclose", "isneginf", "isposinf",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "nan_to_num", "positive", "rad2deg", "radians",
-    "reciprocal", "select", "sinc",
+    "allclose", "angle", "array_equal", "conj", "conjugate", "deg2rad", "degrees", "divmod", "float_power", "imag",
+    "isclose", "iscomplex", "isneginf", "isposinf", "isreal", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "nan_to_num", "positive", "rad2deg", "radians", "real", "real_if_close", "reciprocal", "select", "sinc",
 ]  # fmt: skip
 
 
@@ -264,3 +266,71 @@ def select(condlist: Sequence[Node | BoolArray], choicelist: Sequence[Operand], 
         chosen: Any = choice
         result = where(mask, chosen, result)
     return result  # type: ignore[no-any-return]  # a node, as there is at least one condition
+
+
+def real(val: Operand) -> Node:
+    """Return the real part, as `numpy.real`: the operand itself.
+
+    >>> wy.real(wy.Constant([1.0, -2.0])).forward().tolist()
+    [1.0, -2.0]
+    """
+    return as_node(val)
+
+
+def imag(val: Operand) -> Node:
+    """Return the imaginary part, as `numpy.imag`: zeros.
+
+    >>> wy.imag(wy.Constant([1.0, -2.0])).forward().tolist()
+    [0.0, 0.0]
+    """
+    return zeros_like(as_node(val))
+
+
+def conj(x: Operand) -> Node:
+    """Return the complex conjugate, as `numpy.conj`: the operand itself.
+
+    >>> wy.conj(wy.Constant([1.0, -2.0])).forward().tolist()
+    [1.0, -2.0]
+    """
+    return as_node(x)
+
+
+conjugate = conj
+
+
+def real_if_close(a: Operand, tol: float = 100.0) -> Node:
+    """Return the operand, as `numpy.real_if_close` does for real numbers.
+
+    >>> wy.real_if_close(wy.Constant([1.0])).forward().tolist()
+    [1.0]
+    """
+    return as_node(a)
+
+
+def angle(z: Operand, deg: bool = False) -> Node:
+    """Return the angle of each number in the complex plane, as `numpy.angle`: 0, or pi for a negative number.
+
+    >>> wy.angle(wy.Constant([1.0, -2.0]), deg=True).forward().tolist()
+    [0.0, 180.0]
+    """
+    node = as_node(z)
+    radians: Node = Arctan2(zeros_like(node), node)
+    return radians * (180.0 / math.pi) if deg else radians
+
+
+def iscomplex(x: Operand) -> Node:
+    """Return a mask of the numbers with an imaginary part, as `numpy.iscomplex`: all False.
+
+    >>> wy.iscomplex(wy.Constant([1.0, -2.0])).forward().tolist()
+    [False, False]
+    """
+    return full_like(as_node(x), False, bool)
+
+
+def isreal(x: Operand) -> Node:
+    """Return a mask of the numbers without an imaginary part, as `numpy.isreal`: all True.
+
+    >>> wy.isreal(wy.Constant([1.0, -2.0])).forward().tolist()
+    [True, True]
+    """
+    return full_like(as_node(x), True, bool)

@@ -17,7 +17,7 @@ The functions work on the last two axes and have gradients of any order. NumPy's
 from typing import TYPE_CHECKING
 
 from wyrm.errors import LinAlgError
-from wyrm.functions.products import matmul, outer, tensordot, vecdot
+from wyrm.functions.matrices import matmul, outer, tensordot, vecdot
 from wyrm.linalg.factorizations import (
     cholesky,
     eigh,
@@ -27,8 +27,18 @@ from wyrm.linalg.factorizations import (
     svd,
     svdvals,
 )
-from wyrm.linalg.norms import cond, matrix_norm, norm, vector_norm
-from wyrm.linalg.products import cross, diagonal, matrix_power, matrix_transpose, multi_dot, trace
+from wyrm.linalg.products import (
+    cond,
+    cross,
+    diagonal,
+    matrix_norm,
+    matrix_power,
+    matrix_transpose,
+    multi_dot,
+    norm,
+    trace,
+    vector_norm,
+)
 from wyrm.linalg.results import EighResult, LstsqResult, QRResult, SlogdetResult, SVDResult
 from wyrm.linalg.systems import (
     cho_solve,

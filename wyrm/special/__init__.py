@@ -11,7 +11,28 @@
 
 from wyrm.functions.methods import erf
 from wyrm.functions.methods import sigmoid as expit
-from wyrm.special.composite import kl_div, log_softmax, logsumexp, multigammaln, polygamma, softmax
+from wyrm.special.composite import (
+    betainc,
+    erfcinv,
+    gammasgn,
+    iv,
+    ive,
+    j0,
+    j1,
+    jn,
+    jv,
+    kl_div,
+    log_softmax,
+    logsumexp,
+    multigammaln,
+    polygamma,
+    rgamma,
+    softmax,
+    y0,
+    y1,
+    yn,
+    yv,
+)
 from wyrm.special.elementwise import (
     beta,
     betaln,
@@ -37,7 +58,6 @@ from wyrm.special.elementwise import (
     xlog1py,
     xlogy,
 )
-from wyrm.special.of_order import betainc, erfcinv, gammasgn, iv, ive, j0, j1, jn, jv, rgamma, y0, y1, yn, yv
 
 __all__ = [
     "beta",
