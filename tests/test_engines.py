@@ -85,10 +85,10 @@ def test_no_engine_names_an_op(path: Path) -> None:
         "from wyrm.ops.shaping.shape import Rearrangement",
         "from wyrm.graph.index_operands import HasIndexOperands",
         "def later():\n    from wyrm.ops.control.scan import Scan",
-        "from wyrm.ops import shape\nshape.Reshape",
+        "from wyrm.ops.shaping import shape\nshape.Reshape",
         "import wyrm.ops.shaping.shape as shapes\nshapes.Reshape",
         "import wyrm.ops.shaping.shape\nisinstance(x, wyrm.ops.shaping.shape.Reshape)",
-        "from wyrm import ops\nops.shape.Reshape",
+        "from wyrm.ops import shaping\nshaping.shape.Reshape",
     ],
 )
 def test_an_op_that_is_named_is_found(text: str) -> None:

@@ -6,8 +6,6 @@ from types import ModuleType
 from typing import Any
 
 from wyrm._names import METHODS
-from wyrm.engines.numpy import reference
-from wyrm.graph import node
 from wyrm.graph.leaves import Parameter
 from wyrm.graph.node import IndexNode, Node
 from wyrm.support.foreign_names import Foreign
@@ -35,17 +33,6 @@ def _first_array_function(operand: Any, *arguments: Any) -> Any:
     return _numpy_protocol().array_function(operand, *arguments)
 
 
-def _copy_methods(cls: type, methods: type) -> None:
-    """Copy the methods of one class to another, which inherits from it as far as type checkers can tell."""
-    for name, method in vars(methods).items():
-        if not name.startswith("__"):
-            setattr(cls, name, method)
-            if hasattr(method, "__qualname__"):  # for Python's own errors about arguments
-                method.__qualname__ = f"Node.{name}"
-
-
-for _methods in (reference.Evaluated, reference.Differentiated):
-    _copy_methods(getattr(node, _methods.__name__), _methods)
 Node.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # declared as None for type checkers
 IndexNode.__array_ufunc__ = _first_ufunc  # type: ignore[assignment]  # as above
 Node.__array_function__ = _first_array_function  # type: ignore[attr-defined]  # as above

@@ -183,7 +183,7 @@ def test_an_axis_that_nothing_tells_is_an_error() -> None:
     with pytest.raises(ShapeError, match="axis 3 is out of range for 3 axes"):
         wy.nn.BatchNorm(8, axis=3)(wy.Input(dims=(Batch(), 5, 8)))
     with pytest.raises(DTypeError, match="BatchNorm: axis must be the number of an axis, not 'channels'"):
-        wy.nn.BatchNorm(8, axis="channels")  # type: ignore[call-overload]  # the mistake
+        wy.nn.BatchNorm(8, axis="channels")  # type: ignore[arg-type]  # the mistake
 
 
 def test_nothing_moves_where_nothing_trains() -> None:

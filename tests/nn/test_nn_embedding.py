@@ -114,4 +114,4 @@ def test_columns_without_a_size_are_an_error() -> None:
 
 def test_a_string_as_axis_is_an_error() -> None:
     with pytest.raises(DTypeError, match="num_embeddings must be a Dim or an integer, not 'words'"):
-        wy.nn.Embedding("words", 3)  # type: ignore[call-overload]  # the mistake
+        wy.nn.Embedding("words", 3)  # type: ignore[arg-type]  # the mistake

@@ -86,7 +86,7 @@ def test_axes_are_typed_and_any_leading_axes_work() -> None:
 
 def test_wrong_options_are_errors() -> None:
     with pytest.raises(ValueError, match="mode"):
-        wy.nn.EmbeddingBag(4, 2, mode="median")  # type: ignore[call-overload]  # the mistake
+        wy.nn.EmbeddingBag(4, 2, mode="median")  # type: ignore[arg-type]  # the mistake
     with pytest.raises(ValueError, match="padding_idx"):
         wy.nn.EmbeddingBag(4, 2, padding_idx=4)
     with pytest.raises(ValueError, match="sample_weight"):

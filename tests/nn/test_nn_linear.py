@@ -207,7 +207,7 @@ def test_an_output_axis_without_a_size_is_an_error() -> None:
 
 def test_a_class_as_axis_is_an_error() -> None:
     with pytest.raises(DTypeError, match=r"in_features is the class Features.*as in Features\(32\)"):
-        wy.nn.Linear(Features, HIDDEN)  # type: ignore[call-overload]  # the mistake
+        wy.nn.Linear(Features, HIDDEN)  # type: ignore[arg-type]  # the mistake
 
 
 def test_a_negative_axis_is_an_error() -> None:
@@ -217,7 +217,7 @@ def test_a_negative_axis_is_an_error() -> None:
 
 def test_a_fraction_as_axis_is_an_error() -> None:
     with pytest.raises(DTypeError, match=r"in_features must be a Dim or an integer, not 4\.5"):
-        wy.nn.Linear(4.5, 3)  # type: ignore[call-overload]  # the mistake
+        wy.nn.Linear(4.5, 3)  # type: ignore[arg-type]  # the mistake
 
 
 def test_a_truth_value_as_axis_is_an_error() -> None:
@@ -232,4 +232,4 @@ def test_another_dtype_is_an_error() -> None:
 
 def test_an_unknown_option_is_an_error() -> None:
     with pytest.raises(TypeError, match="unexpected keyword"):
-        wy.nn.Linear(4, 3, biases=False)  # type: ignore[call-overload]  # the mistake that mypy finds
+        wy.nn.Linear(4, 3, biases=False)  # type: ignore[call-arg]  # the mistake that mypy finds

@@ -86,4 +86,4 @@ def test_a_layers_seed_below_zero_is_an_error() -> None:
 
 def test_a_layers_seed_that_is_no_whole_number_is_an_error() -> None:
     with pytest.raises(DTypeError, match=r"a seed must be an integer of at least 0, not 0\.5"):
-        wy.nn.Embedding(2, 3, seed=0.5)  # type: ignore[call-overload]  # the mistake that mypy finds
+        wy.nn.Embedding(2, 3, seed=0.5)  # type: ignore[arg-type]  # the mistake that mypy finds

@@ -438,10 +438,7 @@ def register(cls: type[BaseNode]) -> None:
         if not present
     ]
     if missing:
-        raise RegistrationError(
-            f"op {cls.__name__} lacks {' and '.join(missing)}; every op has a shape rule, a meaning and a gradient "
-            f"(return wyrm.ZERO or wyrm.Undefined(reason) where there is none)"
-        )
+        raise lacking(cls, missing)
     check_rule_names(cls)
     cls.check_registration()
     key = f"{cls.__module__}.{cls.__qualname__}"
@@ -456,6 +453,14 @@ def register(cls: type[BaseNode]) -> None:
         if taken and (previous is None or name not in (previous.method, f"__{previous.operator}__")):
             raise RegistrationError(f"op {cls.__name__} declares the method {name}, which nodes already have")
     REGISTRY[key] = cls
+
+
+def lacking(cls: type[BaseNode], missing: Sequence[str]) -> RegistrationError:
+    """Return the error for an op class without some of its parts."""
+    return RegistrationError(
+        f"op {cls.__name__} lacks {' and '.join(missing)}; every op has a shape rule, a meaning and a gradient "
+        f"(return wyrm.ZERO or wyrm.Undefined(reason) where there is none)"
+    )
 
 
 # --- descriptions for messages --------------------------------------------------------------------------------------

@@ -5,33 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 import numpy as np
-from typing_extensions import TypeVar
 
-from wyrm.errors import MissingShape
-from wyrm.graph import methods, operators
+from wyrm.errors import MissingShape, NotDifferentiable
+from wyrm.graph import methods, operators, values
 from wyrm.graph.base import _BASES, ZERO, BaseNode, Gradient, P_co, S, describe
-from wyrm.graph.typing import Bs
+from wyrm.graph.state import runner_of
+from wyrm.graph.typing import Bs, FloatArray, IntegerArray
+from wyrm.support.foreign_names import answering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wyrm.engines.numpy.reference import Differentiated, Evaluated
-    from wyrm.graph.typing import A, AtLeast1D, AtLeast2D, FloatArray, IntegerArray, K, M, N, Shaped
+    from wyrm.graph.typing import A, AtLeast1D, AtLeast2D, K, M, N, Scalar, Shaped, Values
     from wyrm.ops.elementwise.elementwise import L
     from wyrm.ops.indexing.index_update import Updates
     from wyrm.ops.indexing.slicing import Slice
     from wyrm.ops.shaping.transpose import IndexTranspose, Transpose
-else:
-    from wyrm.graph.typing import FloatArray, IntegerArray
-
-    Value = TypeVar("Value")
-
-    # `wyrm._bind` adds the methods, because this layer must not import the engine.
-    class Evaluated(Generic[Value]):
-        __slots__ = ()
-
-    class Differentiated:
-        __slots__ = ()
 
 
 class Reversed(Generic[S]):
@@ -87,7 +76,7 @@ class IntegersReversed(Generic[S]):
         return self if node is None else node.transpose()
 
 
-class Node(operators.Node, methods.Node, Evaluated[FloatArray], Differentiated, BaseNode[P_co, S], abstract=True):
+class Node(operators.Node, methods.Node, values.Node[FloatArray], BaseNode[P_co, S], abstract=True):
     """A node of the graph: `Node[Parents, Shape]`. Building one checks shapes and dtypes and computes nothing.
 
     `Parents` is the tuple of the parents' classes, exact one generation deep; `Shape` the tuple of the axes. Operators
@@ -126,6 +115,38 @@ class Node(operators.Node, methods.Node, Evaluated[FloatArray], Differentiated, 
         def __iter__(self) -> Any:
             """Iterate over the rows; raise `ShapeError` if their number comes from data."""
 
+    @overload
+    def backward(self: Scalar, weight: float = 1.0, *, gradient: Values | None = None) -> None: ...
+    @overload
+    def backward(self, weight: float = 1.0, *, gradient: Values) -> None: ...
+    @answering
+    def backward(self, weight: float = 1.0, *, gradient: object = None) -> None:
+        """Add `weight` times the gradient of this node to each parameter's `gradient`.
+
+        For a node that is not a scalar, `gradient` holds a number for each element, in the node's shape: the gradient
+        is that of `(node * gradient).sum()`. Runs `forward()` first if something changed.
+
+        Raise `ShapeError` for a node that is not a scalar without `gradient`, and for a `gradient` of another shape;
+        `ValueError` for a weight that is not finite.
+
+        >>> x = wy.Parameter([1.0, 2.0])
+        >>> (x * x).backward(gradient=np.array([1.0, 10.0]))
+        >>> x.gradient.tolist()
+        [2.0, 40.0]
+        """
+        loss: Any = self
+        if loss.dtype.kind != "f":
+            raise NotDifferentiable(f"{describe(loss)} is {loss.dtype}; only float32 and float64 have gradients")
+        start = values.start_of_gradient(loss, weight, gradient)
+        values.runner_for(loss).backward(loss, start)
+
+    def zero_gradient(self) -> None:
+        """Set the gradients of all parameters that this node depends on to zero."""
+        runner = runner_of(self)
+        found = None if runner is None else runner.parameters()
+        for parameter in self.parameters() if found is None else found:
+            parameter.clear_gradient()
+
     def __bool__(self) -> bool:  # `NoReturn` would make mypy skip what follows `if node:`
         same = "; test with `is` whether two names are the same node" if self.dtype.kind == "b" else ""
         raise TypeError(
@@ -155,7 +176,7 @@ class Node(operators.Node, methods.Node, Evaluated[FloatArray], Differentiated, 
         return int(dims[0])
 
 
-class IndexNode(methods.IndexNode, Evaluated[IntegerArray], BaseNode[Any, S], abstract=True):
+class IndexNode(methods.IndexNode, values.Node[IntegerArray], BaseNode[Any, S], abstract=True):
     """Integers of 64 bits, such as rows, labels and counts, with NumPy's names. Not a `Node`: they have no gradient."""
 
     __slots__ = ()
@@ -184,7 +205,7 @@ class IndexNode(methods.IndexNode, Evaluated[IntegerArray], BaseNode[Any, S], ab
         return int(dims[0])
 
 
-_BASES.update((Node, IndexNode, operators.Node, methods.Node, methods.IndexNode, Evaluated, Differentiated))
+_BASES.update((Node, IndexNode, operators.Node, methods.Node, methods.IndexNode, values.Node))
 
 # Tensor[Batch, Hidden], for signatures: the parents are erased, the shape is kept.
 Tensor = Node[Any, tuple[*Bs]]

@@ -357,6 +357,13 @@ def fits_in(value: float, dtype: np.dtype) -> bool:
     return largest is not None and -largest <= value <= largest
 
 
+def frozen(value: Any) -> Any:
+    """Return a read-only copy of an array, so that writing to it by mistake raises."""
+    array: np.ndarray = value.dense() if isinstance(value, RowSparse) else value.copy("K")
+    array.setflags(False)  # type: ignore[call-arg]  # `write`, twice as fast positionally
+    return array
+
+
 def index_array(value: object, what: str | BaseNode) -> NDArray[np.int64]:
     given = as_array(value, lambda: what if isinstance(what, str) else describe(what))
     if given.size == 0 and not isinstance(value, np.ndarray):

@@ -71,6 +71,16 @@ Own_co = TypeVar("Own_co", covariant=True)
 ShapeOf = TypeVar("ShapeOf")
 
 
+class Unnamed(Protocol[Own_co]):
+    """An integer as the size of an axis: an argument of the type `M | Unnamed[M]` gives M the axis, or Any.
+
+    For typeshed, this method of `int` returns Any, which M becomes. With `M | int`, nothing would say what M is, and
+    with Any as its default, mypy would accept a value of any type.
+    """
+
+    def __rpow__(self, value: int, mod: int | None = None, /) -> Own_co: ...
+
+
 # No node has one of these as its shape, so only a node of shape Any matches them. Overloads that mention them come
 # first and keep an unknown shape unknown; mypy prints their names when a method rejects a shape.
 class AnyShape:

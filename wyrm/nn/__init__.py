@@ -48,13 +48,11 @@ if TYPE_CHECKING:
     from wyrm.nn.embedding import Embedding
     from wyrm.nn.embedding_bag import EmbeddingBag
     from wyrm.nn.flatten import Flatten
-    from wyrm.nn.gated_recurrent import GRU, GRUCell
     from wyrm.nn.generation import CachedDecoder, generate
     from wyrm.nn.gpt2 import GPT2, GPT2Config
     from wyrm.nn.group_normalization import GroupNorm, InstanceNorm, group_norm, instance_norm
     from wyrm.nn.layer import Layer, Pointwise, Sequential
     from wyrm.nn.linear import Linear
-    from wyrm.nn.lstm_state import LSTMOutput, LSTMState
     from wyrm.nn.module import Module
     from wyrm.nn.moving_average import EWMA, ewma
     from wyrm.nn.normalization import LayerNorm, RMSNorm
@@ -87,9 +85,9 @@ if TYPE_CHECKING:
         MaxPool3d,
     )
     from wyrm.nn.positional_encoding import LearnedPositionalEncoding, SinusoidalPositionalEncoding, rotary_embedding
-    from wyrm.nn.recurrent import LSTM, LSTMCell
-    from wyrm.nn.recurrent_outputs import GRUOutput, StackedOutput
+    from wyrm.nn.recurrent import GRU, LSTM, GRUCell, LSTMCell
     from wyrm.nn.recurrent_stack import StackedGRU, StackedLSTM
+    from wyrm.nn.recurrent_states import GRUOutput, LSTMOutput, LSTMState, StackedOutput
     from wyrm.nn.seeding import seed
     from wyrm.nn.token_sampling import sample_tokens
     from wyrm.nn.transformer import FeedForward, TransformerBlock
@@ -147,7 +145,6 @@ _NAMES = {
     "embedding": ("Embedding",),
     "flatten": ("Flatten",),
     "embedding_bag": ("EmbeddingBag",),
-    "gated_recurrent": ("GRU", "GRUCell"),
     "generation": (
         "CachedDecoder",
         "generate",
@@ -168,10 +165,6 @@ _NAMES = {
         "Sequential",
     ),
     "linear": ("Linear",),
-    "lstm_state": (
-        "LSTMOutput",
-        "LSTMState",
-    ),
     "module": ("Module",),
     "moving_average": ("EWMA", "ewma"),
     "normalization": (
@@ -211,11 +204,8 @@ _NAMES = {
         "SinusoidalPositionalEncoding",
         "rotary_embedding",
     ),
-    "recurrent": (
-        "LSTM",
-        "LSTMCell",
-    ),
-    "recurrent_outputs": ("GRUOutput", "StackedOutput"),
+    "recurrent": ("GRU", "GRUCell", "LSTM", "LSTMCell"),
+    "recurrent_states": ("GRUOutput", "LSTMOutput", "LSTMState", "StackedOutput"),
     "recurrent_stack": ("StackedGRU", "StackedLSTM"),
     "seeding": ("seed",),
     "token_sampling": ("sample_tokens",),

@@ -10,8 +10,9 @@ from numpy.typing import DTypeLike
 from wyrm.graph.axes import Dim
 from wyrm.graph.leaves import Parameter
 from wyrm.graph.node import Node, Tensor
+from wyrm.graph.typing import Unnamed
 from wyrm.nn.activation import checked_activation, gelu, relu, sigmoid, silu
-from wyrm.nn.axes import Axes, Bs, Hidden, Width, axis_number, feature_axis, sized_axis, with_axes_after
+from wyrm.nn.axes import Axes, Bs, Hidden, M, N, Width, axis_number, feature_axis, sized_axis, with_axes_after
 from wyrm.nn.initializers import Initializer, XavierUniform
 from wyrm.nn.layer import Layer, Pointwise
 from wyrm.nn.linear import Linear
@@ -101,9 +102,9 @@ class GatedFeedForward(Layer[Width, Width], Generic[Width, Hidden]):
     output: Linear[Hidden, Width]
 
     def __init__(
-        self,
-        embed_dim: Width | int,
-        hidden_dim: Hidden | int,
+        self: GatedFeedForward[M, N],
+        embed_dim: M | Unnamed[M],
+        hidden_dim: N | Unnamed[N],
         *,
         activation: Pointwise = silu,
         bias: bool = False,

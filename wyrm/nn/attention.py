@@ -14,8 +14,8 @@ from wyrm.graph.base import describe
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.training_mode import record_training_mode
-from wyrm.graph.typing import BoolArray
-from wyrm.nn.axes import B, T, Width, sized_axis
+from wyrm.graph.typing import BoolArray, Unnamed
+from wyrm.nn.axes import B, M, T, Width, sized_axis
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.linear import Linear
@@ -59,8 +59,8 @@ class MultiHeadAttention(Module, Generic[Width]):
     out_proj: Linear[Any, Width]
 
     def __init__(
-        self,
-        embed_dim: Width | int,
+        self: MultiHeadAttention[M],
+        embed_dim: M | Unnamed[M],
         num_heads: Dim | int,
         *,
         num_key_value_heads: int | None = None,

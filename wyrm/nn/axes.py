@@ -23,9 +23,9 @@ Columns = TypeVar("Columns", bound=Dim, covariant=True, default=Any)
 # The axes of the batch and of time.
 B = TypeVar("B", default=Any)
 T = TypeVar("T", default=Any)
-# Named axes.
-M = TypeVar("M", bound=Dim)
-N = TypeVar("N", bound=Dim)
+# The axes that the constructor of a layer is given, each as `M | Unnamed[M]`.
+M = TypeVar("M", bound=Dim, default=Dim)
+N = TypeVar("N", bound=Dim, default=Dim)
 # All axes, and all but the last.
 Axes = TypeVarTuple("Axes")
 Bs = TypeVarTuple("Bs")
@@ -56,6 +56,11 @@ def sized_axis(layer: str, argument: str, axis: Any) -> Axis:
     if size < 1:
         raise ShapeError(f"{layer}: {argument} must be at least 1, not {axis!r}")
     return size
+
+
+def sized_axes(layer: str, **axes: object) -> Any:
+    """Return the axes of a layer as a tuple; raise the errors of `sized_axis`, with the names of the arguments."""
+    return tuple(sized_axis(layer, argument, axis) for argument, axis in axes.items())
 
 
 def check_axis(layer: str, argument: str, axis: Axis, x: BaseNode, position: int, advice: str = "") -> None:

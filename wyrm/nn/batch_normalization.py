@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import OptionError, ShapeError
-from wyrm.graph.axes import Dim
 from wyrm.graph.base import describe
 from wyrm.graph.buffer import Buffer
 from wyrm.graph.leaves import Parameter
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.training_mode import record_training_mode
-from wyrm.graph.typing import A
+from wyrm.graph.typing import A, Unnamed
 from wyrm.nn.axes import Bs, Features, M, axis_number, feature_axis, sized_axis, with_axes_after
 from wyrm.nn.layer import Layer
 from wyrm.nn.normalization import shown_epsilon
@@ -55,18 +54,8 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
     running_mean: Buffer[tuple[Features]]
     running_var: Buffer[tuple[Features]]
 
-    @overload
     def __init__(
-        self: BatchNorm, features: int, epsilon: float = 1e-5, momentum: float = 0.1, *,
-        axis: int | None = None, dtype: DTypeLike = np.float32,
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: BatchNorm[M], features: M, epsilon: float = 1e-5, momentum: float = 0.1, *,
-        axis: int | None = None, dtype: DTypeLike = np.float32,
-    ) -> None: ...  # fmt: skip
-    def __init__(
-        self, features: Dim | int, epsilon: float = 1e-5, momentum: float = 0.1, *,
+        self: BatchNorm[M], features: M | Unnamed[M], epsilon: float = 1e-5, momentum: float = 0.1, *,
         axis: int | None = None, dtype: DTypeLike = np.float32,
     ) -> None:  # fmt: skip
         own: Any = sized_axis("BatchNorm", "features", features)

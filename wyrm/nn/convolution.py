@@ -46,7 +46,7 @@ def _kernel(name: str, x: Node, weight: Node, rank: int) -> tuple[int, ...]:
 def convolve(
     name: str, rank: int, x: Node, weight: Node | Array, bias: Node | Array | None, stride: object, padding: object,
     dilation: object, groups: int,
-) -> Any:  # fmt: skip
+) -> Node[Any, Any]:  # fmt: skip
     """Return the convolution of a function or layer called `name`, with `rank` spatial axes."""
     weight = operand(weight, x)
     kernel = _kernel(name, x, weight, rank)
@@ -60,7 +60,7 @@ def convolve(
 def convolve_transposed(
     name: str, rank: int, x: Node, weight: Node | Array, bias: Node | Array | None, stride: object, padding: object,
     output_padding: object, groups: int, dilation: object,
-) -> Any:  # fmt: skip
+) -> Node[Any, Any]:  # fmt: skip
     """Return the transposed convolution of a function or layer called `name`, with `rank` spatial axes."""
     weight = operand(weight, x)
     kernel, sizes = _kernel(name, x, weight, rank), spatial_sizes(name, x, rank)
@@ -115,8 +115,7 @@ def conv1d(
     >>> conv1d(x, weight, padding="same").forward().tolist()
     [[[2.0, 3.0, 3.0, 3.0, 2.0]]]
     """
-    result: Tensor[B, N, Any] = convolve("conv1d", 1, x, weight, bias, stride, padding, dilation, groups)
-    return result
+    return convolve("conv1d", 1, x, weight, bias, stride, padding, dilation, groups)
 
 
 def conv2d(
@@ -144,8 +143,7 @@ def conv2d(
     >>> conv2d(x, weight, stride=2, padding=1).shape
     (4, 16, 4, 5)
     """
-    result: Tensor[B, N, Any, Any] = convolve("conv2d", 2, x, weight, bias, stride, padding, dilation, groups)
-    return result
+    return convolve("conv2d", 2, x, weight, bias, stride, padding, dilation, groups)
 
 
 def conv3d(
@@ -165,8 +163,7 @@ def conv3d(
     >>> conv3d(x, weight).shape
     (2, 3, 2, 3, 4)
     """
-    result: Tensor[B, N, Any, Any, Any] = convolve("conv3d", 3, x, weight, bias, stride, padding, dilation, groups)
-    return result
+    return convolve("conv3d", 3, x, weight, bias, stride, padding, dilation, groups)
 
 
 def conv_transpose1d(
@@ -185,10 +182,9 @@ def conv_transpose1d(
     >>> conv_transpose1d(x, weight, stride=2).forward().tolist()
     [[[1.0, 1.0, 2.0, 2.0]]]
     """
-    result: Tensor[B, Any, Any] = convolve_transposed(
+    return convolve_transposed(
         "conv_transpose1d", 1, x, weight, bias, stride, padding, output_padding, groups, dilation
     )
-    return result
 
 
 def conv_transpose2d(
@@ -216,10 +212,9 @@ def conv_transpose2d(
     >>> conv_transpose2d(x, weight, stride=2, padding=1, output_padding=1).shape
     (4, 3, 8, 10)
     """
-    result: Tensor[B, Any, Any, Any] = convolve_transposed(
+    return convolve_transposed(
         "conv_transpose2d", 2, x, weight, bias, stride, padding, output_padding, groups, dilation
     )
-    return result
 
 
 def conv_transpose3d(
@@ -238,10 +233,9 @@ def conv_transpose3d(
     >>> conv_transpose3d(x, weight, stride=2).shape
     (1, 1, 4, 4, 4)
     """
-    result: Tensor[B, Any, Any, Any, Any] = convolve_transposed(
+    return convolve_transposed(
         "conv_transpose3d", 3, x, weight, bias, stride, padding, output_padding, groups, dilation
     )
-    return result
 
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]

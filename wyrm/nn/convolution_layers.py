@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypedDict, Unpack, overload
+from typing import Any, Generic, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Dim
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import Parameter
 from wyrm.graph.node import Node, Tensor
-from wyrm.nn.axes import In, M, N, Out, check_axis, sized_axis
+from wyrm.graph.typing import Unnamed
+from wyrm.nn.axes import In, M, N, Out, check_axis, sized_axes
 from wyrm.nn.convolution import convolve, convolve_transposed
 from wyrm.nn.initializers import Initializer, XavierUniform, Zeros, initialized
 from wyrm.nn.module import Module
@@ -30,6 +30,8 @@ _WEIGHT, _BIAS = XavierUniform(), Zeros()
 
 
 class _Options(TypedDict, total=False):
+    """The options of all layers after the first ones, with the defaults of `_begin`."""
+
     dilation: PerAxis
     groups: int
     bias: bool
@@ -48,14 +50,14 @@ class _Convolution(Module, Generic[In, Out]):
 
     # The number of spatial axes, and whether the convolution is transposed.
     rank: int
-    transposed: bool
+    transposed = False
     weight: Parameter
     bias: Parameter[tuple[Out]] | None
 
     def _begin(
         self,
-        in_channels: Dim | int,
-        out_channels: Dim | int,
+        in_channels: object,
+        out_channels: object,
         kernel_size: PerAxis,
         stride: PerAxis,
         padding: Padding,
@@ -71,7 +73,7 @@ class _Convolution(Module, Generic[In, Out]):
     ) -> None:
         """Check the options and draw the parameters."""
         name = type(self).__name__
-        axes: Any = sized_axis(name, "in_channels", in_channels), sized_axis(name, "out_channels", out_channels)
+        axes = sized_axes(name, in_channels=in_channels, out_channels=out_channels)
         self.kernel_size = window_options(name, self.rank, kernel_size, stride, padding, dilation).kernel
         per_axis(name, "output_padding", output_padding, self.rank, 0)
         self.stride, self.padding, self.dilation = stride, padding, dilation
@@ -118,43 +120,11 @@ class _Convolution(Module, Generic[In, Out]):
         return f"{type(self).__name__}({', '.join([axes, *shown])})"
 
 
-class Conv1d(_Convolution[In, Out]):
-    """A convolution of (batch, in_channels, width); see `Conv2d` for the parameters and options.
-
-    >>> Conv1d(3, 16, kernel_size=3, padding=1)(wy.Input(dims=(5, 3, 8))).shape
-    (5, 16, 8)
-    """
-
-    rank, transposed = 1, False
-
-    @overload
-    def __init__(
-        self: Conv1d, in_channels: int, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: Conv1d[Any, N], in_channels: int, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: Conv1d[M], in_channels: M, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: Conv1d[M, N], in_channels: M, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    def __init__(
-        self, in_channels: Dim | int, out_channels: Dim | int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_Options],
-    ) -> None:  # fmt: skip
-        self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
+class Convolution1d(_Convolution[In, Out]):
+    rank = 1
 
     def __call__(self, x: Tensor[B, In, W]) -> Tensor[B, Out, Any]:
-        """Return the convolution of `x`, (batch, in_channels, width).
+        """Return the result for `x`, (batch, in_channels, width).
 
         Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
         """
@@ -162,7 +132,45 @@ class Conv1d(_Convolution[In, Out]):
         return result
 
 
-class Conv2d(_Convolution[In, Out]):
+class Convolution2d(_Convolution[In, Out]):
+    rank = 2
+
+    def __call__(self, x: Tensor[B, In, H, W]) -> Tensor[B, Out, Any, Any]:
+        """Return the result for `x`, (batch, in_channels, height, width).
+
+        Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
+        """
+        result: Tensor[B, Out, Any, Any] = self._apply(x)
+        return result
+
+
+class Convolution3d(_Convolution[In, Out]):
+    rank = 3
+
+    def __call__(self, x: Tensor[B, In, D, H, W]) -> Tensor[B, Out, Any, Any, Any]:
+        """Return the result for `x`, (batch, in_channels, depth, height, width).
+
+        Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
+        """
+        result: Tensor[B, Out, Any, Any, Any] = self._apply(x)
+        return result
+
+
+class Conv1d(Convolution1d[In, Out]):
+    """A convolution of (batch, in_channels, width); see `Conv2d` for the parameters and options.
+
+    >>> Conv1d(3, 16, kernel_size=3, padding=1)(wy.Input(dims=(5, 3, 8))).shape
+    (5, 16, 8)
+    """
+
+    def __init__(
+        self: Conv1d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_Options],
+    ) -> None:  # fmt: skip
+        self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
+
+
+class Conv2d(Convolution2d[In, Out]):
     """A convolution of (batch, in_channels, height, width) to (batch, out_channels, height, width).
 
     `weight` has the axes (out_channels, in_channels / groups, height and width of the window), `bias` the axis
@@ -179,132 +187,44 @@ class Conv2d(_Convolution[In, Out]):
     (5, 16, 8, 9)
     """
 
-    rank, transposed = 2, False
-
-    @overload
     def __init__(
-        self: Conv2d, in_channels: int, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: Conv2d[Any, N], in_channels: int, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: Conv2d[M], in_channels: M, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: Conv2d[M, N], in_channels: M, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    def __init__(
-        self, in_channels: Dim | int, out_channels: Dim | int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_Options],
+        self: Conv2d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_Options],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
-    def __call__(self, x: Tensor[B, In, H, W]) -> Tensor[B, Out, Any, Any]:
-        """Return the convolution of `x`, (batch, in_channels, height, width).
 
-        Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
-        """
-        result: Tensor[B, Out, Any, Any] = self._apply(x)
-        return result
-
-
-class Conv3d(_Convolution[In, Out]):
+class Conv3d(Convolution3d[In, Out]):
     """A convolution of (batch, in_channels, depth, height, width); see `Conv2d` for the parameters and options.
 
     >>> Conv3d(3, 16, kernel_size=3, padding=1)(wy.Input(dims=(5, 3, 4, 6, 8))).shape
     (5, 16, 4, 6, 8)
     """
 
-    rank, transposed = 3, False
-
-    @overload
     def __init__(
-        self: Conv3d, in_channels: int, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: Conv3d[Any, N], in_channels: int, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: Conv3d[M], in_channels: M, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: Conv3d[M, N], in_channels: M, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    def __init__(
-        self, in_channels: Dim | int, out_channels: Dim | int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_Options],
+        self: Conv3d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_Options],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
-    def __call__(self, x: Tensor[B, In, D, H, W]) -> Tensor[B, Out, Any, Any, Any]:
-        """Return the convolution of `x`, (batch, in_channels, depth, height, width).
 
-        Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
-        """
-        result: Tensor[B, Out, Any, Any, Any] = self._apply(x)
-        return result
-
-
-class ConvTranspose1d(_Convolution[In, Out]):
+class ConvTranspose1d(Convolution1d[In, Out]):
     """A transposed convolution of (batch, in_channels, width); see `ConvTranspose2d`.
 
     >>> ConvTranspose1d(3, 16, kernel_size=2, stride=2)(wy.Input(dims=(5, 3, 8))).shape
     (5, 16, 16)
     """
 
-    rank, transposed = 1, True
+    transposed = True
 
-    @overload
     def __init__(
-        self: ConvTranspose1d, in_channels: int, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_TransposedOptions],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: ConvTranspose1d[Any, N], in_channels: int, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_TransposedOptions],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: ConvTranspose1d[M], in_channels: M, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_TransposedOptions],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: ConvTranspose1d[M, N], in_channels: M, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_TransposedOptions],
-    ) -> None: ...  # fmt: skip
-    def __init__(
-        self, in_channels: Dim | int, out_channels: Dim | int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+        self: ConvTranspose1d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_TransposedOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
-    def __call__(self, x: Tensor[B, In, W]) -> Tensor[B, Out, Any]:
-        """Return the transposed convolution of `x`, (batch, in_channels, width).
 
-        Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
-        """
-        result: Tensor[B, Out, Any] = self._apply(x)
-        return result
-
-
-class ConvTranspose2d(_Convolution[In, Out]):
+class ConvTranspose2d(Convolution2d[In, Out]):
     """A transposed convolution of (batch, in_channels, height, width), which maps to larger heights and widths.
 
     `weight` has the axes (in_channels, out_channels / groups, height and width of the window); see `conv_transpose2d`
@@ -315,85 +235,29 @@ class ConvTranspose2d(_Convolution[In, Out]):
     (5, 16, 8, 12)
     """
 
-    rank, transposed = 2, True
+    transposed = True
 
-    @overload
     def __init__(
-        self: ConvTranspose2d, in_channels: int, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_TransposedOptions],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: ConvTranspose2d[Any, N], in_channels: int, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_TransposedOptions],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: ConvTranspose2d[M], in_channels: M, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_TransposedOptions],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: ConvTranspose2d[M, N], in_channels: M, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_TransposedOptions],
-    ) -> None: ...  # fmt: skip
-    def __init__(
-        self, in_channels: Dim | int, out_channels: Dim | int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+        self: ConvTranspose2d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_TransposedOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
-    def __call__(self, x: Tensor[B, In, H, W]) -> Tensor[B, Out, Any, Any]:
-        """Return the transposed convolution of `x`, (batch, in_channels, height, width).
 
-        Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
-        """
-        result: Tensor[B, Out, Any, Any] = self._apply(x)
-        return result
-
-
-class ConvTranspose3d(_Convolution[In, Out]):
+class ConvTranspose3d(Convolution3d[In, Out]):
     """A transposed convolution of (batch, in_channels, depth, height, width); see `ConvTranspose2d`.
 
     >>> ConvTranspose3d(3, 16, kernel_size=2, stride=2)(wy.Input(dims=(5, 3, 4, 6, 8))).shape
     (5, 16, 8, 12, 16)
     """
 
-    rank, transposed = 3, True
+    transposed = True
 
-    @overload
     def __init__(
-        self: ConvTranspose3d, in_channels: int, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_TransposedOptions],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: ConvTranspose3d[Any, N], in_channels: int, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_TransposedOptions],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: ConvTranspose3d[M], in_channels: M, out_channels: int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_TransposedOptions],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: ConvTranspose3d[M, N], in_channels: M, out_channels: N, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_TransposedOptions],
-    ) -> None: ...  # fmt: skip
-    def __init__(
-        self, in_channels: Dim | int, out_channels: Dim | int, kernel_size: PerAxis, stride: PerAxis = 1,
-        padding: Padding = 0, **options: Unpack[_TransposedOptions],
+        self: ConvTranspose3d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_TransposedOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
-
-    def __call__(self, x: Tensor[B, In, D, H, W]) -> Tensor[B, Out, Any, Any, Any]:
-        """Return the transposed convolution of `x`, (batch, in_channels, depth, height, width).
-
-        Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
-        """
-        result: Tensor[B, Out, Any, Any, Any] = self._apply(x)
-        return result
 
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]

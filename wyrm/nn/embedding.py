@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypedDict, Unpack, overload
+from typing import Generic
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from wyrm.graph.axes import Dim
 from wyrm.graph.leaves import Parameter
 from wyrm.graph.node import IndexNode, Tensor
-from wyrm.nn.axes import Bs, Columns, M, N, Rows, sized_axis
+from wyrm.graph.typing import Unnamed
+from wyrm.nn.axes import Bs, Columns, M, N, Rows, sized_axes
 from wyrm.nn.initializers import Initializer, Normal, initialized
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
 
 _WEIGHT = Normal(0.1)
-
-
-class _Options(TypedDict, total=False):
-    initializer: Initializer
-    seed: int | None
-    dtype: DTypeLike
 
 
 class Embedding(Module, Generic[Rows, Columns]):
@@ -40,29 +34,16 @@ class Embedding(Module, Generic[Rows, Columns]):
 
     weight: Parameter[tuple[Rows, Columns]]
 
-    @overload
-    def __init__(self: Embedding, num_embeddings: int, embedding_dim: int, **options: Unpack[_Options]) -> None: ...
-    @overload
     def __init__(
-        self: Embedding[Any, N], num_embeddings: int, embedding_dim: N, **options: Unpack[_Options]
-    ) -> None: ...
-    @overload
-    def __init__(self: Embedding[M], num_embeddings: M, embedding_dim: int, **options: Unpack[_Options]) -> None: ...
-    @overload
-    def __init__(self: Embedding[M, N], num_embeddings: M, embedding_dim: N, **options: Unpack[_Options]) -> None: ...
-    def __init__(
-        self,
-        num_embeddings: Dim | int,
-        embedding_dim: Dim | int,
+        self: Embedding[M, N],
+        num_embeddings: M | Unnamed[M],
+        embedding_dim: N | Unnamed[N],
         *,
         initializer: Initializer = _WEIGHT,
         seed: int | None = None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        axes: Any = (
-            sized_axis("Embedding", "num_embeddings", num_embeddings),
-            sized_axis("Embedding", "embedding_dim", embedding_dim),
-        )
+        axes = sized_axes("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         values = initialized("Embedding", "initializer", initializer, tuple(map(int, axes)), generator(seed), dtype)
         self.weight = Parameter(values, axes, name="weight", dtype=dtype)
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Generic, Literal, TypedDict, Unpack, get_args, overload
+from typing import Any, Generic, Literal, get_args
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import OptionError, ShapeError
-from wyrm.graph.axes import Dim
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import Parameter
 from wyrm.graph.node import IndexNode, Node, Tensor
-from wyrm.graph.typing import Array
+from wyrm.graph.typing import Array, Unnamed
 from wyrm.nn.axes import Bs, Columns, M, N, Rows
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.initializers import Initializer, Normal
@@ -24,14 +23,6 @@ from wyrm.support.options import choice, whole
 
 _WEIGHT = Normal(0.1)
 Mode = Literal["sum", "mean", "max"]
-
-
-class _Options(TypedDict, total=False):
-    mode: Mode
-    padding_idx: int | None
-    initializer: Initializer
-    seed: int | None
-    dtype: DTypeLike
 
 
 class EmbeddingBag(Module, Generic[Rows, Columns]):
@@ -51,22 +42,10 @@ class EmbeddingBag(Module, Generic[Rows, Columns]):
     weight: Parameter[tuple[Rows, Columns]]
     mode: Mode
 
-    @overload
-    def __init__(self: EmbeddingBag, num_embeddings: int, embedding_dim: int, **options: Unpack[_Options]) -> None: ...
-    @overload
     def __init__(
-        self: EmbeddingBag[Any, N], num_embeddings: int, embedding_dim: N, **options: Unpack[_Options]
-    ) -> None: ...
-    @overload
-    def __init__(self: EmbeddingBag[M], num_embeddings: M, embedding_dim: int, **options: Unpack[_Options]) -> None: ...
-    @overload
-    def __init__(
-        self: EmbeddingBag[M, N], num_embeddings: M, embedding_dim: N, **options: Unpack[_Options]
-    ) -> None: ...
-    def __init__(
-        self,
-        num_embeddings: Dim | int,
-        embedding_dim: Dim | int,
+        self: EmbeddingBag[M, N],
+        num_embeddings: M | Unnamed[M],
+        embedding_dim: N | Unnamed[N],
         *,
         mode: Mode = "mean",
         padding_idx: int | None = None,
@@ -75,8 +54,7 @@ class EmbeddingBag(Module, Generic[Rows, Columns]):
         dtype: DTypeLike = np.float32,
     ) -> None:
         choice("EmbeddingBag: mode", mode, get_args(Mode))
-        table: Any = Embedding(num_embeddings, embedding_dim, initializer=initializer, seed=seed, dtype=dtype)
-        self.weight = table.weight
+        self.weight = Embedding(num_embeddings, embedding_dim, initializer=initializer, seed=seed, dtype=dtype).weight
         if padding_idx is not None:
             padding_idx = whole("EmbeddingBag: padding_idx", padding_idx, 0)
             if padding_idx >= int(self.weight.shape[0]):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Generic, overload
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Dim, axis_size
+from wyrm.graph.axes import axis_size
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import Parameter, constant_beside
 from wyrm.graph.node import Node, Tensor
-from wyrm.graph.typing import Array, Bs
+from wyrm.graph.typing import Array, Bs, Unnamed
 from wyrm.nn.axes import Features, M, check_axis, sized_axis
 from wyrm.nn.module import Module
 from wyrm.nn.normalization import shown_epsilon
@@ -99,7 +99,7 @@ class _ChannelNorm(Module, Generic[Features]):
     weight: Parameter[tuple[Features]] | None
     bias: Parameter[tuple[Features]] | None
 
-    def _begin(self, num_channels: Dim | int, epsilon: float, affine: bool, dtype: DTypeLike) -> None:
+    def _begin(self, num_channels: object, epsilon: float, affine: bool, dtype: DTypeLike) -> None:
         axis: Any = sized_axis(type(self).__name__, self._argument, num_channels)
         self.channels = axis
         self.epsilon = number(f"{type(self).__name__}: epsilon", epsilon, 0.0)
@@ -128,19 +128,9 @@ class GroupNorm(_ChannelNorm[Features]):
 
     _argument = "num_channels"
 
-    @overload
     def __init__(
-        self: GroupNorm, num_groups: int, num_channels: int, epsilon: float = 1e-5, affine: bool = True, *,
-        dtype: DTypeLike = np.float32,
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: GroupNorm[M], num_groups: int, num_channels: M, epsilon: float = 1e-5, affine: bool = True, *,
-        dtype: DTypeLike = np.float32,
-    ) -> None: ...  # fmt: skip
-    def __init__(
-        self, num_groups: int, num_channels: Dim | int, epsilon: float = 1e-5, affine: bool = True, *,
-        dtype: DTypeLike = np.float32,
+        self: GroupNorm[M], num_groups: int, num_channels: M | Unnamed[M], epsilon: float = 1e-5, affine: bool = True,
+        *, dtype: DTypeLike = np.float32,
     ) -> None:  # fmt: skip
         self._begin(num_channels, epsilon, affine, dtype)
         self.num_groups = whole("GroupNorm: num_groups", num_groups, 1)
@@ -172,19 +162,10 @@ class InstanceNorm(_ChannelNorm[Features]):
 
     _argument = "num_features"
 
-    @overload
     def __init__(
-        self: InstanceNorm, num_features: int, epsilon: float = 1e-5, affine: bool = False, *,
+        self: InstanceNorm[M], num_features: M | Unnamed[M], epsilon: float = 1e-5, affine: bool = False, *,
         dtype: DTypeLike = np.float32,
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: InstanceNorm[M], num_features: M, epsilon: float = 1e-5, affine: bool = False, *,
-        dtype: DTypeLike = np.float32,
-    ) -> None: ...  # fmt: skip
-    def __init__(
-        self, num_features: Dim | int, epsilon: float = 1e-5, affine: bool = False, *, dtype: DTypeLike = np.float32
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._begin(num_features, epsilon, affine, dtype)
 
     def __call__(self, x: Tensor[B, Features, *Bs]) -> Tensor[B, Features, *Bs]:

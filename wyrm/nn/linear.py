@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict, Unpack, overload
-
 import numpy as np
 from numpy.typing import DTypeLike
 
-from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
 from wyrm.graph.leaves import Parameter
 from wyrm.graph.node import Tensor
-from wyrm.nn.axes import Bs, In, M, N, Out, refuse_named_elsewhere, sized_axis
+from wyrm.graph.typing import Unnamed
+from wyrm.nn.axes import Bs, In, M, N, Out, refuse_named_elsewhere, sized_axes
 from wyrm.nn.initializers import Initializer, XavierUniform, Zeros, initialized
 from wyrm.nn.layer import Layer
 from wyrm.nn.seeding import generator
 
 _WEIGHT, _BIAS = XavierUniform(), Zeros()
-
-
-class _Options(TypedDict, total=False):
-    bias: bool
-    initializer: Initializer
-    bias_initializer: Initializer
-    seed: int | None
-    dtype: DTypeLike
 
 
 class Linear(Layer[In, Out]):
@@ -45,18 +35,10 @@ class Linear(Layer[In, Out]):
     weight: Parameter[tuple[In, Out]]
     bias: Parameter[tuple[Out]] | None
 
-    @overload
-    def __init__(self: Linear, in_features: int, out_features: int, **options: Unpack[_Options]) -> None: ...
-    @overload
-    def __init__(self: Linear[Any, N], in_features: int, out_features: N, **options: Unpack[_Options]) -> None: ...
-    @overload
-    def __init__(self: Linear[M], in_features: M, out_features: int, **options: Unpack[_Options]) -> None: ...
-    @overload
-    def __init__(self: Linear[M, N], in_features: M, out_features: N, **options: Unpack[_Options]) -> None: ...
     def __init__(
-        self,
-        in_features: Dim | int,
-        out_features: Dim | int,
+        self: Linear[M, N],
+        in_features: M | Unnamed[M],
+        out_features: N | Unnamed[N],
         *,
         bias: bool = True,
         initializer: Initializer = _WEIGHT,
@@ -64,10 +46,7 @@ class Linear(Layer[In, Out]):
         seed: int | None = None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        axes: Any = (
-            sized_axis("Linear", "in_features", in_features),
-            sized_axis("Linear", "out_features", out_features),
-        )
+        axes = sized_axes("Linear", in_features=in_features, out_features=out_features)
         sizes = int(axes[0]), int(axes[1])
         random = generator(seed)
         drawn = initialized("Linear", "initializer", initializer, sizes, random, dtype)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, overload
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Dim, normalize_axis
+from wyrm.graph.axes import normalize_axis
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import Parameter, as_constant
 from wyrm.graph.node import Node, Tensor
+from wyrm.graph.typing import Unnamed
 from wyrm.nn.axes import B, Features, M, T, sized_axis
 from wyrm.nn.module import Module
 from wyrm.ops.elementwise.comparison import where
@@ -72,11 +73,7 @@ class EWMA(Module, Generic[Features]):
 
     decay: Parameter[tuple[Features]]
 
-    @overload
-    def __init__(self: EWMA, features: int, *, dtype: DTypeLike = np.float32) -> None: ...
-    @overload
-    def __init__(self: EWMA[M], features: M, *, dtype: DTypeLike = np.float32) -> None: ...
-    def __init__(self, features: Dim | int, *, dtype: DTypeLike = np.float32) -> None:
+    def __init__(self: EWMA[M], features: M | Unnamed[M], *, dtype: DTypeLike = np.float32) -> None:
         axis: Any = sized_axis("EWMA", "features", features)
         self.decay = Parameter(np.zeros(int(axis)), (axis,), name="decay", dtype=dtype)
 

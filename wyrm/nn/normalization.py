@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, overload
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from wyrm.graph.axes import Dim
 from wyrm.graph.leaves import Parameter
 from wyrm.graph.node import Tensor
+from wyrm.graph.typing import Unnamed
 from wyrm.nn.axes import Bs, Features, M, refuse_named_elsewhere, sized_axis
 from wyrm.nn.layer import Layer
 from wyrm.ops.elementwise.elementwise import operand
@@ -34,16 +34,13 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
     weight: Parameter[tuple[Features]]
     bias: Parameter[tuple[Features]] | None
 
-    @overload
     def __init__(
-        self: LayerNorm, features: int, epsilon: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = np.float32
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: LayerNorm[M], features: M, epsilon: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = np.float32
-    ) -> None: ...
-    def __init__(
-        self, features: Dim | int, epsilon: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = np.float32
+        self: LayerNorm[M],
+        features: M | Unnamed[M],
+        epsilon: float = 1e-5,
+        bias: bool = True,
+        *,
+        dtype: DTypeLike = np.float32,
     ) -> None:
         axis: Any = sized_axis("LayerNorm", "features", features)
         self.epsilon = number("LayerNorm: epsilon", epsilon, 0.0)
@@ -81,11 +78,9 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
 
     weight: Parameter[tuple[Features]]
 
-    @overload
-    def __init__(self: RMSNorm, features: int, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32) -> None: ...
-    @overload
-    def __init__(self: RMSNorm[M], features: M, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32) -> None: ...
-    def __init__(self, features: Dim | int, epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32) -> None:
+    def __init__(
+        self: RMSNorm[M], features: M | Unnamed[M], epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32
+    ) -> None:
         axis: Any = sized_axis("RMSNorm", "features", features)
         self.epsilon = number("RMSNorm: epsilon", epsilon, 0.0)
         self.weight = Parameter(np.ones(int(axis)), (axis,), name="weight", dtype=dtype)

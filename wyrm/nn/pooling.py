@@ -73,7 +73,7 @@ def _pools(
     return found
 
 
-def _max(x: Node, places: tuple[Places, ...], sizes: tuple[int, ...]) -> Any:
+def _max(x: Node, places: tuple[Places, ...], sizes: tuple[int, ...]) -> Node[Any, Any]:
     """Return the maxima; those of `relu(y)` as `relu` of the maxima of `y`, which are fewer elements."""
     if isinstance(x, Relu):
         return Relu(MaxPool(x.parents[0], places=places, sizes=sizes))
@@ -83,7 +83,7 @@ def _max(x: Node, places: tuple[Places, ...], sizes: tuple[int, ...]) -> Any:
 def max_pool(
     name: str, rank: int, x: Node, kernel_size: object, stride: object, padding: object, dilation: object,
     ceil_mode: bool,
-) -> Any:  # fmt: skip
+) -> Node[Any, Any]:  # fmt: skip
     """Return the maximum of each window, for a function or layer called `name`."""
     pools = _pools(name, x, rank, kernel_size, stride, padding, dilation, ceil_mode)
     return _max(x, tuple(pool.places() for pool in pools), tuple(pool.size for pool in pools))
@@ -92,7 +92,7 @@ def max_pool(
 def average_pool(
     name: str, rank: int, x: Node, kernel_size: object, stride: object, padding: object, ceil_mode: bool,
     count_include_pad: bool,
-) -> Any:  # fmt: skip
+) -> Node[Any, Any]:  # fmt: skip
     """Return the mean of each window, for a function or layer called `name`."""
     pools = _pools(name, x, rank, kernel_size, stride, padding, 1, ceil_mode)
     return resampled(x, [pool.mean_taps(count_include_pad) for pool in pools])
@@ -117,14 +117,14 @@ def _adaptive_ranges(name: str, x: Node, rank: int, output_size: object) -> list
     ]
 
 
-def adaptive_max_pool(name: str, rank: int, x: Node, output_size: object) -> Any:
+def adaptive_max_pool(name: str, rank: int, x: Node, output_size: object) -> Node[Any, Any]:
     """Return the maxima of as many even windows as `output_size`, for a function or layer called `name`."""
     ranges = _adaptive_ranges(name, x, rank, output_size)
     places = tuple(tuple((first, end, 1) for first, end in each) for each in ranges)
     return _max(x, places, spatial_sizes(name, x, rank))
 
 
-def adaptive_average_pool(name: str, rank: int, x: Node, output_size: object) -> Any:
+def adaptive_average_pool(name: str, rank: int, x: Node, output_size: object) -> Node[Any, Any]:
     """Return the means of as many even windows as `output_size`, for a function or layer called `name`."""
     ranges = _adaptive_ranges(name, x, rank, output_size)
     return resampled(x, [tuple((first, _shares(end - first, end - first)) for first, end in each) for each in ranges])
@@ -134,7 +134,7 @@ def _shares(taps: int, count: int) -> tuple[float, ...]:
     return (1.0 / count,) * taps
 
 
-def resampled(x: Node, taps: Sequence[Taps]) -> Any:
+def resampled(x: Node, taps: Sequence[Taps]) -> Node[Any, Any]:
     """Return `x` with each spatial axis resampled."""
     for axis, each in enumerate(taps, 2):
         x = Resample(x, axis=axis, taps=each, to=len(each))
@@ -154,8 +154,7 @@ def max_pool1d(
     >>> max_pool1d(wy.Input(dims=(2, 3, 8)), 2).shape
     (2, 3, 4)
     """
-    result: Tensor[B, C, Any] = max_pool("max_pool1d", 1, x, kernel_size, stride, padding, dilation, ceil_mode)
-    return result
+    return max_pool("max_pool1d", 1, x, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def max_pool2d(
@@ -179,8 +178,7 @@ def max_pool2d(
     >>> max_pool2d(wy.Input(dims=(2, 3, 8, 9)), 2).shape
     (2, 3, 4, 4)
     """
-    result: Tensor[B, C, Any, Any] = max_pool("max_pool2d", 2, x, kernel_size, stride, padding, dilation, ceil_mode)
-    return result
+    return max_pool("max_pool2d", 2, x, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def max_pool3d(
@@ -196,10 +194,7 @@ def max_pool3d(
     >>> max_pool3d(wy.Input(dims=(2, 3, 4, 8, 9)), 2).shape
     (2, 3, 2, 4, 4)
     """
-    result: Tensor[B, C, Any, Any, Any] = max_pool(
-        "max_pool3d", 3, x, kernel_size, stride, padding, dilation, ceil_mode
-    )
-    return result
+    return max_pool("max_pool3d", 3, x, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def avg_pool1d(
@@ -215,10 +210,7 @@ def avg_pool1d(
     >>> avg_pool1d(wy.Input(dims=(2, 3, 8)), 2).shape
     (2, 3, 4)
     """
-    result: Tensor[B, C, Any] = average_pool(
-        "avg_pool1d", 1, x, kernel_size, stride, padding, ceil_mode, count_include_pad
-    )
-    return result
+    return average_pool("avg_pool1d", 1, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 def avg_pool2d(
@@ -240,10 +232,7 @@ def avg_pool2d(
     >>> avg_pool2d(wy.Input(dims=(2, 3, 8, 9)), 2).shape
     (2, 3, 4, 4)
     """
-    result: Tensor[B, C, Any, Any] = average_pool(
-        "avg_pool2d", 2, x, kernel_size, stride, padding, ceil_mode, count_include_pad
-    )
-    return result
+    return average_pool("avg_pool2d", 2, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 def avg_pool3d(
@@ -259,10 +248,7 @@ def avg_pool3d(
     >>> avg_pool3d(wy.Input(dims=(2, 3, 4, 8, 9)), 2).shape
     (2, 3, 2, 4, 4)
     """
-    result: Tensor[B, C, Any, Any, Any] = average_pool(
-        "avg_pool3d", 3, x, kernel_size, stride, padding, ceil_mode, count_include_pad
-    )
-    return result
+    return average_pool("avg_pool3d", 3, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 def adaptive_max_pool1d(x: Node[Any, tuple[B, C, W]], output_size: PerAxis) -> Tensor[B, C, Any]:
@@ -271,8 +257,7 @@ def adaptive_max_pool1d(x: Node[Any, tuple[B, C, W]], output_size: PerAxis) -> T
     >>> adaptive_max_pool1d(wy.Input(dims=(2, 3, 8)), 2).shape
     (2, 3, 2)
     """
-    result: Tensor[B, C, Any] = adaptive_max_pool("adaptive_max_pool1d", 1, x, output_size)
-    return result
+    return adaptive_max_pool("adaptive_max_pool1d", 1, x, output_size)
 
 
 def adaptive_max_pool2d(
@@ -289,8 +274,7 @@ def adaptive_max_pool2d(
     >>> adaptive_max_pool2d(wy.Input(dims=(2, 3, 8, 9)), 2).shape
     (2, 3, 2, 2)
     """
-    result: Tensor[B, C, Any, Any] = adaptive_max_pool("adaptive_max_pool2d", 2, x, output_size)
-    return result
+    return adaptive_max_pool("adaptive_max_pool2d", 2, x, output_size)
 
 
 def adaptive_max_pool3d(
@@ -301,8 +285,7 @@ def adaptive_max_pool3d(
     >>> adaptive_max_pool3d(wy.Input(dims=(2, 3, 4, 8, 9)), 2).shape
     (2, 3, 2, 2, 2)
     """
-    result: Tensor[B, C, Any, Any, Any] = adaptive_max_pool("adaptive_max_pool3d", 3, x, output_size)
-    return result
+    return adaptive_max_pool("adaptive_max_pool3d", 3, x, output_size)
 
 
 def adaptive_avg_pool1d(x: Node[Any, tuple[B, C, W]], output_size: PerAxis) -> Tensor[B, C, Any]:
@@ -311,8 +294,7 @@ def adaptive_avg_pool1d(x: Node[Any, tuple[B, C, W]], output_size: PerAxis) -> T
     >>> adaptive_avg_pool1d(wy.Input(dims=(2, 3, 8)), 2).shape
     (2, 3, 2)
     """
-    result: Tensor[B, C, Any] = adaptive_average_pool("adaptive_avg_pool1d", 1, x, output_size)
-    return result
+    return adaptive_average_pool("adaptive_avg_pool1d", 1, x, output_size)
 
 
 def adaptive_avg_pool2d(
@@ -329,8 +311,7 @@ def adaptive_avg_pool2d(
     >>> adaptive_avg_pool2d(wy.Input(dims=(2, 3, 8, 9)), 2).shape
     (2, 3, 2, 2)
     """
-    result: Tensor[B, C, Any, Any] = adaptive_average_pool("adaptive_avg_pool2d", 2, x, output_size)
-    return result
+    return adaptive_average_pool("adaptive_avg_pool2d", 2, x, output_size)
 
 
 def adaptive_avg_pool3d(
@@ -341,8 +322,7 @@ def adaptive_avg_pool3d(
     >>> adaptive_avg_pool3d(wy.Input(dims=(2, 3, 4, 8, 9)), 2).shape
     (2, 3, 2, 2, 2)
     """
-    result: Tensor[B, C, Any, Any, Any] = adaptive_average_pool("adaptive_avg_pool3d", 3, x, output_size)
-    return result
+    return adaptive_average_pool("adaptive_avg_pool3d", 3, x, output_size)
 
 
 __all__ = [

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
-from wyrm.graph.node import Tensor
+from wyrm.graph.node import Node, Tensor
 from wyrm.nn.module import Module
 from wyrm.nn.pooling import (
     B,
@@ -23,9 +23,10 @@ from wyrm.nn.spatial import Padding, PerAxis, window_options
 
 
 class _Pool(Module):
-    """Base class of the layers: `options` are the arguments of the function after `x`."""
+    """Base class of the layers: `options` are the arguments of the function `pool` after `x`."""
 
     options: dict[str, Any]
+    pool: ClassVar[Callable[..., Node[Any, Any]]]
     # The number of spatial axes.
     rank: int
 
@@ -33,11 +34,40 @@ class _Pool(Module):
         step = kernel_size if stride is None else stride
         window_options(type(self).__name__, self.rank, kernel_size, step, padding, dilation)
 
+    def _apply(self, x: Node) -> Node[Any, Any]:
+        return type(self).pool(type(self).__name__, self.rank, x, **self.options)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
 
 
+class Pooling1d(_Pool):
+    rank = 1
+
+    def __call__(self, x: Tensor[B, C, W]) -> Tensor[B, C, Any]:
+        """Return the pooled `x`, (batch, channels, width)."""
+        return self._apply(x)
+
+
+class Pooling2d(_Pool):
+    rank = 2
+
+    def __call__(self, x: Tensor[B, C, H, W]) -> Tensor[B, C, Any, Any]:
+        """Return the pooled `x`, (batch, channels, height, width)."""
+        return self._apply(x)
+
+
+class Pooling3d(_Pool):
+    rank = 3
+
+    def __call__(self, x: Tensor[B, C, D, H, W]) -> Tensor[B, C, Any, Any, Any]:
+        """Return the pooled `x`, (batch, channels, depth, height, width)."""
+        return self._apply(x)
+
+
 class _MaxPool(_Pool):
+    pool = staticmethod(max_pool)
+
     def __init__(
         self,
         kernel_size: PerAxis,
@@ -54,6 +84,8 @@ class _MaxPool(_Pool):
 
 
 class _AvgPool(_Pool):
+    pool = staticmethod(average_pool)
+
     def __init__(
         self,
         kernel_size: PerAxis,
@@ -75,184 +107,108 @@ class _AdaptivePool(_Pool):
         self.options = {"output_size": output_size}
 
 
-class MaxPool1d(_MaxPool):
+class _AdaptiveMaxPool(_AdaptivePool):
+    pool = staticmethod(adaptive_max_pool)
+
+
+class _AdaptiveAvgPool(_AdaptivePool):
+    pool = staticmethod(adaptive_average_pool)
+
+
+class MaxPool1d(_MaxPool, Pooling1d):
     """The maximum of each window along 1 spatial axis; see `max_pool1d` for the options and errors.
 
     >>> MaxPool1d(2)(wy.Input(dims=(2, 3, 8))).shape
     (2, 3, 4)
     """
 
-    rank = 1
 
-    def __call__(self, x: Tensor[B, C, W]) -> Tensor[B, C, Any]:
-        """Return the pooled `x`, (batch, channels, width)."""
-        result: Tensor[B, C, Any] = max_pool(type(self).__name__, self.rank, x, **self.options)
-        return result
-
-
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPool, Pooling2d):
     """The maximum of each window along 2 spatial axes; see `max_pool2d` for the options and errors.
 
     >>> MaxPool2d(2)(wy.Input(dims=(2, 3, 8, 9))).shape
     (2, 3, 4, 4)
     """
 
-    rank = 2
 
-    def __call__(self, x: Tensor[B, C, H, W]) -> Tensor[B, C, Any, Any]:
-        """Return the pooled `x`, (batch, channels, height, width)."""
-        result: Tensor[B, C, Any, Any] = max_pool(type(self).__name__, self.rank, x, **self.options)
-        return result
-
-
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPool, Pooling3d):
     """The maximum of each window along 3 spatial axes; see `max_pool3d` for the options and errors.
 
     >>> MaxPool3d(2)(wy.Input(dims=(2, 3, 4, 8, 9))).shape
     (2, 3, 2, 4, 4)
     """
 
-    rank = 3
 
-    def __call__(self, x: Tensor[B, C, D, H, W]) -> Tensor[B, C, Any, Any, Any]:
-        """Return the pooled `x`, (batch, channels, depth, height, width)."""
-        result: Tensor[B, C, Any, Any, Any] = max_pool(type(self).__name__, self.rank, x, **self.options)
-        return result
-
-
-class AvgPool1d(_AvgPool):
+class AvgPool1d(_AvgPool, Pooling1d):
     """The mean of each window along 1 spatial axis; see `avg_pool1d` for the options and errors.
 
     >>> AvgPool1d(2)(wy.Input(dims=(2, 3, 8))).shape
     (2, 3, 4)
     """
 
-    rank = 1
 
-    def __call__(self, x: Tensor[B, C, W]) -> Tensor[B, C, Any]:
-        """Return the pooled `x`, (batch, channels, width)."""
-        result: Tensor[B, C, Any] = average_pool(type(self).__name__, self.rank, x, **self.options)
-        return result
-
-
-class AvgPool2d(_AvgPool):
+class AvgPool2d(_AvgPool, Pooling2d):
     """The mean of each window along 2 spatial axes; see `avg_pool2d` for the options and errors.
 
     >>> AvgPool2d(2)(wy.Input(dims=(2, 3, 8, 9))).shape
     (2, 3, 4, 4)
     """
 
-    rank = 2
 
-    def __call__(self, x: Tensor[B, C, H, W]) -> Tensor[B, C, Any, Any]:
-        """Return the pooled `x`, (batch, channels, height, width)."""
-        result: Tensor[B, C, Any, Any] = average_pool(type(self).__name__, self.rank, x, **self.options)
-        return result
-
-
-class AvgPool3d(_AvgPool):
+class AvgPool3d(_AvgPool, Pooling3d):
     """The mean of each window along 3 spatial axes; see `avg_pool3d` for the options and errors.
 
     >>> AvgPool3d(2)(wy.Input(dims=(2, 3, 4, 8, 9))).shape
     (2, 3, 2, 4, 4)
     """
 
-    rank = 3
 
-    def __call__(self, x: Tensor[B, C, D, H, W]) -> Tensor[B, C, Any, Any, Any]:
-        """Return the pooled `x`, (batch, channels, depth, height, width)."""
-        result: Tensor[B, C, Any, Any, Any] = average_pool(type(self).__name__, self.rank, x, **self.options)
-        return result
-
-
-class AdaptiveMaxPool1d(_AdaptivePool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPool, Pooling1d):
     """The maximum of each of `output_size` windows; see `adaptive_max_pool1d` for the options and errors.
 
     >>> AdaptiveMaxPool1d(2)(wy.Input(dims=(2, 3, 8))).shape
     (2, 3, 2)
     """
 
-    rank = 1
 
-    def __call__(self, x: Tensor[B, C, W]) -> Tensor[B, C, Any]:
-        """Return the pooled `x`, (batch, channels, width)."""
-        result: Tensor[B, C, Any] = adaptive_max_pool(type(self).__name__, self.rank, x, **self.options)
-        return result
-
-
-class AdaptiveMaxPool2d(_AdaptivePool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPool, Pooling2d):
     """The maximum of each of `output_size` windows; see `adaptive_max_pool2d` for the options and errors.
 
     >>> AdaptiveMaxPool2d(2)(wy.Input(dims=(2, 3, 8, 9))).shape
     (2, 3, 2, 2)
     """
 
-    rank = 2
 
-    def __call__(self, x: Tensor[B, C, H, W]) -> Tensor[B, C, Any, Any]:
-        """Return the pooled `x`, (batch, channels, height, width)."""
-        result: Tensor[B, C, Any, Any] = adaptive_max_pool(type(self).__name__, self.rank, x, **self.options)
-        return result
-
-
-class AdaptiveMaxPool3d(_AdaptivePool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPool, Pooling3d):
     """The maximum of each of `output_size` windows; see `adaptive_max_pool3d` for the options and errors.
 
     >>> AdaptiveMaxPool3d(2)(wy.Input(dims=(2, 3, 4, 8, 9))).shape
     (2, 3, 2, 2, 2)
     """
 
-    rank = 3
 
-    def __call__(self, x: Tensor[B, C, D, H, W]) -> Tensor[B, C, Any, Any, Any]:
-        """Return the pooled `x`, (batch, channels, depth, height, width)."""
-        result: Tensor[B, C, Any, Any, Any] = adaptive_max_pool(type(self).__name__, self.rank, x, **self.options)
-        return result
-
-
-class AdaptiveAvgPool1d(_AdaptivePool):
+class AdaptiveAvgPool1d(_AdaptiveAvgPool, Pooling1d):
     """The mean of each of `output_size` windows; see `adaptive_avg_pool1d` for the options and errors.
 
     >>> AdaptiveAvgPool1d(2)(wy.Input(dims=(2, 3, 8))).shape
     (2, 3, 2)
     """
 
-    rank = 1
 
-    def __call__(self, x: Tensor[B, C, W]) -> Tensor[B, C, Any]:
-        """Return the pooled `x`, (batch, channels, width)."""
-        result: Tensor[B, C, Any] = adaptive_average_pool(type(self).__name__, self.rank, x, **self.options)
-        return result
-
-
-class AdaptiveAvgPool2d(_AdaptivePool):
+class AdaptiveAvgPool2d(_AdaptiveAvgPool, Pooling2d):
     """The mean of each of `output_size` windows; see `adaptive_avg_pool2d` for the options and errors.
 
     >>> AdaptiveAvgPool2d(2)(wy.Input(dims=(2, 3, 8, 9))).shape
     (2, 3, 2, 2)
     """
 
-    rank = 2
 
-    def __call__(self, x: Tensor[B, C, H, W]) -> Tensor[B, C, Any, Any]:
-        """Return the pooled `x`, (batch, channels, height, width)."""
-        result: Tensor[B, C, Any, Any] = adaptive_average_pool(type(self).__name__, self.rank, x, **self.options)
-        return result
-
-
-class AdaptiveAvgPool3d(_AdaptivePool):
+class AdaptiveAvgPool3d(_AdaptiveAvgPool, Pooling3d):
     """The mean of each of `output_size` windows; see `adaptive_avg_pool3d` for the options and errors.
 
     >>> AdaptiveAvgPool3d(2)(wy.Input(dims=(2, 3, 4, 8, 9))).shape
     (2, 3, 2, 2, 2)
     """
-
-    rank = 3
-
-    def __call__(self, x: Tensor[B, C, D, H, W]) -> Tensor[B, C, Any, Any, Any]:
-        """Return the pooled `x`, (batch, channels, depth, height, width)."""
-        result: Tensor[B, C, Any, Any, Any] = adaptive_average_pool(type(self).__name__, self.rank, x, **self.options)
-        return result
 
 
 __all__ = [

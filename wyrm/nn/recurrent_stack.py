@@ -8,16 +8,13 @@ from typing import Any, Generic, Literal, TypedDict, Unpack, overload
 from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
-from wyrm.graph.axes import Dim
 from wyrm.graph.node import Node, Tensor
+from wyrm.graph.typing import Unnamed
 from wyrm.nn.axes import B, In, M, N, Out, T, sized_axis
 from wyrm.nn.dropout import Dropout
-from wyrm.nn.gated_recurrent import GRU
-from wyrm.nn.initial_states import states_of_layers
-from wyrm.nn.lstm_state import LSTMState
 from wyrm.nn.module import Module
-from wyrm.nn.recurrent import LSTM
-from wyrm.nn.recurrent_outputs import StackedOutput
+from wyrm.nn.recurrent import GRU, LSTM
+from wyrm.nn.recurrent_states import LSTMState, StackedOutput, states_of_layers
 from wyrm.ops.indexing.slicing import concatenate
 from wyrm.support.options import whole
 
@@ -42,8 +39,8 @@ class _Stack(Module, Generic[Recurrent]):
     def _build(
         self,
         layer: Any,
-        input_size: Dim | int,
-        hidden_size: Dim | int,
+        input_size: Any,
+        hidden_size: Any,
         num_layers: int,
         bidirectional: bool,
         *,
@@ -111,43 +108,18 @@ class StackedLSTM(_Stack[LSTM], Generic[In, Out, Width]):
 
     @overload
     def __init__(
-        self: StackedLSTM, input_size: int, hidden_size: int, num_layers: int = 1,
-        *, bidirectional: bool = False, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: StackedLSTM[Any, N, N], input_size: int, hidden_size: N, num_layers: int = 1,
+        self: StackedLSTM[M, N, N], input_size: M | Unnamed[M], hidden_size: N | Unnamed[N], num_layers: int = 1,
         *, bidirectional: Literal[False] = False, **options: Unpack[_Options],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self: StackedLSTM[M, Any, Any], input_size: M, hidden_size: int, num_layers: int = 1,
-        *, bidirectional: bool = False, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: StackedLSTM[M, N, N], input_size: M, hidden_size: N, num_layers: int = 1,
-        *, bidirectional: Literal[False] = False, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: StackedLSTM[Any, N, Any], input_size: int, hidden_size: N, num_layers: int = 1,
-        *, bidirectional: bool, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: StackedLSTM[M, N, Any], input_size: M, hidden_size: N, num_layers: int = 1,
+        self: StackedLSTM[M, N, Any], input_size: M | Unnamed[M], hidden_size: N | Unnamed[N], num_layers: int = 1,
         *, bidirectional: bool, **options: Unpack[_Options],
     ) -> None: ...  # fmt: skip
     def __init__(
-        self,
-        input_size: Dim | int,
-        hidden_size: Dim | int,
-        num_layers: int = 1,
-        *,
-        bidirectional: bool = False,
+        self, input_size: Any, hidden_size: Any, num_layers: int = 1, *, bidirectional: bool = False,
         **options: Unpack[_Options],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._build(LSTM, input_size, hidden_size, num_layers, bidirectional, **options)
 
     def __call__(
@@ -177,43 +149,18 @@ class StackedGRU(_Stack[GRU], Generic[In, Out, Width]):
 
     @overload
     def __init__(
-        self: StackedGRU, input_size: int, hidden_size: int, num_layers: int = 1,
-        *, bidirectional: bool = False, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: StackedGRU[Any, N, N], input_size: int, hidden_size: N, num_layers: int = 1,
+        self: StackedGRU[M, N, N], input_size: M | Unnamed[M], hidden_size: N | Unnamed[N], num_layers: int = 1,
         *, bidirectional: Literal[False] = False, **options: Unpack[_Options],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self: StackedGRU[M, Any, Any], input_size: M, hidden_size: int, num_layers: int = 1,
-        *, bidirectional: bool = False, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: StackedGRU[M, N, N], input_size: M, hidden_size: N, num_layers: int = 1,
-        *, bidirectional: Literal[False] = False, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: StackedGRU[Any, N, Any], input_size: int, hidden_size: N, num_layers: int = 1,
-        *, bidirectional: bool, **options: Unpack[_Options],
-    ) -> None: ...  # fmt: skip
-    @overload
-    def __init__(
-        self: StackedGRU[M, N, Any], input_size: M, hidden_size: N, num_layers: int = 1,
+        self: StackedGRU[M, N, Any], input_size: M | Unnamed[M], hidden_size: N | Unnamed[N], num_layers: int = 1,
         *, bidirectional: bool, **options: Unpack[_Options],
     ) -> None: ...  # fmt: skip
     def __init__(
-        self,
-        input_size: Dim | int,
-        hidden_size: Dim | int,
-        num_layers: int = 1,
-        *,
-        bidirectional: bool = False,
+        self, input_size: Any, hidden_size: Any, num_layers: int = 1, *, bidirectional: bool = False,
         **options: Unpack[_Options],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._build(GRU, input_size, hidden_size, num_layers, bidirectional, **options)
 
     def __call__(

@@ -9,10 +9,10 @@ from numpy.typing import DTypeLike
 
 from wyrm.graph.axes import Dim
 from wyrm.graph.node import Node, Tensor
-from wyrm.graph.typing import BoolArray
+from wyrm.graph.typing import BoolArray, Unnamed
 from wyrm.nn.activation import Activation, checked_activation
 from wyrm.nn.attention import MultiHeadAttention
-from wyrm.nn.axes import B, Bs, Hidden, T, Width
+from wyrm.nn.axes import B, Bs, Hidden, M, N, T, Width
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.layer import Layer, Pointwise
@@ -37,9 +37,9 @@ class FeedForward(Layer[Width, Width], Generic[Width, Hidden]):
     fc2: Linear[Hidden, Width]
 
     def __init__(
-        self,
-        embed_dim: Width | int,
-        hidden_dim: Hidden | int,
+        self: FeedForward[M, N],
+        embed_dim: M | Unnamed[M],
+        hidden_dim: N | Unnamed[N],
         *,
         activation: Pointwise = _GELU,
         bias: bool = True,
@@ -72,13 +72,15 @@ class TransformerBlock(Module, Generic[Width, Hidden]):
     (3, 5, 8)
     """
 
-    attention_norm: LayerNorm
-    feed_forward_norm: LayerNorm
+    attention_norm: LayerNorm[Width]
+    attention: MultiHeadAttention[Width]
+    feed_forward_norm: LayerNorm[Width]
+    feed_forward: FeedForward[Width, Hidden]
 
     def __init__(
-        self,
-        embed_dim: Width | int,
-        hidden_dim: Hidden | int,
+        self: TransformerBlock[M, N],
+        embed_dim: M | Unnamed[M],
+        hidden_dim: N | Unnamed[N],
         num_heads: Dim | int,
         *,
         causal: bool = True,
@@ -101,13 +103,9 @@ class TransformerBlock(Module, Generic[Width, Hidden]):
         )  # fmt: skip
         self.feed_forward_norm = LayerNorm(embed_dim, epsilon, bias, dtype=dtype)
         self.feed_forward = FeedForward(
-            embed_dim,
-            hidden_dim,
-            bias=bias,
-            initializer=initializer,
-            output_initializer=output_initializer,
+            embed_dim, hidden_dim, bias=bias, initializer=initializer, output_initializer=output_initializer,
             dtype=dtype,
-        )
+        )  # fmt: skip
         self.dropout = Dropout(dropout, dropout_seed)
 
     def __call__(self, x: Tensor[B, T, Width], mask: Tensor[B, T, T] | BoolArray | None = None) -> Tensor[B, T, Width]:

@@ -24,7 +24,6 @@ from wyrm.engines.native.run.training import Training
 from wyrm.engines.native.stages.decompose import expand
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.engines.native.stages.updates import OptimizerInterface
-from wyrm.engines.numpy.reference import checked_weight
 from wyrm.engines.pinned_step import drawing, refuse_epoch
 from wyrm.engines.progress import Bar, LossBar
 from wyrm.engines.tables import DataT, FeedT, is_batches
@@ -36,6 +35,7 @@ from wyrm.graph.buffer import Buffer
 from wyrm.graph.leaves import Parameter
 from wyrm.graph.pickling import Records, copied, flatten_all, restore_all
 from wyrm.graph.training_mode import modes_of, warn_of_training
+from wyrm.graph.values import checked_weight
 from wyrm.ops.random.philox import pinned_step
 from wyrm.support.foreign_names import Answering, answering
 from wyrm.support.late_imports import LateFunction

@@ -152,7 +152,7 @@ class EvaluationPlan:
 
     def _adopt(self, node: BaseNode, shape: tuple[int, ...], view: np.ndarray | None = None) -> Cell | None:
         """Return the cell that another live plan has for the node and share it; None if it cannot be shared."""
-        cell = cell_of(node)
+        cell: Cell | None = cell_of(node)
         if cell is None or cell.value is None or tuple(cell.value.shape) != shape:
             return None
         if node.is_view and not _same_view(cell.value, view):

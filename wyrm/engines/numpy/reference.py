@@ -4,37 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wyrm.engines.numpy.calls import Cell
 from wyrm.engines.numpy.observe import observer
 from wyrm.engines.numpy.plan import EvaluationPlan
-from wyrm.errors import MissingValue, NotDifferentiable, OptionError, ShapeError, UnusedParameter
+from wyrm.errors import UnusedParameter
 from wyrm.graph.axes import axis_size
-from wyrm.graph.base import BaseNode, describe, label
+from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.buffer import Buffer
 from wyrm.graph.leaves import Input, Parameter
 from wyrm.graph.node import Node
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.source_location import located_at
-from wyrm.graph.state import cell_of, runner_of, set_cell, set_runner
-from wyrm.graph.storage import CHANGES, LARGEST, Storage, float_array, not_set, store, stored
+from wyrm.graph.state import cell_of, runs_nodes, set_cell
+from wyrm.graph.storage import CHANGES, Storage, frozen, store, stored
 from wyrm.graph.training_mode import modes_of, warn_of_training
-from wyrm.graph.traversal import topological_order
-from wyrm.graph.typing import Scalar, Values
 from wyrm.ops.control.updating import updates_among
 from wyrm.ops.gradients.reverse import pull_back
 from wyrm.ops.random.philox import STEP, advance_step, drawing_for, step_is_announced
-from wyrm.support.foreign_names import answering
 from wyrm.support.garbage_collection import with_collector_paused
 from wyrm.support.interrupts import deferred
 from wyrm.support.memory import KEPT_BYTES
-from wyrm.support.options import number
-
-Value = TypeVar("Value")
 
 # The number of data sizes whose plans are cached, as far as they take `KEPT_BYTES` together: every epoch ends with a
 # smaller batch.
@@ -107,6 +101,7 @@ class _CurrentValue:
         self.number: np.ndarray | None = None
 
 
+@runs_nodes
 class NodeRunner:
     """Runs one node forward and, after `differentiate`, backward.
 
@@ -145,7 +140,7 @@ class NodeRunner:
         if known.number is None:
             value = known.cell.value
             if value.shape:
-                return _frozen(value)
+                return frozen(value)
             known.number = np.ndarray((), value.dtype, value.tobytes())
         return known.number
 
@@ -159,6 +154,35 @@ class NodeRunner:
         if stage == 0 and not self.runner.random and not self.modes:
             self._current = _CurrentValue(plan.cell(self.twin), plan, latest)
         return plan
+
+    def forward(self, node: BaseNode) -> Any:
+        """Compute the value of the node, and return it (read-only)."""
+        warn_of_training(self.modes)
+        if self.runner.random:
+            self.step = advance_step()
+        return frozen(self.run(node).value(self.twin))
+
+    def backward(self, loss: Node, given: Any) -> None:
+        """Add the gradient of `(loss * given).sum()` to each parameter's gradient."""
+        held = self.gradients or with_collector_paused(self.differentiate, loss, given)
+        if self.runner.random and (self.step is None or step_is_announced()):
+            self.step = advance_step()
+        if given.ndim or stored(held.weight).array != given:
+            held.weight.set(given)
+        # The masks of the last forward(), even if another graph has moved on to other steps since.
+        with nullcontext() if self.step is None else drawing_for(self.step):
+            self.run(loss, 0)
+            plan = self.run(loss, 1)
+        becoming = [np.array(plan.value(becomes)) for becomes in held.updates.values()]
+        with deferred:
+            for parameter, gradient in zip(held.parameters, held.outputs, strict=True):
+                accumulate(parameter, plan.value(gradient))
+            for buffer, array in zip(held.updates, becoming, strict=True):
+                store(stored(buffer), array)
+
+    def parameters(self) -> Sequence[Parameter] | None:
+        """Return the parameters that the node depends on, if a backward pass has found them."""
+        return None if self.gradients is None else self.gradients.parameters
 
     def differentiate(self, loss: Node, given: np.ndarray) -> _Gradients:
         """Add the backward stage: the gradients of the loss, the node itself, with respect to all its parameters.
@@ -189,155 +213,6 @@ def _twin(node: BaseNode) -> Any:
         return node
     with located_at(node.origin):
         return type(node).rebuild(node.parents, node.attribute_values(), node.name)
-
-
-def _frozen(value: Any) -> Any:
-    """Return a read-only copy, so that writing to it by mistake raises."""
-    array: np.ndarray = value.dense() if isinstance(value, RowSparse) else value.copy("K")
-    array.setflags(False)  # type: ignore[call-arg]  # `write`, twice as fast positionally
-    return array
-
-
-def _no_value(node: BaseNode) -> MissingValue:
-    """Return the error for a node without a value: in a traced function, nothing is computed yet."""
-    argument = next((leaf for leaf in topological_order([node]) if leaf.is_argument), None)
-    if argument is not None:
-        return MissingValue(
-            f"{describe(node)} has no value while a function of {label(argument)} is traced: return the node from the "
-            f"function, or pass a number known before by keyword"
-        )
-    if node.is_leaf:
-        return MissingValue(str(not_set(node, "bind some with .set(value)")))
-    return MissingValue(f"{describe(node)} has no value yet: call .forward() on it, or on a node that depends on it")
-
-
-class Evaluated(Generic[Value]):
-    """The value of a node; `wyrm._bind` attaches these methods to nodes."""
-
-    @property
-    def value(self: Any) -> Value:
-        """The value that the last `forward()` cached (read-only); raise `MissingValue` if there is none."""
-        array: Any
-        if self.is_leaf:
-            array = stored(self).array
-            if array is None:
-                raise _no_value(self)
-        else:
-            cell = cell_of(self)
-            array = None if cell is None else cell.value
-            if array is None:
-                raise _no_value(self)
-        value: Value = _frozen(array)
-        return value
-
-    def forward(self: Any) -> Value:
-        """Compute the value, recomputing only what changed, and return it (read-only)."""
-        value: Value
-        runner = runner_of(self)
-        if runner is None:
-            if self.is_leaf:
-                value = self.value
-                return value
-            runner = with_collector_paused(NodeRunner, self)
-            set_runner(self, runner)
-        else:
-            value = runner.current_value()
-            if value is not None:
-                return value
-        warn_of_training(runner.modes)
-        if runner.runner.random:
-            runner.step = advance_step()
-        value = _frozen(runner.run(self).value(runner.twin))
-        return value
-
-
-class Differentiated:
-    """The gradients of float nodes; `wyrm._bind` attaches these methods to them."""
-
-    @overload
-    def backward(self: Scalar, weight: float = 1.0, *, gradient: Values | None = None) -> None: ...
-    @overload
-    def backward(self, weight: float = 1.0, *, gradient: Values) -> None: ...
-    @answering
-    def backward(self, weight: float = 1.0, *, gradient: object = None) -> None:
-        """Add `weight` times the gradient of this node to each parameter's `gradient`.
-
-        For a node that is not a scalar, `gradient` holds a number for each element, in the node's shape: the gradient
-        is that of `(node * gradient).sum()`. Runs `forward()` first if something changed.
-
-        Raise `ShapeError` for a node that is not a scalar without `gradient`, and for a `gradient` of another shape;
-        `ValueError` for a weight that is not finite.
-
-        >>> x = wy.Parameter([1.0, 2.0])
-        >>> (x * x).backward(gradient=np.array([1.0, 10.0]))
-        >>> x.gradient.tolist()
-        [2.0, 40.0]
-        """
-        loss: Any = self
-        if loss.dtype.kind != "f":
-            raise NotDifferentiable(f"{describe(loss)} is {loss.dtype}; only float32 and float64 have gradients")
-        given = checked_weight(weight, loss.dtype)
-        if gradient is not None:
-            given = given * _gradient_of_elements(loss, gradient)
-        elif len(loss.dims) != 0:
-            raise ShapeError(
-                f"backward() takes a scalar, not {describe(loss)}: reduce it with .sum() or .mean() first, or give a "
-                f"number for each element, as in node.backward(gradient=np.ones(node.value.shape)); wy.vjp(output, "
-                f"wrt, cotangent) returns such a gradient as a node"
-            )
-        runner = runner_of(loss)
-        if runner is None:
-            runner = with_collector_paused(NodeRunner, loss)
-            set_runner(loss, runner)
-        held = runner.gradients or with_collector_paused(runner.differentiate, loss, given)
-        if runner.runner.random and (runner.step is None or step_is_announced()):
-            runner.step = advance_step()
-        if given.ndim or stored(held.weight).array != given:
-            held.weight.set(given)
-        # The masks of the last forward(), even if another graph has moved on to other steps since.
-        with nullcontext() if runner.step is None else drawing_for(runner.step):
-            runner.run(loss, 0)
-            plan = runner.run(loss, 1)
-        becoming = [np.array(plan.value(becomes)) for becomes in held.updates.values()]
-        with deferred:
-            for parameter, gradient in zip(held.parameters, held.outputs, strict=True):
-                accumulate(parameter, plan.value(gradient))
-            for buffer, array in zip(held.updates, becoming, strict=True):
-                store(stored(buffer), array)
-
-    def zero_gradient(self: Any) -> None:
-        """Set the gradients of all parameters that this node depends on to zero."""
-        runner = runner_of(self)
-        parameters = self.parameters() if runner is None or runner.gradients is None else runner.gradients.parameters
-        for parameter in parameters:
-            parameter.clear_gradient()
-
-
-def _gradient_of_elements(node: Node, gradient: object) -> Any:
-    """Return a number for each element of a node as an array of its dtype; raise `ShapeError` for another shape."""
-    if isinstance(gradient, BaseNode):
-        raise TypeError(
-            f"backward() of {describe(node)}: gradient must hold numbers, not {describe(gradient)}; for a gradient as "
-            f"a node use wy.vjp(output, wrt, cotangent)"
-        )
-    array = float_array(gradient, node.dtype, lambda: f"gradient of backward() of {describe(node)}")
-    dims: Any = node.dims
-    if len(dims) != array.ndim or any(
-        axis_size(axis) not in (None, size) for axis, size in zip(dims, array.shape, strict=True)
-    ):
-        raise ShapeError(
-            f"backward() of {describe(node)}: gradient must have one number for each element, not the shape "
-            f"{array.shape}"
-        )
-    return array
-
-
-def checked_weight(weight: float, dtype: np.dtype) -> Any:
-    """Return the weight of a gradient as a scalar of a dtype; raise `OptionError` unless it is finite there."""
-    found = number("weight", weight)
-    if abs(found) > LARGEST[dtype]:
-        raise OptionError(f"weight must be finite in {dtype}, not {weight}")
-    return dtype.type(found)
 
 
 def accumulate(parameter: Parameter, gradient: np.ndarray | RowSparse) -> None:
@@ -372,4 +247,4 @@ def run(nodes: Sequence[BaseNode]) -> list[np.ndarray]:
     if runner.random:
         advance_step()
     plan = runner.run()
-    return [_frozen(plan.value(node)) for node in nodes]
+    return [frozen(plan.value(node)) for node in nodes]

@@ -92,7 +92,7 @@ class Convolution(ConvolutionOp[Axes]):
 
     >>> x, weight = wy.Constant(np.arange(5.0).reshape(1, 1, 5)), wy.Constant(np.ones((1, 1, 3)))
     >>> options = {"stride": (1,), "padding": ((0, 0),), "dilation": (1,), "groups": 1}
-    >>> wy.ops.convolution.Convolution(x, weight, **options).forward().tolist()
+    >>> wy.ops.convolution.convolution.Convolution(x, weight, **options).forward().tolist()
     [[[3.0, 6.0, 9.0]]]
     """
 

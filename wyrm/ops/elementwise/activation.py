@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, overload
 
-from wyrm.graph.node import Node
 from wyrm.graph.typing import Shaped
-from wyrm.ops.elementwise.comparison import where
-from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, Unary, constant_like, method
+from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, Unary, method
 from wyrm.support.foreign_names import answering
+
+# The parts of GELU and of its approximation by tanh.
+_ERF = f"erf(x * {math.sqrt(0.5)})"
+_SCALE = math.sqrt(2.0 / math.pi)
+_BEND = f"tanh({_SCALE} * (x + 0.044715 * x * (x * x)))"
+_SLOPE = f"({_SCALE} * (1.0 + {3.0 * 0.044715} * (x * x)))"
 
 
 class Relu(Unary[Left_co, Axes]):
@@ -22,11 +26,8 @@ class Relu(Unary[Left_co, Axes]):
     __slots__ = ()
     _own: Relu[Any, Axes]
     formula = "maximum(x, 0.0)"
+    derivatives = ("where(x > 0.0, g, 0.0)",)  # 0 at 0
     method = "relu"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (where(x > 0.0, gradient, constant_like(0.0, self)),)
 
 
 class LeakyRelu(Unary[Left_co, Axes]):
@@ -39,10 +40,6 @@ class LeakyRelu(Unary[Left_co, Axes]):
 
     def __init__(self, x: Shaped[Left_co, Axes], negative_slope: float = 0.01) -> None:
         self._construct((x,), negative_slope=float(negative_slope))
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (where(x > 0.0, gradient, gradient * self.negative_slope),)
 
 
 @method("leaky_relu")
@@ -61,14 +58,11 @@ class Elu(Unary[Left_co, Axes]):
     __slots__ = ("alpha",)
     _own: Elu[Any, Axes]
     formula = "where(x > 0.0, x, alpha * expm1(minimum(x, 0.0)))"
+    derivatives = ("where(x > 0.0, g, g * alpha * exp(minimum(x, 0.0)))",)  # `alpha` at 0, and fewer operations
     alpha: float
 
     def __init__(self, x: Shaped[Left_co, Axes], alpha: float = 1.0) -> None:
         self._construct((x,), alpha=float(alpha))
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (where(x > 0.0, gradient, gradient * self.alpha * x.minimum(0.0).exp()),)
 
 
 @method("elu")
@@ -91,12 +85,8 @@ class Silu(Unary[Left_co, Axes]):
     __slots__ = ()
     _own: Silu[Any, Axes]
     formula = "x / (1.0 + exp(-x))"
+    derivatives = ("g * (sigmoid(x) * (1.0 + x * (1.0 - sigmoid(x))))",)  # finite where exp(-x) is not
     method = "silu"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        gate = x.sigmoid()
-        return (gradient * (gate * (1.0 + x * (1.0 - gate))),)
 
 
 class Gelu(Unary[Left_co, Axes]):
@@ -104,13 +94,8 @@ class Gelu(Unary[Left_co, Axes]):
 
     __slots__ = ()
     _own: Gelu[Any, Axes]
-    formula = "0.5 * x * (1.0 + erf(x * 0.7071067811865476))"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        distribution = 0.5 * (1.0 + (x * math.sqrt(0.5)).erf())
-        density = (x.square() * -0.5).exp() * (1.0 / math.sqrt(2.0 * math.pi))
-        return (gradient * (distribution + x * density),)
+    formula = f"0.5 * x * (1.0 + {_ERF})"
+    derivatives = (f"g * (0.5 * (1.0 + {_ERF}) + x * (exp(x * x * -0.5) * {1.0 / math.sqrt(2.0 * math.pi)}))",)
 
 
 class GeluTanh(Unary[Left_co, Axes]):
@@ -118,15 +103,8 @@ class GeluTanh(Unary[Left_co, Axes]):
 
     __slots__ = ()
     _own: GeluTanh[Any, Axes]
-    formula = "0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        scale = math.sqrt(2.0 / math.pi)
-        squared = x.square()
-        bend = (scale * (x + 0.044715 * x * squared)).tanh()
-        slope = scale * (1.0 + 3.0 * 0.044715 * squared)
-        return (gradient * (0.5 * (1.0 + bend) + 0.5 * x * (1.0 - bend.square()) * slope),)
+    formula = f"0.5 * x * (1.0 + tanh({_SCALE} * (x + 0.044715 * x * x * x)))"
+    derivatives = (f"g * (0.5 * (1.0 + {_BEND}) + 0.5 * x * (1.0 - {_BEND} * {_BEND}) * {_SLOPE})",)
 
 
 @overload

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
 
 from wyrm.graph.arrays import as_array
-from wyrm.graph.base import ZERO, BaseNode, Gradient
+from wyrm.graph.base import BaseNode
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, Shaped
@@ -37,9 +36,6 @@ class Add(Binary[Left_co, Right_co, Axes]):
     formula = "x + y"
     operator = "add"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return gradient, gradient
-
 
 class Subtract(Binary[Left_co, Right_co, Axes]):
     """Elementwise difference `x - y`; the operands broadcast."""
@@ -48,12 +44,6 @@ class Subtract(Binary[Left_co, Right_co, Axes]):
     _own: Subtract[Any, Any, Axes]
     formula = "x - y"
     operator = "sub"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return gradient, -gradient
-
-    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
-        return gradient, -gradient if wanted[1] else ZERO
 
 
 class Multiply(Binary[Left_co, Right_co, Axes]):
@@ -64,14 +54,6 @@ class Multiply(Binary[Left_co, Right_co, Axes]):
     formula = "x * y"
     operator = "mul"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, y = self.parents
-        return gradient * y, gradient * x
-
-    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
-        x, y = self.parents
-        return gradient * y if wanted[0] else ZERO, gradient * x if wanted[1] else ZERO
-
 
 class Divide(Binary[Left_co, Right_co, Axes]):
     """Elementwise quotient `x / y`; the operands broadcast."""
@@ -80,11 +62,6 @@ class Divide(Binary[Left_co, Right_co, Axes]):
     _own: Divide[Any, Any, Axes]
     formula = "x / y"
     operator = "truediv"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        _, y = self.parents
-        share = gradient / y
-        return share, -(share * self)
 
 
 class Power(Binary[Left_co, Right_co, Axes]):
@@ -128,10 +105,6 @@ class Maximum(Binary[Left_co, Right_co, Axes]):
     formula = "maximum(x, y)"
     method = "maximum"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, y = self.parents
-        return _chosen(gradient, x, y)
-
 
 class Minimum(Binary[Left_co, Right_co, Axes]):
     """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each.
@@ -144,10 +117,6 @@ class Minimum(Binary[Left_co, Right_co, Axes]):
     _own: Minimum[Any, Any, Axes]
     formula = "minimum(x, y)"
     method = "minimum"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, y = self.parents
-        return _chosen(gradient, y, x)
 
 
 def _chosen(gradient: Node, larger: Node, smaller: Node) -> tuple[Node, Node]:
@@ -170,9 +139,6 @@ class Negative(Unary[Left_co, Axes]):
     def op_name(cls) -> str:
         return "negative"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (-gradient,)
-
 
 class Absolute(Unary[Left_co, Axes]):
     """Elementwise absolute value `|x|`; the derivative at 0 is 0.
@@ -185,10 +151,6 @@ class Absolute(Unary[Left_co, Axes]):
     _own: Absolute[Any, Axes]
     formula = "abs(x)"
     method = "abs"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        return (gradient * Sign(x),)
 
 
 @method("__abs__")
@@ -209,9 +171,6 @@ class Sign(Unary[Left_co, Axes]):
     formula = "sign(x)"
     method = "sign"
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
-
 
 class Square(Unary[Left_co, Axes]):
     """Elementwise square `x * x`.
@@ -224,10 +183,6 @@ class Square(Unary[Left_co, Axes]):
     _own: Square[Any, Axes]
     formula = "x * x"
     method = "square"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        return (gradient * (2.0 * x.erase()),)
 
 
 class Sqrt(Unary[Left_co, Axes]):
@@ -242,9 +197,6 @@ class Sqrt(Unary[Left_co, Axes]):
     formula = "sqrt(x)"
     method = "sqrt"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient * 0.5 / self,)
-
 
 class Clip(Unary[Left_co, Axes]):
     """`x` limited to `low`..`high`; the derivative is 1 from `low` to `high` inclusive, and 0 outside."""
@@ -252,17 +204,12 @@ class Clip(Unary[Left_co, Axes]):
     __slots__ = ("high", "low")
     _own: Clip[Any, Axes]
     formula = "where(x < low, low, where(x > high, high, x))"
+    derivatives = ("where((x >= low) & (x <= high), g, 0.0)",)  # 1 at the bounds, 0 for NaN
     low: float
     high: float
 
     def __init__(self, x: Shaped[Left_co, Axes], low: float, high: float) -> None:
         self._construct((x,), low=low, high=high)
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        from wyrm.ops.elementwise.comparison import where
-
-        x = self.parents[0].erase()
-        return (where((x >= self.low) & (x <= self.high), gradient, constant_like(0.0, self)),)
 
 
 @overload

@@ -23,11 +23,6 @@ class I0(Unary[Left_co, Axes]):
     formula = "i0(x)"
     function = "special.i0 i0"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        slope: Node = I1(x)
-        return (gradient * slope,)
-
 
 class I0e(Unary[Left_co, Axes]):
     """Elementwise `exp(-abs(x)) * i0(x)`.
@@ -40,11 +35,6 @@ class I0e(Unary[Left_co, Axes]):
     _own: I0e[Any, Axes]
     formula = "i0e(x)"
     function = "special.i0e"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        slope: Node = I1e(x)
-        return (gradient * (slope - x.erase().sign() * self),)
 
 
 class I1(Unary[Left_co, Axes]):

@@ -77,9 +77,6 @@ def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) 
     def _is_mask(self) -> Literal[True]:
         return True
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return ZERO, ZERO
-
 
 def _compared(cls: Any) -> Callable[[IndexNode, object], object]:
     """Return the method by which an index node implements the operator of `cls`."""
@@ -221,9 +218,6 @@ class LogicalNot(_Mask, Unary[Left_co, Axes]):
     def op_name(cls) -> str:
         return "logical_not"
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
-
 
 class Where(Elementwise[tuple[Any, Left_co, Right_co], Axes]):
     """Elementwise selection: `y` where the mask `x` is true, else `z`; the operands broadcast."""
@@ -240,11 +234,6 @@ class Where(Elementwise[tuple[Any, Left_co, Right_co], Axes]):
         if condition.dtype.kind != "b":
             raise DTypeError(f"the condition must be a mask, such as x > 0; {label(condition)} is {condition.dtype}")
         return common_dtype((x, y))
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        condition, _, _ = self.parents
-        zero = as_constant(0.0, gradient.dtype)
-        return ZERO, Where(condition, gradient, zero), Where(condition, zero, gradient)
 
 
 Mask = BoolArray | bool

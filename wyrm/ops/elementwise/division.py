@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from wyrm.errors import DTypeError
-from wyrm.graph.base import ZERO, Gradient, describe
+from wyrm.graph.base import describe
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, Number, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, Binary, L, Left_co, Right_co, S, method
@@ -25,9 +24,6 @@ class FloorDivide(Binary[Left_co, Right_co, Axes]):
     function = "floor_divide"
     operator = "floordiv"
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return ZERO, ZERO
-
 
 class Remainder(Binary[Left_co, Right_co, Axes]):
     """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
@@ -44,13 +40,6 @@ class Remainder(Binary[Left_co, Right_co, Axes]):
     function = "remainder mod"
     operator = "mod"
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return self.vjp_by(gradient, (True, True))
-
-    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
-        x, y = self.parents
-        return gradient, -(gradient * FloorDivide(x, y)) if wanted[1] else ZERO
-
 
 class Fmod(Binary[Left_co, Right_co, Axes]):
     """Elementwise rest of the division that rounds towards zero; it has the sign of `x`.
@@ -65,12 +54,6 @@ class Fmod(Binary[Left_co, Right_co, Axes]):
     _own: Fmod[Any, Any, Axes]
     formula = "fmod(x, y)"
     function = "fmod"
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        from wyrm.ops.elementwise.rounding import Rint
-
-        x, y = (parent.erase() for parent in self.parents)
-        return gradient, -(gradient * Rint((x - self) / y))
 
 
 @method("__divmod__")

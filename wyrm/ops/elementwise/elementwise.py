@@ -13,12 +13,14 @@ from typing_extensions import TypeVar
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Dims, broadcast
-from wyrm.graph.base import BaseNode, describe, label
+from wyrm.graph.base import BaseNode, Gradient, describe, label, lacking
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Shaped
 from wyrm.graph.weak_types import FLOATS, default_type
 from wyrm.ops.batching import aligned
+from wyrm.ops.elementwise.derivation import VJP, check_rules, derived_vjp, offer
+from wyrm.ops.elementwise.derivatives import Rule
 from wyrm.ops.elementwise.formula import OPERANDS, Attribute, Operand, parse
 from wyrm.support.foreign_names import Foreign, explain_keywords, keywords_of
 from wyrm.support.late_imports import declares
@@ -137,42 +139,87 @@ def operand(value: object, beside: BaseNode) -> Node:
 class Elementwise(Node[Parents_co, Axes], abstract=True):
     """An op whose operands broadcast as in NumPy and whose `formula` computes each element of the result.
 
-    A subclass defines the formula and `vjp`:
+    The gradient follows from the formula by the rules of `wyrm.ops.elementwise.derivatives`. A subclass has
+    `derivatives`, or a `vjp`, where they say more: a limit where the derivative of the formula is NaN, or fewer
+    operations.
 
     >>> class Cube(Unary):
     ...     formula = "x * x * x"
-    ...     def vjp(self, gradient):
-    ...         return (gradient * 3.0 * self.parents[0].square(),)
+    >>> x = wy.Parameter(2.0)
+    >>> wy.grad(Cube(x), x).forward().item()
+    12.0
     """
 
     __slots__ = ()
     # The number of operands, if the class fixes it, and the number that the formula uses.
     arity: ClassVar[int | None] = None
     needs: ClassVar[int] = 0
+    # For each operand a formula of its gradient, or `ZERO`, in place of that of the formula. It uses the cotangent `g`,
+    # the operands and attributes, and the value `f` of the op.
+    derivatives: ClassVar[tuple[Rule, ...]] = ()
+    # The functions that make the gradients of the wanted operands, by which are wanted.
+    _vjps: ClassVar[dict[tuple[bool, ...], VJP]] = {}
     # The names of the functions that construct the op, separated by spaces; those of `wyrm.special` start with
     # "special.". They are no methods of nodes.
     function: ClassVar[str | None] = None
 
     def __init_subclass__(cls, **keywords: bool) -> None:
+        if "formula" in cls.__dict__ and "derivatives" not in cls.__dict__:
+            cls.derivatives = ()  # not those of a base class with another formula
         super().__init_subclass__(**keywords)
         for name in (cls.__dict__.get("function") or "").split():
             FUNCTIONS[name] = cls
 
     @classmethod
     def check_registration(cls) -> None:
-        """Raise `RegistrationError` if the formula uses a name that is neither an operand nor an attribute."""
+        """Raise `RegistrationError` for a formula with unknown names or without a gradient."""
+        if cls.formula is not None:
+            cls.needs = max(cls.needs, cls._check_names(cls.formula))
+        if cls.vjp is not Elementwise.vjp:
+            if cls.vjp_by is Elementwise.vjp_by:
+                cls.vjp_by = BaseNode.vjp_by  # type: ignore[method-assign]  # that of a base class with another `vjp`
+        elif cls.formula is None:
+            raise lacking(cls, ["vjp"])
+        else:
+            if cls.derivatives and len(cls.derivatives) != max(cls.arity or 0, cls.needs):
+                raise RegistrationError(
+                    f"op {cls.__name__} has {len(cls.derivatives)} derivatives for {max(cls.arity or 0, cls.needs)} "
+                    f"operands; write one for each operand, a formula or wyrm.ZERO"
+                )
+            for rule in cls.derivatives:
+                if isinstance(rule, str) and rule != "g":
+                    cls._check_names(rule, "g", "f")
+            check_rules(cls)
+            cls._vjps = {}
+        offer(cls)
+
+    @classmethod
+    def _check_names(cls, formula: str, *more: str) -> int:
+        """Return the number of operands that a formula uses; raise `RegistrationError` for a name that it cannot."""
         known = OPERANDS if cls.arity is None else OPERANDS[: cls.arity]
-        calls = () if cls.formula is None else parse(cls.formula)
-        for argument in itertools.chain.from_iterable(call.arguments for call in calls):
+        needs = 0
+        for argument in itertools.chain.from_iterable(call.arguments for call in parse(formula)):
             name = argument.name if isinstance(argument, Attribute) else None
             if isinstance(argument, Operand):
                 name = OPERANDS[argument.position]
-                cls.needs = max(cls.needs, argument.position + 1)
-            if name is not None and name not in known and name not in cls.attributes:
+                needs = max(needs, argument.position + 1)
+            if name is not None and name not in known and name not in cls.attributes and name not in more:
                 raise RegistrationError(
-                    f"op {cls.__name__}: the formula {cls.formula!r} names {name}, which is neither "
+                    f"op {cls.__name__}: the formula {formula!r} names {name}, which is neither "
                     f"an operand ({', '.join(known)}) nor in its __slots__"
                 )
+        return needs
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return self.vjp_by(gradient, (True,) * len(self.parents))
+
+    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
+        key = tuple(wanted)
+        vjp = self._vjps.get(key)
+        if vjp is None:
+            assert self.formula is not None
+            vjp = self._vjps[key] = derived_vjp(self.formula, self.derivatives, key)
+        return vjp(self, gradient)
 
     def shape_rule(self) -> Dims:
         parents: tuple[BaseNode, ...] = self.parents

@@ -8,6 +8,10 @@ from wyrm.graph.node import Node
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co, Unary, constant_like
 
+# `x / y`, and 0 where both are 0.
+_BOTH = "(x == 0.0) & ({y} == 0.0)"
+_RATIO = f"(where({_BOTH}, 0.0, x) / where({_BOTH}, 1.0, {{y}}))"
+
 
 class Xlogy(Binary[Left_co, Right_co, Axes]):
     """Elementwise `x * log(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
@@ -21,11 +25,8 @@ class Xlogy(Binary[Left_co, Right_co, Axes]):
     __slots__ = ()
     _own: Xlogy[Any, Any, Axes]
     formula = "where((x == 0.0) & (y == y), 0.0, x * log(y))"
+    derivatives = ("g * log(y)", "g * " + _RATIO.format(y="y"))  # the limits where the result is 0
     function = "special.xlogy"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, y = (parent.erase() for parent in self.parents)
-        return gradient * y.log(), gradient * _ratio(x, y)
 
 
 class Xlog1py(Binary[Left_co, Right_co, Axes]):
@@ -40,17 +41,8 @@ class Xlog1py(Binary[Left_co, Right_co, Axes]):
     __slots__ = ()
     _own: Xlog1py[Any, Any, Axes]
     formula = "where((x == 0.0) & (y == y), 0.0, x * log1p(y))"
+    derivatives = ("g * log1p(y)", "g * " + _RATIO.format(y="(y + 1.0)"))  # the limits where the result is 0
     function = "special.xlog1py"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, y = (parent.erase() for parent in self.parents)
-        return gradient * y.log1p(), gradient * _ratio(x, y + 1.0)
-
-
-def _ratio(x: Node, y: Node) -> Node:
-    """Return `x / y`, and 0 where both are 0."""
-    both: Node = x.equal(0.0) & y.equal(0.0)
-    return where(both, 0.0, x) / where(both, 1.0, y)
 
 
 class Entr(Unary[Left_co, Axes]):
@@ -63,11 +55,8 @@ class Entr(Unary[Left_co, Axes]):
     __slots__ = ()
     _own: Entr[Any, Axes]
     formula = "where(x < 0.0, -1e999, where(x == 0.0, 0.0, -(x * log(x))))"
+    derivatives = ("-(g * (log(x) + 1.0))",)  # infinite at 0, NaN below
     function = "special.entr"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (-(gradient * (x.log() + 1.0)),)
 
 
 class RelEntr(Binary[Left_co, Right_co, Axes]):
@@ -108,11 +97,8 @@ class Logit(Unary[Left_co, Axes]):
     __slots__ = ()
     _own: Logit[Any, Axes]
     formula = "where((x > 0.3) & (x < 0.65), log1p(2.0 * (x - 0.5)) - log1p(-2.0 * (x - 0.5)), log(x / (1.0 - x)))"
+    derivatives = ("g / (x * (1.0 - x))",)  # infinite at 0 and 1, and fewer operations
     function = "special.logit"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient / (x * (1.0 - x)),)
 
 
 class LogExpit(Unary[Left_co, Axes]):
@@ -125,8 +111,5 @@ class LogExpit(Unary[Left_co, Axes]):
     __slots__ = ()
     _own: LogExpit[Any, Axes]
     formula = "-(maximum(-x, 0.0) + log1p(exp(-abs(x))))"
+    derivatives = ("g * sigmoid(-x)",)  # fewer operations
     function = "special.log_expit"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient * (-x).sigmoid(),)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from wyrm.graph.node import Node
 from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co, Unary
+
+# Equal infinities get half of the gradient each, as other equal operands do; but their difference is NaN.
+_DIFFERENCE = "where((x == y) & (abs(x) == 1e999), 0.0, x - y)"
 
 
 class Exp(Unary[Left_co, Axes]):
@@ -21,9 +23,6 @@ class Exp(Unary[Left_co, Axes]):
     formula = "exp(x)"
     method = "exp"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient * self,)
-
 
 class Expm1(Unary[Left_co, Axes]):
     """Elementwise `exp(x) - 1`, accurate near 0.
@@ -36,9 +35,6 @@ class Expm1(Unary[Left_co, Axes]):
     _own: Expm1[Any, Axes]
     formula = "expm1(x)"
     method = "expm1"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient * (self.erase() + 1.0),)
 
 
 class Log(Unary[Left_co, Axes]):
@@ -53,10 +49,6 @@ class Log(Unary[Left_co, Axes]):
     formula = "log(x)"
     method = "log"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        return (gradient / x,)
-
 
 class Exp2(Unary[Left_co, Axes]):
     """Elementwise `2 ** x`."""
@@ -65,9 +57,6 @@ class Exp2(Unary[Left_co, Axes]):
     _own: Exp2[Any, Axes]
     formula = "exp2(x)"
     function = "exp2"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient * (self.erase() * math.log(2.0)),)
 
 
 class Log2(Unary[Left_co, Axes]):
@@ -78,10 +67,6 @@ class Log2(Unary[Left_co, Axes]):
     formula = "log2(x)"
     function = "log2"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        return (gradient / (x.erase() * math.log(2.0)),)
-
 
 class Log10(Unary[Left_co, Axes]):
     """Elementwise base-10 logarithm; -inf at 0, NaN for negative `x`."""
@@ -90,10 +75,6 @@ class Log10(Unary[Left_co, Axes]):
     _own: Log10[Any, Axes]
     formula = "log10(x)"
     function = "log10"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        return (gradient / (x.erase() * math.log(10.0)),)
 
 
 class LogAddExp(Binary[Left_co, Right_co, Axes]):
@@ -105,15 +86,8 @@ class LogAddExp(Binary[Left_co, Right_co, Axes]):
     __slots__ = ()
     _own: LogAddExp[Any, Any, Axes]
     formula = "where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y))))"
+    derivatives = (f"g * sigmoid({_DIFFERENCE})", f"g * sigmoid(-{_DIFFERENCE})")
     function = "logaddexp"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        from wyrm.ops.elementwise.comparison import where
-
-        x, y = (parent.erase() for parent in self.parents)
-        # Equal infinities get half the gradient each, as other equal operands do; but their difference is NaN.
-        difference = where((x == y) & (abs(x) == math.inf), 0.0, x - y)
-        return gradient * difference.sigmoid(), gradient * (-difference).sigmoid()
 
 
 class Sinh(Unary[Left_co, Axes]):
@@ -124,10 +98,6 @@ class Sinh(Unary[Left_co, Axes]):
     formula = "sinh(x)"
     function = "sinh"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        return (gradient * Cosh(x),)
-
 
 class Cosh(Unary[Left_co, Axes]):
     """Elementwise hyperbolic cosine."""
@@ -137,10 +107,6 @@ class Cosh(Unary[Left_co, Axes]):
     formula = "cosh(x)"
     function = "cosh"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        return (gradient * Sinh(x),)
-
 
 class LimitedLog(Unary[Left_co, Axes]):
     """Elementwise `max(log(x), low)` of a probability; the derivative is `min(1 / x, 1e12)`, as in PyTorch."""
@@ -148,13 +114,11 @@ class LimitedLog(Unary[Left_co, Axes]):
     __slots__ = ("low",)
     _own: LimitedLog[Any, Axes]
     formula = "maximum(log(x), low)"
+    derivatives = ("g / maximum(x, 1e-12)",)  # not 0 below the limit
     low: float
 
     def __init__(self, x: Node, low: float = -100.0) -> None:
         self._construct((x,), low=low)
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient / self.parents[0].erase().maximum(1e-12),)
 
 
 class Log1p(Unary[Left_co, Axes]):
@@ -169,10 +133,6 @@ class Log1p(Unary[Left_co, Axes]):
     formula = "log1p(x)"
     method = "log1p"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient / (x + 1.0),)
-
 
 class Sin(Unary[Left_co, Axes]):
     """Elementwise sine of `x` in radians.
@@ -185,10 +145,6 @@ class Sin(Unary[Left_co, Axes]):
     _own: Sin[Any, Axes]
     formula = "sin(x)"
     method = "sin"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient * x.cos(),)
 
 
 class Cos(Unary[Left_co, Axes]):
@@ -203,10 +159,6 @@ class Cos(Unary[Left_co, Axes]):
     formula = "cos(x)"
     method = "cos"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (-(gradient * x.sin()),)
-
 
 class Tanh(Unary[Left_co, Axes]):
     """Elementwise hyperbolic tangent.
@@ -220,9 +172,6 @@ class Tanh(Unary[Left_co, Axes]):
     formula = "tanh(x)"
     method = "tanh"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient * (1.0 - self.erase().square()),)
-
 
 class Sigmoid(Unary[Left_co, Axes]):
     """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow.
@@ -233,12 +182,8 @@ class Sigmoid(Unary[Left_co, Axes]):
 
     __slots__ = ()
     _own: Sigmoid[Any, Axes]
-    formula = "where(x >= 0.0, 1.0, exp(-abs(x))) / (1.0 + exp(-abs(x)))"
+    formula = "sigmoid(x)"
     method = "sigmoid"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        y = self.erase()
-        return (gradient * (y * (1.0 - y)),)
 
 
 class Softplus(Unary[Left_co, Axes]):
@@ -250,12 +195,8 @@ class Softplus(Unary[Left_co, Axes]):
 
     __slots__ = ()
     _own: Softplus[Any, Axes]
-    formula = "maximum(x, 0.0) + log1p(exp(-abs(x)))"
+    formula = "softplus(x)"
     method = "softplus"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient * x.sigmoid(),)
 
 
 class Erf(Unary[Left_co, Axes]):
@@ -269,7 +210,3 @@ class Erf(Unary[Left_co, Axes]):
     _own: Erf[Any, Axes]
     formula = "erf(x)"
     method = "erf"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient * (x.square() * -1.0).exp() * (2.0 / math.pi**0.5),)

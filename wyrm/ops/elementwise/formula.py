@@ -59,6 +59,13 @@ FUNCTIONS = {
     "zeta": 2,
     "where": 3,
 }  # fmt: skip
+# Functions of one argument that formulas may call too, each by a formula in its place: engines do not know them.
+COMPOSED = {
+    "sigmoid": "where(x >= 0.0, 1.0, exp(-abs(x))) / (1.0 + exp(-abs(x)))",
+    "signbit": "copysign(1.0, x) < 0.0",
+    "softplus": "maximum(x, 0.0) + log1p(exp(-abs(x)))",
+}
+_ARGUMENTS = FUNCTIONS | dict.fromkeys(COMPOSED, 1)
 _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add",
     ast.Sub: "subtract",
@@ -113,14 +120,17 @@ class FormulaCall(NamedTuple):
 
 
 @cache
-def parse(formula: str) -> tuple[FormulaCall, ...]:
+def parse(formula: str, composed: bool = False) -> tuple[FormulaCall, ...]:
     """Return the calls that compute `formula`; the last one is its value, and equal subexpressions share a call.
 
-    Raise `RegistrationError` for syntax outside of the formula language.
+    Composed functions are replaced by their formulas, unless `composed` asks for calls of them, and of `square` for
+    products of equal factors. Raise `RegistrationError` for syntax outside of the formula language.
 
     >>> [call.function for call in parse("x * tanh(x)")]
     ['tanh', 'multiply']
     """
+    if composed and not any(f"{name}(" in formula for name in COMPOSED):
+        return tuple(map(_with_square, parse(formula)))
     try:
         tree = ast.parse(formula, mode="eval").body
     except SyntaxError as error:
@@ -135,30 +145,41 @@ def parse(formula: str) -> tuple[FormulaCall, ...]:
             calls.append(FormulaCall(function, arguments))
         return known[key]
 
-    def visit(node: ast.expr) -> Argument:
+    def visit(node: ast.expr, x: Argument) -> Argument:
         match node:
             case ast.Constant(value=int() | float() as number):
                 return float(number)
+            case ast.Name(id="x"):
+                return x
             case ast.Name(id=name):
                 return Operand(OPERANDS.index(name)) if name in OPERANDS else Attribute(name)
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
                 return -float(number)
             case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
-                return emit(_UNARY[type(op)], visit(operand))
+                return emit(_UNARY[type(op)], visit(operand, x))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-                return emit(_BINARY[type(op)], visit(left), visit(right))
+                return emit(_BINARY[type(op)], visit(left, x), visit(right, x))
             case ast.Compare(left=left, ops=[op], comparators=[right]):
-                return emit(_COMPARE[type(op)], visit(left), visit(right))
-            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if FUNCTIONS.get(name) == len(arguments):
-                return emit(name, *map(visit, arguments))
+                return emit(_COMPARE[type(op)], visit(left, x), visit(right, x))
+            case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if _ARGUMENTS.get(name) == len(given):
+                arguments = [visit(argument, x) for argument in given]
+                if name in COMPOSED and not composed:
+                    return visit(ast.parse(COMPOSED[name], mode="eval").body, arguments[0])
+                return emit(name, *arguments)
         raise RegistrationError(
             f"formula {formula!r} contains {ast.unparse(node)!r}; allowed are the operands {', '.join(OPERANDS)}, "
-            f"attributes, numbers, + - * / **, comparisons, & | ~ on masks, and {', '.join(sorted(FUNCTIONS))}"
+            f"attributes, numbers, + - * / **, comparisons, & | ~ on masks, and {', '.join(sorted(_ARGUMENTS))}"
         )
 
-    if not isinstance(visit(tree), EarlierCall):
+    if not isinstance(visit(tree, Operand(0)), EarlierCall):
         raise RegistrationError(f"formula {formula!r} computes nothing")
-    return tuple(calls)
+    return tuple(map(_with_square, calls)) if composed else tuple(calls)
+
+
+def _with_square(call: FormulaCall) -> FormulaCall:
+    """Return a call of `square` for a product of equal factors, and any other call."""
+    function, arguments = call
+    return FormulaCall("square", arguments[:1]) if function == "multiply" and arguments[0] == arguments[1] else call
 
 
 def interpret(

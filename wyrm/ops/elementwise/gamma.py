@@ -23,11 +23,6 @@ class GammaLn(Unary[Left_co, Axes]):
     formula = "gammaln(x)"
     function = "special.gammaln"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        digamma: Node = Digamma(x)
-        return (gradient * digamma,)
-
 
 class Gamma(Unary[Left_co, Axes]):
     """Elementwise gamma function; NaN at the integers below 0.
@@ -40,11 +35,6 @@ class Gamma(Unary[Left_co, Axes]):
     _own: Gamma[Any, Axes]
     formula = "gamma(x)"
     function = "special.gamma"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        digamma: Node = Digamma(x)
-        return (gradient * (self.erase() * digamma),)
 
 
 class Digamma(Unary[Left_co, Axes]):
@@ -59,11 +49,6 @@ class Digamma(Unary[Left_co, Axes]):
     formula = "digamma(x)"
     function = "special.digamma special.psi"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        trigamma: Node = HurwitzZeta(x, 2.0)
-        return (gradient * trigamma,)
-
 
 class HurwitzZeta(Unary[Left_co, Axes]):
     """Elementwise Hurwitz zeta function of a number `s` above 1: the sum of `(x + k) ** -s` over all k from 0."""
@@ -75,11 +60,6 @@ class HurwitzZeta(Unary[Left_co, Axes]):
 
     def __init__(self, x: Shaped[Left_co, Axes], s: float) -> None:
         self._construct((x,), s=float(s))
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        following: Node = HurwitzZeta(x, self.s + 1.0)
-        return (gradient * (following * -self.s),)
 
 
 class BetaLn(Binary[Left_co, Right_co, Axes]):
@@ -94,9 +74,6 @@ class BetaLn(Binary[Left_co, Right_co, Axes]):
     formula = "betaln(x, y)"
     function = "special.betaln"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return tuple(gradient * slope for slope in _slopes(*self.parents))
-
 
 class Beta(Binary[Left_co, Right_co, Axes]):
     """Elementwise beta function `gamma(x) * gamma(y) / gamma(x + y)`; the operands broadcast.
@@ -109,9 +86,6 @@ class Beta(Binary[Left_co, Right_co, Axes]):
     _own: Beta[Any, Any, Axes]
     formula = "beta(x, y)"
     function = "special.beta"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return tuple(gradient * (self.erase() * slope) for slope in _slopes(*self.parents))
 
 
 def _slopes(x: Node, y: Node) -> tuple[Node, Node]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wyrm.graph.node import Node
-from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co, Unary
+
+# As for the natural logarithm, `LogAddExp`.
+_DIFFERENCE = f"(where((x == y) & (abs(x) == 1e999), 0.0, x - y) * {math.log(2.0)})"
 
 
 class Cbrt(Unary[Left_co, Axes]):
@@ -22,9 +23,6 @@ class Cbrt(Unary[Left_co, Axes]):
     formula = "cbrt(x)"
     function = "cbrt"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient / (self.erase().square() * 3.0),)
-
 
 class Hypot(Binary[Left_co, Right_co, Axes]):
     """Elementwise `sqrt(x ** 2 + y ** 2)` without overflow; the operands broadcast. The gradient at the origin is 0.
@@ -38,12 +36,6 @@ class Hypot(Binary[Left_co, Right_co, Axes]):
     formula = "hypot(x, y)"
     function = "hypot"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        origin = self.erase().equal(0.0)
-        length = where(origin, 1.0, self.erase())
-        x, y = (where(origin, 0.0, parent.erase() / length) for parent in self.parents)
-        return gradient * x, gradient * y
-
 
 class LogAddExp2(Binary[Left_co, Right_co, Axes]):
     """Elementwise `log2(2 ** x + 2 ** y)` without overflow; the operands broadcast. See `logaddexp` for infinities.
@@ -55,11 +47,5 @@ class LogAddExp2(Binary[Left_co, Right_co, Axes]):
     __slots__ = ()
     _own: LogAddExp2[Any, Any, Axes]
     formula = "where(x == y, x + 1.0, maximum(x, y) + log1p(exp2(-abs(x - y))) * 1.4426950408889634)"
+    derivatives = (f"g * sigmoid({_DIFFERENCE})", f"g * sigmoid(-{_DIFFERENCE})")
     function = "logaddexp2"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, y = (parent.erase() for parent in self.parents)
-        # Equal infinities get half the gradient each, as other equal operands do; but their difference is NaN.
-        equal = (x == y) & (abs(x) == math.inf)
-        difference = where(equal, 0.0, x - y) * math.log(2.0)
-        return gradient * difference.sigmoid(), gradient * (-difference).sigmoid()

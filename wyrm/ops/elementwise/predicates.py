@@ -6,8 +6,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from wyrm.graph.base import ZERO, Gradient
-from wyrm.graph.node import Node
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Unary, common_dtype
 
 
@@ -22,9 +20,6 @@ class _Predicate(Unary[Left_co, Axes], abstract=True):
     def dtype_rule(self) -> np.dtype:
         common_dtype(self.parents)
         return np.dtype(np.bool_)
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 class IsNan(_Predicate[Left_co, Axes]):
@@ -75,5 +70,5 @@ class Signbit(_Predicate[Left_co, Axes]):
 
     __slots__ = ()
     _own: Signbit[Any, Axes]
-    formula = "copysign(1.0, x) < 0.0"
+    formula = "signbit(x)"
     function = "signbit"

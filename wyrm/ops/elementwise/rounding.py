@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, Unary, method
@@ -24,9 +23,6 @@ class Floor(Unary[Left_co, Axes]):
     formula = "floor(x)"
     function = "floor"
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
-
 
 class Ceil(Unary[Left_co, Axes]):
     """Elementwise smallest whole number that is at least `x`.
@@ -39,9 +35,6 @@ class Ceil(Unary[Left_co, Axes]):
     _own: Ceil[Any, Axes]
     formula = "ceil(x)"
     function = "ceil"
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 class Trunc(Unary[Left_co, Axes]):
@@ -56,9 +49,6 @@ class Trunc(Unary[Left_co, Axes]):
     formula = "trunc(x)"
     function = "trunc fix"
 
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
-
 
 class Rint(Unary[Left_co, Axes]):
     """Elementwise nearest whole number; halves round to the even one.
@@ -71,9 +61,6 @@ class Rint(Unary[Left_co, Axes]):
     _own: Rint[Any, Axes]
     formula = "rint(x)"
     function = "rint"
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
 
 
 @method("round")

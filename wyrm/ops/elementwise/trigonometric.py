@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wyrm.graph.node import Node
-from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co, Unary, constant_like
-from wyrm.ops.elementwise.powers import Hypot
+from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co, Unary
 
 
 class Tan(Unary[Left_co, Axes]):
@@ -21,9 +19,6 @@ class Tan(Unary[Left_co, Axes]):
     formula = "tan(x)"
     function = "tan"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient * (1.0 + self.erase().square()),)
-
 
 class Arcsin(Unary[Left_co, Axes]):
     """Elementwise inverse sine, from -pi / 2 to pi / 2; NaN outside of -1..1.
@@ -36,10 +31,6 @@ class Arcsin(Unary[Left_co, Axes]):
     _own: Arcsin[Any, Axes]
     formula = "arcsin(x)"
     function = "arcsin asin"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient / ((1.0 - x) * (1.0 + x)).sqrt(),)
 
 
 class Arccos(Unary[Left_co, Axes]):
@@ -54,10 +45,6 @@ class Arccos(Unary[Left_co, Axes]):
     formula = "arccos(x)"
     function = "arccos acos"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (-(gradient / ((1.0 - x) * (1.0 + x)).sqrt()),)
-
 
 class Arctan(Unary[Left_co, Axes]):
     """Elementwise inverse tangent, from -pi / 2 to pi / 2.
@@ -70,10 +57,6 @@ class Arctan(Unary[Left_co, Axes]):
     _own: Arctan[Any, Axes]
     formula = "arctan(x)"
     function = "arctan atan"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient / (1.0 + x.square()),)
 
 
 class Arctan2(Binary[Left_co, Right_co, Axes]):
@@ -90,11 +73,6 @@ class Arctan2(Binary[Left_co, Right_co, Axes]):
     formula = "arctan2(x, y)"
     function = "arctan2 atan2"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, y = (parent.erase() for parent in self.parents)
-        size: Node = Hypot(x, y)
-        return gradient * (y / size / size), -(gradient * (x / size / size))
-
 
 class Arcsinh(Unary[Left_co, Axes]):
     """Elementwise inverse hyperbolic sine.
@@ -107,11 +85,6 @@ class Arcsinh(Unary[Left_co, Axes]):
     _own: Arcsinh[Any, Axes]
     formula = "arcsinh(x)"
     function = "arcsinh asinh"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        one: Node = constant_like(1.0, self)
-        return (gradient / Hypot(x, one),)
 
 
 class Arccosh(Unary[Left_co, Axes]):
@@ -126,10 +99,6 @@ class Arccosh(Unary[Left_co, Axes]):
     formula = "arccosh(x)"
     function = "arccosh acosh"
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient / ((x - 1.0).sqrt() * (x + 1.0).sqrt()),)
-
 
 class Arctanh(Unary[Left_co, Axes]):
     """Elementwise inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.
@@ -142,7 +111,3 @@ class Arctanh(Unary[Left_co, Axes]):
     _own: Arctanh[Any, Axes]
     formula = "arctanh(x)"
     function = "arctanh atanh"
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x = self.parents[0].erase()
-        return (gradient / ((1.0 - x) * (1.0 + x)),)

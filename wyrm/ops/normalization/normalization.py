@@ -197,7 +197,7 @@ class LayerNorm(_Forward[Left_co, Axes]):
     not finite, `DTypeError` for masks and for operands of two float dtypes.
 
     >>> x, ones = wy.Constant([[1.0, 3.0], [0.0, 8.0]]), wy.Constant([1.0, 1.0])
-    >>> wy.ops.normalization.LayerNorm(x, ones, epsilon=0.0).forward().tolist()
+    >>> wy.ops.normalization.normalization.LayerNorm(x, ones, epsilon=0.0).forward().tolist()
     [[-1.0, 1.0], [-1.0, 1.0]]
     """
 
@@ -220,7 +220,7 @@ class RMSNorm(_Forward[Left_co, Axes]):
     not finite, `DTypeError` for masks and for operands of two float dtypes.
 
     >>> x, ones = wy.Constant([[3.0, -3.0], [0.0, 0.0]]), wy.Constant([1.0, 1.0])
-    >>> wy.ops.normalization.RMSNorm(x, ones, epsilon=1e-9).forward().tolist()
+    >>> wy.ops.normalization.normalization.RMSNorm(x, ones, epsilon=1e-9).forward().tolist()
     [[1.0, -1.0], [0.0, 0.0]]
     """
 

@@ -143,7 +143,7 @@ class MaxPool(_MaxPool[Axes]):
     Raise `ShapeError` if `x` does not have these sizes or a window is not inside of them, `DTypeError` for masks.
 
     >>> x = wy.Constant([[[1.0, 3.0, 2.0, 0.0]]])
-    >>> wy.ops.pooling.MaxPool(x, places=(((0, 2, 1), (2, 4, 1)),), sizes=(4,)).forward().tolist()
+    >>> wy.ops.pooling.pooling.MaxPool(x, places=(((0, 2, 1), (2, 4, 1)),), sizes=(4,)).forward().tolist()
     [[[3.0, 2.0]]]
     """
 

@@ -71,7 +71,8 @@ class Resample(Node[tuple[Node], Axes]):
     Raise `ShapeError` for an axis without a size and for taps outside of it, `DTypeError` for masks.
 
     >>> halves = ((0, (0.5, 0.5)), (2, (0.5, 0.5)))
-    >>> wy.ops.resample.Resample(wy.Constant([1.0, 3.0, 2.0, 0.0]), axis=0, taps=halves, to=2).forward().tolist()
+    >>> x = wy.Constant([1.0, 3.0, 2.0, 0.0])
+    >>> wy.ops.pooling.resample.Resample(x, axis=0, taps=halves, to=2).forward().tolist()
     [2.0, 1.0]
     """
 

@@ -166,7 +166,8 @@ class LinearGeluGradient(_Linear[Axes]):
 
     def _decomposed(self) -> Node:
         """Return the same value composed of ordinary ops."""
-        (preactivation_gradient,) = _gelu(self._preactivation(), self.approximate).vjp(self.parents[-1])
+        found: Any = _gelu(self._preactivation(), self.approximate).vjp(self.parents[-1])
+        preactivation_gradient: Node = found[0]
         return preactivation_gradient
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:

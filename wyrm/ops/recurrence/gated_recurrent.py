@@ -159,7 +159,7 @@ class GRU(Recurrent[Axes]):
 
     >>> gates, weights = wy.Constant(np.zeros((2, 5, 9))), wy.Constant(np.zeros((3, 9)))
     >>> start, bias = wy.Constant(np.ones((2, 3))), wy.Constant(np.zeros(3))
-    >>> wy.ops.gated_recurrent.GRU(gates, weights, bias, start).forward()[0, :, 0].tolist()
+    >>> wy.ops.recurrence.gated_recurrent.GRU(gates, weights, bias, start).forward()[0, :, 0].tolist()
     [0.5, 0.25, 0.125, 0.0625, 0.03125]
     """
 

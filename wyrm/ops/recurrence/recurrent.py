@@ -178,7 +178,7 @@ class LSTM(Recurrent[Axes]):
 
     >>> gates, weights = wy.Constant(np.zeros((2, 5, 12))), wy.Constant(np.zeros((3, 12)))
     >>> start = wy.Constant(np.ones((2, 3)))
-    >>> wy.ops.recurrent.LSTM(gates, weights, start, start).forward()[0, :, 1, 0].tolist()
+    >>> wy.ops.recurrence.recurrent.LSTM(gates, weights, start, start).forward()[0, :, 1, 0].tolist()
     [0.5, 0.25, 0.125, 0.0625, 0.03125]
     """
 

@@ -31,6 +31,21 @@ first, second = wy.nn.Linear(7, 11), wy.nn.Linear(11, out)
 r: wy.Tensor[Batch, Out] = second(first(x).gelu())
 wy.nn.Embedding(20, 12)(labels)
 wy.nn.LayerNorm(7)(x)
+#@ sizes_of_layers
+reveal_type(wy.nn.Linear(in_, 3))  # reveals: Linear[In, Any]
+reveal_type(wy.nn.Linear(7, hid))  # reveals: Linear[Any, Hid]
+reveal_type(wy.nn.Conv2d(3, 16, 3, padding=1))  # reveals: Conv2d[Any, Any]
+reveal_type(wy.nn.StackedLSTM(in_, hid))  # reveals: StackedLSTM[In, Hid, Hid]
+reveal_type(wy.nn.StackedGRU(in_, hid, bidirectional=True))  # reveals: StackedGRU[In, Hid, Any]
+#@ layers_of_a_generic_module
+class Block(wy.nn.Module, Generic[D]):
+    def __init__(self, width: D, inner: D | int) -> None:
+        self.first = wy.nn.Linear(width, inner)
+        self.second = wy.nn.Linear(inner, width)
+        self.norm = wy.nn.LayerNorm(width)
+    def __call__(self, x: wy.Tensor[B, D]) -> wy.Tensor[B, D]:
+        return self.norm(self.second(self.first(x).relu()))
+r: wy.Tensor[Batch, In] = Block(in_, 12)(x)
 #@ bare_layer_in_a_signature
 def size(layer: wy.nn.Linear, norm: wy.nn.LayerNorm) -> int:
     return layer.weight.size + norm.weight.size

@@ -119,7 +119,7 @@ x.set(x2)  # error: [arg-type] Argument 1 to "set" of "Input" has incompatible t
 #@ constant_that_is_set
 wy.Constant(2.0).set(3.0)  # error: [attr-defined] "Constant[tuple[()]]" has no attribute "set"
 #@ value_assigned
-x.value = array  # error: [misc] Property "value" defined in "Evaluated" is read-only
+x.value = array  # error: [misc] Property "value" defined in "Node" is read-only
 #@ name_of_a_node_is_no_method
 x.name()  # error: [operator] "str" not callable
 #@ shape_as_a_method

@@ -1,19 +1,21 @@
 # ruff: noqa
 # fmt: off
 #@ size_in_part
-wy.nn.Linear(7.0, 3)  # error: [call-overload] No overload variant of "Linear" matches argument types "float", "int"
+wy.nn.Linear(7.0, 3)  # error: [arg-type] Argument 1 to "Linear" has incompatible type "float"; expected "Dim | Unnamed[Dim]"
 #@ size_by_name
-wy.nn.Linear("in", 3)  # error: [call-overload] No overload variant of "Linear" matches argument types "str", "int"
+wy.nn.Linear("in", 3)  # error: [arg-type] Argument 1 to "Linear" has incompatible type "str"; expected "Dim | Unnamed[Dim]"
 #@ axis_by_its_class
-wy.nn.Linear(In, Out)  # error: [call-overload] No overload variant of "Linear" matches argument types "type[In]", "type[Out]"
+wy.nn.Linear(In, Out)  # error: [arg-type] Argument 1 to "Linear" has incompatible type "type[In]"; expected "Dim | Unnamed[Dim]"
+#@ feed_forward_of_a_float_size
+wy.nn.FeedForward(emb, 12.0)  # error: [arg-type] Argument 2 to "FeedForward" has incompatible type "float"; expected "Dim | Unnamed[Dim]"
 #@ layer_of_a_shape
-wy.nn.Linear((7, 3))  # error: [call-overload] No overload variant of "Linear" matches argument type "tuple[int, int]"
+wy.nn.Linear((7, 3))  # error: [call-arg] Missing positional argument "out_features" in call to "Linear"
 #@ layer_without_outputs
-wy.nn.Linear(in_)  # error: [call-overload] No overload variant of "Linear" matches argument type "In"
+wy.nn.Linear(in_)  # error: [call-arg] Missing positional argument "out_features" in call to "Linear"
 #@ bias_by_a_misspelled_option
-wy.nn.Linear(in_, out, biased=False)  # error: [call-overload] Unexpected keyword argument "biased" for overloaded function "Linear"; did you mean "bias"?
+wy.nn.Linear(in_, out, biased=False)  # error: [call-arg] Unexpected keyword argument "biased" for "Linear"; did you mean "bias"?
 #@ initializer_by_its_name
-wy.nn.Linear(in_, out, initializer="xavier")  # error: [call-overload] No overload variant of "Linear" matches argument types "In", "Out", "str"
+wy.nn.Linear(in_, out, initializer="xavier")  # error: [arg-type] Argument "initializer" to "Linear" has incompatible type "str"; expected "Initializer"
 #@ layer_called_without_input
 wy.nn.Linear(in_, out)()  # error: [call-arg] Missing positional argument "x" in call to "__call__" of "Linear"
 #@ layer_of_an_array
@@ -51,11 +53,11 @@ r: wy.Tensor[Batch, Out] = wy.nn.Dropout(0.5)(x)  # error: [arg-type] Argument 1
 #@ embedding_of_floats
 wy.nn.Embedding(words, emb)(x)  # error: [arg-type] Argument 1 to "__call__" of "Embedding" has incompatible type "Input[tuple[Batch, In]]"; expected
 #@ embedding_of_text
-wy.nn.Embedding("words", emb)  # error: [call-overload] No overload variant of "Embedding" matches argument types "str", "Emb"
+wy.nn.Embedding("words", emb)  # error: [arg-type] Argument 1 to "Embedding" has incompatible type "str"; expected "Dim | Unnamed[Dim]"
 #@ embedding_of_a_float_size
-wy.nn.Embedding(20, 12.5)  # error: [call-overload] No overload variant of "Embedding" matches argument types "int", "float"
+wy.nn.Embedding(20, 12.5)  # error: [arg-type] Argument 2 to "Embedding" has incompatible type "float"; expected "Dim | Unnamed[Dim]"
 #@ embedding_without_columns
-wy.nn.Embedding(words)  # error: [call-overload] No overload variant of "Embedding" matches argument type "Words"
+wy.nn.Embedding(words)  # error: [call-arg] Missing positional argument "embedding_dim" in call to "Embedding"
 #@ embedding_rank
 r: wy.Tensor[Batch, Emb] = wy.nn.Embedding(words, emb)(tokens)  # error: [arg-type] Argument 1 to "__call__" of "Embedding" has incompatible type "IndexInput[tuple[Batch, Time]]"; expected
 #@ embedding_weight_by_another_name
@@ -67,11 +69,11 @@ wy.nn.Embedding(words, emb)(labels) + wy.nn.Embedding(words, hid)(labels)  # err
 #@ normalization_of_other_features
 wy.nn.LayerNorm(hid)(x)  # error: [arg-type] Argument 1 to "__call__" of "LayerNorm" has incompatible type "Input[tuple[Batch, In]]"; expected "Node[Any,
 #@ normalization_of_a_shape
-wy.nn.LayerNorm((4, 7))  # error: [call-overload] No overload variant of "LayerNorm" matches argument type "tuple[int, int]"
+wy.nn.LayerNorm((4, 7))  # error: [arg-type] Argument 1 to "LayerNorm" has incompatible type "tuple[int, int]"; expected "Dim | Unnamed[Dim]"
 #@ normalization_of_a_float
-wy.nn.BatchNorm(7.5)  # error: [call-overload] No overload variant of "BatchNorm" matches argument type "float"
+wy.nn.BatchNorm(7.5)  # error: [arg-type] Argument 1 to "BatchNorm" has incompatible type "float"; expected "Dim | Unnamed[Dim]"
 #@ normalization_epsilon_by_name
-wy.nn.LayerNorm(in_, eps=1e-6)  # error: [call-overload] Unexpected keyword argument "eps" for overloaded function "LayerNorm"
+wy.nn.LayerNorm(in_, eps=1e-6)  # error: [call-arg] Unexpected keyword argument "eps" for "LayerNorm"
 #@ root_mean_square_of_other_features
 wy.nn.RMSNorm(emb)(sequence)  # error: [arg-type] Argument 1 to "__call__" of "RMSNorm" has incompatible type "Input[tuple[Batch, Time, In]]"; expected
 #@ statistics_are_no_parameters
@@ -81,7 +83,7 @@ wy.nn.LSTM(in_, hid)(x)  # error: [arg-type] Argument 1 to "__call__" of "LSTM" 
 #@ recurrent_layer_of_other_features
 wy.nn.LSTM(emb, hid)(sequence)  # error: [arg-type] Argument 1 to "__call__" of "LSTM" has incompatible type "Input[tuple[Batch, Time, In]]"; expected "Node[Any,
 #@ recurrent_layer_of_a_name
-wy.nn.LSTM("in", hid)  # error: [call-overload] No overload variant of "LSTM" matches argument types "str", "Hid"
+wy.nn.LSTM("in", hid)  # error: [arg-type] Argument 1 to "LSTM" has incompatible type "str"; expected "Dim | Unnamed[Dim]"
 #@ recurrent_result_used_as_a_node
 wy.nn.LSTM(in_, hid)(sequence).tanh()  # error: [attr-defined] "LSTMOutput[Batch, Time, Hid]" has no attribute "tanh"
 #@ recurrent_state_of_other_width
@@ -90,7 +92,7 @@ state.hidden @ w  # error: [operator] Unsupported operand types for @
 #@ recurrent_state_by_nodes
 wy.nn.LSTM(in_, hid)(sequence, (h0, h0))  # error: [arg-type] Argument 2 to "__call__" of "LSTM" has incompatible type "tuple[Input[tuple[Batch, Hid]], Input[tuple[Batch,
 #@ recurrent_layers_option
-wy.nn.LSTM(in_, hid, num_layers=2)  # error: [call-overload] Unexpected keyword argument "num_layers" for overloaded function "LSTM"
+wy.nn.LSTM(in_, hid, num_layers=2)  # error: [call-arg] Unexpected keyword argument "num_layers" for "LSTM"
 #@ recurrent_cell_of_a_sequence
 wy.nn.LSTMCell(in_, hid)(sequence)  # error: [arg-type] Argument 1 to "__call__" of "LSTMCell" has incompatible type "Input[tuple[Batch, Time, In]]"; expected
 #@ recurrent_reset_of_other_axes

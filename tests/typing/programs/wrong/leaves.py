@@ -45,7 +45,7 @@ x.gradient  # error: [attr-defined] "Input[tuple[Batch, In]]" has no attribute "
 #@ gradient_is_read_only
 w.gradient = w.gradient * 0.5  # error: [misc] Property "gradient" defined in "Parameter" is read-only
 #@ value_is_read_only
-w.value = numbers(7, 3)  # error: [misc] Property "value" defined in "Evaluated" is read-only
+w.value = numbers(7, 3)  # error: [misc] Property "value" defined in "Node" is read-only
 #@ unknown_attribute_set
 x.scale = 2.0  # error: [attr-defined] "Input[tuple[Batch, In]]" has no attribute "scale"
 #@ parameter_required

@@ -1,17 +1,17 @@
 # ruff: noqa
 # fmt: off
 #@ backward_of_a_matrix
-(x @ w).backward()  # error: [call-arg] Missing named argument "gradient" for "backward" of "Differentiated"
+(x @ w).backward()  # error: [call-arg] Missing named argument "gradient" for "backward" of "Node"
 #@ backward_of_a_row_sum
-x.sum(axis=-1).backward()  # error: [call-arg] Missing named argument "gradient" for "backward" of "Differentiated"
+x.sum(axis=-1).backward()  # error: [call-arg] Missing named argument "gradient" for "backward" of "Node"
 #@ backward_of_losses_for_each
-(x @ w).cross_entropy(labels, reduction="none").backward()  # error: [call-arg] Missing named argument "gradient" for "backward" of "Differentiated"
+(x @ w).cross_entropy(labels, reduction="none").backward()  # error: [call-arg] Missing named argument "gradient" for "backward" of "Node"
 #@ backward_by_a_string
-x.sum().backward("1")  # error: [call-overload] No overload variant of "backward" of "Differentiated" matches argument type "str"
+x.sum().backward("1")  # error: [call-overload] No overload variant of "backward" of "Node" matches argument type "str"
 #@ backward_by_a_node
-(x @ w).backward(gradient=x @ w)  # error: [arg-type] Argument "gradient" to "backward" of "Differentiated" has incompatible type "MatMul[Input[tuple[Batch, In]], Parameter[tuple[In, Out]], tuple[Batch, Out]]"
+(x @ w).backward(gradient=x @ w)  # error: [arg-type] Argument "gradient" to "backward" of "Node" has incompatible type "MatMul[Input[tuple[Batch, In]], Parameter[tuple[In, Out]], tuple[Batch, Out]]"
 #@ backward_of_an_input
-x.backward()  # error: [call-arg] Missing named argument "gradient" for "backward" of "Differentiated"
+x.backward()  # error: [call-arg] Missing named argument "gradient" for "backward" of "Node"
 #@ cross_entropy_of_floats
 (x @ w).cross_entropy(vector)  # error: [call-overload] No overload variant of "cross_entropy" of "Node" matches argument type "Input[tuple[In]]"
 #@ cross_entropy_of_other_batch

@@ -15,7 +15,7 @@ wy.nn.EmbeddingBag(words, emb)(x)  # error: [arg-type] Argument 1 to "__call__" 
 #@ bag_result
 r: wy.Tensor[Batch, Time, Emb] = wy.nn.EmbeddingBag(words, emb)(tokens)  # error: [arg-type] Argument 1 to "__call__" of "EmbeddingBag" has incompatible type "IndexInput[tuple[Batch, Time]]"; expected
 #@ bag_of_an_unknown_mode
-wy.nn.EmbeddingBag(words, emb, mode="median")  # error: [call-overload] No overload variant of "EmbeddingBag" matches argument types "Words", "Emb", "str"
+wy.nn.EmbeddingBag(words, emb, mode="median")  # error: [arg-type] Argument "mode" to "EmbeddingBag" has incompatible type "Literal['median']"
 #@ segments_by_floats
 wy.segment_sum(sequence, vector, 3)  # error: [call-overload] No overload variant of "segment_sum" matches argument types "Input[tuple[Batch, Time, In]]", "Input[tuple[In]]", "int"
 #@ segments_of_other_rows
