@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, field
-from enum import Enum
 from functools import cache, cached_property
-from typing import TypeAlias
 
 import numpy as np
 
@@ -124,47 +121,3 @@ end:
   ret i32 0
 }}
 """
-
-
-class Unknown(Enum):
-    """A value that is not known: it depends on data, or on the iteration of a loop that is counted once."""
-
-    DATA = 0
-    ITERATION = 1
-
-
-@dataclass(frozen=True)
-class Pointer:
-    """A pointer into the array of a parameter."""
-
-    array: str
-
-
-KnownValue: TypeAlias = int | float | bool | Unknown | Pointer
-
-
-@dataclass
-class Tally:
-    """The operations by their number of bits, the FLOPs of products, and the bytes by array."""
-
-    flops: dict[int, float] = field(default_factory=dict)
-    products: float = 0.0
-    read: dict[str, float] = field(default_factory=dict)
-    written: dict[str, float] = field(default_factory=dict)
-    exact: bool = True
-
-    def add(self, other: Tally, times: float) -> None:
-        """Add another tally a number of times."""
-        for array, count in other.read.items():
-            self.read[array] = self.read.get(array, 0.0) + count * times
-        for array, count in other.written.items():
-            self.written[array] = self.written.get(array, 0.0) + count * times
-        for bits, count in other.flops.items():
-            self.flops[bits] = self.flops.get(bits, 0.0) + count * times
-        self.products += other.products * times
-        self.exact = self.exact and other.exact
-
-    @property
-    def weight(self) -> float:
-        """A measure by which the larger of two branches is chosen."""
-        return sum(self.flops.values()) + sum(self.read.values()) + sum(self.written.values())

@@ -34,7 +34,7 @@ from wyrm.engines.native.ir.program import (
     every,
 )
 from wyrm.engines.native.ir.types import PointerType, ScalarType
-from wyrm.profile.clock import KnownValue, Pointer, Tally, Unknown
+from wyrm.profile.tally import KnownValue, Pointer, Tally, Unknown
 
 # Float operations that are not counted: they compare, select or change a sign.
 _FREE = frozenset(

@@ -1,4 +1,4 @@
-"""The page of a profile: one self-contained HTML file."""
+"""A profile as files: a self-contained HTML page, and a trace that Perfetto and `chrome://tracing` open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine can do: its floating-point operations and bytes a second, measured once by small runs."""
+"""The work of a function, counted from its loop program, and what the machine can do, measured once by small runs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from wyrm.engines.native.llvm.blas_threads import limited
 from wyrm.errors import OptionError
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.products.product import multiply_into
-from wyrm.profile.clock import KnownValue, Pointer, Unknown
 from wyrm.profile.counting import Counter
+from wyrm.profile.tally import KnownValue, Pointer, Unknown
 from wyrm.support.memory import aligned
 
 # The bytes of the three arrays of a triad together: within the caches of common processors, and far beyond them.

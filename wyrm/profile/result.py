@@ -177,7 +177,7 @@ class Profile:
 
     def chrome_trace(self, path: str | Path) -> Path:
         """Write the last recorded steps in Chrome's trace event format, which https://ui.perfetto.dev opens."""
-        from wyrm.profile.trace import trace_text
+        from wyrm.profile.page import trace_text
 
         return _written(Path(path), trace_text(self))
 
