@@ -11,7 +11,7 @@ import numpy as np
 from wyrm.errors import ShapeError
 from wyrm.functions.operands import Operand, S, as_node, as_nodes
 from wyrm.functions.rearranging import pad
-from wyrm.graph.axes import normalize_axis
+from wyrm.graph.axes import AxisLike, all_axes, normalize_axis
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node
 from wyrm.ops.elementwise.comparison import where
@@ -19,7 +19,6 @@ from wyrm.ops.indexing.index import Index
 from wyrm.ops.indexing.rearranging import sized_axis
 from wyrm.ops.indexing.slicing import concatenate
 from wyrm.ops.reducing.cumulative import CumProd, CumSum
-from wyrm.ops.reducing.reduction import AxisLike, all_axes
 from wyrm.ops.reducing.sorting import SearchSorted
 
 __all__ = [

@@ -9,13 +9,13 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
 from wyrm.graph.arrays import as_array
+from wyrm.graph.axes import AxisLike
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
 from wyrm.graph.source_location import user_location
 from wyrm.graph.typing import Array, AtLeast1D, Bs, N, Number, Shaped
 from wyrm.ops.elementwise.elementwise import L, operand
-from wyrm.ops.reducing.reduction import AxisLike
 
 # The axes of an operand that is a node; for numbers, type checkers infer the default.
 S = TypeVar("S", default=Any)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.functions.operands import Operand, S, as_node, as_nodes, reduction
 from wyrm.functions.rearranging import pad
-from wyrm.graph.axes import Dims, normalize_axis
+from wyrm.graph.axes import AxisLike, Dims, all_axes, normalize_axis, reduced_dims
 from wyrm.graph.base import describe
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import as_constant
@@ -23,7 +23,6 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import Index, as_indices
 from wyrm.ops.indexing.rearranging import sized_axis, taken
 from wyrm.ops.indexing.slicing import concatenate
-from wyrm.ops.reducing.reduction import AxisLike, all_axes, reduced_dims
 from wyrm.ops.reducing.sorting import SearchSorted
 from wyrm.support.options import choice
 

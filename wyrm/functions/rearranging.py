@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.operands import Operand, S, as_node
-from wyrm.graph.axes import Dims, normalize_axis
+from wyrm.graph.axes import AxisLike, Dims, all_axes, normalize_axis
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import Node
 from wyrm.ops.indexing.rearranging import sized_axis, taken
 from wyrm.ops.indexing.slicing import concatenate
-from wyrm.ops.reducing.reduction import AxisLike, all_axes
 from wyrm.support.options import choice, is_integer
 
 __all__ = [

@@ -10,7 +10,7 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.creation import full_like
 from wyrm.functions.operands import Operand, as_node, as_nodes, reduction
-from wyrm.graph.axes import Axis, Dim, normalize_axis
+from wyrm.graph.axes import Axis, AxisLike, Dim, normalize_axis
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import IndexNode, Node, Tensor
@@ -20,7 +20,6 @@ from wyrm.ops.elementwise.predicates import IsNan
 from wyrm.ops.indexing.index import Index, as_indices
 from wyrm.ops.indexing.segment import SegmentMax, segment_total
 from wyrm.ops.reducing.counting import CountTrue
-from wyrm.ops.reducing.reduction import AxisLike
 from wyrm.support.options import whole
 
 __all__ = [

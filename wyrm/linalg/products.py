@@ -13,7 +13,7 @@ import numpy as np
 from wyrm.errors import OptionError
 from wyrm.functions import matrices as products
 from wyrm.functions.operands import Operand, as_node, as_nodes, shape_error
-from wyrm.graph.axes import Times, axis_size
+from wyrm.graph.axes import AxisLike, Times, all_axes, axis_size
 from wyrm.graph.node import Node
 from wyrm.graph.typing import AtLeast2D, Bs, M, N, Shaped
 from wyrm.linalg.factorizations import as_matrix, as_square, svdvals
@@ -21,7 +21,6 @@ from wyrm.linalg.systems import inv
 from wyrm.ops.elementwise.elementwise import L, S
 from wyrm.ops.linalg.lu import identity
 from wyrm.ops.linalg.matrices import square
-from wyrm.ops.reducing.reduction import AxisLike, all_axes
 from wyrm.ops.shaping.shape import BroadcastTo
 from wyrm.support.options import is_integer
 

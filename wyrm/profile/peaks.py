@@ -16,7 +16,7 @@ from wyrm.engines.native.ir.program import LoopProgram
 from wyrm.engines.native.ir.types import PointerType
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.values import Kind, types_of
-from wyrm.engines.native.llvm.blas_threads import limited
+from wyrm.engines.native.llvm.blas import limited
 from wyrm.errors import OptionError
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.products.product import multiply_into
@@ -195,7 +195,7 @@ def work_of(program: LoopProgram, products: Container[str], kinds: Sequence[Kind
 
     `products` are the names of functions that multiply matrices.
     """
-    from wyrm.engines.native.llvm.arguments import words_of
+    from wyrm.engines.native.llvm.calling import words_of
 
     function, sizes = program.functions[-1], dict[str, int]()
     words = [word for each, kind in zip(arguments, kinds, strict=True) for word in words_of(each, kind)]

@@ -9,6 +9,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from wyrm.functions.operands import Operand, S, as_node, as_nodes
+from wyrm.graph.axes import AxisLike, all_axes, reduced_dims
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, Number
 from wyrm.ops.elementwise.bessel_of_order import BesselI, BesselIe, BesselJ, BesselY
@@ -19,7 +20,6 @@ from wyrm.ops.elementwise.gamma import Digamma, GammaLn, HurwitzZeta
 from wyrm.ops.elementwise.incomplete import BetaInc
 from wyrm.ops.elementwise.normal_distribution import Ndtri
 from wyrm.ops.elementwise.rounding import Floor, Rint
-from wyrm.ops.reducing.reduction import AxisLike, all_axes, reduced_dims
 from wyrm.support.options import is_integer
 
 
