@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from wyrm.engines.native.stages.decompose import expand
+from wyrm.engines.graph import expand
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.axes import Dim, open_axes, resolve
 from wyrm.graph.base import BaseNode, format_dims, label
