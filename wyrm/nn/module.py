@@ -14,7 +14,7 @@ from wyrm.graph.buffer import Buffer
 from wyrm.graph.leaves import Parameter
 from wyrm.nn.module_calls import recorded
 from wyrm.support.foreign_names import Answering, answering
-from wyrm.support.late_imports import LateFunction
+from wyrm.support.late_imports import Late
 from wyrm.support.texts import encodable
 
 # The attribute of a module inside a traced function: the nodes that replace its parameters.
@@ -215,7 +215,7 @@ class Module(Answering):
         load(self, path)
 
     # What notebooks display.
-    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_module")
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_module")
 
     def __repr__(self) -> str:
         """Return an outline of modules, parameters and buffers; a module with its own `__repr__` is shown by that."""

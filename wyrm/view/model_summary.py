@@ -25,7 +25,7 @@ from wyrm.ops.recurrence.gru import GRUGradient
 from wyrm.ops.recurrence.lstm import LSTMGradient
 from wyrm.ops.recurrence.recurrence import Residuals
 from wyrm.support.foreign_names import answering
-from wyrm.support.late_imports import LateFunction
+from wyrm.support.late_imports import Late
 from wyrm.support.options import whole
 from wyrm.support.texts import encodable
 
@@ -66,7 +66,7 @@ class Summary:
         return sum(counts) if counts else None
 
     # What notebooks display.
-    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_summary")
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_summary")
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the texts of the table: its head, a line for each layer, and the total."""
