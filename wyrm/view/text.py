@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wyrm.graph.base import BaseNode, format_dims
-from wyrm.graph.schedule import Schedule
-from wyrm.graph.text import names_of, text_of
+from wyrm.graph.schedule import Schedule, names_of, text_of
 from wyrm.support.texts import encodable
 
 
