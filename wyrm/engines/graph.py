@@ -18,8 +18,9 @@ from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Constant, Input, Parameter
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.node import Node
-from wyrm.graph.schedule import Ranges, Schedule, text_of
+from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.graph.source_location import located_at
+from wyrm.graph.text import text_of
 from wyrm.graph.traversal import shallow_first, topological_order
 from wyrm.ops.control.updating import updates_of
 from wyrm.ops.gradients.reverse import pull_back

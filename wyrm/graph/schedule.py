@@ -1,23 +1,21 @@
-"""A schedule: what to compute for some outputs, in which order, for which sizes; its ranges of indices and its text."""
+"""A schedule: what to compute for some outputs, in which order, for which sizes, and the ranges of its indices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
-import numpy as np
-
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dim, One, axis_size, open_axes, resolve
-from wyrm.graph.base import BaseNode, describe, format_dims
+from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_operands import holds_data, is_within, source_of
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS
-from wyrm.graph.storage import held_shape, stored
+from wyrm.graph.storage import held_shape
 from wyrm.graph.traversal import topological_order
-from wyrm.support.texts import encodable, exact
+from wyrm.support.texts import exact
 
 _NO_SHAPES: Mapping[BaseNode, tuple[int, ...]] = MappingProxyType({})
 
@@ -270,48 +268,3 @@ class Ranges:
 
 # Larger constants are shown by shape alone.
 _SHOWN_ELEMENTS = 4
-
-
-def names_of(nodes: Sequence[BaseNode]) -> dict[BaseNode, str]:
-    """Return a name for every node: its own if that is free, else a number; small constants are named by value."""
-    names: dict[BaseNode, str] = {}
-    taken: set[str] = set()
-    for number, node in enumerate(nodes):
-        array = stored(node).array if isinstance(node, Constant) else None
-        if array is not None and node.name is None and array.size <= _SHOWN_ELEMENTS:
-            names[node] = repr(array.tolist())
-            continue
-        name = node.name if node.name is not None and node.name not in taken else f"%{number}"
-        taken.add(name)
-        names[node] = name
-    return names
-
-
-def _attributes(node: BaseNode) -> str:
-    return "".join(f", {name}={_shown(value)}" for name, value in node.attribute_values().items())
-
-
-def _shown(value: object) -> str:
-    return str(value) if isinstance(value, np.dtype) else repr(value)
-
-
-def text_of(nodes: Sequence[BaseNode], parents: Callable[[BaseNode], Sequence[BaseNode]]) -> str:
-    """Return a line for each node except constants: op and operands, axes, dtype, and the user's line of code."""
-    names = names_of(nodes)
-    rows = []
-    for node in nodes:
-        if node.is_leaf:
-            if names[node] == node.name or not isinstance(node, Constant):
-                rows.append((names[node], type(node).__name__.lower(), node, ""))
-            continue
-        operands = ", ".join(names[parent] for parent in parents(node))
-        line = f"  # {node.location} {node.location.source}".rstrip()
-        rows.append((names[node], f"{node.op_name()}({operands}{_attributes(node)})", node, line))
-    left = max((len(name) for name, *_ in rows), default=0)
-    middle = max((len(text) for _, text, *_ in rows), default=0)
-    return encodable(
-        "\n".join(
-            f"{name:<{left + 1}} = {text:<{middle + 1}} {format_dims(node.dims)} {node.dtype}{line}"
-            for name, text, node, line in rows
-        )
-    )
