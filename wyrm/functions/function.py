@@ -270,7 +270,7 @@ class Function(Generic[P, R]):
     @property
     def graph(self) -> str:
         """The nodes of the last call, one per line. Raise `MissingValue` before the first call."""
-        from wyrm.view.text import to_text
+        from wyrm.view.notebook import to_text
 
         return to_text(self._known().trace.outputs)
 
