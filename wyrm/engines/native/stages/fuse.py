@@ -39,8 +39,7 @@ from wyrm.graph.axes import Axis, Dims, axis_size, broadcast
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexLoad, IndexMap, LoopIndex
 from wyrm.graph.loop_form import LOOPS
-from wyrm.graph.ranges import Ranges
-from wyrm.graph.schedule import Schedule
+from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.ops.shaping.shape import aligned_index
 
 Rest = TypeVar("Rest", IndexExpression, None)

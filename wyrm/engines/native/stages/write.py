@@ -49,8 +49,7 @@ from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.loop_form import LOOPS
-from wyrm.graph.ranges import Ranges
-from wyrm.graph.schedule import Schedule
+from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.ops.kernels.scratch import DEBUG
 from wyrm.ops.random.philox import COUNTERS, STEP
 
