@@ -8,20 +8,14 @@ import numpy as np
 from scipy import special
 
 from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, unary
-from wyrm.ops.elementwise import (
-    bessel,
-    division,
-    entropy,
-    gamma,
-    index_arithmetic,
-    index_choice,
-    normal_distribution,
-    powers,
-    predicates,
-    rounding,
-    signs,
-    trigonometric,
-)
+from wyrm.ops.elementwise import arithmetic as division
+from wyrm.ops.elementwise import bessel, gamma, powers, rounding, trigonometric
+from wyrm.ops.elementwise import comparison as predicates
+from wyrm.ops.elementwise import integers as index_arithmetic
+from wyrm.ops.elementwise import integers as index_choice
+from wyrm.ops.elementwise import probability as entropy
+from wyrm.ops.elementwise import probability as normal_distribution
+from wyrm.ops.elementwise import rounding as signs
 from wyrm.ops.elementwise.comparison import Cast, LogicalXor
 from wyrm.ops.reducing import counting
 

@@ -37,10 +37,20 @@ from wyrm.graph.typing import (
 )
 from wyrm.ops.cross_entropy.softmax import LogSoftmax, Softmax
 from wyrm.ops.elementwise.activation import Relu
-from wyrm.ops.elementwise.arithmetic import Absolute, Clip, Maximum, Minimum, Sign, Sqrt, Square
+from wyrm.ops.elementwise.arithmetic import (
+    Absolute,
+    Clip,
+    FloorDivide,
+    Fmod,
+    Maximum,
+    Minimum,
+    Remainder,
+    Sign,
+    Sqrt,
+    Square,
+)
 from wyrm.ops.elementwise.bessel import I0
-from wyrm.ops.elementwise.comparison import StopGradient
-from wyrm.ops.elementwise.division import FloorDivide, Fmod, Remainder
+from wyrm.ops.elementwise.comparison import IsFinite, IsInf, IsNan, Signbit, StopGradient
 from wyrm.ops.elementwise.elementwise import L, R, S
 from wyrm.ops.elementwise.exponential import (
     Cos,
@@ -60,11 +70,9 @@ from wyrm.ops.elementwise.exponential import (
     Softplus,
     Tanh,
 )
-from wyrm.ops.elementwise.index_choice import IndexMaximum, IndexMinimum
+from wyrm.ops.elementwise.integers import IndexMaximum, IndexMinimum
 from wyrm.ops.elementwise.powers import Cbrt, Hypot, LogAddExp2
-from wyrm.ops.elementwise.predicates import IsFinite, IsInf, IsNan, Signbit
-from wyrm.ops.elementwise.rounding import Ceil, Floor, Rint, Trunc
-from wyrm.ops.elementwise.signs import Copysign, Fmax, Fmin, Heaviside
+from wyrm.ops.elementwise.rounding import Ceil, Copysign, Floor, Fmax, Fmin, Heaviside, Rint, Trunc
 from wyrm.ops.elementwise.trigonometric import Arccos, Arccosh, Arcsin, Arcsinh, Arctan, Arctan2, Arctanh, Tan
 from wyrm.ops.indexing.index import Index
 from wyrm.ops.indexing.slicing import Slice

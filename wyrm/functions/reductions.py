@@ -14,8 +14,7 @@ from wyrm.functions.reduction_types import reduction
 from wyrm.graph.axes import normalize_axis
 from wyrm.graph.base import describe
 from wyrm.graph.node import IndexNode, Node
-from wyrm.ops.elementwise.comparison import where
-from wyrm.ops.elementwise.predicates import IsNan
+from wyrm.ops.elementwise.comparison import IsNan, where
 from wyrm.ops.reducing.counting import CountTrue
 from wyrm.ops.reducing.reduction import AxisLike
 

@@ -47,14 +47,15 @@ from wyrm.ops.elementwise.arithmetic import Absolute, Clip, Maximum, Minimum, Si
 from wyrm.ops.elementwise.comparison import Cast, Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual, StopGradient
 from wyrm.ops.elementwise.elementwise import L, R, S
 from wyrm.ops.elementwise.exponential import Cos, Erf, Exp, Expm1, Log, Log1p, Sigmoid, Sin, Softplus, Tanh
-from wyrm.ops.elementwise.index_arithmetic import (
+from wyrm.ops.elementwise.integers import (
     IndexAdd,
     IndexFloorDivide,
+    IndexMaximum,
+    IndexMinimum,
     IndexMultiply,
     IndexRemainder,
     IndexSubtract,
 )
-from wyrm.ops.elementwise.index_choice import IndexMaximum, IndexMinimum
 from wyrm.ops.indexing.index import Index, ScatterAdd
 from wyrm.ops.indexing.keys import Advanced, All, Key_
 from wyrm.ops.indexing.slicing import Concatenate, IndexSlice, Slice

@@ -17,7 +17,17 @@ from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode as _IndexNode
 from wyrm.graph.node import Node as _Node
 from wyrm.graph.typing import A, Array, AtLeast1D, Bs, FittingShape, K, M, N, Number, Shaped
-from wyrm.ops.elementwise.arithmetic import Absolute, Add, Divide, Multiply, Negative, Power, Subtract
+from wyrm.ops.elementwise.arithmetic import (
+    Absolute,
+    Add,
+    Divide,
+    FloorDivide,
+    Multiply,
+    Negative,
+    Power,
+    Remainder,
+    Subtract,
+)
 from wyrm.ops.elementwise.comparison import (
     Equal,
     Greater,
@@ -30,7 +40,6 @@ from wyrm.ops.elementwise.comparison import (
     LogicalXor,
     NotEqual,
 )
-from wyrm.ops.elementwise.division import FloorDivide, Remainder
 from wyrm.ops.elementwise.elementwise import L, R, S
 from wyrm.ops.indexing.keys import Advanced, All, Key_
 from wyrm.ops.indexing.slicing import Slice

@@ -11,8 +11,8 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, Number
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import S, operand
-from wyrm.ops.elementwise.entropy import RelEntr
 from wyrm.ops.elementwise.gamma import Digamma, GammaLn, HurwitzZeta
+from wyrm.ops.elementwise.probability import RelEntr
 from wyrm.ops.reducing.reduction import AxisLike, all_axes, reduced_dims
 from wyrm.support.options import is_integer
 

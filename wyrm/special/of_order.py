@@ -9,12 +9,11 @@ import numpy as np
 
 from wyrm.functions.operands import Numbers, Operand, as_node, as_nodes
 from wyrm.graph.node import Node
-from wyrm.ops.elementwise.bessel_of_order import BesselI, BesselIe, BesselJ, BesselY
+from wyrm.ops.elementwise.bessel import BesselI, BesselIe, BesselJ, BesselY
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import S
-from wyrm.ops.elementwise.gamma import GammaLn
-from wyrm.ops.elementwise.incomplete import BetaInc
-from wyrm.ops.elementwise.normal_distribution import Ndtri
+from wyrm.ops.elementwise.gamma import BetaInc, GammaLn
+from wyrm.ops.elementwise.probability import Ndtri
 from wyrm.ops.elementwise.rounding import Floor, Rint
 
 

@@ -21,6 +21,7 @@ from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import A, Array, BoolArray, Bs, IntegerArray, M, N, Number, Shaped, Size
 from wyrm.graph.weak_types import FLOATS, chosen, default_type, is_weak
+from wyrm.ops.control.pass_through import StopGradientForm
 from wyrm.ops.elementwise.elementwise import (
     COMPARISONS,
     Axes,
@@ -37,7 +38,6 @@ from wyrm.ops.elementwise.elementwise import (
     method,
     operand,
 )
-from wyrm.ops.elementwise.pass_through_jax import StopGradientForm
 
 
 class Comparison(Binary[Left_co, Right_co, Axes], abstract=True):
@@ -307,7 +307,7 @@ def where(condition: Any, x: object, y: object) -> Any:
             raise DTypeError(f"where: the condition must be a mask, such as x > 0, not an array of {array.dtype}")
         mask = as_constant(array, np.bool_)
     if isinstance(x, IndexNode) or isinstance(y, IndexNode):
-        from wyrm.ops.elementwise.index_choice import where_integers
+        from wyrm.ops.elementwise.integers import where_integers
 
         return where_integers(mask, x, y)
     return Where(mask, operand(x, beside), operand(y, beside))
@@ -385,3 +385,68 @@ class StopGradient(Unary[Left_co, Axes]):
 
 LOOPS.register(StopGradient)(SameIndex())
 JAX.register(StopGradient)(StopGradientForm)
+
+
+class _Predicate(Unary[Left_co, Axes], abstract=True):
+    """An op whose result is a mask."""
+
+    __slots__ = ()
+
+    def _is_mask(self) -> Literal[True]:
+        return True
+
+    def dtype_rule(self) -> np.dtype:
+        common_dtype(self.parents)
+        return np.dtype(np.bool_)
+
+
+class IsNan(_Predicate[Left_co, Axes]):
+    """Elementwise, whether `x` is NaN.
+
+    >>> wy.isnan(wy.Constant([np.nan, 1.0])).forward().tolist()
+    [True, False]
+    """
+
+    __slots__ = ()
+    _own: IsNan[Any, Axes]
+    formula = "isnan(x)"
+    function = "isnan"
+
+
+class IsInf(_Predicate[Left_co, Axes]):
+    """Elementwise, whether `x` is infinite, of either sign.
+
+    >>> wy.isinf(wy.Constant([-np.inf, np.nan])).forward().tolist()
+    [True, False]
+    """
+
+    __slots__ = ()
+    _own: IsInf[Any, Axes]
+    formula = "isinf(x)"
+    function = "isinf"
+
+
+class IsFinite(_Predicate[Left_co, Axes]):
+    """Elementwise, whether `x` is neither infinite nor NaN.
+
+    >>> wy.isfinite(wy.Constant([np.inf, np.nan, 1.0])).forward().tolist()
+    [False, False, True]
+    """
+
+    __slots__ = ()
+    _own: IsFinite[Any, Axes]
+    formula = "isfinite(x)"
+    function = "isfinite"
+
+
+class Signbit(_Predicate[Left_co, Axes]):
+    """Elementwise, whether the sign bit of `x` is set: `x` is below zero, or a zero below zero.
+
+    >>> wy.signbit(wy.Constant([-0.0, 0.0, -2.0])).forward().tolist()
+    [True, False, True]
+    """
+
+    __slots__ = ()
+    _own: Signbit[Any, Axes]
+    formula = "signbit(x)"
+    function = "signbit"

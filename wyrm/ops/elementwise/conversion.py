@@ -12,7 +12,7 @@ from wyrm.graph.typing import IntegerArray, Number
 from wyrm.graph.weak_types import chosen
 from wyrm.ops.elementwise.comparison import Cast, weak_floats
 from wyrm.ops.elementwise.elementwise import S, method
-from wyrm.ops.elementwise.index_arithmetic import integers_beside
+from wyrm.ops.elementwise.integers import integers_beside
 
 
 @overload
