@@ -12,7 +12,8 @@ from wyrm.functions.operands import Operand, as_node, as_nodes
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, BoolArray, Number
-from wyrm.ops.elementwise.comparison import IsFinite, IsInf, IsNan, of_chosen_type, where
+from wyrm.ops.elementwise.comparison import IsFinite, IsInf, IsNan, where
+from wyrm.ops.elementwise.conversion import of_chosen_type
 from wyrm.ops.elementwise.elementwise import S, operand
 
 __all__ = [

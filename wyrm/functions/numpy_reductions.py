@@ -13,8 +13,8 @@ from wyrm.graph.arrays import as_array
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode, Node
-from wyrm.ops.elementwise.comparison import Cast, weak_floats
 from wyrm.ops.elementwise.comparison import where as select
+from wyrm.ops.elementwise.conversion import Cast, weak_floats
 from wyrm.ops.reducing.keywords import refuse_keywords
 from wyrm.ops.reducing.reduction import AxisLike
 

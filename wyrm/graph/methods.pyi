@@ -41,12 +41,14 @@ from wyrm.graph.typing import (
     Size,
     Sizes,
 )
+from wyrm.ops.control.pass_through import StopGradient
 from wyrm.ops.cross_entropy.softmax import CrossEntropy, LogSoftmax, Softmax
-from wyrm.ops.elementwise.activation import Elu, Gelu, GeluTanh, LeakyRelu, Relu, Silu
+from wyrm.ops.elementwise.activation import Elu, Gelu, GeluTanh, LeakyRelu, Relu, Sigmoid, Silu, Softplus
 from wyrm.ops.elementwise.arithmetic import Absolute, Clip, Maximum, Minimum, Sign, Sqrt, Square
-from wyrm.ops.elementwise.comparison import Cast, Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual, StopGradient
+from wyrm.ops.elementwise.comparison import Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual
+from wyrm.ops.elementwise.conversion import Cast
 from wyrm.ops.elementwise.elementwise import L, R, S
-from wyrm.ops.elementwise.exponential import Cos, Erf, Exp, Expm1, Log, Log1p, Sigmoid, Sin, Softplus, Tanh
+from wyrm.ops.elementwise.exponential import Exp, Expm1, Log, Log1p
 from wyrm.ops.elementwise.integers import (
     IndexAdd,
     IndexFloorDivide,
@@ -56,6 +58,8 @@ from wyrm.ops.elementwise.integers import (
     IndexRemainder,
     IndexSubtract,
 )
+from wyrm.ops.elementwise.probability import Erf
+from wyrm.ops.elementwise.trigonometric import Cos, Sin, Tanh
 from wyrm.ops.indexing.index import Index, ScatterAdd
 from wyrm.ops.indexing.keys import Advanced, All, Key_
 from wyrm.ops.indexing.slicing import Concatenate, IndexSlice, Slice
@@ -76,6 +80,9 @@ from wyrm.ops.shaping.transpose import IndexTranspose, Transpose
 
 class Node:
     """The methods that ops add to `Node`, which is `x` in these descriptions."""
+
+    def stop_gradient(self: Shaped[L, S]) -> StopGradient[L, S]:
+        """`x`, as a constant to differentiation: its gradient is zero."""
 
     @overload
     def softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L]: ...
@@ -119,6 +126,47 @@ class Node:
     @overload
     def gelu(self: Shaped[L, S], approximate: Literal[True]) -> GeluTanh[L, S]:
         """Return `x` times the standard normal CDF of `x` (Gaussian error linear unit; Hendrycks and Gimpel, 2016)."""
+
+    def relu6(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `min(max(x, 0), 6)`; the derivative at 0 and at 6 is 0."""
+
+    def hardtanh(self: Shaped[L, S], min_value: float = -1.0, max_value: float = 1.0) -> _Node[Any, S]:
+        """Return `x` limited to `min_value`..`max_value`, as `x.clip`; raise `ValueError` if `min_value` is the larger."""
+
+    def hardsigmoid(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x / 6 + 1 / 2` limited to 0..1, a piecewise linear approximation of the sigmoid."""
+
+    def hardswish(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x * hardsigmoid(x)` (Howard et al., "Searching for MobileNetV3", 2019)."""
+
+    def selu(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `1.0507 * elu(x, 1.6733)` (Klambauer et al., "Self-normalizing neural networks", 2017)."""
+
+    def celu(self: Shaped[L, S], alpha: float = 1.0) -> _Node[Any, S]:
+        """Return `x` where positive, else `alpha * (exp(x / alpha) - 1)`, which has a continuous derivative."""
+
+    def mish(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x * tanh(softplus(x))` (Misra, "Mish", 2019)."""
+
+    def softsign(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x / (1 + |x|)`."""
+
+    def log_sigmoid(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `log(sigmoid(x))`, finite for all finite `x`."""
+
+    @overload
+    def glu(self: Shaped[L, AtLeast1D], axis: int = -1) -> _Node: ...
+    @overload
+    def glu(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> _Node[Any, tuple[*Bs, Any]]: ...
+    @overload
+    def glu(self: Shaped[L, tuple[*Bs, N]], axis: int) -> _Node:
+        """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`."""
+
+    def sigmoid(self: Shaped[L, S]) -> Sigmoid[L, S]:
+        """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow."""
+
+    def softplus(self: Shaped[L, S]) -> Softplus[L, S]:
+        """Elementwise `log(1 + exp(x))`, without overflow."""
 
     @overload
     def maximum(self: Shaped[L, S], other: Number | Array) -> Maximum[L, Constant, S]: ...
@@ -345,44 +393,6 @@ class Node:
     def astype(self: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
         """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raise `DTypeError` for other dtypes."""
 
-    def stop_gradient(self: Shaped[L, S]) -> StopGradient[L, S]:
-        """`x`, as a constant to differentiation: its gradient is zero."""
-
-    def relu6(self: Shaped[L, S]) -> _Node[Any, S]:
-        """Return `min(max(x, 0), 6)`; the derivative at 0 and at 6 is 0."""
-
-    def hardtanh(self: Shaped[L, S], min_value: float = -1.0, max_value: float = 1.0) -> _Node[Any, S]:
-        """Return `x` limited to `min_value`..`max_value`, as `x.clip`; raise `ValueError` if `min_value` is the larger."""
-
-    def hardsigmoid(self: Shaped[L, S]) -> _Node[Any, S]:
-        """Return `x / 6 + 1 / 2` limited to 0..1, a piecewise linear approximation of the sigmoid."""
-
-    def hardswish(self: Shaped[L, S]) -> _Node[Any, S]:
-        """Return `x * hardsigmoid(x)` (Howard et al., "Searching for MobileNetV3", 2019)."""
-
-    def selu(self: Shaped[L, S]) -> _Node[Any, S]:
-        """Return `1.0507 * elu(x, 1.6733)` (Klambauer et al., "Self-normalizing neural networks", 2017)."""
-
-    def celu(self: Shaped[L, S], alpha: float = 1.0) -> _Node[Any, S]:
-        """Return `x` where positive, else `alpha * (exp(x / alpha) - 1)`, which has a continuous derivative."""
-
-    def mish(self: Shaped[L, S]) -> _Node[Any, S]:
-        """Return `x * tanh(softplus(x))` (Misra, "Mish", 2019)."""
-
-    def softsign(self: Shaped[L, S]) -> _Node[Any, S]:
-        """Return `x / (1 + |x|)`."""
-
-    def log_sigmoid(self: Shaped[L, S]) -> _Node[Any, S]:
-        """Return `log(sigmoid(x))`, finite for all finite `x`."""
-
-    @overload
-    def glu(self: Shaped[L, AtLeast1D], axis: int = -1) -> _Node: ...
-    @overload
-    def glu(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> _Node[Any, tuple[*Bs, Any]]: ...
-    @overload
-    def glu(self: Shaped[L, tuple[*Bs, N]], axis: int) -> _Node:
-        """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`."""
-
     def exp(self: Shaped[L, S]) -> Exp[L, S]:
         """Elementwise exponential `exp(x)`."""
 
@@ -395,6 +405,12 @@ class Node:
     def log1p(self: Shaped[L, S]) -> Log1p[L, S]:
         """Elementwise `log(1 + x)`, accurate near 0; -inf at -1, NaN below."""
 
+    def erf(self: Shaped[L, S]) -> Erf[L, S]:
+        """Elementwise error function (Abramowitz and Stegun 7.1.1)."""
+
+    def round(self: Shaped[L, S], decimals: int = 0) -> _Node[Any, S]:
+        """Return `x` rounded to a number of decimals, halves to even, as `numpy.round`; the gradient is zero."""
+
     def sin(self: Shaped[L, S]) -> Sin[L, S]:
         """Elementwise sine of `x` in radians."""
 
@@ -403,18 +419,6 @@ class Node:
 
     def tanh(self: Shaped[L, S]) -> Tanh[L, S]:
         """Elementwise hyperbolic tangent."""
-
-    def sigmoid(self: Shaped[L, S]) -> Sigmoid[L, S]:
-        """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow."""
-
-    def softplus(self: Shaped[L, S]) -> Softplus[L, S]:
-        """Elementwise `log(1 + exp(x))`, without overflow."""
-
-    def erf(self: Shaped[L, S]) -> Erf[L, S]:
-        """Elementwise error function (Abramowitz and Stegun 7.1.1)."""
-
-    def round(self: Shaped[L, S], decimals: int = 0) -> _Node[Any, S]:
-        """Return `x` rounded to a number of decimals, halves to even, as `numpy.round`; the gradient is zero."""
 
     def scatter_add(
         self: Shaped[L, S], indices: _IndexNode | Indices, values: _Node | Array
@@ -1317,6 +1321,9 @@ class IndexNode:
     ) -> NotEqual[Any, Any, tuple[*Bs, N]]:
         """Elementwise `x != y`, as a mask."""
 
+    def astype(self: _IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
+        """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes."""
+
     @overload
     def __add__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexAdd[S]: ...
     @overload
@@ -1486,9 +1493,6 @@ class IndexNode:
     @overload
     def __truediv__(self: _IndexNode, other: _IndexNode | IntegerArray) -> _Node:
         """Return the elementwise quotient of integers, of a weak float type."""
-
-    def astype(self: _IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
-        """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes."""
 
     @overload
     def __getitem__(self: _IndexNode[AtLeast1D], key: Key_) -> IndexSlice: ...

@@ -343,6 +343,151 @@ class Node:
         """Return the elementwise absolute value `|x|`; the derivative at 0 is 0."""
 
     @overload
+    def __floordiv__(self: Shaped[L, S], other: Shaped[L, S]) -> FloorDivide[L, L, S]: ...
+    @overload
+    def __floordiv__(self: Shaped[L, S], other: Number | Array) -> FloorDivide[L, Constant, S]:
+        """Elementwise quotient `x // y`, rounded down; the gradient is zero."""
+
+    @overload
+    def __rfloordiv__(self: Shaped[R, S], other: Number | Array) -> FloorDivide[Constant, R, S]: ...
+    @overload
+    def __rfloordiv__(self: Shaped[R, S], other: Shaped[L, S]) -> FloorDivide[L, R, S]: ...
+    @overload
+    def __rfloordiv__(self: Shaped[R, tuple[()]], other: Shaped[L, S]) -> FloorDivide[L, R, S]: ...
+    @overload
+    def __rfloordiv__(self: Shaped[R, FittingShape], other: Shaped[L, S]) -> FloorDivide[L, R]: ...
+    @overload
+    def __rfloordiv__(self: Shaped[R, S], other: Shaped[L, FittingShape]) -> FloorDivide[L, R]: ...
+    @overload
+    def __rfloordiv__(self: Shaped[R, S], other: Shaped[L, tuple[()]]) -> FloorDivide[L, R, S]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[N]], other: Shaped[L, tuple[*Bs, N]]
+    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[*Bs, One]], other: Shaped[L, tuple[*Bs, N]]
+    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[N]]
+    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[*Bs, One]], other: Shaped[L, tuple[N]]
+    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[N]], other: Shaped[L, tuple[*Bs, One]]
+    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[*Bs, One]]
+    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[M, N]], other: Shaped[L, tuple[*Bs, M, N]]
+    ) -> FloorDivide[L, R, tuple[*Bs, M, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[*Bs, M, N]], other: Shaped[L, tuple[M, N]]
+    ) -> FloorDivide[L, R, tuple[*Bs, M, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]
+    ) -> FloorDivide[L, R, tuple[M, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]
+    ) -> FloorDivide[L, R, tuple[M, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]
+    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[One, N]]
+    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rfloordiv__(self: Shaped[R, tuple[One, M, N, *Bs]], other: Shaped[L, S]) -> FloorDivide[L, R]: ...
+    @overload
+    def __rfloordiv__(self: Shaped[R, tuple[A, One, M, *Bs]], other: Shaped[L, S]) -> FloorDivide[L, R]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, S], other: Shaped[L, tuple[One, M, N, *Bs]] | Shaped[L, tuple[A, One, M, *Bs]]
+    ) -> FloorDivide[L, R]:
+        """Elementwise quotient `x // y`, rounded down; the gradient is zero."""
+
+    @overload
+    def __mod__(self: Shaped[L, S], other: Shaped[L, S]) -> Remainder[L, L, S]: ...
+    @overload
+    def __mod__(self: Shaped[L, S], other: Number | Array) -> Remainder[L, Constant, S]:
+        """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`."""
+
+    @overload
+    def __rmod__(self: Shaped[R, S], other: Number | Array) -> Remainder[Constant, R, S]: ...
+    @overload
+    def __rmod__(self: Shaped[R, S], other: Shaped[L, S]) -> Remainder[L, R, S]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[()]], other: Shaped[L, S]) -> Remainder[L, R, S]: ...
+    @overload
+    def __rmod__(self: Shaped[R, FittingShape], other: Shaped[L, S]) -> Remainder[L, R]: ...
+    @overload
+    def __rmod__(self: Shaped[R, S], other: Shaped[L, FittingShape]) -> Remainder[L, R]: ...
+    @overload
+    def __rmod__(self: Shaped[R, S], other: Shaped[L, tuple[()]]) -> Remainder[L, R, S]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[N]], other: Shaped[L, tuple[*Bs, N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rmod__(
+        self: Shaped[R, tuple[*Bs, One]], other: Shaped[L, tuple[*Bs, N]]
+    ) -> Remainder[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[*Bs, One]], other: Shaped[L, tuple[N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[N]], other: Shaped[L, tuple[*Bs, One]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rmod__(
+        self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[*Bs, One]]
+    ) -> Remainder[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rmod__(
+        self: Shaped[R, tuple[M, N]], other: Shaped[L, tuple[*Bs, M, N]]
+    ) -> Remainder[L, R, tuple[*Bs, M, N]]: ...
+    @overload
+    def __rmod__(
+        self: Shaped[R, tuple[*Bs, M, N]], other: Shaped[L, tuple[M, N]]
+    ) -> Remainder[L, R, tuple[*Bs, M, N]]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> Remainder[L, R, tuple[M, N]]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Remainder[L, R, tuple[M, N]]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[One, N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[One, M, N, *Bs]], other: Shaped[L, S]) -> Remainder[L, R]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[A, One, M, *Bs]], other: Shaped[L, S]) -> Remainder[L, R]: ...
+    @overload
+    def __rmod__(
+        self: Shaped[R, S], other: Shaped[L, tuple[One, M, N, *Bs]] | Shaped[L, tuple[A, One, M, *Bs]]
+    ) -> Remainder[L, R]:
+        """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`."""
+
+    def __divmod__(self: Shaped[L, S], other: Shaped[L, S] | Number | Array) -> tuple[_Node[Any, S], _Node[Any, S]]:
+        """Return `x // other` and `x % other`, elementwise."""
+
+    def __rdivmod__(self: Shaped[L, S], other: Number | Array) -> tuple[_Node[Any, S], _Node[Any, S]]:
+        """Return `other // x` and `other % x`, elementwise."""
+
+    def __pos__(self: Shaped[L, S]) -> L:
+        """Return `x` itself; raise `DTypeError` for a mask, which has no sign."""
+
+    @overload
     def __lt__(self: Shaped[L, S], other: Number | Array) -> Less[L, Constant, S]: ...
     @overload
     def __lt__(self: Shaped[L, S], other: Shaped[R, S] | Shaped[R, tuple[()]]) -> Less[L, R, S]: ...
@@ -822,151 +967,6 @@ class Node:
 
     def __invert__(self: Shaped[L, S]) -> LogicalNot[L, S]:
         """Elementwise logical not of a mask, `~x`."""
-
-    @overload
-    def __floordiv__(self: Shaped[L, S], other: Shaped[L, S]) -> FloorDivide[L, L, S]: ...
-    @overload
-    def __floordiv__(self: Shaped[L, S], other: Number | Array) -> FloorDivide[L, Constant, S]:
-        """Elementwise quotient `x // y`, rounded down; the gradient is zero."""
-
-    @overload
-    def __rfloordiv__(self: Shaped[R, S], other: Number | Array) -> FloorDivide[Constant, R, S]: ...
-    @overload
-    def __rfloordiv__(self: Shaped[R, S], other: Shaped[L, S]) -> FloorDivide[L, R, S]: ...
-    @overload
-    def __rfloordiv__(self: Shaped[R, tuple[()]], other: Shaped[L, S]) -> FloorDivide[L, R, S]: ...
-    @overload
-    def __rfloordiv__(self: Shaped[R, FittingShape], other: Shaped[L, S]) -> FloorDivide[L, R]: ...
-    @overload
-    def __rfloordiv__(self: Shaped[R, S], other: Shaped[L, FittingShape]) -> FloorDivide[L, R]: ...
-    @overload
-    def __rfloordiv__(self: Shaped[R, S], other: Shaped[L, tuple[()]]) -> FloorDivide[L, R, S]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[N]], other: Shaped[L, tuple[*Bs, N]]
-    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[*Bs, One]], other: Shaped[L, tuple[*Bs, N]]
-    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[N]]
-    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[*Bs, One]], other: Shaped[L, tuple[N]]
-    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[N]], other: Shaped[L, tuple[*Bs, One]]
-    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[*Bs, One]]
-    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[M, N]], other: Shaped[L, tuple[*Bs, M, N]]
-    ) -> FloorDivide[L, R, tuple[*Bs, M, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[*Bs, M, N]], other: Shaped[L, tuple[M, N]]
-    ) -> FloorDivide[L, R, tuple[*Bs, M, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]
-    ) -> FloorDivide[L, R, tuple[M, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]
-    ) -> FloorDivide[L, R, tuple[M, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]
-    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[One, N]]
-    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rfloordiv__(self: Shaped[R, tuple[One, M, N, *Bs]], other: Shaped[L, S]) -> FloorDivide[L, R]: ...
-    @overload
-    def __rfloordiv__(self: Shaped[R, tuple[A, One, M, *Bs]], other: Shaped[L, S]) -> FloorDivide[L, R]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, S], other: Shaped[L, tuple[One, M, N, *Bs]] | Shaped[L, tuple[A, One, M, *Bs]]
-    ) -> FloorDivide[L, R]:
-        """Elementwise quotient `x // y`, rounded down; the gradient is zero."""
-
-    @overload
-    def __mod__(self: Shaped[L, S], other: Shaped[L, S]) -> Remainder[L, L, S]: ...
-    @overload
-    def __mod__(self: Shaped[L, S], other: Number | Array) -> Remainder[L, Constant, S]:
-        """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`."""
-
-    @overload
-    def __rmod__(self: Shaped[R, S], other: Number | Array) -> Remainder[Constant, R, S]: ...
-    @overload
-    def __rmod__(self: Shaped[R, S], other: Shaped[L, S]) -> Remainder[L, R, S]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[()]], other: Shaped[L, S]) -> Remainder[L, R, S]: ...
-    @overload
-    def __rmod__(self: Shaped[R, FittingShape], other: Shaped[L, S]) -> Remainder[L, R]: ...
-    @overload
-    def __rmod__(self: Shaped[R, S], other: Shaped[L, FittingShape]) -> Remainder[L, R]: ...
-    @overload
-    def __rmod__(self: Shaped[R, S], other: Shaped[L, tuple[()]]) -> Remainder[L, R, S]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[N]], other: Shaped[L, tuple[*Bs, N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmod__(
-        self: Shaped[R, tuple[*Bs, One]], other: Shaped[L, tuple[*Bs, N]]
-    ) -> Remainder[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[*Bs, One]], other: Shaped[L, tuple[N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[N]], other: Shaped[L, tuple[*Bs, One]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmod__(
-        self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[*Bs, One]]
-    ) -> Remainder[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmod__(
-        self: Shaped[R, tuple[M, N]], other: Shaped[L, tuple[*Bs, M, N]]
-    ) -> Remainder[L, R, tuple[*Bs, M, N]]: ...
-    @overload
-    def __rmod__(
-        self: Shaped[R, tuple[*Bs, M, N]], other: Shaped[L, tuple[M, N]]
-    ) -> Remainder[L, R, tuple[*Bs, M, N]]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> Remainder[L, R, tuple[M, N]]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Remainder[L, R, tuple[M, N]]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[One, N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[One, M, N, *Bs]], other: Shaped[L, S]) -> Remainder[L, R]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[A, One, M, *Bs]], other: Shaped[L, S]) -> Remainder[L, R]: ...
-    @overload
-    def __rmod__(
-        self: Shaped[R, S], other: Shaped[L, tuple[One, M, N, *Bs]] | Shaped[L, tuple[A, One, M, *Bs]]
-    ) -> Remainder[L, R]:
-        """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`."""
-
-    def __divmod__(self: Shaped[L, S], other: Shaped[L, S] | Number | Array) -> tuple[_Node[Any, S], _Node[Any, S]]:
-        """Return `x // other` and `x % other`, elementwise."""
-
-    def __rdivmod__(self: Shaped[L, S], other: Number | Array) -> tuple[_Node[Any, S], _Node[Any, S]]:
-        """Return `other // x` and `other % x`, elementwise."""
-
-    def __pos__(self: Shaped[L, S]) -> L:
-        """Return `x` itself; raise `DTypeError` for a mask, which has no sign."""
 
     @overload
     def __getitem__(self: Shaped[L, AtLeast1D], key: Key_) -> Slice[L]: ...

@@ -1,4 +1,4 @@
-"""Ops whose value is that of their first parent."""
+"""Ops whose value is that of their first parent, and their forms for JAX."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.graph.axes import Dims
-from wyrm.graph.base import BaseNode, S
-from wyrm.graph.jax_form import JaxForm, Lowering
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.base import ZERO, BaseNode, Gradient, S
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering
+from wyrm.graph.loop_form import LOOPS, LoopForm, SameIndex
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array
+from wyrm.ops.elementwise.elementwise import Axes, Left_co, Unary
 from wyrm.ops.indexing.index import Indexable
 
 T = TypeVar("T")
@@ -110,5 +111,33 @@ def _unfolded(x: Any, after: Any) -> Any:
     turns = (after[(0,) * after.ndim] > 0).astype(np.int32) - 1
     return jax.lax.while_loop(lambda state: state[0] > 0, lambda state: (state[0] - 1, -state[1]), (turns, x))[1]
 
+
+class StopGradient(Unary[Left_co, Axes]):
+    """`x`, as a constant to differentiation: its gradient is zero.
+
+    >>> x = wy.Parameter(3.0)
+    >>> wy.grad(x * x.stop_gradient(), x).forward().item()
+    3.0
+    """
+
+    __slots__ = ()
+    _own: StopGradient[Any, Axes]
+    is_view = True
+    method = "stop_gradient"
+
+    def dtype_rule(self) -> np.dtype:
+        return self.parents[0].dtype
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return operands[0]
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,)
+
+
+LOOPS.register(StopGradient)(SameIndex())
+
+
+JAX.register(StopGradient)(StopGradientForm)
 
 __all__ = ["OptimizationBarrierForm", "StopGradientForm"]

@@ -1,4 +1,4 @@
-"""Activation functions of neural networks."""
+"""Activation functions of neural networks: ops, and those composed of other ops, with which they fuse."""
 
 from __future__ import annotations
 
@@ -279,3 +279,29 @@ def halves(x: Node, axis: int, caller: str) -> tuple[Node, Node]:
         raise ShapeError(f"{caller}: axis {axis} of {describe(x)} needs an even size")
     before = (slice(None),) * position
     return node[(*before, slice(0, size // 2))], node[(*before, slice(size // 2, size))]
+
+
+class Sigmoid(Unary[Left_co, Axes]):
+    """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow.
+
+    >>> wy.Constant([0.0, 1e4]).sigmoid().forward().tolist()
+    [0.5, 1.0]
+    """
+
+    __slots__ = ()
+    _own: Sigmoid[Any, Axes]
+    formula = "sigmoid(x)"
+    method = "sigmoid"
+
+
+class Softplus(Unary[Left_co, Axes]):
+    """Elementwise `log(1 + exp(x))`, without overflow.
+
+    >>> wy.Constant([-1e4, 1e4]).softplus().forward().tolist()
+    [0.0, 10000.0]
+    """
+
+    __slots__ = ()
+    _own: Softplus[Any, Axes]
+    formula = "softplus(x)"
+    method = "softplus"

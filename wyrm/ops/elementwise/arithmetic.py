@@ -1,4 +1,4 @@
-"""Elementwise arithmetic: the operators `+ - * / **`, maximum and minimum, sign, square root, clipping."""
+"""Elementwise arithmetic: `+ - * / ** // %`, maximum and minimum, absolute value, roots, clipping."""
 
 from __future__ import annotations
 
@@ -322,3 +322,16 @@ def positive(x: Shaped[L, S]) -> L:
         raise DTypeError(f"positive: {describe(node)} is a mask, which has no sign")
     same: L = node
     return same
+
+
+class Cbrt(Unary[Left_co, Axes]):
+    """Elementwise cube root.
+
+    >>> wy.cbrt(wy.Constant([8.0, -1.0])).forward().tolist()
+    [2.0, -1.0]
+    """
+
+    __slots__ = ()
+    _own: Cbrt[Any, Axes]
+    formula = "cbrt(x)"
+    function = "cbrt"

@@ -1,4 +1,4 @@
-"""Modified Bessel functions of the first kind, of orders 0 and 1, also scaled by `exp(-abs(x))`; elementwise."""
+"""Bessel functions, elementwise. Those of any order are computed by SciPy, in every engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gamma function and its relatives, elementwise."""
+"""The gamma and beta functions, elementwise. SciPy computes the incomplete ones, in native programs too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic of integer nodes with each other and with integers: `+ - * // %` and negation."""
+"""Arithmetic of integer nodes, elementwise: operators, maximum and minimum, selection by a mask."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from wyrm.graph.base import ZERO, BaseNode, Gradient, describe, label
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import IntegerArray, Size
+from wyrm.graph.typing import IntegerArray, Number, Size
 from wyrm.ops.batching import aligned
+from wyrm.ops.elementwise.conversion import weak_floats
 from wyrm.ops.elementwise.elementwise import Axes, S, method
 
 
@@ -266,3 +267,24 @@ def absolute(x: IndexNode[S]) -> IndexNode[S]:
 
 
 method("__abs__", IndexNode)(absolute)
+
+
+@overload
+def quotient(x: IndexNode[S], other: Number) -> Node[Any, S]: ...
+
+
+@overload
+def quotient(x: IndexNode, other: IndexNode | IntegerArray) -> Node: ...
+
+
+@method("__truediv__", IndexNode)
+def quotient(x: IndexNode, other: object) -> Any:
+    """Return the elementwise quotient of integers, of a weak float type.
+
+    >>> ((wy.Constant([1.0, 0.0]) > 0.5).sum() / 2).forward().item()
+    0.5
+    """
+    divisor: Any = other if isinstance(other, float) else integers_beside(x, other)
+    if divisor is None:
+        return NotImplemented
+    return weak_floats(x) / (divisor if isinstance(divisor, float) else weak_floats(divisor))

@@ -1,4 +1,4 @@
-"""The error function's relatives and the distribution function of the normal distribution, elementwise."""
+"""Functions of probabilities, elementwise: the normal distribution, the error function, entropies, `logit`."""
 
 from __future__ import annotations
 
@@ -219,3 +219,16 @@ class LogExpit(Unary[Left_co, Axes]):
     formula = "-(maximum(-x, 0.0) + log1p(exp(-abs(x))))"
     derivatives = ("g * sigmoid(-x)",)  # fewer operations
     function = "special.log_expit"
+
+
+class Erf(Unary[Left_co, Axes]):
+    """Elementwise error function (Abramowitz and Stegun 7.1.1).
+
+    >>> wy.Constant([0.0, 10.0]).erf().forward().tolist()
+    [0.0, 1.0]
+    """
+
+    __slots__ = ()
+    _own: Erf[Any, Axes]
+    formula = "erf(x)"
+    method = "erf"

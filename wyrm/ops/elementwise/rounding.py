@@ -1,4 +1,4 @@
-"""Rounding to whole numbers and to decimals; the gradients are zero."""
+"""Rounding to whole numbers and decimals, signs, steps, and the extremes that ignore NaN, all elementwise."""
 
 from __future__ import annotations
 

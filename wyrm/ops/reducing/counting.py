@@ -14,7 +14,7 @@ from wyrm.graph.loop_form import LOOPS, Reducer
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, AtLeast1D, Bs, N, Shaped
-from wyrm.ops.elementwise.comparison import weak_floats
+from wyrm.ops.elementwise.conversion import weak_floats
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
 from wyrm.ops.reducing.keywords import check_keepdims
 from wyrm.ops.reducing.reduction import AxisLike, ReductionLoops, all_axes, reduced_dims
