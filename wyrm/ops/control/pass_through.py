@@ -70,7 +70,34 @@ def alias(leaf: T) -> T | Alias:
     return Alias(leaf) if isinstance(leaf, Node) and leaf.dtype.kind == "f" else leaf
 
 
-class StopGradientForm(JaxForm):
+class StopGradient(Unary[Left_co, Axes]):
+    """`x`, as a constant to differentiation: its gradient is zero.
+
+    >>> x = wy.Parameter(3.0)
+    >>> wy.grad(x * x.stop_gradient(), x).forward().item()
+    3.0
+    """
+
+    __slots__ = ()
+    _own: StopGradient[Any, Axes]
+    is_view = True
+    method = "stop_gradient"
+
+    def dtype_rule(self) -> np.dtype:
+        return self.parents[0].dtype
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return operands[0]
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,)
+
+
+LOOPS.register(StopGradient)(SameIndex())
+
+
+@JAX.register(StopGradient)
+class _StopGradientForm(JaxForm):
     """The lowering of `StopGradient`."""
 
     narrow = True
@@ -79,6 +106,9 @@ class StopGradientForm(JaxForm):
         import jax
 
         return jax.lax.stop_gradient(operands[0])
+
+
+__all__ = ["OptimizationBarrierForm", "StopGradientForm"]
 
 
 class OptimizationBarrierForm(JaxForm):
@@ -110,34 +140,3 @@ def _unfolded(x: Any, after: Any) -> Any:
 
     turns = (after[(0,) * after.ndim] > 0).astype(np.int32) - 1
     return jax.lax.while_loop(lambda state: state[0] > 0, lambda state: (state[0] - 1, -state[1]), (turns, x))[1]
-
-
-class StopGradient(Unary[Left_co, Axes]):
-    """`x`, as a constant to differentiation: its gradient is zero.
-
-    >>> x = wy.Parameter(3.0)
-    >>> wy.grad(x * x.stop_gradient(), x).forward().item()
-    3.0
-    """
-
-    __slots__ = ()
-    _own: StopGradient[Any, Axes]
-    is_view = True
-    method = "stop_gradient"
-
-    def dtype_rule(self) -> np.dtype:
-        return self.parents[0].dtype
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        return operands[0]
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
-
-
-LOOPS.register(StopGradient)(SameIndex())
-
-
-JAX.register(StopGradient)(StopGradientForm)
-
-__all__ = ["OptimizationBarrierForm", "StopGradientForm"]
