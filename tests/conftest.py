@@ -16,7 +16,7 @@ __all__ = ["browser", "open_page"]
 
 # The tests keep millions of objects, which the collector would visit again and again.
 gc.set_threshold(50_000, 20, 50)
-# The optimization level of programs in most tests, 0 to 3.
+# The optimization level of programs, 0 to 3, in tests that are not marked `optimized`.
 LEVEL = int(os.environ.get("WYRM_TEST_LEVEL", "0"))
 
 
@@ -28,14 +28,10 @@ def _cache_of_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         yield
 
 
-@pytest.fixture(scope="module")
-def without_optimizations() -> Iterator[None]:
-    """Compile programs without optimizations, in a twentieth of the time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "LEVEL", LEVEL)
-        yield
-
-
 @pytest.fixture(autouse=True, scope="module")
-def level_of_programs(without_optimizations: None) -> None:
-    """Compile without optimizations; `tests/train` and `tests/kernels`, which test each op, replace this fixture."""
+def _level_of_programs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Compile without optimizations, in a twentieth of the time, in modules that are not marked `optimized`."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("optimized") is None:
+            patch.setattr(cache, "LEVEL", LEVEL)
+        yield

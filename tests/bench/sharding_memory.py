@@ -16,7 +16,7 @@ import numpy as np
 
 import wyrm as wy
 from bench.sharding_plan import gpt2_table, plan
-from tests.xla.sharded_training import Batch, Time, on_first
+from tests.engines.jax.sharded_training import Batch, Time, on_first
 from wyrm.nn.gpt2_axes import Embed
 
 CONFIG = wy.nn.GPT2Config(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.test_examples import DATA, needs_data
+from tests.examples.test_examples import DATA, needs_data
 
 STEPS, BATCH, CONTEXT = 20, 8, 32
 

@@ -13,7 +13,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.engines.epoch_state import EpochOptions
-from wyrm.engines.native.llvm.library import CompilationCount
+from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.errors import DataError, Diverged, DTypeError, OptionError, ShapeError
 from wyrm.profile.instrument import SUM_ROWS, instrumented

@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from wyrm.engines.native.stages.updates import OptimizerInterface
+from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.errors import DTypeError, OptionError
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode

@@ -11,7 +11,7 @@ import numpy as np
 
 from wyrm.engines.epoch_state import checked_options
 from wyrm.engines.feeding import checked_columns, checked_inputs
-from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.engines.tables import is_batches
 from wyrm.errors import OptionError, ShapeError

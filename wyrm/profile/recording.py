@@ -20,7 +20,7 @@ from wyrm.engines.native.run.partition import Partition
 from wyrm.engines.native.run.pool import Barrier, Pool
 from wyrm.engines.native.run.runner import NativeRunner, Own
 from wyrm.engines.native.run.training import Training
-from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.graph.base import BaseNode
 from wyrm.profile.clock import provide_clock

@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from wyrm.engines.arguments import Metrics, apart
 from wyrm.engines.choosing import AxisSharding, Engine, EngineOptions
-from wyrm.engines.native.stages.updates import OptimizerInterface
+from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.graph.base import BaseNode
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.typing import FloatArray, IntegerArray

@@ -23,7 +23,7 @@ from wyrm.engines.native.run.runner import NativeRunner, ProgramPlan
 from wyrm.engines.native.run.training import Training
 from wyrm.engines.native.stages.decompose import expand
 from wyrm.engines.native.stages.pipeline import Graph
-from wyrm.engines.native.stages.updates import OptimizerInterface
+from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.engines.pinned_step import drawing, refuse_epoch
 from wyrm.engines.progress import Bar, LossBar
 from wyrm.engines.tables import DataT, FeedT, is_batches

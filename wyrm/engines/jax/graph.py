@@ -11,8 +11,8 @@ from wyrm.engines.jax.precision import float64_node
 from wyrm.engines.native.stages.decompose import share_residuals
 from wyrm.engines.native.stages.deduplicate import deduplicate
 from wyrm.engines.native.stages.differentiate import Targets, differentiate
-from wyrm.engines.native.stages.listing import nodes
-from wyrm.engines.native.stages.updates import OptimizerInterface
+from wyrm.engines.native.stages.pipeline import nodes
+from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.graph.base import BaseNode
 from wyrm.graph.buffer import Buffer
 from wyrm.graph.index_leaves import IndexInput

@@ -108,9 +108,6 @@ class _StopGradientForm(JaxForm):
         return jax.lax.stop_gradient(operands[0])
 
 
-__all__ = ["OptimizationBarrierForm", "StopGradientForm"]
-
-
 class OptimizationBarrierForm(JaxForm):
     """The lowering of `OptimizationBarrier`: XLA merges nothing across it either."""
 

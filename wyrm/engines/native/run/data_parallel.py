@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.engines.native.run.runner import NativeRunner
-from wyrm.engines.native.stages.arguments import Binding
 from wyrm.engines.native.stages.decompose import expand
 from wyrm.engines.native.stages.differentiate import gradients_of
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.engines.parts import Combination, combinations_of
 from wyrm.graph.base import BaseNode

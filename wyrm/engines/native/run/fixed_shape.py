@@ -9,7 +9,7 @@ import numpy as np
 
 from wyrm.engines.feeding import check_ranges
 from wyrm.engines.native.run.runner import NativeRunner, Own
-from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.graph.base import BaseNode
 

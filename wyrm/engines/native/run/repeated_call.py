@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.graph.axes import open_axes, resolve_axis
 from wyrm.graph.base import BaseNode

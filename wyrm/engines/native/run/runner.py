@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from wyrm.engines.native.ir.arrays import Callee
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
-from wyrm.engines.native.kernels.errors import NotCompiled
 from wyrm.engines.native.kernels.functions import Routine
+from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.engines.native.llvm import cache
-from wyrm.engines.native.stages.arguments import Binding
 from wyrm.engines.native.stages.diagnosis import index_error
 from wyrm.engines.native.stages.interpret import Interpreter
-from wyrm.engines.native.stages.invocations import Evaluation
-from wyrm.engines.native.stages.memory import plan_memory
+from wyrm.engines.native.stages.loops import Evaluation
+from wyrm.engines.native.stages.memory import Binding, plan_memory
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.errors import CompileError, NotDifferentiable, RegistrationError
 from wyrm.graph.axes import Dim, axis_size
@@ -199,7 +198,7 @@ class NativeRunner:
         if bound and (not self.compiled or bound.take(own, [columns[leaf] for leaf in binding.columns])):
             return bound if self.compiled else None
         run = self.load()
-        from wyrm.engines.native.llvm.library import BoundFunction
+        from wyrm.engines.native.llvm.calling import BoundFunction
 
         own = own or self._own
         # One thread compiles while the others wait.

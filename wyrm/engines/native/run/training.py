@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wyrm.engines.epoch_state import EpochOptions, EpochState, ThreadWork, check_batches, turns
 from wyrm.engines.feeding import as_column, check_ranges
-from wyrm.engines.native.llvm.blas_threads import limited
+from wyrm.engines.native.llvm.blas import limited
 from wyrm.engines.native.run.calls import Calls
 from wyrm.engines.native.run.data_parallel import DataParallelStep, Gradient, add, parts_of
 from wyrm.engines.native.run.partition import Partition, Partitioner
@@ -22,7 +22,7 @@ from wyrm.engines.native.run.pool import Barrier, Pool
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.native.run.snapshot import Snapshot
-from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.engines.numpy.reference import accumulate
 from wyrm.engines.progress import bar

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wyrm.engines.native.stages.updates import OptimizerInterface
+from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.errors import NotDifferentiable, UnusedParameter
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.buffer import Buffer

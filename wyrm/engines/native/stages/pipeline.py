@@ -7,7 +7,7 @@ turns array functions into loop programs for the arrays' layouts, `llvm.emit` tu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,16 +16,68 @@ import numpy as np
 from wyrm.engines.native.stages.decompose import decompose
 from wyrm.engines.native.stages.deduplicate import Scheduled, deduplicate
 from wyrm.engines.native.stages.differentiate import Targets, differentiate
-from wyrm.engines.native.stages.listing import loops, nodes, stored_arrays
-from wyrm.engines.native.stages.lower import Lowering, lower
+from wyrm.engines.native.stages.fuse import Lowering, fuse
+from wyrm.engines.native.stages.loops import Block, Item, KernelCall, Loop, ScalarBlock, Statement
 from wyrm.engines.native.stages.materialize import materialize
-from wyrm.engines.native.stages.scans import write
-from wyrm.engines.native.stages.source import Source
-from wyrm.engines.native.stages.updates import OptimizerInterface
-from wyrm.graph.base import BaseNode, label
+from wyrm.engines.native.stages.write import Source, write
+from wyrm.engines.optimizer import OptimizerInterface
+from wyrm.graph.base import BaseNode, format_dims, label
+from wyrm.graph.text import text_of
+from wyrm.graph.traversal import topological_order
 from wyrm.ops.random.philox import STEP
 
-Leaf = BaseNode
+# --- results of stages as text ----------------------------------------------------------------------------------------
+
+
+def nodes(value: Targets | Scheduled) -> str:
+    """Return a line for each node, with the user's line of code that made it."""
+    if isinstance(value, Scheduled):
+        return text_of(value.schedule.nodes, value.schedule.parents)
+    return text_of(topological_order(value.nodes), _parents)
+
+
+def _parents(node: BaseNode) -> tuple[BaseNode, ...]:
+    parents: tuple[BaseNode, ...] = node.parents
+    return parents
+
+
+def loops(lowering: Lowering) -> str:
+    """Return the tree of loops: a line for each loop, kernel call and node computed in a loop."""
+    items = [*lowering.early, *lowering.root.items]
+    return "\n".join(line for item in items for line in _lines(item))
+
+
+def _lines(item: Item) -> Iterator[str]:
+    if isinstance(item, Loop | ScalarBlock):
+        if not item.items:
+            return
+        yield f"for {item.axis!r}:" if isinstance(item, Loop) else "once:"
+    if isinstance(item, Block):
+        for each in item.items:
+            yield from (f"    {line}" for line in _lines(each))
+    elif isinstance(item, KernelCall):
+        yield f"{item.out.name} {'+=' if item.adds else '='} {_named(item.node)}"
+    elif isinstance(item, Statement) and item.node is not None:
+        verb = {"reduce": "reduce ", "write": "write ", "copy": "copy ", "rows": "add to rows "}.get(item.kind, "")
+        yield f"{verb}{_named(item.node)}"
+
+
+def _named(node: BaseNode) -> str:
+    return f"{node.op_name()} {format_dims(node.dims)}  # {node.location} {node.location.source}".rstrip()
+
+
+def stored_arrays(lowering: Lowering) -> str:
+    """Return the arrays that store values, and the nodes that no array stores."""
+    lines = [
+        f"{value.buffer.name}: {format_dims(value.buffer.dims)} {value.buffer.dtype}"
+        for value in lowering.values.values()
+        if value.stored
+    ]
+    never = sorted({label(value.node) for value in lowering.values.values() if not value.stored})
+    return "\n".join([*lines, f"in variables only: {', '.join(never) or 'none'}"])
+
+
+# --- the stages -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -45,7 +97,7 @@ STAGES = (
     # Merges equal operations, and orders them.
     Stage("deduplicate", deduplicate, nodes),
     # Puts nodes into loops, which they share where possible.
-    Stage("fuse", lower, loops),
+    Stage("fuse", fuse, loops),
     # Decides which values are stored in arrays, and not only in variables of a loop.
     Stage("materialize", materialize, stored_arrays),
     # Writes functions over arrays, and `run`, which calls them.
@@ -68,7 +120,7 @@ class Graph:
         self.source: Source = self._values["write"]
         self.inputs = self.source.inputs
         # Columns without rows, which leave the inputs as they are.
-        self.no_columns: dict[Leaf, np.ndarray] = {leaf: np.empty((0, 1), leaf.dtype) for leaf in self.inputs}
+        self.no_columns: dict[BaseNode, np.ndarray] = {leaf: np.empty((0, 1), leaf.dtype) for leaf in self.inputs}
         self.draws = any(leaf is STEP for leaf in self.schedule.leaves)
         targets = self.targets = scheduled.targets
         self.buffers = list(targets.buffer_updates)

@@ -1,0 +1,56 @@
+"""Every optimizer, and the options that they share: 50 steps of engine `jax` beside native and reference ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from tests.engines.native.test_optimizers import MAKERS, same, trained
+from tests.engines.native.test_training import OPTIMIZERS, eager_epoch, model
+
+EVERY = {**OPTIMIZERS, **MAKERS}
+ROWS, BATCH, EPOCHS = 20, 4, 10
+
+
+def rows_of(columns: dict[Any, Any]) -> dict[Any, Any]:
+    return {leaf: column[:ROWS] for leaf, column in columns.items()}
+
+
+def compiled(engine: Any) -> Callable[[Any, Any, Any], float]:
+    def run(loss: Any, columns: Any, optimizer: Any) -> float:
+        program = wy.compile(loss, optimizer, engine=engine)
+        return [float(program.epoch(rows_of(columns), batch_size=BATCH)) for _ in range(EPOCHS)][-1]
+
+    return run
+
+
+def eager(loss: Any, columns: Any, optimizer: Any) -> float:
+    return [eager_epoch(loss, rows_of(columns), optimizer, BATCH) for _ in range(EPOCHS)][-1]
+
+
+def test_the_optimizers_are_all() -> None:
+    exported = {name for name in dir(wy.optim) if isinstance(getattr(wy.optim, name), type)}
+    rules = {name for name in exported if issubclass(getattr(wy.optim, name), wy.optim.Optimizer)} - {"Optimizer"}
+    used = {type(make(model(np.float64)[2])).__name__ for make in EVERY.values()}
+    assert rules == {*used, "Muon"}  # which is part of a `Combined`
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_fifty_steps_are_those_of_the_other_engines(name: str) -> None:
+    expected = trained(EVERY[name], eager)
+    same(trained(EVERY[name], compiled("native")), expected)
+    same(trained(EVERY[name], compiled("jax")), expected)
+
+
+def test_single_precision_agrees() -> None:
+    results = []
+    for run in (compiled("jax"), eager):
+        loss, columns, parameters = model(np.float32)
+        run(loss, columns, MAKERS["everything"](parameters))
+        results.append([parameter.value for parameter in parameters])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-3, atol=2e-3)

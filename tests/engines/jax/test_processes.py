@@ -1,0 +1,228 @@
+"""Programs on several processes of this machine: equal numbers, the loss of a process, checkpoints, and errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from tests.engines.jax.processes import run_processes
+from wyrm.engines.jax.agreement import Part, fingerprint
+from wyrm.engines.jax.processes import computing
+from wyrm.errors import CheckpointError, OptionError, ProcessLost
+
+pytest.importorskip("jax")
+pytest.importorskip("orbax.checkpoint")
+
+
+def found(folder: Path, processes: int, /, **options: Any) -> dict[str, Any]:
+    """Return what all processes found, who must agree."""
+    finished = run_processes(folder, processes, **options)
+    for each in finished:
+        assert each.code == 0, each.text
+    first = finished[0].found
+    for each in finished[1:]:
+        assert (each.found["means"], each.found["values"]) == (first["means"], first["values"])
+    return first
+
+
+@pytest.mark.parametrize("own_rows", [False, True])
+def test_two_processes_compute_what_one_does(tmp_path: Path, own_rows: bool) -> None:
+    one = found(tmp_path, 1, own_rows=own_rows)
+    two = found(tmp_path, 2, own_rows=own_rows, sharding="fsdp")
+    assert two["means"] == pytest.approx(one["means"], rel=1e-5)
+    for a, b in zip(one["values"], two["values"], strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+
+
+def test_a_killed_process_ends_the_other_and_a_restart_goes_on_exactly(tmp_path: Path) -> None:
+    checkpoints = str(tmp_path / "checkpoints")
+    options: dict[str, Any] = {"sharding": "fsdp", "rows": 140, "epochs": 3}
+    whole = found(tmp_path, 2, **options)
+    killed = run_processes(tmp_path, 2, **options, folder=checkpoints, failure="kill", fail_after=25)
+    assert killed[1].code == -9 and killed[0].code == 1
+    assert "ProcessLost" in killed[0].text and "start all of them again from the last checkpoint" in killed[0].text
+    resumed = found(tmp_path, 2, **options, folder=checkpoints)
+    assert resumed["means"] == whole["means"][1:]
+    assert resumed["values"] == whole["values"]
+
+
+def test_another_number_of_processes_goes_on_with_a_checkpoint(tmp_path: Path) -> None:
+    checkpoints = str(tmp_path / "checkpoints")
+    whole = found(tmp_path, 1, epochs=2)
+    run_processes(tmp_path, 2, sharding="fsdp", folder=checkpoints, failure="kill", fail_after=12)
+    resumed = found(tmp_path, 1, epochs=2, folder=checkpoints)
+    assert resumed["means"][-1] == pytest.approx(whole["means"][-1], rel=1e-5)
+
+
+def test_a_process_that_fails_ends_the_other(tmp_path: Path) -> None:
+    raised = run_processes(tmp_path, 2, failure="raise", epochs=500)
+    assert [each.code for each in raised] == [1, 1]
+    assert "ProcessLost" in raised[0].text and "ValueError: this process fails" in raised[1].text
+
+
+def test_a_process_that_exits_ends_the_other(tmp_path: Path) -> None:
+    exited = run_processes(tmp_path, 2, failure="exit", epochs=500)
+    assert exited[0].code == 1 and exited[1].code != 0
+    assert "process 1 (after an error) left" in exited[0].text and "this process ends" in exited[1].text
+
+
+@pytest.mark.parametrize(("failure", "what"), [("values", "the value of first"), ("data", "the data of x")])
+def test_what_differs_between_processes_is_named(tmp_path: Path, failure: str, what: str) -> None:
+    for each in run_processes(tmp_path, 2, failure=failure):
+        assert each.code == 1
+        assert f"OptionError: {what}" in each.text and "of process 1 differs from that of process 0" in each.text
+
+
+def test_a_process_does_not_train_alone(tmp_path: Path) -> None:
+    for process, each in enumerate(run_processes(tmp_path, 2, sharding="none")):
+        assert each.code == 1 and f"OptionError: this is process {process} of 2: give mesh" in each.text
+
+
+def test_a_process_that_is_killed_while_the_other_saves(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"failure": "save", "folder": str(tmp_path / "checkpoints"), "every": 10_000}
+    assert "ProcessLost" in run_processes(tmp_path, 2, sharding="fsdp", **options)[0].text
+
+
+@pytest.mark.parametrize("raised", [ValueError, "JaxRuntimeError"])
+def test_errors_of_collectives_name_the_loss(raised: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax
+
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    kind = getattr(jax.errors, raised) if isinstance(raised, str) else raised
+    with pytest.raises(ProcessLost, match="This is process 0 of 2"), computing():
+        raise kind("UNKNOWN: Gloo AllGather failed: Connection reset by peer")
+    with pytest.raises(ValueError, match="no connection"), computing():
+        raise ValueError("no connection to the figures of this callback")
+
+
+# --- one process ------------------------------------------------------------------------------------------------------
+
+
+class Interrupting:
+    """A bar that saves a checkpoint once so many rows are done."""
+
+    def __init__(self, program: wy.Program[Any, Any], folder: Path, rows: int) -> None:
+        self.program, self.folder, self.left = program, folder, rows
+
+    def update(self, rows: int) -> None:
+        """Count rows."""
+        before, self.left = self.left, self.left - rows
+        if self.left <= 0 < before:
+            wy.jax.save(self.program, self.folder)
+
+
+def regression(optimizer: Any = wy.optim.Adam, size: int = 3) -> tuple[wy.Parameter[Any], wy.Program[Any, Any]]:
+    class Batch(wy.Dim): ...
+
+    batch = Batch()
+    weight = wy.Parameter(np.zeros(size, np.float32), name="weight")
+    x, y = wy.Input(dims=(batch, size), name="x"), wy.Input(dims=(batch,), name="y")
+    loss = (x @ weight - y).square().mean()
+    return weight, wy.compile(loss, optimizer([weight], 0.1), engine="jax")
+
+
+def data(rows: int = 4000) -> dict[str, Any]:
+    inputs = np.random.default_rng(0).normal(size=(rows, 3)).astype(np.float32)
+    return {"x": inputs, "y": inputs.sum(axis=1)}
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_an_epoch_goes_on_inside(tmp_path: Path, accumulate: int) -> None:
+    weight, program = regression()
+    options: dict[str, Any] = {"batch_size": 7, "shuffle": True, "seed": 5, "accumulate": accumulate}
+    program.epoch(data(), **options)
+    mean = program.epoch(data(), progress=Interrupting(program, tmp_path, 1500), **options)
+    value, state = weight.value.copy(), program.state_dict()
+    again, other = regression()
+    wy.jax.restore(other, tmp_path)
+    with pytest.raises(OptionError, match=r"epoch with seed=5, not 6: go on with the options"):
+        other.epoch(data(), **{**options, "seed": 6})
+    assert other.epoch(data(), **options) == mean
+    np.testing.assert_array_equal(again.value, value)
+    assert other.state_dict() == state
+
+
+def test_batches_go_on_inside(tmp_path: Path) -> None:
+    weight, program = regression()
+    batches = [{name: column[i : i + 8] for name, column in data().items()} for i in range(0, 4000, 8)]
+    mean = program.epoch(iter(batches), progress=Interrupting(program, tmp_path, 1500))
+    again, other = regression()
+    wy.jax.restore(other, tmp_path)
+    assert other.epoch(iter(batches)) == pytest.approx(mean, rel=1e-12)
+    np.testing.assert_array_equal(again.value, weight.value)
+
+
+def test_another_program_reads_the_parameters_on_the_devices() -> None:
+    first, second = wy.Parameter(np.ones((2, 3)), name="first"), wy.Parameter(np.ones(3), name="second")
+    total = first.square().sum() + second.square().sum()
+    train = wy.compile(total, wy.optim.SGD([first, second], 0.25), engine="jax")
+    forward = wy.compile(first.sum(axis=0) + second, engine="jax")
+    train()
+    assert forward().tolist() == [1.5, 1.5, 1.5]
+    assert first.value.tolist() == [[0.5] * 3] * 2
+
+
+def test_checkpoints_of_a_folder(tmp_path: Path) -> None:
+    assert wy.jax.latest_step(tmp_path / "none") is None
+    weight, program = regression()
+    for step in range(5):
+        program({name: column[:8] for name, column in data().items()})
+        wy.jax.save(program, tmp_path, keep=2, state={"step": step})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["4", "5"]
+    value = weight.value.copy()
+    other, fresh = regression()
+    assert wy.jax.restore(fresh, tmp_path, step=4) == {"step": 3}
+    assert fresh.optimizer is not None and fresh.optimizer.steps == 4
+    assert wy.jax.restore(fresh, tmp_path) == {"step": 4}
+    np.testing.assert_array_equal(other.value, value)
+    with pytest.raises(CheckpointError, match="has one of step 5, which would stay the latest"):
+        wy.jax.save(fresh, tmp_path)
+
+
+def test_errors_of_checkpoints_change_nothing(tmp_path: Path) -> None:
+    weight, program = regression()
+    program({name: column[:8] for name, column in data().items()})
+    with pytest.raises(CheckpointError, match="state must have JSON values"):
+        wy.jax.save(program, tmp_path, state={"array": np.zeros(2)})
+    with pytest.raises(CheckpointError, match="there is no checkpoint in"):
+        wy.jax.restore(program, tmp_path)
+    wy.jax.save(program, tmp_path)
+    with pytest.raises(CheckpointError, match="no checkpoint of step 7"):
+        wy.jax.restore(program, tmp_path, step=7)
+    with pytest.raises(CheckpointError, match="is a checkpoint of Adam, not of SGD"):
+        wy.jax.restore(regression(wy.optim.SGD)[1], tmp_path)
+    with pytest.raises(CheckpointError, match=r"0\.weight has shape \(3,\) and dtype float32 in it, \(2,\)"):
+        wy.jax.restore(regression(size=2)[1], tmp_path)
+    native = wy.compile(weight.sum(), wy.optim.SGD([weight], 0.1))
+    with pytest.raises(OptionError, match="does not train with JAX"):
+        wy.jax.save(native, tmp_path)
+    value = weight.value.copy()
+    for file in tmp_path.glob("1/arrays/**/d/*"):
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    with pytest.raises(CheckpointError, match="cannot be used"):
+        wy.jax.restore(program, tmp_path)
+    np.testing.assert_array_equal(weight.value, value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("localhost", 2, 0), "coordinator must be 'HOST:PORT'"),
+        (("localhost:1", 2, 2), "process must be below 2"),
+        (("localhost:1", 0, 0), "processes must be"),
+    ],
+)
+def test_options_of_initialize(arguments: tuple[str, int, int], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        wy.jax.initialize(*arguments)
+
+
+def test_one_process_needs_no_connection() -> None:
+    wy.jax.initialize(processes=1)
+    assert Part().rows(5) == slice(0, 5) and Part(1, 2).rows(8) == slice(4, 8)
+    large = np.arange(1000.0)
+    assert fingerprint(large) == fingerprint(large.copy()) != fingerprint(large + 1.0)

@@ -1,0 +1,116 @@
+"""Random nodes lowered to JAX draw what the other engines draw, with and without 64-bit types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import wyrm as wy
+from tests.engines.jax.test_every_op import lowered
+from wyrm.errors import DTypeError
+from wyrm.ops.random import draws
+from wyrm.ops.random.drawing import LoopSteps
+from wyrm.ops.random.dropout import DropoutMask, RandomKey
+from wyrm.ops.random.philox import ROWS_BEFORE, STEP
+
+STEPS = [0, 3, 2**32 + 1, 2**62 + 12345]
+KNOWN = np.array([0, 2, 2, 5]), np.array([0, 1, 1, 2, 4])
+USERS = np.random.default_rng(0).integers(0, 3, (50, 4))
+
+
+def key() -> RandomKey[Any]:
+    return RandomKey(STEP, 123, 2**31 + 7)
+
+
+def negatives(**options: Any) -> Any:
+    return wy.random.index(5, (50, 4), known=KNOWN, rows=wy.IndexConstant(USERS), seed=-1, stream=2**32 + 1, **options)
+
+
+EXACT: dict[str, Callable[[], Any]] = {
+    "dropout": lambda: wy.Constant(np.ones((7, 30), np.float32)).dropout(0.3, 5, 6),
+    "add_dropout": lambda: wy.Constant(np.ones((7, 30), np.float32)).add_dropout(np.ones((7, 30), np.float32), 0.25),
+    "mask": lambda: DropoutMask(RandomKey(STEP, 1, 2, ROWS_BEFORE), 0.3, (7, 30)),
+    "key": key,
+    "loop steps": lambda: LoopSteps(STEP, (4, 3)),
+    "integer": lambda: draws.RandomInteger(key(), (6, 50), -20, 2**31 - 5),
+    "every word": lambda: draws.RandomInteger(key(), (300,), -(2**31), 2**32),
+    "permutation": lambda: draws.RandomPermutation(key(), (3, 40)),
+    "rows": lambda: wy.random.index(2**31, (7, 9), seed=4, stream=5),
+    "weighted rows": lambda: wy.random.index(5, (7, 9), weights=[0.0, 1.0, 0.0, 3.0, 0.0], seed=4, stream=5),
+    "rejected": negatives,
+    "rejected and weighted": lambda: negatives(weights=[1.0, 5.0, 2.0, 0.5, 3.0]),
+}
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("name", EXACT)
+def test_bits(name: str, step: int, wide: bool) -> None:
+    node = EXACT[name]()
+    wy.random.set_step(step)
+    expected = node.forward()
+    with jax.enable_x64(wide):
+        (found,) = lowered([node])
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    "op", [draws.StandardNormal, draws.StandardUniform, draws.StandardExponential, draws.StandardGumbel,
+           draws.StandardLaplace],
+)  # fmt: skip
+def test_floats(op: Any, step: int, dtype: Any) -> None:
+    node = op(key(), (40, 500), np.dtype(dtype))
+    wy.random.set_step(step)
+    expected = node.forward()
+    with jax.enable_x64(dtype == np.float64):
+        (found,) = lowered([node])
+    tolerance = 2e-6 if dtype == np.float32 else 4e-15
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "node", [lambda: draws.RandomInteger(key(), (5,), 0, 2**31 + 1), lambda: wy.random.index(2**32, (5,))]
+)
+def test_integers_beyond_int32_need_64_bit_types(node: Callable[[], Any]) -> None:
+    with pytest.raises(DTypeError, match="jax_enable_x64"):
+        lowered([node()])
+    with jax.enable_x64(True):
+        assert lowered([node()])[0].dtype == np.int64
+
+
+def test_equal_layers_draw_with_their_own_weights() -> None:
+    h: Any = wy.Constant(np.zeros(30, np.float32))
+    for layer in range(14):
+        weights = np.arange(7.0) ** layer
+        h = (h * 0.5 + wy.random.index(7, (30,), weights=weights, seed=1, stream=layer).astype(np.float32)).tanh()
+    expected = h.forward()
+    np.testing.assert_allclose(lowered([h])[0], expected, rtol=1e-6)
+
+
+def test_weights_of_rows_need_no_64_bit_types() -> None:
+    x = wy.Parameter(np.ones(30, np.float32))
+
+    def step(total: Any, _: Any) -> Any:
+        return total + x * wy.random.index(7, (30,), weights=np.arange(7.0), stream=4).astype(np.float32), None
+
+    rows = wy.random.index(7, (30,), weights=np.arange(7.0), stream=3).astype(np.float32)
+    total = wy.scan(step, rows, length=3)[0]
+    wy.random.set_step(0)
+    expected = total.forward()
+    function, parameters = wy.jax.lower(total)
+    np.testing.assert_array_equal(jax.jit(function)(parameters), expected)
+    program: Any = wy.compile(total, engine="jax")
+    np.testing.assert_array_equal(program({}), expected)
+    assert "xf64" not in program.source and "xi64" not in program.source
+
+
+def test_weights_that_are_also_numbers_need_64_bit_types() -> None:
+    weights = wy.Constant(np.arange(7.0))
+    with pytest.raises(DTypeError, match="jax_enable_x64"):
+        wy.jax.lower((weights > 2.0).astype(np.float32))[0]({})

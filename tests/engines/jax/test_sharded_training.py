@@ -1,0 +1,70 @@
+"""Training on eight simulated devices: losses as on one device, memory as the table says, errors before placement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.engines.jax import sharded_training
+from tests.once import computed_once
+from tests.subprocesses import on_simulated_devices
+
+CASES = [(model, case) for model, cases in sharded_training.CASES.items() for case in cases]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return computed_once(
+        tmp_path_factory, "sharded", lambda: on_simulated_devices("tests.engines.jax.sharded_training")
+    )
+
+
+@pytest.mark.parametrize(("model", "case"), CASES)
+def test_losses_are_those_of_one_device(found: Any, model: str, case: str) -> None:
+    one, sharded = found[model]["one"], found[model][case]
+    np.testing.assert_allclose(sharded["losses"], one["losses"], rtol=1e-5)
+    np.testing.assert_allclose(sharded["parameters"], one["parameters"], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("model", "case"), CASES)
+def test_devices_hold_as_many_bytes_as_the_table_says(found: Any, model: str, case: str) -> None:
+    sharded = found[model][case]
+    assert sharded["held"] == sharded["bytes_per_device"]
+    assert sharded["held_state"] == sharded["state_bytes_per_device"]
+
+
+def test_the_table_names_axes_and_placement(found: Any) -> None:
+    table = found["dense"]["mixed"]["table"]
+    assert "weight_0        (Features(6), Hidden(16))  Hidden over model               192 B             56 B" in table
+    assert "mesh data 4 x model 2" in table
+
+
+def test_a_batch_size_that_the_devices_do_not_divide(found: Any) -> None:
+    assert "divides axis Batch() of x (Batch(), Features(6)) float32" in found["error"]
+    assert "over mesh axis 'data', but its 8 devices do not divide 6" in found["error"]
+
+
+def test_one_reduction_adds_up_the_gradients_of_data_parallel_training(found: Any) -> None:
+    assert found["gpt2"]["data"]["reductions"] == 1
+
+
+def test_evaluation_of_nodes_that_lack_an_axis(found: Any) -> None:
+    loss, largest = found["evaluation"]
+    assert loss == pytest.approx(np.square(8.0 - np.arange(6.0)).mean(), rel=1e-6)
+    assert largest == 2.5
+
+
+@pytest.mark.parametrize(
+    ("model", "case"), [(model, case) for model, cases in sharded_training.ACCUMULATED.items() for case in cases]
+)
+def test_accumulated_gradients_lie_as_their_parameters_do(found: Any, model: str, case: str) -> None:
+    one, sharded = (found[f"accumulated {model}"][each] for each in ("one", case))
+    np.testing.assert_allclose(sharded["losses"], one["losses"], rtol=1e-5)
+    np.testing.assert_allclose(sharded["parameters"], one["parameters"], rtol=1e-4, atol=1e-6)
+    assert sharded["wrong"] == one["wrong"] == []
+
+
+def test_accumulated_row_sparse_gradients_are_never_as_large_as_tables(found: Any) -> None:
+    assert all(case["whole"] == [] for case in found["accumulated sparse"].values())

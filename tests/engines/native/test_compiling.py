@@ -1,0 +1,134 @@
+"""Counts of compiled functions: another size, constant, learning rate or name compiles nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.engines.native.llvm import cache
+from wyrm.engines.native.llvm.cache import CompilationCount
+
+pytestmark = pytest.mark.optimized
+
+
+class Batch(wy.Dim): ...
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("WYRM_CACHE_DIR", str(tmp_path / "cache"))
+    yield
+
+
+def compiled_by(
+    hidden: int = 8, decay: float = 0.03, rate: float = 0.1, name: str = "x", activation: str = "tanh", layers: int = 1
+) -> int:
+    """Return the number of functions compiled to train a small network."""
+    wy.nn.seed(0)
+    x, y = wy.Input(dims=(Batch(), 5), name=name), wy.Input(dims=(Batch(),), name="y")
+    inner: Any = x
+    for layer in range(layers):
+        inner = getattr(wy.nn.Linear(hidden if layer else 5, hidden)(inner), activation)()
+    scale = wy.Parameter(np.ones(3, np.float32), name="scale")
+    loss = (wy.nn.Linear(hidden, 3)(inner).sum(axis=-1) - y).square().mean() + decay * scale.square().sum()
+    program = wy.compile(loss, wy.optim.Adam(loss.parameters(), rate))
+    before = CompilationCount.compiled
+    program.epoch({x: np.ones((12, 5)), y: np.ones(12)}, batch_size=4)
+    return CompilationCount.compiled - before
+
+
+def test_only_what_differs_is_compiled() -> None:
+    assert compiled_by() > 0
+    assert compiled_by() == 0
+    assert compiled_by(hidden=16) == 0
+    assert compiled_by(decay=0.7) == 0
+    assert compiled_by(rate=0.5) == 0
+    assert compiled_by(name="renamed") == 0
+    assert compiled_by(activation="relu") == 1
+
+
+def test_another_constant_gives_other_numbers() -> None:
+    x = wy.Input(dims=(3,), name="x")
+    values = np.array([1.0, 2.0, 3.0])
+    for factor in (0.3, 0.7, 2.5):
+        np.testing.assert_allclose(wy.compile(x * factor + factor)({x: values}), values * factor + factor, rtol=1e-6)
+
+
+def test_layers_that_repeat_are_compiled_once() -> None:
+    """For a program so large that its functions are compiled separately."""
+    few = compiled_by(layers=8)
+    assert few > 1
+    assert compiled_by(layers=12) == 1  # the caller
+
+
+def test_a_second_program_shares_kernels() -> None:
+    """Train, then predict: the matrix product is already compiled."""
+    wy.nn.seed(0)
+    x = wy.Input(dims=(Batch(), 5), name="x")
+    scores = wy.nn.Linear(5, 3)(x)
+    loss = scores.square().mean()
+    train = wy.compile(loss, wy.optim.SGD(loss.parameters(), 0.1))
+    train({x: np.ones((4, 5))})
+    before = CompilationCount.compiled
+    wy.compile(scores)({x: np.ones((4, 5))})
+    assert CompilationCount.compiled - before == 1
+
+
+def test_compiling_that_takes_long_is_announced_in_one_line(capsys: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(cache, "SPEAK_AFTER", 0.01)
+    with cache.message_if_slow("the training of mine.py:3"):
+        monkeypatch.setattr(CompilationCount, "compiled", CompilationCount.compiled + 1)
+        time.sleep(0.2)
+    assert capsys.readouterr().err == "wyrm: compiling the training of mine.py:3 ...\n"
+    with cache.message_if_slow("what is loaded"):
+        time.sleep(0.1)
+    assert capsys.readouterr().err == ""
+
+
+def test_what_is_compiled_is_told_by_the_line_that_made_it(monkeypatch: Any) -> None:
+    told: list[str] = []
+
+    @contextmanager
+    def message_if_slow(what: str) -> Iterator[None]:
+        told.append(what)
+        yield
+
+    monkeypatch.setattr(cache, "message_if_slow", message_if_slow)
+    weight = wy.Parameter([1.0, 2.0], name="weight")
+    loss = weight.square().sum()
+    line = line_of("loss = weight.square().sum()")
+    wy.compile(loss, wy.optim.SGD([weight], 0.1))()
+    wy.compile(loss)()
+    file = Path(__file__).name
+    assert told == [f"the training of {file}:{line}", f"a program of {file}:{line}"]
+
+
+def test_the_gradients_of_synchronized_training_are_announced_as_training(monkeypatch: Any) -> None:
+    announced: list[str] = []
+
+    @contextmanager
+    def announce(what: str) -> Iterator[None]:
+        announced.append(what)
+        yield
+
+    monkeypatch.setattr(cache, "message_if_slow", announce)
+    x, weight = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(0.0, name="weight")
+    loss = (weight * x).mean()
+    line = line_of("loss = (weight * x).mean()")
+    program = wy.compile(loss, wy.optim.SGD([weight], 0.1))
+    program.epoch({x: np.ones(4)}, batch_size=2, threads=2, mode="synchronized")
+    program.backward({x: np.ones(4)}, threads=2)
+    assert set(announced) == {f"the training of {Path(__file__).name}:{line}"}
+
+
+def line_of(text: str) -> int:
+    """Return the first line of this file that consists of `text`."""
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return 1 + next(i for i, each in enumerate(lines) if each.strip() == text)

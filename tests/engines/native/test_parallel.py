@@ -1,0 +1,91 @@
+"""Modules compiled by a second process give the same machine code, whatever happens to that process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from wyrm.engines.native.llvm import optimize as parallel
+from wyrm.engines.native.llvm.optimize import SecondProcess, Unit, compile_all, machine_code
+
+pytestmark = pytest.mark.optimized
+
+
+def unit(number: int, text: str = "") -> Unit:
+    """Return a module that takes some time to compile."""
+    body = "\n".join(f"  %v{i + 1} = add i64 %v{i}, {i * number}" for i in range(1500))
+    return Unit(f"u{number}", text or f"define i64 @f{number}(i64 %v0) {{\n{body}\n  ret i64 %v1500\n}}\n", 3)
+
+
+UNITS = [unit(number) for number in range(1, 7)]
+
+
+@pytest.fixture(autouse=True)
+def core(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Pretend that the machine has a spare core."""
+    monkeypatch.setattr(parallel, "_has_a_core", lambda: True)
+    yield
+
+
+def here(compiled: list[str]) -> parallel.Compile:
+    def compile_one(each: Unit) -> bytes:
+        compiled.append(each.symbol)
+        return machine_code(each.text, each.level)
+
+    return compile_one
+
+
+def forget(unit: Unit, code: bytes) -> None:
+    """Keep nothing."""
+
+
+def test_what_was_made_before_an_interruption_is_kept() -> None:
+    kept: list[str] = []
+
+    def interrupted(each: Unit) -> bytes:
+        if len(kept) == 2:
+            raise KeyboardInterrupt
+        return b"code"
+
+    with SecondProcess(early=False) as second, pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(parallel, "_has_a_core", lambda: False)
+        compile_all(UNITS, interrupted, lambda unit, _: kept.append(unit.symbol), second)
+    assert len(kept) == 2
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_both_processes_make_the_same_code(early: bool) -> None:
+    compiled: list[str] = []
+    kept: dict[str, bytes] = {}
+    with SecondProcess(early=early) as second:
+        found = compile_all(UNITS, here(compiled), lambda unit, code: kept.update({unit.symbol: code}), second)
+        process = second._process
+    assert kept == found
+    assert list(found) == [each.symbol for each in UNITS]
+    assert found == {each.symbol: machine_code(each.text) for each in UNITS}
+    assert process is not None and process.returncode is not None  # it has ended
+
+
+def test_a_second_process_takes_part() -> None:
+    with SecondProcess(early=True) as second:
+        assert second.machine_code(UNITS[0]) == machine_code(UNITS[0].text)
+        assert second.machine_code(UNITS[1]) == machine_code(UNITS[1].text)
+        assert second.machine_code(unit(1, "no module")) is None
+        assert second.machine_code(UNITS[2]) == machine_code(UNITS[2].text)
+
+
+@pytest.mark.parametrize("executable", ["/bin/false", "/nowhere/python", "/bin/cat"])
+def test_all_is_compiled_here_where_no_other_process_does_it(executable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", executable)
+    compiled: list[str] = []
+    with SecondProcess(early=True) as second:
+        found = compile_all(UNITS, here(compiled), forget, second)
+    assert sorted(compiled) == [each.symbol for each in UNITS]
+    assert found == {each.symbol: machine_code(each.text) for each in UNITS}
+
+
+def test_what_llvm_refuses_is_raised_here() -> None:
+    with SecondProcess(early=True) as second, pytest.raises(RuntimeError):
+        compile_all([*UNITS, unit(9, "no module " * 10_000)], here([]), forget, second)

@@ -1,0 +1,103 @@
+"""What programs share with the rest of their process and with forked processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from wyrm.engines.native.llvm import blas
+
+PROGRAM = """
+import os, sys, threading, time
+import numpy as np, wyrm as wy
+class Batch(wy.Dim): ...
+x, w = wy.Input(dims=(Batch(),), name="x"), wy.Parameter([1.0, 2.0])
+program = wy.compile((w.sum() * x).mean(), wy.optim.SGD([w], 0.001))
+columns = {x: np.ones(64, np.float32)}
+two = {"threads": 2, "mode": "synchronized", "batch_size": 16}
+
+def forked(work):
+    '''Return the exit status of a process that does the work; it is killed after a minute.'''
+    child = os.fork()
+    if not child:
+        import faulthandler
+        faulthandler.dump_traceback_later(60, exit=True)
+        work()
+        os._exit(0)
+    return os.waitpid(child, 0)[1]
+"""
+
+# The threads that the parent's program started do not exist in the child.
+THREADS = """
+program.epoch(columns, **two)
+assert forked(lambda: program.epoch(columns, **two)) == 0
+program.epoch(columns, **two)
+"""
+
+# A thread is inside a program when the process is forked; the child's copy of the program must be free.
+INSIDE = """
+from wyrm.engines.native.run.runner import NativeRunner
+program.epoch(columns, batch_size=16)
+inside, leave, call = threading.Event(), threading.Event(), NativeRunner.call
+def slow(self, *arguments):
+    inside.set()
+    assert leave.wait(60)
+    return call(self, *arguments)
+NativeRunner.call = slow
+thread = threading.Thread(target=program.epoch, args=(columns,), kwargs={"batch_size": 16})
+thread.start()
+inside.wait(60)
+NativeRunner.call = call
+status = forked(lambda: program.epoch(columns, batch_size=16))
+leave.set()
+thread.join()
+assert status == 0
+"""
+
+# A forked process that is killed while it shows a bar holds the lock that tqdm shares with all processes.
+BARS = """
+program.epoch(columns, batch_size=16)
+assert "tqdm" not in sys.modules
+from tqdm import tqdm
+lock = tqdm.get_lock()
+def die():
+    lock.acquire()
+    os._exit(0)
+forked(die)
+program.epoch(columns, batch_size=16)
+assert forked(lambda: program.epoch(columns, batch_size=16, progress=True)) == 0
+program.epoch(columns, batch_size=16, progress=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks")
+@pytest.mark.parametrize("work", [THREADS, INSIDE, BARS], ids=["threads", "inside", "bars"])
+def test_a_program_is_used_in_a_process_that_was_forked(work: str) -> None:
+    found = subprocess.run([sys.executable, "-c", PROGRAM + work], capture_output=True, text=True, timeout=300)
+    assert found.returncode == 0, found.stderr
+
+
+def blas_threads() -> list[Any]:
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def test_the_last_of_overlapping_programs_gives_blas_its_threads_back() -> None:
+    blas.limits.controller  # noqa: B018  # this loads every BLAS
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        first, second, third = (blas.limited(threads) for threads in (1, 1, 2))
+        first.__enter__()
+        assert set(blas_threads()) == {1}
+        second.__enter__()
+        third.__enter__()
+        first.__exit__(None, None, None)
+        assert set(blas_threads()) == {1}
+        second.__exit__(None, None, None)
+        assert set(blas_threads()) == {2}
+        third.__exit__(None, None, None)
+        assert blas_threads() == before

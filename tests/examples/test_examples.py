@@ -1,0 +1,108 @@
+"""The examples run as scripts, and reach the documented figures on real data."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DATA = Path(os.environ.get("WYRM_DATA", ROOT / ".." / "shared" / "data"))
+EXAMPLES = sorted(
+    path.name
+    for path in (ROOT / "examples").glob("*.py")
+    if path.name not in ("gpt2_tinystories.py", "minimize.py") and "# %%" in path.read_text(encoding="utf-8")
+)
+
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no folder of real data at {DATA}; set WYRM_DATA")
+
+
+def run(name: str, *arguments: object) -> str:
+    command = [sys.executable, "-W", "error", str(ROOT / "examples" / name), *map(str, arguments)]
+    finished = subprocess.run(command, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+def figure(text: str, pattern: str) -> float:
+    found = re.search(pattern, text)
+    assert found, text
+    return float(found[1])
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_help(name: str) -> None:
+    text = run(name, "--help")
+    for option in ("--data", "--epochs", "--seed", "--pictures"):
+        assert option in text
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_seed_gives_the_same_figures_again(name: str) -> None:
+    first, second = (run(name, "--epochs", 1, "--seed", 3) for _ in range(2))
+    assert first == second != ""
+
+
+def test_linear_regression_finds_the_line() -> None:
+    text = run("linear_regression.py")
+    assert abs(figure(text, r"y = (\S+) x") - 3.0) < 0.05
+    assert abs(figure(text, r"x \+ (\S+),") - 5.0) < 0.05
+
+
+def test_bpr_learns_generated_preferences_and_can_be_watched(tmp_path: Path) -> None:
+    assert figure(run("bpr_movielens.py", "--epochs", 10, "--watch", tmp_path), r"AUC (\S+)") > 0.85
+    for name in ("films", "users"):
+        last = (tmp_path / name / "events.jsonl").read_text().splitlines()[-1]
+        assert json.loads(last)["stopped"] == "completed"
+
+
+@needs_data
+@pytest.mark.parametrize(("model", "loss"), [("ewma", "hinge"), ("ewma", "bpr"), ("ewma", "warp"), ("lstm", "warp")])
+def test_the_next_film_is_told_better_than_by_popularity(model: str, loss: str) -> None:
+    text = run("sequence_movielens.py", "--data", DATA / "ml-100k.csv", "--model", model, "--loss", loss)
+    assert "180 users, after training on 763" in text
+    assert figure(text, r"MRR (\S+) by (?:ewma|lstm) ") > 1.5 * figure(text, r"MRR (\S+) by popularity")
+    assert figure(text, r"MRR (\S+) by cosine") == pytest.approx(0.104, abs=0.001)
+
+
+@needs_data
+def test_images_are_classified() -> None:
+    text = run("classify_images.py", "--data", DATA / "mnist-t10k-images-idx3-ubyte.gz", "--epochs", 3)
+    assert figure(text, r"accuracy (\S+)%") >= 92.0
+
+
+def test_pictures_are_encoded_with_random_draws() -> None:
+    # A picture of two bars takes 4.2 nats, and 34.8 if its pixels are coded one by one.
+    assert figure(run("variational_autoencoder.py"), r"at most (\S+) nats") < 16.0
+
+
+@needs_data
+def test_images_are_encoded_with_random_draws() -> None:
+    text = run("variational_autoencoder.py", "--data", DATA / "mnist-t10k-images-idx3-ubyte.gz", "--epochs", 3)
+    assert figure(text, r"at most (\S+) nats") < 145.0
+
+
+@needs_data
+def test_images_are_convolved() -> None:
+    text = run("convolve_images.py", "--data", DATA / "mnist-t10k-images-idx3-ubyte.gz", "--epochs", 3)
+    assert figure(text, r"accuracy (\S+)%") >= 94.0
+
+
+@needs_data
+def test_films_are_recommended() -> None:
+    text = run("bpr_movielens.py", "--data", DATA / "ml-100k.csv", "--epochs", 2)
+    assert figure(text, r"AUC (\S+)") > 0.85
+    assert figure(text, r"MRR (\S+),") > 0.04
+
+
+@pytest.mark.parametrize("name", ["classify_images.py", "bpr_movielens.py"])
+def test_a_missing_file_is_an_error_that_names_it(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "examples" / name), "--data", str(tmp_path / "nothing.csv")]
+    finished = subprocess.run(command, capture_output=True, text=True)
+    assert finished.returncode != 0
+    assert "nothing.csv" in finished.stderr.splitlines()[-1]
