@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from wyrm.graph.axes import Axis, AxisLike, One
-from wyrm.graph.base import S
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode as _IndexNode
 from wyrm.graph.node import Node as _Node

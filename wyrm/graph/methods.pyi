@@ -15,7 +15,6 @@ from typing import Any, Literal, overload
 from numpy.typing import DTypeLike
 
 from wyrm.graph.axes import Axis, AxisLike, One, Plus
-from wyrm.graph.base import S
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode as _IndexNode
 from wyrm.graph.node import Node as _Node

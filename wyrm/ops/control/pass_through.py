@@ -9,7 +9,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.graph.axes import Dims
-from wyrm.graph.base import ZERO, BaseNode, Gradient, S
+from wyrm.graph.base import ZERO, BaseNode, Gradient
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, LoopForm, SameIndex
 from wyrm.graph.namespace import ArrayNamespace
@@ -21,7 +21,7 @@ from wyrm.ops.indexing.index import Indexable
 T = TypeVar("T")
 
 
-class PassThrough(Node[tuple[Node, *tuple[BaseNode, ...]], S], abstract=True):
+class PassThrough(Node[tuple[Node, *tuple[BaseNode, ...]], Axes], abstract=True):
     """Base class of ops whose value is that of their first parent."""
 
     __slots__ = ()
@@ -37,7 +37,7 @@ class PassThrough(Node[tuple[Node, *tuple[BaseNode, ...]], S], abstract=True):
         return operands[0]
 
 
-class Transparent(PassThrough[S], abstract=True):
+class Transparent(PassThrough[Axes], abstract=True):
     """Base class of ops that the native engine replaces by their first parent."""
 
     __slots__ = ()
@@ -52,7 +52,7 @@ class _TransparentLoops(LoopForm):
         return node.parents[0]
 
 
-class Alias(Indexable, Transparent[S]):
+class Alias(Indexable, Transparent[Axes]):
     """A distinct node with the value of `x`: its gradient is separate from the gradient with respect to `x`."""
 
     __slots__ = ()
