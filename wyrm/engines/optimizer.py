@@ -8,8 +8,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.graph.base import BaseNode
 from wyrm.graph.leaves import Input, Parameter
 from wyrm.graph.node import Node
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.storage import stored
 
 # The rules' number that bounds the global norm of the gradients; a program computes it in each step.
 GRADIENT_SCALE = "gradient__scale"
@@ -95,3 +98,45 @@ class OptimizerInterface(Protocol):
     def advance(self, count: int, parameters: Any) -> None:
         """Count finished steps of these parameters; a negative `count` takes steps back."""
         ...
+
+
+# --- gradients on the host --------------------------------------------------------------------------------------------
+
+# An array, or the touched rows of a table.
+Gradient = np.ndarray | RowSparse
+
+
+class Stepper(Protocol):
+    """An optimizer whose `step` applies the gradients that its parameters hold."""
+
+    parameters: list[Parameter]
+
+    def step(self) -> None:
+        """Update every parameter that has a gradient."""
+
+
+def add(total: dict[BaseNode, Gradient], gradients: Mapping[BaseNode, Gradient]) -> None:
+    """Add gradients to the total, in place; an empty total becomes the gradients."""
+    for parameter, gradient in gradients.items():
+        before = total.get(parameter)
+        if isinstance(before, np.ndarray):
+            before += np.asarray(gradient)
+        elif isinstance(before, RowSparse) and isinstance(gradient, RowSparse):
+            total[parameter] = before.joined(gradient)
+        else:
+            total[parameter] = gradient
+
+
+def step_by(optimizer: Stepper, gradients: Mapping[BaseNode, Gradient]) -> None:
+    """Do a step of the optimizer with these gradients, whatever gradients its parameters hold."""
+    # A parameter that the loss does not depend on must not move.
+    held = {storage: storage.gradient for storage in map(stored, optimizer.parameters)}
+    try:
+        for storage in held:
+            storage.gradient = None
+        for parameter, gradient in gradients.items():
+            stored(parameter).gradient = gradient
+        optimizer.step()
+    finally:
+        for storage, before in held.items():
+            storage.gradient = before

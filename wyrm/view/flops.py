@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from wyrm.engines.native.stages.decompose import expand
+from wyrm.engines.graph import expand
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode

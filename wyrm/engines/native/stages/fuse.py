@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from wyrm.engines.native.stages.deduplicate import Scheduled
-from wyrm.engines.native.stages.differentiate import Targets
+from wyrm.engines.graph import Scheduled, Targets
 from wyrm.engines.native.stages.expressions import UniqueNames, calls_fast
 from wyrm.engines.native.stages.loops import (
     Accumulator,

@@ -7,38 +7,20 @@ turns array functions into loop programs for the arrays' layouts, `llvm.emit` tu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 
-from wyrm.engines.native.stages.decompose import decompose
-from wyrm.engines.native.stages.deduplicate import Scheduled, deduplicate
-from wyrm.engines.native.stages.differentiate import Targets, differentiate
+from wyrm.engines.graph import DECOMPOSE, DEDUPLICATE, DIFFERENTIATE, ProgramGraph, Stage
 from wyrm.engines.native.stages.fuse import Lowering, fuse
 from wyrm.engines.native.stages.loops import Block, Item, KernelCall, Loop, ScalarBlock, Statement
 from wyrm.engines.native.stages.materialize import materialize
 from wyrm.engines.native.stages.write import Source, write
 from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.graph.base import BaseNode, format_dims, label
-from wyrm.graph.text import text_of
-from wyrm.graph.traversal import topological_order
-from wyrm.ops.random.philox import STEP
 
 # --- results of stages as text ----------------------------------------------------------------------------------------
-
-
-def nodes(value: Targets | Scheduled) -> str:
-    """Return a line for each node, with the user's line of code that made it."""
-    if isinstance(value, Scheduled):
-        return text_of(value.schedule.nodes, value.schedule.parents)
-    return text_of(topological_order(value.nodes), _parents)
-
-
-def _parents(node: BaseNode) -> tuple[BaseNode, ...]:
-    parents: tuple[BaseNode, ...] = node.parents
-    return parents
 
 
 def loops(lowering: Lowering) -> str:
@@ -80,22 +62,10 @@ def stored_arrays(lowering: Lowering) -> str:
 # --- the stages -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A stage: its function, and how to show its result as text."""
-
-    name: str
-    make: Callable[[Any], Any]
-    show: Callable[[Any], str]
-
-
 STAGES = (
-    # Adds the gradients of a loss and the new values of buffers to the outputs.
-    Stage("differentiate", differentiate, nodes),
-    # Replaces composite ops by simpler ones, which fuse with the nodes around them.
-    Stage("decompose", decompose, nodes),
-    # Merges equal operations, and orders them.
-    Stage("deduplicate", deduplicate, nodes),
+    DIFFERENTIATE,
+    DECOMPOSE,
+    DEDUPLICATE,
     # Puts nodes into loops, which they share where possible.
     Stage("fuse", fuse, loops),
     # Decides which values are stored in arrays, and not only in variables of a loop.
@@ -105,41 +75,21 @@ STAGES = (
 )
 
 
-class Graph:
+class Graph(ProgramGraph):
     """A program after each stage, independent of sizes and data."""
 
+    STAGES: ClassVar[Sequence[Stage]] = STAGES
+
     def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
-        self.outputs, self.optimizer = list(outputs), optimizer
-        self._values: dict[str, Any] = {"graph": Targets(self.outputs, optimizer)}
-        value: Any = self._values["graph"]
-        for stage in STAGES:
-            value = self._values[stage.name] = stage.make(value)
-        scheduled: Scheduled = self._values["deduplicate"]
-        self.schedule, self.ranges, self.merged = scheduled.schedule, scheduled.ranges, scheduled.merged
+        super().__init__(outputs, optimizer)
         self.lowering: Lowering = self._values["materialize"]
         self.source: Source = self._values["write"]
+        # In the order of the columns that `run` reads.
         self.inputs = self.source.inputs
         # Columns without rows, which leave the inputs as they are.
         self.no_columns: dict[BaseNode, np.ndarray] = {leaf: np.empty((0, 1), leaf.dtype) for leaf in self.inputs}
-        self.draws = any(leaf is STEP for leaf in self.schedule.leaves)
-        targets = self.targets = scheduled.targets
-        self.buffers = list(targets.buffer_updates)
-        trained = targets.gradients.keys() | targets.rows.keys()
-        self.parameters = [p for p in (optimizer.parameters if optimizer else []) if p in trained]
-
-    @property
-    def differentiated(self) -> Targets:
-        """The nodes as users wrote them, and their gradients."""
-        targets: Targets = self._values["differentiate"]
-        return targets
 
     @property
     def computed(self) -> set[str]:
         """The nodes that no array stores."""
         return {label(value.node) for value in self.lowering.values.values() if not value.stored}
-
-    def stages(self) -> dict[str, str]:
-        """Return the program after each stage as text."""
-        return {"graph": nodes(self._values["graph"])} | {
-            stage.name: stage.show(self._values[stage.name]) for stage in STAGES
-        }

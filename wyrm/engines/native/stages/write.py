@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from wyrm.engines.graph import Targets, expand
 from wyrm.engines.native.ir import arrays
 from wyrm.engines.native.ir.arrays import Apply, ArrayFunction, Element, Expression, Literal, Name, Return, Store, When
 from wyrm.engines.native.ir.types import INT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
-from wyrm.engines.native.stages.decompose import expand
-from wyrm.engines.native.stages.differentiate import Targets
 from wyrm.engines.native.stages.expressions import UniqueNames, identifier
 from wyrm.engines.native.stages.functions import FunctionWriter, Kernel, comment_of
 from wyrm.engines.native.stages.fuse import Lowering
