@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ from wyrm.graph.state import Stateful, set_cell, set_runner
 from wyrm.graph.traversal import topological_order
 from wyrm.graph.weak_types import FLOATS, WEAK32, WEAK64, chosen, is_weak, joined
 from wyrm.support.foreign_names import Foreign, SizeWithHint, nodes
-from wyrm.support.late_imports import LateFunction, LateMethod
+from wyrm.support.late_imports import Late
 from wyrm.support.texts import encodable
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class BaseNode(Stateful, Generic[P_co, S]):
     formula: ClassVar[str | None] = None
     method: ClassVar[str | None] = None
     operator: ClassVar[str | None] = None
+    # Whether the method is no function, as `x.silu()` is, of which there is no `wy.silu(x)`.
+    only_method: ClassVar[bool] = False
     # The declaration of the method for type checkers, with fields {method} and {op}; see `wyrm.declare`.
     declaration: ClassVar[str] = ""
     # Whether the op's `evaluate` accepts row-sparse operands; other ops get dense arrays.
@@ -316,7 +318,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
         return SizeWithHint(np.prod(self.shape, dtype=np.int64))
 
     # What notebooks display.
-    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_node")
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_node")
 
     # Nodes hash by identity. `==` returns a mask, and a class that defines `__eq__` has no hash otherwise.
     __hash__ = object.__hash__
@@ -373,16 +375,6 @@ class BaseNode(Stateful, Generic[P_co, S]):
                 f"wy.stack([x, y]) joins nodes"
             )
 
-        def __array_function__(
-            self, function: Callable[..., object], types: object, arguments: object, keywords: object
-        ) -> NoReturn:
-            name = function.__name__
-            instead = f"node.{name}(...), " if hasattr(self, name) else f"wyrm.{name}, " if name in _FUNCTIONS else ""
-            raise TypeError(
-                f"numpy.{name} takes arrays, not nodes: use {instead}another operator or method of the node, or "
-                f"numpy.{name} on node.value"
-            )
-
     def __dir__(self) -> list[str]:
         """Return the names that users need; Python suggests them for misspelled ones."""
         classes: list[Any] = [cls for cls in type(self).__mro__ if cls in _BASES or getattr(cls, "is_leaf", False)]
@@ -415,8 +407,6 @@ _TOLD = frozenset(
 )
 for _name in nodes.ANSWERS:
     setattr(BaseNode, _name, Foreign(_name))
-# The NumPy functions that wyrm also has.
-_FUNCTIONS = frozenset(["concatenate", "einsum", "stack", "where"])
 _BASES: set[object] = {BaseNode, Stateful, Generic, object}
 REGISTRY: dict[str, type[BaseNode]] = {}
 
@@ -446,7 +436,7 @@ def register(cls: type[BaseNode]) -> None:
     for name in (cls.__dict__.get("method"), f"__{cls.__dict__.get('operator')}__"):
         taken = name is not None and any(
             not isinstance(member := vars(base)[name], Foreign)
-            and not (isinstance(member, LateMethod) and member.module == cls.__module__)
+            and not (isinstance(member, Late) and member.module == cls.__module__)
             for base in cls.__mro__[1:-1]
             if name in vars(base)
         )

@@ -14,7 +14,7 @@ from wyrm.graph.leaves import Parameter
 from wyrm.graph.traversal import topological_order
 from wyrm.nn.module import Module, members
 from wyrm.support.foreign_names import answering
-from wyrm.support.late_imports import LateFunction
+from wyrm.support.late_imports import Late
 from wyrm.support.options import whole
 from wyrm.support.texts import encodable
 from wyrm.view.flops import Flops
@@ -56,7 +56,7 @@ class Summary:
         return sum(counts) if counts else None
 
     # What notebooks display.
-    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_summary")
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_summary")
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the texts of the table: its head, a line for each layer, and the total."""

@@ -12,18 +12,14 @@ live. `RunLogger` is the callback with more options, `RunWriter` writes the same
 `server` and its `guard` serve what `runs` reads, and `page`.
 """
 
-from typing import TYPE_CHECKING
+from wyrm.support.late_imports import lazy_imports
 
-from wyrm.support import late_imports as _lazy_imports
-
-if TYPE_CHECKING:
-    from wyrm.watch.logger import RunLogger
-    from wyrm.watch.server import serve
-    from wyrm.watch.writer import RunWriter
-
-if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
-    __getattr__, __dir__ = _lazy_imports.lazy_imports(
-        __name__, {"RunLogger": "logger", "RunWriter": "writer", "serve": "server"}
-    )
-
-__all__ = ["RunLogger", "RunWriter", "serve"]
+# Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
+__getattr__, __dir__, __all__ = lazy_imports(
+    __name__,
+    {
+        "logger": "RunLogger",
+        "server": "serve",
+        "writer": "RunWriter",
+    },
+)

@@ -47,7 +47,7 @@ class LeakyRelu(Unary[Left_co, Axes]):
         self._construct((x,), negative_slope=float(negative_slope))
 
 
-@method("leaky_relu")
+@method("leaky_relu", function=False)
 def leaky_relu(x: Shaped[L, S], negative_slope: float = 0.01) -> LeakyRelu[L, S]:
     """Return `x` where positive, else `negative_slope * x` (leaky rectified linear unit); so is the derivative at 0.
 
@@ -70,7 +70,7 @@ class Elu(Unary[Left_co, Axes]):
         self._construct((x,), alpha=float(alpha))
 
 
-@method("elu")
+@method("elu", function=False)
 def elu(x: Shaped[L, S], alpha: float = 1.0) -> Elu[L, S]:
     """Return `x` where positive, else `alpha * (exp(x) - 1)` (exponential linear unit; Clevert et al., 2015).
 
@@ -92,6 +92,7 @@ class Silu(Unary[Left_co, Axes]):
     formula = "x / (1.0 + exp(-x))"
     derivatives = ("g * (sigmoid(x) * (1.0 + x * (1.0 - sigmoid(x))))",)  # finite where exp(-x) is not
     method = "silu"
+    only_method = True
 
 
 class Gelu(Unary[Left_co, Axes]):
@@ -116,7 +117,7 @@ class GeluTanh(Unary[Left_co, Axes]):
 def gelu(x: Shaped[L, S], approximate: Literal[False] = False) -> Gelu[L, S]: ...
 @overload
 def gelu(x: Shaped[L, S], approximate: Literal[True]) -> GeluTanh[L, S]: ...
-@method("gelu")
+@method("gelu", function=False)
 @answering
 def gelu(x: Any, approximate: bool = False) -> Gelu | GeluTanh:
     """Return `x` times the standard normal CDF of `x` (Gaussian error linear unit; Hendrycks and Gimpel, 2016).
@@ -134,7 +135,7 @@ _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 
 
-@method("relu6")
+@method("relu6", function=False)
 def relu6(x: Shaped[L, S]) -> Node[Any, S]:
     """Return `min(max(x, 0), 6)`; the derivative at 0 and at 6 is 0.
 
@@ -146,7 +147,7 @@ def relu6(x: Shaped[L, S]) -> Node[Any, S]:
     return result
 
 
-@method("hardtanh")
+@method("hardtanh", function=False)
 def hardtanh(x: Shaped[L, S], min_value: float = -1.0, max_value: float = 1.0) -> Node[Any, S]:
     """Return `x` limited to `min_value`..`max_value`, as `x.clip`; raise `ValueError` if `min_value` is the larger.
 
@@ -158,7 +159,7 @@ def hardtanh(x: Shaped[L, S], min_value: float = -1.0, max_value: float = 1.0) -
     return result
 
 
-@method("hardsigmoid")
+@method("hardsigmoid", function=False)
 def hardsigmoid(x: Shaped[L, S]) -> Node[Any, S]:
     """Return `x / 6 + 1 / 2` limited to 0..1, a piecewise linear approximation of the sigmoid.
 
@@ -172,7 +173,7 @@ def hardsigmoid(x: Shaped[L, S]) -> Node[Any, S]:
     return result
 
 
-@method("hardswish")
+@method("hardswish", function=False)
 def hardswish(x: Shaped[L, S]) -> Node[Any, S]:
     """Return `x * hardsigmoid(x)` (Howard et al., "Searching for MobileNetV3", 2019).
 
@@ -184,7 +185,7 @@ def hardswish(x: Shaped[L, S]) -> Node[Any, S]:
     return result
 
 
-@method("selu")
+@method("selu", function=False)
 def selu(x: Shaped[L, S]) -> Node[Any, S]:
     """Return `1.0507 * elu(x, 1.6733)` (Klambauer et al., "Self-normalizing neural networks", 2017).
 
@@ -196,7 +197,7 @@ def selu(x: Shaped[L, S]) -> Node[Any, S]:
     return result
 
 
-@method("celu")
+@method("celu", function=False)
 def celu(x: Shaped[L, S], alpha: float = 1.0) -> Node[Any, S]:
     """Return `x` where positive, else `alpha * (exp(x / alpha) - 1)`, which has a continuous derivative.
 
@@ -214,7 +215,7 @@ def celu(x: Shaped[L, S], alpha: float = 1.0) -> Node[Any, S]:
     return result
 
 
-@method("mish")
+@method("mish", function=False)
 def mish(x: Shaped[L, S]) -> Node[Any, S]:
     """Return `x * tanh(softplus(x))` (Misra, "Mish", 2019).
 
@@ -226,7 +227,7 @@ def mish(x: Shaped[L, S]) -> Node[Any, S]:
     return result
 
 
-@method("softsign")
+@method("softsign", function=False)
 def softsign(x: Shaped[L, S]) -> Node[Any, S]:
     """Return `x / (1 + |x|)`.
 
@@ -238,7 +239,7 @@ def softsign(x: Shaped[L, S]) -> Node[Any, S]:
     return result
 
 
-@method("log_sigmoid")
+@method("log_sigmoid", function=False)
 def log_sigmoid(x: Shaped[L, S]) -> Node[Any, S]:
     """Return `log(sigmoid(x))`, finite for all finite `x`.
 
@@ -256,7 +257,7 @@ def glu(x: Shaped[L, AtLeast1D], axis: int = -1) -> Node: ...
 def glu(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> Node[Any, tuple[*Bs, Any]]: ...
 @overload
 def glu(x: Shaped[L, tuple[*Bs, N]], axis: int) -> Node: ...
-@method("glu")
+@method("glu", function=False)
 def glu(x: Any, axis: int = -1) -> Node:
     """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`.
 

@@ -154,6 +154,7 @@ class Equal(Comparison[Left_co, Right_co, Axes]):
     formula = "x == y"
     operator = "eq"
     method = "equal"
+    only_method = True
 
 
 class NotEqual(Comparison[Left_co, Right_co, Axes]):
@@ -168,6 +169,7 @@ class NotEqual(Comparison[Left_co, Right_co, Axes]):
     formula = "x != y"
     operator = "ne"
     method = "not_equal"
+    only_method = True
 
 
 class LogicalAnd(_Mask, Comparison[Left_co, Right_co, Axes]):

@@ -61,7 +61,7 @@ class Cast(Unary[Left_co, Axes]):
 LOOPS.register(Cast)(SameIndex())
 
 
-@method("astype")
+@method("astype", function=False)
 def astype(x: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
     """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raise `DTypeError` for other dtypes.
 
