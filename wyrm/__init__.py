@@ -203,6 +203,7 @@ if not TYPE_CHECKING:
     # The shell of a notebook, if wyrm is imported in one.
     _shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if _shell is not None:
-        from wyrm.view.ipython import show_axes_as_tables
+        from wyrm.graph.text import show_axes_as_tables
 
-        show_axes_as_tables(_shell)
+        # `import wyrm` does not import `wyrm.view`.
+        show_axes_as_tables(_shell, lambda dims: __getattr__("view").notebook.of_dims(dims))

@@ -21,10 +21,9 @@ __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
         "wyrm.errors": "LinAlgError",
-        "wyrm.functions.products": "matmul outer tensordot vecdot",
+        "wyrm.functions.matrices": "matmul outer tensordot vecdot",
         "factorizations": "cholesky eigh eigvalsh expm qr svd svdvals",
-        "norms": "cond matrix_norm norm vector_norm",
-        "products": "cross diagonal matrix_power matrix_transpose multi_dot trace",
+        "products": ("cond cross diagonal matrix_norm matrix_power matrix_transpose multi_dot norm trace vector_norm"),
         "results": "EighResult LstsqResult QRResult SlogdetResult SVDResult",
         "systems": "cho_solve det inv lstsq pinv slogdet solve solve_triangular",
     },

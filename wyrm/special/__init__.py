@@ -16,11 +16,13 @@ __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
         "wyrm.functions.methods": "erf sigmoid=expit",
-        "composite": "kl_div log_softmax logsumexp multigammaln polygamma softmax",
+        "composite": (
+            "betainc erfcinv gammasgn iv ive j0 j1 jn jv kl_div log_softmax logsumexp multigammaln polygamma rgamma "
+            "softmax y0 y1 yn yv"
+        ),
         "elementwise": (
             "beta betaln digamma entr erfc erfinv gamma gammainc gammaincc gammaln i0 i0e i1 i1e log_expit "
             "log_ndtr logit ndtr ndtri psi rel_entr xlog1py xlogy"
         ),
-        "of_order": "betainc erfcinv gammasgn iv ive j0 j1 jn jv rgamma y0 y1 yn yv",
     },
 )

@@ -8,8 +8,8 @@ live. `RunLogger` is the callback with more options, `RunWriter` writes the same
 ...     for step in (1, 2):
 ...         run.values(step, {"loss": 1.0 / step})
 
-`writer` measures by `measures` and `probe`, as often as `pace` allows, and appends `records` to files by `lines`.
-`server` and its `guard` serve what `runs` reads, and `page`.
+`writer` measures by `measures` and `probe`, as often as `pace` allows, and appends `records` to files; `server` serves
+what `runs` reads, and a page.
 """
 
 from wyrm.support.late_imports import lazy_imports
