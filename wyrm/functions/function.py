@@ -32,9 +32,9 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.control.pass_through import alias
 from wyrm.ops.gradients.reverse import grad as gradient_of
-from wyrm.support.exact import exact
 from wyrm.support.foreign_names import answering
 from wyrm.support.memory import KEPT_BYTES
+from wyrm.support.texts import exact
 
 __all__ = ["Function", "function", "show"]
 

@@ -11,10 +11,8 @@
 - Callbacks: `EarlyStopping`, `ReduceOnPlateau`, `Checkpoint`, `CSVLogger`, `TensorBoardLogger`, `ProgressBar`, and
   `Callback` and `LambdaCallback` for your own.
 
-`runner` compiles a graph and calls it, `training` runs epochs, `partition` divides rows among threads, `data_parallel`
-combines the gradients of parts of a batch, `feeding` checks data, `tables` reads that of other libraries, `batches`
-that of loaders, `evaluation` computes means and metrics, `snapshot` copies parameters. `fitting` is the loop over
-epochs.
+`program` is `wy.Program`, `compiling` is `wy.compile`, and `fitting` the loop over epochs. What computes is an engine:
+see `wy.engines`.
 """
 
 from wyrm.support.late_imports import lazy_imports
