@@ -35,8 +35,10 @@ from tests.scan_samples import scan_samples
 from tests.segment_samples import segment_samples
 from tests.sorting_samples import sorting_samples
 from tests.special_order_samples import special_order_samples
+from wyrm.ops.control.pass_through import StopGradient
 from wyrm.ops.cross_entropy import softmax
-from wyrm.ops.elementwise import activation, arithmetic, comparison, exponential
+from wyrm.ops.elementwise import activation, arithmetic, comparison, exponential, probability, trigonometric
+from wyrm.ops.elementwise.conversion import Cast
 from wyrm.ops.indexing import index, slicing, take_along_axis
 from wyrm.ops.products import einsum, product
 from wyrm.ops.random.dropout import Dropout
@@ -154,16 +156,16 @@ SAMPLES: list[Sample] = [
     *unary(E.Log2, np.log2, positive),
     *unary(E.Log10, np.log10, positive),
     *binary(E.LogAddExp, np.logaddexp),
-    *unary(E.Sinh, np.sinh),
-    *unary(E.Cosh, np.cosh),
+    *unary(trigonometric.Sinh, np.sinh),
+    *unary(trigonometric.Cosh, np.cosh),
     *unary(E.Log1p, np.log1p, positive),
     *unary(E.LimitedLog, np.log, positive),
-    *unary(E.Sin, np.sin),
-    *unary(E.Cos, np.cos),
-    *unary(E.Tanh, np.tanh),
-    *unary(E.Sigmoid, sigmoid),
-    *unary(E.Softplus, lambda x: np.logaddexp(x, 0.0)),
-    *unary(E.Erf, special.erf),
+    *unary(trigonometric.Sin, np.sin),
+    *unary(trigonometric.Cos, np.cos),
+    *unary(trigonometric.Tanh, np.tanh),
+    *unary(activation.Sigmoid, sigmoid),
+    *unary(activation.Softplus, lambda x: np.logaddexp(x, 0.0)),
+    *unary(probability.Erf, special.erf),
     *unary(activation.Relu, lambda x: np.maximum(x, 0.0)),
     *unary(activation.LeakyRelu, lambda x: np.where(x > 0, x, 0.2 * x), normal, lambda x: x.leaky_relu(0.2)),
     *unary(activation.Elu, lambda x: np.where(x > 0, x, 0.7 * np.expm1(x)), normal, lambda x: x.elu(0.7)),
@@ -193,15 +195,15 @@ SAMPLES: list[Sample] = [
     ),
     Sample(C.Where, wy.where, (mask(3, 1), normal(4), normal()), np.where, name="Where-broadcast", empty=False),
     Sample(
-        C.Cast,
+        Cast,
         lambda x: x.astype(np.float64),
         (mask(3, 4),),
         lambda x: x.astype(np.float64),
         name="Cast-mask",
         differentiable=False,
     ),
-    Sample(C.Cast, lambda x: x.astype(x.dtype), (normal(3, 4),), lambda x: x),
-    Sample(C.StopGradient, lambda x: x.stop_gradient(), (normal(3, 4),), lambda x: x, differentiable=False),
+    Sample(Cast, lambda x: x.astype(x.dtype), (normal(3, 4),), lambda x: x),
+    Sample(StopGradient, lambda x: x.stop_gradient(), (normal(3, 4),), lambda x: x, differentiable=False),
     *reducing(reduction.Sum, np.sum, empty=True),
     *reducing(reduction.Mean, np.mean),
     *reducing(reduction.Max, np.max),

@@ -10,7 +10,8 @@ from scipy import special
 
 import wyrm as wy
 from tests.sampling import Sample, positive, unary
-from wyrm.ops.elementwise import bessel_of_order, incomplete
+from wyrm.ops.elementwise import bessel as bessel_of_order
+from wyrm.ops.elementwise import gamma as incomplete
 
 
 def _of_argument(op: type[Any], function: Callable[..., Any], *parameters: float) -> list[Sample]:
