@@ -1,4 +1,4 @@
-"""The extensions that the guide shows as diffs: each is applied to a copy of the project, and its commands run there."""
+"""The extensions that the guide shows as diffs: each is applied to a copy of the project, and its commands run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tests.guide.forms import GUIDE, ROOT
 
 _EXTENSION = re.compile(
-    r"<!-- extension: (?P<name>[^>]+?) -->\n```diff\n(?P<diff>.*?)```\n(?P<text>.*?)```sh\n(?P<commands>.*?)```\n",
+    r"<!-- extension: (?P<name>[^>]+?) -->\n```diff\n(?P<diff>.*?)```\n.*?```sh\n(?P<commands>.*?)```\n",
     re.DOTALL,
 )
 

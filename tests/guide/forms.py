@@ -24,7 +24,7 @@ def forms_of_the_model(folder: Path) -> dict[str, str]:
     found = _MODEL.search(GUIDE.read_text(encoding="utf-8"))
     assert found is not None, "the guide has no model"
     (folder / "model.py").write_text(found.group(1), encoding="utf-8")
-    command = [sys.executable, Path(__file__).with_name("print_forms.py"), "model.py"]
+    command = [sys.executable, str(Path(__file__).with_name("print_forms.py")), "model.py"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     forms: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
     return forms

@@ -1,4 +1,4 @@
-"""The map of rooms, `docs/rooms.svg`: the packages of wyrm in layers, each of which imports only what stands below it."""
+"""The map of rooms, `docs/rooms.svg`: the packages of wyrm in layers; each imports only what stands below it."""
 
 from __future__ import annotations
 
@@ -69,16 +69,9 @@ def picture() -> str:
             height = _LINE * max(map(len, boxes)) + _MARGIN
             for place, lines in enumerate(boxes):
                 left = _MARGIN + place * (width + _MARGIN)
-                frame = {
-                    "x": left,
-                    "y": top,
-                    "width": width,
-                    "height": height,
-                    "rx": 4,
-                    "fill": _PAPER,
-                    "stroke": _FRAME,
-                }
-                ElementTree.SubElement(drawing, "rect", {key: str(value) for key, value in frame.items()})
+                frame = {"x": left, "y": top, "width": width, "height": height, "rx": 4}
+                colors = {"fill": _PAPER, "stroke": _FRAME}
+                ElementTree.SubElement(drawing, "rect", {key: str(value) for key, value in frame.items()} | colors)
                 for number, (text, weight) in enumerate(lines):
                     place_of = {"x": str(left + _MARGIN), "y": str(top + _LINE * (number + 1)), "fill": _INK}
                     style = {"font-family": "sans-serif", "font-size": "12", "font-weight": weight}

@@ -9,7 +9,7 @@ import pytest
 
 from tests.guide import rooms
 from tests.guide.extensions import Extension, extensions, tried
-from tests.guide.forms import GUIDE, OUTPUT, excerpt, forms_of_the_model
+from tests.guide.forms import GUIDE, OUTPUT, ROOT, excerpt, forms_of_the_model
 
 
 def operations(function: str) -> list[str]:
@@ -31,7 +31,7 @@ def test_the_map_of_rooms_is_that_of_today() -> None:
 
 def test_every_package_is_in_the_map() -> None:
     named = {package.split(".")[1] for layer in rooms.layers() for package in layer}
-    assert named == {path.name for path in rooms.inner(rooms.ROOT / "wyrm")} | {"errors"}
+    assert named == {path.name for path in rooms.inner(ROOT / "wyrm")} | {"errors"}
 
 
 @pytest.mark.parametrize("extension", extensions(), ids=lambda extension: extension.name)
