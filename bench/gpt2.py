@@ -251,8 +251,7 @@ GENERATED = 128  # tokens
 def wyrm_generation(size: Size) -> Callable[[], object]:
     """Generate token by token, each sampled from the softmax."""
     import wyrm as wy
-    from wyrm.nn.generation import CachedDecoder
-    from wyrm.nn.token_sampling import sample_tokens
+    from wyrm.nn.generation import CachedDecoder, sample_tokens
 
     wy.nn.seed(0)
     config = wy.nn.GPT2Config(

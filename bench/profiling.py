@@ -51,18 +51,20 @@ def _plain(make: Make) -> Callable[[], Measurement]:
 
 def _with_clocks(make: Make) -> Callable[[], Measurement]:
     """Return a round of the same steps with clocks, without the counting of work that follows them."""
-    from wyrm.engines.epoch_state import EpochOptions
-    from wyrm.profile.recording import Recorder, RecordingRunner, RecordingTraining
+    from wyrm.engines.epochs import EpochOptions, train_epoch
+    from wyrm.engines.totals import Totals
+    from wyrm.profile.recording import Recorder, RecordingEngine, RecordingRunner
 
     program, columns, batch = make()
-    runner = RecordingRunner(program._graph, "auto", Recorder(on=True))
-    training = RecordingTraining(program._graph, runner)
-    rows = len(next(iter(columns.values())))
+    graph: Any = program.graph
+    runner = RecordingRunner(graph, "auto", Recorder(on=True))
+    engine = RecordingEngine(graph, runner)
+    totals = Totals(graph.outputs)
     options = EpochOptions(batch, shuffle=False, seed=0, threads=1, mode="hogwild", progress=False, accumulate=1)
 
     def epoch() -> object:
         runner.recorder.restart()
-        return training.epoch(columns, rows, False, options)
+        return train_epoch(engine, columns, options, totals, in_batches=False)
 
     return timed(epoch)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.sampling import Sample, mask, normal
-from wyrm.ops.recurrence.gated_recurrent import GRU, GRUGradient, GRUResiduals
+from wyrm.ops.recurrence.gru import GRU, GRUGradient, GRUResiduals
 
 BATCH, TIME, HIDDEN = 2, 3, 2
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.sampling import Sample, mask, normal
-from wyrm.ops.recurrence.recurrent import LSTM, LSTMGradient, LSTMResiduals
+from wyrm.ops.recurrence.lstm import LSTM, LSTMGradient, LSTMResiduals
 
 BATCH, TIME, HIDDEN = 2, 3, 2
 

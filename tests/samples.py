@@ -42,7 +42,7 @@ from wyrm.ops.products import einsum, product
 from wyrm.ops.random.dropout import Dropout
 from wyrm.ops.random.philox import STEP
 from wyrm.ops.random.sampling import RandomIndex
-from wyrm.ops.reducing import reduction
+from wyrm.ops.reducing import argmax, base, reduction
 from wyrm.ops.shaping import shape, transpose
 
 
@@ -218,18 +218,16 @@ SAMPLES: list[Sample] = [
     *reducing(reduction.Std, np.std),
     *reducing(reduction.Std, np.std, ddof=1),
     Sample(
-        reduction.Count,
-        lambda x: reduction.Count(x, (0, 2)),
+        base.Count,
+        lambda x: base.Count(x, (0, 2)),
         (normal(2, 3, 4),),
         lambda x: np.asarray(8.0, x.dtype),
         differentiable=False,
         empty=False,
     ),
+    Sample(argmax.ArgMax, lambda x: x.argmax(-1), (distinct(3, 4),), lambda x: np.argmax(x, -1), differentiable=False),
     Sample(
-        reduction.ArgMax, lambda x: x.argmax(-1), (distinct(3, 4),), lambda x: np.argmax(x, -1), differentiable=False
-    ),
-    Sample(
-        reduction.ArgMax,
+        argmax.ArgMax,
         lambda x: x.argmax(0, keepdims=True),
         (distinct(3, 4),),
         lambda x: np.argmax(x, 0, keepdims=True),

@@ -97,6 +97,7 @@ from wyrm.ops.elementwise.elementwise import Binary, Elementwise, Unary
 from wyrm.ops.gradients import grad, value_and_grad
 from wyrm.ops.indexing.slicing import concatenate, stack
 from wyrm.support import late_imports as _lazy_imports
+from wyrm.support.moved import tell_of_moved_modules
 
 if TYPE_CHECKING:
     from wyrm import data, io, linalg, losses, metrics, nn, optim, profile, random, special, testing, train, view, watch
@@ -213,6 +214,7 @@ if not TYPE_CHECKING:
     # The builtins keep their names after `from wyrm import *`.
     __all__ = sorted({*__all__, *itertools.chain(*_names.FUNCTIONS.values())} - set(dir(builtins)) | {"compile"})
 
+    tell_of_moved_modules()
     # The shell of a notebook, if wyrm is imported in one.
     _shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if _shell is not None:

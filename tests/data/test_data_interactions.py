@@ -71,7 +71,7 @@ def test_generated_data_depend_on_the_seed_alone() -> None:
 
 def test_generating_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = low_rank_preferences(40, 25, 3, 5)
-    monkeypatch.setattr("wyrm.data.generated.SCORES_AT_ONCE", 7 * 25)
+    monkeypatch.setattr("wyrm.data.interactions.SCORES_AT_ONCE", 7 * 25)
     assert np.array_equal(low_rank_preferences(40, 25, 3, 5).items, whole.items)
 
 
@@ -85,7 +85,7 @@ def test_choices_follow_the_softmax_without_replacement() -> None:
     """With TASTE 0 all users have the same scores, so frequencies can be compared with probabilities."""
     users, items = 40_000, 4
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wyrm.data.generated.TASTE", 0.0)
+        patch.setattr("wyrm.data.interactions.TASTE", 0.0)
         rows = low_rank_preferences(users, items, rank=1, interactions_per_user=2, seed=11)
     generator = np.random.default_rng(11)
     generator.standard_normal(users + items)

@@ -6,7 +6,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.engines.native.ir.arrays import Name, text_of
-from wyrm.engines.native.stages.indices import expression_of
+from wyrm.engines.native.stages.expressions import expression_of
 from wyrm.graph.index_maps import (
     AxisLength,
     IndexDifference,

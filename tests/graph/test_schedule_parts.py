@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines.native.stages.decompose import expand
+from wyrm.engines.graph import expand
 from wyrm.engines.parts import Combination, combinations_of
 
 RANDOM = np.random.default_rng(0)

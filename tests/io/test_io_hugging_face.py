@@ -13,7 +13,8 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import CheckpointError
-from wyrm.io import hugging_face, shards
+from wyrm.io import files as shards
+from wyrm.io import hugging_face
 from wyrm.nn import GPT2, GPT2Config
 
 SIZES: dict[str, Any] = {"vocab_size": 61, "n_positions": 12, "n_layer": 2, "n_head": 4, "n_embd": 16}

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wyrm.engines.native.kernels.errors import NotCompiled
 from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.engines.native.llvm.library import CompiledFunction
 from wyrm.ops.kernels.lapack import lapack, refuse
 from wyrm.ops.kernels.scratch import NO_SOLUTION

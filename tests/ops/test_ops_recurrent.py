@@ -12,7 +12,7 @@ from tests.native import compiled
 from tests.recurrent_samples import lstm_states
 from wyrm.errors import DTypeError, NotDifferentiable, ShapeError
 from wyrm.ops.elementwise import fast_math
-from wyrm.ops.recurrence.recurrent import LSTM, LSTMGradient, LSTMResiduals
+from wyrm.ops.recurrence.lstm import LSTM, LSTMGradient, LSTMResiduals
 from wyrm.testing import check_grads
 
 

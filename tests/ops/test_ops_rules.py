@@ -14,6 +14,7 @@ import wyrm
 from wyrm.graph.rules import Rules
 from wyrm.ops.indexing.along_axis import ReducedAxisLoops
 from wyrm.ops.products.jax_form import ProductForm
+from wyrm.ops.recurrence.recurrence import GradientLoops, ResidualsLoops
 
 for _module in pkgutil.walk_packages(wyrm.__path__, "wyrm."):
     if not _module.name.endswith("__main__"):
@@ -27,7 +28,7 @@ REGISTRIES: dict[str, Rules[Any]] = {
     if isinstance(value, Rules)
 }
 # Besides those whose names begin with an underscore.
-BASE_CLASSES = {ProductForm, ReducedAxisLoops}
+BASE_CLASSES = {ProductForm, ReducedAxisLoops, GradientLoops, ResidualsLoops}
 
 
 def subclasses(cls: type[Any]) -> Iterator[type[Any]]:

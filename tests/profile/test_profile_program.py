@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines.epoch_state import EpochOptions
-from wyrm.engines.native.llvm.library import CompilationCount
+from wyrm.engines.epochs import EpochOptions, train_epoch
+from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.run.runner import NativeRunner
+from wyrm.engines.totals import Totals
 from wyrm.errors import DataError, Diverged, DTypeError, OptionError, ShapeError
 from wyrm.profile.instrument import SUM_ROWS, instrumented
 from wyrm.profile.peaks import processors
-from wyrm.profile.recording import Recorder, RecordingRunner, RecordingTraining
+from wyrm.profile.recording import Recorder, RecordingEngine, RecordingRunner
 
 PEAKS = wy.profile.Peaks((1e11, 2e11), (5e10, 1e11), (1e10, 1.5e10), ((2e5, 1e11, 2e11),), threads=2)
 
@@ -103,7 +104,7 @@ def test_the_program_stays_as_it_was() -> None:
 
 def test_the_plain_run_has_no_clock() -> None:
     program, columns, _ = trained()
-    source = program._graph.source
+    source = program.graph.source
     identity = source.run.identity
     timed = instrumented(source)
     assert "read_clock" in timed.routine.code.text and "read_clock" not in source.run.code.text
@@ -322,7 +323,7 @@ def test_the_engine_jax_names_its_own_profiler() -> None:
 @pytest.mark.parametrize("missing", [(1, 0, 0), (0, 1, 0), (0, 0, 1)])
 def test_arrays_that_are_too_small_are_not_written(missing: tuple[int, int, int]) -> None:
     program, columns, _ = trained()
-    graph = copy.deepcopy(program)._graph
+    graph = copy.deepcopy(program).graph
     runner = RecordingRunner(graph, "compiled", Recorder())
     binding = runner.binding({leaf: (16, columns[leaf].shape[1]) for leaf in graph.inputs})
     steps, places = 3 - missing[0], len(runner.instrumented.sites) + 1 - missing[1]
@@ -348,8 +349,9 @@ def test_residuals_have_the_line_of_the_loss() -> None:
 def test_the_clocks_change_no_number() -> None:
     program, columns, weight = trained()
     copied = copy.deepcopy(program)
-    runner = RecordingRunner(copied._graph, "auto", Recorder())
+    runner = RecordingRunner(copied.graph, "auto", Recorder())
     options = EpochOptions(16, shuffle=True, seed=3, threads=1, mode="hogwild", progress=False, accumulate=1)
-    means = RecordingTraining(copied._graph, runner).epoch(columns, 96, False, options)
+    engine = RecordingEngine(copied.graph, runner)
+    means = train_epoch(engine, columns, options, Totals(copied.graph.outputs), in_batches=False)
     assert means == [program.epoch(columns, batch_size=16, shuffle=True, seed=3)]
     np.testing.assert_array_equal(copied.optimizer.parameters[0].value, weight.value)

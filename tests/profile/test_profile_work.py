@@ -10,7 +10,7 @@ import pytest
 
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.translate import Translation
-from wyrm.engines.native.llvm.arguments import kind_of_argument
+from wyrm.engines.native.llvm.calling import kind_of_argument
 from wyrm.profile.work import Work, work_of
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines import batches as module
+from wyrm.engines import epochs as module
 from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, OptionError, ShapeError
 
 

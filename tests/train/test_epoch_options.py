@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines.choosing import Engine
 from wyrm.errors import CheckpointError, DataError, DTypeError, WyrmError
 
 DATA = {"x": np.linspace(-1.0, 1.0, 7)}
@@ -28,7 +27,7 @@ BAD: dict[str, tuple[Any, ...]] = {
 
 
 class Case:
-    def __init__(self, engine: Engine = "native") -> None:
+    def __init__(self, engine: str = "native") -> None:
         class Batch(wy.Dim): ...
 
         self.x, self.slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(0.5)

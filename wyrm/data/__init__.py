@@ -13,16 +13,12 @@
 from typing import TYPE_CHECKING
 
 from wyrm.data.dataset import Dataset
-from wyrm.data.generated import low_rank_preferences
 from wyrm.data.idx import read_idx
-from wyrm.data.interactions import Interactions
-from wyrm.data.joined import concatenate
+from wyrm.data.interactions import Interactions, low_rank_preferences, read_movielens
 from wyrm.data.loader import DataLoader
-from wyrm.data.movielens import read_movielens
-from wyrm.data.split import split_by_group, train_test_split
-from wyrm.data.text import load_text_dataset, read_text
+from wyrm.data.split import concatenate, split_by_group, train_test_split
+from wyrm.data.text import TokenBlocks, load_text_dataset, read_text
 from wyrm.data.tokenizers import Tokenizer
-from wyrm.data.tokens import TokenBlocks
 from wyrm.support import late_imports as _lazy_imports
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell

@@ -1,10 +1,19 @@
-"""Validation of options: counts, seeds and fractions."""
+"""Checks of what the readers and datasets are given: options, columns and files."""
 
 from __future__ import annotations
 
-import numpy as np
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import TypeAlias
 
-from wyrm.errors import DataError, DTypeError
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wyrm.errors import DataError, DTypeError, ShapeError
+from wyrm.graph.arrays import as_array
 from wyrm.support.options import whole
 
 
@@ -30,3 +39,56 @@ def part_size(name: str, value: object, count: int, what: str, remedy: str) -> i
         side = part if size == 0 else "training"
         raise DataError(f"{name}={share} of {count} {what} leaves none for the {side} part; {remedy}.")
     return size
+
+
+Columns: TypeAlias = dict[str, np.ndarray]
+Rows: TypeAlias = slice | Sequence[int] | NDArray[np.integer] | NDArray[np.bool_]
+
+
+def _column(name: str, values: ArrayLike) -> np.ndarray:
+    array = as_array(values, f"column {name!r}")
+    if array.dtype.kind == "O":
+        raise DTypeError(
+            f"column {name!r} holds Python objects; expected numbers, booleans or strings. "
+            f"Convert it, for example with np.asarray(values, dtype=np.float32)."
+        )
+    if array.ndim == 0:
+        raise ShapeError(f"column {name!r} is a single value, {array.item()!r}; expected one entry per row.")
+    # Python floats become float32, as everywhere in wyrm; arrays keep their dtype.
+    if array.dtype == np.float64 and not hasattr(values, "dtype"):
+        return array.astype(np.float32)
+    return array
+
+
+def as_columns(values: Mapping[str, ArrayLike]) -> Columns:
+    """Return columns as arrays; raise `ShapeError` or `DTypeError`, naming the column, for values of another kind."""
+    return {name: _column(name, column) for name, column in values.items()}
+
+
+def check_lengths(columns: Mapping[str, np.ndarray]) -> int:
+    """Return the number of rows of the columns; raise `ShapeError` if they differ in it."""
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
+        raise ShapeError(f"columns of different lengths: {listed} rows. Each column must hold one entry per row.")
+    return next(iter(lengths.values()))
+
+
+FilePath: TypeAlias = str | os.PathLike[str]
+
+
+@contextmanager
+def open_data_file(path: FilePath) -> Iterator[BufferedReader]:
+    """Open a file for reading bytes; errors while opening and reading become `DataError`."""
+    try:
+        with Path(path).open("rb") as file:
+            yield file
+    except FileNotFoundError as error:
+        raise DataError(
+            f"no such file: {os.fspath(path)!r}. Pass the path of an existing data file (examples take it as --data)."
+        ) from error
+    except OSError as error:
+        raise DataError(
+            f"cannot read {os.fspath(path)!r}: {error.strerror}. "
+            f"Pass the path of a readable data file (examples take it as --data)."
+        ) from error

@@ -9,8 +9,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wyrm.data.checks import whole_number
-from wyrm.data.columns import Columns, Rows, as_columns, check_lengths
+from wyrm.data.checks import Columns, Rows, as_columns, check_lengths, whole_number
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.graph.arrays import as_array
 

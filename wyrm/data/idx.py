@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from wyrm.data.files import FilePath, open_data_file
+from wyrm.data.checks import FilePath, open_data_file
 from wyrm.errors import DataError
 
 GZIP_MAGIC: Final = b"\x1f\x8b"

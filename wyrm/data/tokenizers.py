@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.data.checks import whole_number
-from wyrm.data.files import FilePath, open_data_file
+from wyrm.data.checks import FilePath, open_data_file, whole_number
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange
 from wyrm.graph.arrays import as_array
 from wyrm.support.files import replacing

@@ -7,25 +7,20 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from wyrm.engines.epoch_state import check_batches
-from wyrm.engines.feeding import given_inputs, rows_of
-from wyrm.engines.native.run.calls import Calls
-from wyrm.engines.native.run.runner import NativeRunner
-from wyrm.engines.native.stages.decompose import expand
-from wyrm.engines.native.stages.pipeline import Graph
-from wyrm.engines.pinned_step import drawing
+from wyrm.engines.columns import Columns, given_inputs, rows_of
+from wyrm.engines.engine import Engine
+from wyrm.engines.epochs import drawing
+from wyrm.engines.graph import expand
 from wyrm.engines.totals import Totals
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.axes import axis_size
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
-from wyrm.graph.ranges import Ranges
 from wyrm.graph.training_mode import modes_of
 from wyrm.graph.traversal import topological_order
 from wyrm.support.options import whole
 
-Leaf = BaseNode
 # Rows of a batch of an evaluation: enough for products of matrices to be fast.
 _BATCH = 256
 
@@ -53,61 +48,23 @@ RunningMetrics = Mapping[str, tuple[RunningMetric, *tuple[BaseNode, ...]]]
 AnyRunningMetrics = Mapping[str, tuple[object, *tuple[BaseNode, ...]]]
 
 
-class GraphOfInputs(Protocol):
-    """The graph of a program, as far as its data is concerned."""
-
-    @property
-    def inputs(self) -> list[BaseNode]:
-        """The leaves that take data."""
-        ...
-
-    @property
-    def ranges(self) -> Ranges:
-        """The known ranges of indices."""
-        ...
-
-
-class Runs(Protocol):
-    """What runs a program of forward passes."""
-
-    steps: int
-
-    @property
-    def graph(self) -> GraphOfInputs:
-        """The graph of the program."""
-        ...
-
-    def call(self, given: dict[Leaf, np.ndarray]) -> list[np.ndarray]:
-        """Return the outputs for these inputs."""
-        ...
-
-    def repeat(self, feed: object) -> list[np.ndarray] | None:
-        """Return the outputs if the data is as that of the last call, else None."""
-        ...
-
-
 class _Prepared(NamedTuple):
     """A program of forward passes, the nodes that it computes, and the data in batches."""
 
-    calls: Runs
+    engine: Engine
     nodes: list[BaseNode]
-    given: dict[Leaf, np.ndarray]
-    rows: int
+    columns: Columns
     batch_size: int
-    singly: bool
     totals: Totals
 
 
-class Evaluation:
-    """Computes nodes over data sets in batches, and keeps the program for the last nodes.
+class Evaluator:
+    """Computes nodes over data sets in batches, and keeps the engine for the last nodes, which `made` returns."""
 
-    `compiled` returns what runs a program of forward passes.
-    """
-
-    def __init__(self, compiled: Callable[[Sequence[BaseNode]], Runs]) -> None:
-        self._make = compiled
+    def __init__(self, made: Callable[[Sequence[BaseNode]], Engine]) -> None:
+        self._made = made
         self._nodes: tuple[int, ...] = ()
-        self._calls: Runs | None = None
+        self._engine: Engine | None = None
         self._inputs: tuple[list[int], list[BaseNode]] | None = None
         self._totals: tuple[object, Totals] | None = None
 
@@ -115,18 +72,18 @@ class Evaluation:
         self, outputs: Sequence[BaseNode], columns: object, batch_size: int | None, metrics: Mapping[str, Any]
     ) -> tuple[list[float], dict[str, Any]]:
         """Return the outputs for all rows, and the results of the metrics."""
-        calls, nodes, given, rows, size, singly, totals = self.prepare(outputs, columns, batch_size, metrics)
+        engine, nodes, (given, rows, singly), size, totals = self.prepare(outputs, columns, batch_size, metrics)
         by_row = [_has_rows(output, given, singly) for output in outputs]
         for metric, *_ in metrics.values():
             metric.reset()
         sums: list[Any] = [0.0] * len(totals.nodes)
         # Random nodes draw the same numbers in every evaluation.
-        calls.steps = 0
+        engine.steps = 0
         for start in range(0, rows, size):
             batch = {leaf: array[start] if singly else array[start : start + size] for leaf, array in given.items()}
-            feed = {leaf: batch[leaf] for leaf in calls.graph.inputs if leaf in batch}
-            with drawing(calls):
-                values = dict(zip(nodes, calls.repeat(feed) or calls.call(feed), strict=True))
+            feed = {leaf: batch[leaf] for leaf in engine.graph.inputs if leaf in batch}
+            with drawing(engine):
+                values = dict(zip(nodes, engine.call(feed, checked=True), strict=True))
             weights = totals.weights(1 if singly else min(size, rows - start))
             for position, node in enumerate(totals.nodes):
                 value = values[node].astype(np.float64)
@@ -139,21 +96,21 @@ class Evaluation:
         return [float(value) for value in found], {name: metric.compute() for name, (metric, *_) in metrics.items()}
 
     def prepare(
-        self, outputs: Sequence[BaseNode], columns: object, batch_size: int | None, metrics: Mapping[str, Any]
+        self, outputs: Sequence[BaseNode], data: object, batch_size: int | None, metrics: Mapping[str, Any]
     ) -> _Prepared:
         """Check everything, and return what an evaluation runs on."""
         arguments = _arguments(metrics)
         fed = [node for node in arguments if isinstance(node, Input | IndexInput)]
         computed = [node for node in arguments if node not in set(fed)]
         inputs = list(dict.fromkeys([*self._inputs_of([*outputs, *computed]), *fed]))
-        data = given_inputs(columns, inputs)
-        totals = self._totals_of(outputs, data)
+        given = given_inputs(data, inputs)
+        totals = self._totals_of(outputs, given)
         nodes = list(dict.fromkeys([*totals.nodes, *computed]))
-        calls = self._compiled(nodes)
-        given, rows, singly = rows_of(data, calls.graph.ranges.limits)
-        if missing := [node for node in fed if node not in given]:
+        engine = self._engine_of(nodes)
+        columns = rows_of(given, engine.graph.ranges.limits)
+        if missing := [node for node in fed if node not in columns.given]:
             raise ShapeError(f"{describe(missing[0])} is an argument of a metric, so it needs a column of the data")
-        return _Prepared(calls, nodes, given, rows, _batch_size(given, rows, singly, batch_size), singly, totals)
+        return _Prepared(engine, nodes, columns, _batch_size(columns, batch_size), totals)
 
     def _inputs_of(self, nodes: list[BaseNode]) -> list[BaseNode]:
         """Return the leaves that take the data of nodes as they are compiled."""
@@ -164,7 +121,7 @@ class Evaluation:
             self._inputs = key, [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput)]
         return self._inputs[1]
 
-    def _totals_of(self, outputs: Sequence[BaseNode], given: Mapping[Leaf, np.ndarray]) -> Totals:
+    def _totals_of(self, outputs: Sequence[BaseNode], given: Mapping[BaseNode, np.ndarray]) -> Totals:
         """Return how the outputs for all rows follow from those for batches of these columns."""
         columns = frozenset(leaf for leaf, array in given.items() if array.ndim == len(leaf.dims))
         key = tuple(map(id, outputs)), columns
@@ -172,18 +129,12 @@ class Evaluation:
             self._totals = key, Totals(outputs, columns, expand)
         return self._totals[1]
 
-    def _compiled(self, nodes: Sequence[BaseNode]) -> Runs:
+    def _engine_of(self, nodes: Sequence[BaseNode]) -> Engine:
         key = tuple(map(id, nodes))
-        if self._calls is None or key != self._nodes:
+        if self._engine is None or key != self._nodes:
             _refuse_training(nodes)
-            self._nodes, self._calls = key, self._make(nodes)
-        return self._calls
-
-
-def native_calls(nodes: Sequence[BaseNode]) -> Calls:
-    """Return native forward passes."""
-    graph = Graph(nodes, None)
-    return Calls(graph, NativeRunner(graph, "auto"))
+            self._nodes, self._engine = key, self._made(nodes)
+        return self._engine
 
 
 def _refuse_training(nodes: Sequence[BaseNode]) -> None:
@@ -210,16 +161,17 @@ def _arguments(metrics: Mapping[str, Any]) -> list[BaseNode]:
     return [node for _, *nodes in metrics.values() for node in nodes]
 
 
-def _batch_size(given: Mapping[Leaf, np.ndarray], rows: int, singly: bool, batch_size: int | None) -> int:
+def _batch_size(columns: Columns, batch_size: int | None) -> int:
+    given, rows, singly = columns
     fixed = [size for leaf in given if not singly and (size := axis_size(leaf.dims[0])) is not None]
     if batch_size is None:
         batch_size = 1 if singly else fixed[0] if fixed else min(rows, _BATCH)
     size = whole("batch_size", batch_size, 1)
-    check_batches(given, rows, singly, size)
+    columns.check_batches(size)
     return size
 
 
-def _has_rows(output: BaseNode, given: Mapping[Leaf, np.ndarray], singly: bool) -> bool:
+def _has_rows(output: BaseNode, given: Mapping[BaseNode, np.ndarray], singly: bool) -> bool:
     """Return whether the output has a number for each row; raise unless it does, or is one number."""
     if not output.dims:
         return False

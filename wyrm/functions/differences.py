@@ -10,7 +10,7 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.functions.operands import Numbers, Operand, as_node, as_nodes
-from wyrm.graph.axes import normalize_axis
+from wyrm.graph.axes import AxisLike, all_axes, normalize_axis
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node
 from wyrm.ops.elementwise.comparison import where
@@ -18,7 +18,6 @@ from wyrm.ops.elementwise.elementwise import S
 from wyrm.ops.indexing.index import Index
 from wyrm.ops.indexing.rearranging import sized_axis
 from wyrm.ops.indexing.slicing import concatenate
-from wyrm.ops.reducing.reduction import AxisLike, all_axes
 from wyrm.ops.reducing.sorting import SearchSorted
 
 __all__ = ["diff", "ediff1d", "gradient", "interp", "trapezoid"]

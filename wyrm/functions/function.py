@@ -15,6 +15,7 @@ import numpy as np
 from typing_extensions import ParamSpec, TypeVar
 
 from wyrm.engines.numpy.reference import ReferenceRunner
+from wyrm.engines.registry import DEFAULT, engine_class
 from wyrm.errors import CompileError, DTypeError, MissingValue, NotDifferentiable, ShapeError
 from wyrm.functions.pytree import ArrayTree, Leaf, PyTreeDef, Unknown, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import Kind, Trace, argument_names, argument_nodes, kinds_of, name_of, number_dtype
@@ -33,17 +34,20 @@ from wyrm.ops.random.philox import advance_step
 from wyrm.support.exact import exact
 from wyrm.support.foreign_names import answering
 from wyrm.support.memory import KEPT_BYTES
-from wyrm.support.options import choice
 
 __all__ = ["Function", "function", "show"]
 
 if TYPE_CHECKING:
-    from wyrm.engines.native.run.fixed_shape import FixedShapeProgram
+    from wyrm.engines.fixed_shapes import FixedShapes
+
+# Engines of functions that compile nothing, or that choose.
+_UNCOMPILED = ("reference", "auto")
 
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
 
-Engine = Literal["reference", "native", "auto"]
+# "reference", "auto", or the name of an engine that compiles.
+FunctionEngine = Literal["reference", "native", "auto"]
 Wrt = int | str | Sequence[int | str]
 # Most recently used traces that a function caches; their arrays take at most `KEPT_BYTES`, or those of the last call.
 _KEPT_TRACES = 16
@@ -54,13 +58,16 @@ class Function(Generic[P, R]):
 
     __name__: str
 
-    def __init__(self, function: Callable[P, R], engine: Engine = "reference", derives: bool = False) -> None:
-        choice("engine", engine, ("reference", "native", "auto"))
+    def __init__(
+        self, function: Callable[P, R], engine: FunctionEngine | str = "reference", derives: bool = False
+    ) -> None:
+        if engine not in _UNCOMPILED:
+            engine_class(engine, "reference", "auto")
         if not callable(function):
             raise TypeError(f"wyrm.function takes a function, not {function!r}")
         functools.update_wrapper(self, function)
         self.function = function
-        self.engine: Engine = engine
+        self.engine: str = engine
         # Whether this function takes derivatives: then a module's parameters are arguments of their own as well.
         self._derives = derives
         self._calls: dict[object, _Specialization] = {}
@@ -270,8 +277,7 @@ class Function(Generic[P, R]):
     @property
     def source(self) -> str:
         """The source generated for the last call. Raise `MissingValue` before the first call."""
-        source: str = self._known().native.source
-        return source
+        return self._known().compiled.source
 
     def _known(self) -> _Specialization:
         if self._last is None:
@@ -323,9 +329,10 @@ def evaluated(function: Callable[..., Any], like: Callable[..., object]) -> Func
 class _Specialization:
     """A function specialized to one signature: the shapes and dtypes of its arguments and its static arguments."""
 
-    def __init__(self, trace: Trace, kinds: Sequence[Kind], engine: Engine, plain: bool) -> None:
+    def __init__(self, trace: Trace, kinds: Sequence[Kind], engine: str, plain: bool) -> None:
         self.trace = trace
-        self.engine: Engine = engine
+        # "auto" becomes the engine that it chooses.
+        self.engine = engine
         # The signature if every argument is one array or number, so that `fits` can check it fast.
         self._arrays = kinds if plain else None
         self._dtypes = [dtype for _, dtype in kinds]
@@ -346,18 +353,17 @@ class _Specialization:
         )
 
     @functools.cached_property
-    def native(self) -> FixedShapeProgram:
+    def compiled(self) -> FixedShapes:
         """The compiled program."""
-        from wyrm.engines.native.run.fixed_shape import FixedShapeProgram
-
-        return FixedShapeProgram(self.trace.outputs, self.trace.inputs)
+        name = DEFAULT if self.engine in _UNCOMPILED else self.engine
+        return engine_class(name).function(self.trace.outputs, self.trace.inputs)
 
     def release(self) -> None:
         """Free the arrays of the last call; the next call allocates them again."""
         self.holds_arrays = False
-        native = self.__dict__.get("native")
-        if native is not None:
-            native.release()
+        compiled = self.__dict__.get("compiled")
+        if compiled is not None:
+            compiled.release()
         if self._runner is not None:
             self._runner = None
             for node in topological_order(self.trace.outputs):
@@ -401,26 +407,26 @@ class _Specialization:
             self.trace.inputs[position].set(np.asarray(leaves[position]))  # `set` checks the range, uint64 too
         if self.engine == "reference":
             return [array[()] if array.ndim == 0 else array for array in self._by_reference(arrays)]
-        return self._natively(arrays)
+        return self._compiled(arrays)
 
     def call_unchecked(self, args: Sequence[Any]) -> list[np.ndarray]:
         """Return the leaves of the result without checking the arguments, which must fit."""
-        if self.engine != "native" or self._integers or not self.trace.outputs:
+        if self.engine in _UNCOMPILED or self._integers or not self.trace.outputs:
             return self(args)
-        native = self.native
-        return native(args, advance_step() if native.draws else 0)
+        compiled = self.compiled
+        return compiled(args, advance_step() if compiled.draws else 0)
 
-    def _natively(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        native = self.native
+    def _compiled(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        compiled = self.compiled
         if self.engine == "auto":
             try:
-                native.prepare()
+                compiled.prepare()
             except CompileError as error:
                 warnings.warn(f"{error}; falling back to the reference engine", RuntimeWarning, stacklevel=4)
                 self.engine = "reference"
                 return self(arrays)
-            self.engine = "native"
-        return native(arrays, advance_step() if native.draws else 0)
+            self.engine = DEFAULT
+        return compiled(arrays, advance_step() if compiled.draws else 0)
 
     def _by_reference(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         if self._runner is None:
@@ -436,10 +442,10 @@ class _Specialization:
 
 
 @overload
-def function(function: Callable[P, R], /, *, engine: Engine = "reference") -> Function[P, R]: ...
+def function(function: Callable[P, R], /, *, engine: FunctionEngine | str = "reference") -> Function[P, R]: ...
 @overload
-def function(*, engine: Engine = "reference") -> Callable[[Callable[P, R]], Function[P, R]]: ...
-def function(function: Any = None, /, *, engine: Engine = "reference") -> Any:
+def function(*, engine: FunctionEngine | str = "reference") -> Callable[[Callable[P, R]], Function[P, R]]: ...
+def function(function: Any = None, /, *, engine: FunctionEngine | str = "reference") -> Any:
     """Turn a Python function over nodes into a differentiable function over arrays; a decorator.
 
     The function is traced: it runs once per signature, on nodes that stand for its arguments. The signature is the
@@ -456,8 +462,8 @@ def function(function: Any = None, /, *, engine: Engine = "reference") -> Any:
     The last 16 signatures keep their graphs, and the last of these their arrays too: as many as take 128 MiB together,
     and those of the last call in any case. Another signature is traced again.
 
-    `engine` is "reference", which compiles nothing; "native", fast for repeated calls; or "auto", native if it
-    compiles, else the reference engine with a warning.
+    `engine` is "reference", which compiles nothing; "native", fast for repeated calls; "auto", native if it compiles,
+    else the reference engine with a warning; or another engine of `wyrm.compile`.
 
     Raise `DTypeError` for arguments of other types, `ShapeError` if the result depends on the arguments of another
     call, `CompileError` if native code cannot be generated, and whatever building the graph raises.

@@ -17,6 +17,7 @@ from wyrm.errors import DTypeError
 from wyrm.functions import contraction
 from wyrm.functions.creation import full_like, ones_like, zeros_like
 from wyrm.functions.numpy_reductions import reduced, spread_by
+from wyrm.graph.axes import AxisLike, all_axes
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
@@ -25,7 +26,6 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.indexing.slicing import concatenate, stack
 from wyrm.ops.reducing.keywords import refuse_keywords
-from wyrm.ops.reducing.reduction import AxisLike, all_axes
 
 Operation = Callable[..., Any]
 

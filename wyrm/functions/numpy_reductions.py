@@ -10,13 +10,13 @@ from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.arrays import as_array
+from wyrm.graph.axes import AxisLike
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode, Node
 from wyrm.ops.elementwise.comparison import Cast, weak_floats
 from wyrm.ops.elementwise.comparison import where as select
 from wyrm.ops.reducing.keywords import refuse_keywords
-from wyrm.ops.reducing.reduction import AxisLike
 
 # What the elements count that `where` leaves out of a sum and of a product.
 _NOTHING = {"sum": 0.0, "prod": 1.0}

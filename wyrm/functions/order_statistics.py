@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.functions.operands import Numbers, Operand, as_node, as_nodes
 from wyrm.functions.reduction_types import reduction
-from wyrm.graph.axes import Dims, normalize_axis
+from wyrm.graph.axes import AxisLike, Dims, all_axes, normalize_axis, reduced_dims
 from wyrm.graph.base import describe
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import as_constant
@@ -22,7 +22,6 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import S
 from wyrm.ops.indexing.index import Index, as_indices
 from wyrm.ops.indexing.rearranging import sized_axis, taken
-from wyrm.ops.reducing.reduction import AxisLike, all_axes, reduced_dims
 from wyrm.ops.reducing.sorting import SearchSorted
 
 __all__ = ["argpartition", "digitize", "median", "partition", "percentile", "quantile", "searchsorted"]

@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike
 
 from wyrm.errors import ShapeError
 from wyrm.functions.operands import Numbers, Operand, as_node
-from wyrm.graph.axes import Dims, normalize_axis
+from wyrm.graph.axes import AxisLike, Dims, all_axes, normalize_axis
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import Node
 from wyrm.ops.elementwise.elementwise import S
 from wyrm.ops.indexing.rearranging import sized_axis, taken
 from wyrm.ops.indexing.slicing import concatenate
-from wyrm.ops.reducing.reduction import AxisLike, all_axes
 from wyrm.support.options import is_integer
 
 __all__ = [

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, Literal, Protocol, cast, overload
 
 from wyrm.functions.operands import Operand
+from wyrm.graph.axes import AxisLike
 from wyrm.graph.node import Node
 from wyrm.graph.typing import AtLeast1D, Bs, N, Shaped
 from wyrm.ops.elementwise.elementwise import L, S
-from wyrm.ops.reducing.reduction import AxisLike
 
 
 class Reduction(Protocol):

@@ -11,13 +11,12 @@ from wyrm.errors import ShapeError
 from wyrm.functions.creation import full_like
 from wyrm.functions.operands import Operand, as_node, as_nodes
 from wyrm.functions.reduction_types import reduction
-from wyrm.graph.axes import normalize_axis
+from wyrm.graph.axes import AxisLike, normalize_axis
 from wyrm.graph.base import describe
 from wyrm.graph.node import IndexNode, Node
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.predicates import IsNan
 from wyrm.ops.reducing.counting import CountTrue
-from wyrm.ops.reducing.reduction import AxisLike
 
 __all__ = [
     "average", "count_nonzero", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "ptp",

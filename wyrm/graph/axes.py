@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, SupportsIndex, TypeGuard, overload
 
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
+from wyrm.support.options import is_integer
 
 A = TypeVar("A", default=Any)
 B = TypeVar("B", default=Any)
 First = TypeVar("First", bound="Dim")
 Second = TypeVar("Second", bound="Dim")
+
+
+# One axis or several, by their numbers; None means all.
+AxisLike = int | Sequence[int] | None
 
 
 class Dim:
@@ -291,6 +296,23 @@ def normalize_axis(axis: SupportsIndex, ndim: int) -> int:
     if not -ndim <= position < ndim:
         raise ShapeError(f"axis {position} is out of range for {ndim} axes: it must be from {-ndim} to {ndim - 1}")
     return position % ndim
+
+
+def reduced_dims(dims: Dims, axis: tuple[int, ...], keepdims: bool) -> Dims:
+    """Return the axes that remain after a reduction over `axis`."""
+    if not keepdims:
+        return tuple(d for i, d in enumerate(dims) if i not in axis)
+    return tuple((1 if isinstance(d, int) else One()) if i in axis else d for i, d in enumerate(dims))
+
+
+def all_axes(axis: AxisLike, ndim: int) -> tuple[int, ...]:
+    """Return `axis` as sorted positions from 0; None means all. Raise `ShapeError` for a missing or repeated axis."""
+    if axis is None:
+        return tuple(range(ndim))
+    positions = [normalize_axis(a, ndim) for a in ([axis] if is_integer(axis) else axis)]
+    if len(set(positions)) != len(positions):
+        raise ShapeError(f"axis {axis} names an axis twice")
+    return tuple(sorted(positions))
 
 
 def product(axes: Dims) -> Axis:

@@ -14,7 +14,7 @@ from typing import Any, Literal, overload
 
 from numpy.typing import DTypeLike
 
-from wyrm.graph.axes import Axis, One, Plus
+from wyrm.graph.axes import Axis, AxisLike, One, Plus
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode as _IndexNode
 from wyrm.graph.node import Node as _Node
@@ -64,11 +64,12 @@ from wyrm.ops.normalization.normalization import LayerNorm, RMSNorm
 from wyrm.ops.products.fused import Embed, LinearGelu
 from wyrm.ops.products.product import VectorDot
 from wyrm.ops.random.dropout import AddDropout, Dropout
+from wyrm.ops.reducing.argmax import ArgMax
 from wyrm.ops.reducing.counting import CountTrue
 from wyrm.ops.reducing.cumulative import CumProd, CumSum
 from wyrm.ops.reducing.index_reduction import IndexCumSum
 from wyrm.ops.reducing.prod import Prod
-from wyrm.ops.reducing.reduction import ArgMax, AxisLike, LogSumExp, Max, Mean, Min, Std, Sum, Variance
+from wyrm.ops.reducing.reduction import LogSumExp, Max, Mean, Min, Std, Sum, Variance
 from wyrm.ops.reducing.sorting import ArgSort
 from wyrm.ops.shaping.shape import BroadcastTo, IndexReshape, Reshape
 from wyrm.ops.shaping.transpose import IndexTranspose, Transpose
@@ -572,6 +573,48 @@ class Node:
         """Return `x + addition.dropout(rate, seed, stream)`, as at the end of a residual block, in one pass."""
 
     @overload
+    def argmax(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
+    @overload
+    def argmax(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
+    @overload
+    def argmax(
+        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> ArgMax[tuple[*Bs]]: ...
+    @overload
+    def argmax(
+        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> ArgMax[tuple[*Bs]]: ...
+    @overload
+    def argmax(
+        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+    ) -> ArgMax[tuple[M, *Bs]]: ...
+    @overload
+    def argmax(
+        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
+    ) -> ArgMax[tuple[*Bs, One]]: ...
+    @overload
+    def argmax(self: Shaped[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax: ...
+    @overload
+    def argmax(self: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode:
+        """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None."""
+
+    @overload
+    def argmin(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
+    @overload
+    def argmin(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
+    @overload
+    def argmin(
+        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def argmin(
+        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def argmin(self: Shaped[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
+        """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None."""
+
+    @overload
     def any(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]: ...
     @overload
     def any(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
@@ -602,22 +645,6 @@ class Node:
     @overload
     def all(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node:
         """Return whether all elements over `axis` are true, or not 0, as a mask; true over an axis of size 0."""
-
-    @overload
-    def argmin(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
-    @overload
-    def argmin(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
-    @overload
-    def argmin(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
-    ) -> _IndexNode[tuple[*Bs]]: ...
-    @overload
-    def argmin(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
-    ) -> _IndexNode[tuple[*Bs]]: ...
-    @overload
-    def argmin(self: Shaped[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
-        """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None."""
 
     @overload
     def cumsum(self: Shaped[L, AtLeast1D], axis: int | None = None) -> CumSum: ...
@@ -996,32 +1023,6 @@ class Node:
     @overload
     def std(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]:
         """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`."""
-
-    @overload
-    def argmax(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
-    @overload
-    def argmax(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
-    @overload
-    def argmax(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
-    ) -> ArgMax[tuple[*Bs]]: ...
-    @overload
-    def argmax(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
-    ) -> ArgMax[tuple[*Bs]]: ...
-    @overload
-    def argmax(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
-    ) -> ArgMax[tuple[M, *Bs]]: ...
-    @overload
-    def argmax(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
-    ) -> ArgMax[tuple[*Bs, One]]: ...
-    @overload
-    def argmax(self: Shaped[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax: ...
-    @overload
-    def argmax(self: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode:
-        """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None."""
 
     @overload
     def argsort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> ArgSort: ...

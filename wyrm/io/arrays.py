@@ -9,9 +9,8 @@ import numpy as np
 
 from wyrm.errors import CheckpointError, DTypeError
 from wyrm.graph.arrays import as_array
-from wyrm.io.files import FilePath, replacing
-from wyrm.io.reading import metadata_of, opened, read_arrays
-from wyrm.io.shards import is_index, stored_arrays
+from wyrm.io.files import is_index, metadata_of, opened, read_arrays, replacing, stored_arrays
+from wyrm.support.files import FilePath
 
 # The key that the format reserves for metadata.
 _RESERVED = "__metadata__"

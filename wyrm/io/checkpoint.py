@@ -11,10 +11,9 @@ from wyrm.errors import CheckpointError, DTypeError, NotFinite
 from wyrm.graph.buffer import Buffer
 from wyrm.graph.leaves import Parameter
 from wyrm.io.arrays import save_arrays
-from wyrm.io.files import FilePath, path_of
-from wyrm.io.reading import Outline
-from wyrm.io.shards import stored_arrays
+from wyrm.io.files import Outline, stored_arrays
 from wyrm.nn.module import Module
+from wyrm.support.files import FilePath, path_of
 
 Kept = Parameter | Buffer
 Parameters = Module | Mapping[str, Parameter]

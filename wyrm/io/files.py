@@ -1,17 +1,20 @@
-"""Atomic writing of checkpoints, with `CheckpointError` for failures."""
+"""Checkpoint files: atomic writing, reading, and arrays divided over several files; failures are `CheckpointError`s."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from wyrm.errors import CheckpointError
 from wyrm.support import files as _files
 from wyrm.support.files import FilePath, path_of
-
-__all__ = ["FilePath", "path_of", "replacing"]
 
 
 @contextmanager
@@ -25,3 +28,189 @@ def replacing(path: FilePath) -> Iterator[Path]:
         raise CheckpointError(
             f"cannot write {os.fspath(path)!r}: {error.strerror or error}; an existing file is unchanged"
         ) from error
+
+
+# NumPy names of the format's dtypes; bfloat16, which NumPy lacks, is read as float32, which has all its numbers.
+_BFLOAT16 = "BF16"
+_DTYPES = {
+    _BFLOAT16: "float32", "F64": "float64", "F32": "float32", "F16": "float16", "C64": "complex64", "BOOL": "bool",
+    "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8",
+    "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8",
+}  # fmt: skip
+
+
+def load_some(path: FilePath, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Return the named arrays of a file; raises the errors of `opened`."""
+    with opened(path) as file:
+        return read_arrays(path, file, names)
+
+
+def read_arrays(path: FilePath, file: Any, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Return the named arrays of a file that is open; arrays of bfloat16 become float32."""
+    parts = {name: file.get_slice(name) for name in names}
+    halves = {name: part.get_shape() for name, part in parts.items() if part.get_dtype() == _BFLOAT16}
+    read = _read_bfloat16(path, halves) if halves else {}
+    # Copied, since the reader's array may be a memory map of the file, which can be truncated later.
+    return {name: read[name] if name in read else np.array(file.get_tensor(name)) for name in parts}
+
+
+def _read_bfloat16(path: FilePath, shapes: Mapping[str, Sequence[int]]) -> dict[str, np.ndarray]:
+    """Return arrays of bfloat16, the upper 16 bits of float32, as float32; the reader has checked the file's header."""
+    read: dict[str, np.ndarray] = {}
+    with Path(path).open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+        for name, shape in shapes.items():
+            first, end = header[name]["data_offsets"]
+            file.seek(8 + length + first)
+            words = np.fromfile(file, "<u2", (end - first) // 2)
+            if words.size != math.prod(shape):
+                raise CheckpointError(f"{os.fspath(path)!r} was truncated while it was read")
+            read[name] = (words.astype(np.uint32) << 16).view(np.float32).reshape(shape)
+    return read
+
+
+def metadata_of(file: Any) -> dict[str, str]:
+    """Return the text metadata of a file that is open."""
+    return dict(file.metadata() or {})
+
+
+class Outline(NamedTuple):
+    """Shape and dtype of an array in a file."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+def outlines(path: FilePath) -> dict[str, Outline]:
+    """Return shape and dtype of every array of a safetensors file, without reading any; errors as in `opened`.
+
+    A sparse file can declare arrays that are larger than memory.
+    """
+    with opened(path) as file:
+        parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        return {
+            name: Outline(tuple(part.get_shape()), np.dtype(_DTYPES[part.get_dtype()])) for name, part in parts.items()
+        }
+
+
+@contextmanager
+def opened(path: FilePath) -> Iterator[Any]:
+    """Open a safetensors file to read arrays one by one.
+
+    Raise `CheckpointError`, also for errors inside the block: for a file that is missing, unreadable, truncated,
+    corrupt or of another format, or that has a dtype which NumPy lacks.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    file = os.fspath(path_of("file", path))
+    try:
+        with Path(path).open("rb"):  # safe_open's errors for an unreadable file are less clear
+            pass
+        with safe_open(file, framework="numpy") as reader:
+            yield reader
+    except CheckpointError:
+        raise
+    except FileNotFoundError as error:
+        raise CheckpointError(f"no such file: {file!r}") from error
+    except OSError as error:
+        raise CheckpointError(f"cannot read {file!r}: {error.strerror or error}") from error
+    except MemoryError as error:
+        raise CheckpointError(f"{file!r} does not fit in memory") from error
+    except SafetensorError as error:
+        raise CheckpointError(f"{file!r} is not a safetensors file, or is truncated or corrupt: {error}") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{file!r} holds an array of a dtype that NumPy lacks: {error}") from error
+
+
+_INDEX = ".index.json"
+
+
+class StoredArrays(NamedTuple):
+    """The arrays of a file or of several shards: the file or index for errors, and outline and file of each array."""
+
+    source: str
+    outlines: dict[str, Outline]
+    files: dict[str, Path]
+
+    def read(self, names: Iterable[str]) -> dict[str, np.ndarray]:
+        """Return the named arrays; raise the errors of `opened`."""
+        by_file: dict[Path, list[str]] = {}
+        for name in names:
+            by_file.setdefault(self.files[name], []).append(name)
+        return {name: array for file, own in by_file.items() for name, array in load_some(file, own).items()}
+
+    def metadata(self) -> dict[str, str]:
+        """Return the text metadata of all files in one."""
+        found: dict[str, str] = {}
+        for file in dict.fromkeys(self.files.values()):
+            with opened(file) as reader:
+                found |= metadata_of(reader)
+        return found
+
+
+def is_index(path: FilePath) -> bool:
+    """Return whether a path is by its name that of an index, and not of a safetensors file."""
+    return os.fspath(path).endswith(_INDEX)
+
+
+def stored_arrays(path: FilePath) -> StoredArrays:
+    """Return the arrays of the file `path`, or without it those of the shards that `path.index.json` lists.
+
+    `path` may be that of the index, too.
+
+    Raises:
+        CheckpointError: neither exists, a file is damaged, or the index does not fit its shards: one is missing or is
+            no file beside the index, or an array is in another shard, in several or in none.
+    """
+    file = Path(path)
+    index = file if is_index(file) else file.with_name(file.name + _INDEX)
+    if not is_index(file) and (file.exists() or not index.exists()):
+        found = outlines(file)
+        return StoredArrays(os.fspath(file), found, dict.fromkeys(found, file))
+    listed = _listed(index)
+    arrays: dict[str, Outline] = {}
+    files: dict[str, Path] = {}
+    problems: list[str] = []
+    for shard in sorted(set(listed.values())):
+        for name, outline in outlines(index.with_name(shard)).items():
+            if name in files:
+                problems.append(f"  {name}: in {files[name].name!r} and in {shard!r}")
+            elif listed.get(name) != shard:
+                where = f"by the index in {listed[name]!r}" if name in listed else "not in the index"
+                problems.append(f"  {name}: in {shard!r}, {where}")
+            arrays[name], files[name] = outline, index.with_name(shard)
+    problems += [f"  {name}: not in {shard!r}" for name, shard in listed.items() if name not in files]
+    if problems:
+        raise CheckpointError("\n".join([f"{os.fspath(index)!r} does not fit its shards:", *problems]))
+    return StoredArrays(os.fspath(index), arrays, files)
+
+
+def _listed(index: Path) -> dict[str, str]:
+    """Return the shard of each array by the index; raise `CheckpointError` for an index that cannot be."""
+    what = repr(os.fspath(index))
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            name = next(name for i, (name, _) in enumerate(pairs) if name in dict(pairs[:i]))
+            raise CheckpointError(f"{what} is damaged: it has {name!r} twice")
+        return found
+
+    try:
+        contents = json.loads(index.read_text(encoding="utf-8"), object_pairs_hook=once)
+    except (OSError, ValueError, RecursionError) as error:  # of text, of JSON, and of its nesting
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"cannot read {what}: {error}") from error
+    shards = contents.get("weight_map") if isinstance(contents, dict) else None
+    if not isinstance(shards, dict) or not shards:
+        raise CheckpointError(f"{what} is damaged: it has no 'weight_map', which lists the shard of each array")
+    for name, shard in shards.items():
+        # A path could lead to any file of the machine.
+        if not isinstance(shard, str) or not shard.endswith(".safetensors") or set(shard) & set("/\\:\0"):
+            raise CheckpointError(
+                f"{what} is damaged: the shard of {name} must be the name of a safetensors file beside it, "
+                f"not {shard!r}"
+            )
+    return dict(shards)

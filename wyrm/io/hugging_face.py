@@ -15,10 +15,9 @@ from numpy.typing import DTypeLike
 from wyrm.errors import CheckpointError
 from wyrm.io.arrays import save_arrays
 from wyrm.io.checkpoint import not_finite
-from wyrm.io.files import FilePath, replacing
-from wyrm.io.reading import Outline
-from wyrm.io.shards import stored_arrays
+from wyrm.io.files import Outline, replacing, stored_arrays
 from wyrm.nn.gpt2 import GPT2, GPT2Config
+from wyrm.support.files import FilePath
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _PREFIX = "transformer."

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
-from wyrm.io.files import FilePath
-from wyrm.io.reading import opened
+from wyrm.io.files import opened
+from wyrm.support.files import FilePath
 from wyrm.support.options import MOST_STEPS
 
 # The metadata key of the record, and the version of its format.

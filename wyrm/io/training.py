@@ -16,10 +16,10 @@ import numpy as np
 from wyrm.errors import CheckpointError, DTypeError, NotFinite, OptionError
 from wyrm.io.arrays import load_arrays, write_arrays
 from wyrm.io.checkpoint import Kept, Parameters, by_name, differences, not_finite
-from wyrm.io.files import FilePath, path_of, replacing
+from wyrm.io.files import replacing
 from wyrm.io.record import KEY, CheckpointRecord, checked_state, examined, parsed, with_arrays, without_arrays
 from wyrm.optim.optimizer import Optimizer
-from wyrm.support.files import flush, remove_leftovers
+from wyrm.support.files import FilePath, flush, path_of, remove_leftovers
 from wyrm.support.options import MOST_STEPS, whole
 
 _NAME = re.compile(r"step-([0-9]{8}|[1-9][0-9]{8,})\.safetensors")

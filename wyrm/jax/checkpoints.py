@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from wyrm.engines.jax.engine import JaxEngine
 from wyrm.engines.jax.processes import computing
-from wyrm.engines.jax.step import State
+from wyrm.engines.jax.state import State
 from wyrm.errors import CheckpointError, DTypeError, OptionError, ProcessLost
 from wyrm.graph.base import BaseNode, label
-from wyrm.jax.arguments import checked_path, jax_engine
+from wyrm.jax.lowering import checked_path, jax_engine
 from wyrm.support.options import whole
 from wyrm.train.program import Program
 
@@ -85,7 +86,7 @@ def save(
                 f"would stay the latest; restore it, remove it, or use another folder"
             )
         arguments = orbax.args.Composite(
-            arrays=orbax.args.StandardSave(_arrays(program).tree()), counters=orbax.args.JsonSave(counters)
+            arrays=orbax.args.StandardSave(_arrays(engine, program).tree()), counters=orbax.args.JsonSave(counters)
         )
         # `force` saves at every step that is asked for, whatever the interval of Orbax.
         manager.save(step, args=arguments, force=True)
@@ -122,7 +123,7 @@ def restore(program: Program[Any, Any], folder: str | os.PathLike[str], *, step:
             raise CheckpointError(
                 f"{os.fspath(path)!r} is a checkpoint of {counters['optimizer']}, not of {type(optimizer).__name__}"
             )
-        wanted = _arrays(program).tree()
+        wanted = _arrays(engine, program).tree()
         with _reading(path):
             stored = manager.item_metadata(found).arrays.tree
         _check(path, wanted, stored)
@@ -175,8 +176,7 @@ def _names(program: Program[Any, Any]) -> dict[str, BaseNode]:
     return {f"{position}.{label(leaf)}": leaf for position, leaf in enumerate(program.trained)}
 
 
-def _arrays(program: Program[Any, Any]) -> _Arrays:
-    engine: Any = program._training
+def _arrays(engine: JaxEngine, program: Program[Any, Any]) -> _Arrays:
     state, names = engine.state.state(), list(_names(program))
     return _Arrays(
         dict(zip(names, state.values, strict=True)), dict(zip(names, state.slots, strict=False))

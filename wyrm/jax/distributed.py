@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from wyrm.engines.jax import processes as lost
-from wyrm.engines.jax.agreement import Part, part_of
+from wyrm.engines.jax.processes import Part, part_of
 from wyrm.errors import DTypeError, OptionError, ProcessLost
 from wyrm.graph.base import BaseNode, describe
-from wyrm.jax.arguments import jax_engine, shown
+from wyrm.jax.lowering import jax_engine, shown
 from wyrm.support.options import whole
 from wyrm.train.program import Program
 

@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from wyrm.engines.arguments import checked_outputs
 from wyrm.engines.jax.lower import FEWEST_REPEATS, Lowerer, Sizes
-from wyrm.engines.jax.unique_names import unique_names
+from wyrm.engines.jax.sharding import unique_names
 from wyrm.errors import DTypeError, OptionError, WyrmError
 from wyrm.graph.axes import Dim, open_axes, resolve
 from wyrm.graph.base import BaseNode
@@ -20,8 +19,8 @@ from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.training_mode import modes_of, warn_of_training
-from wyrm.jax.arguments import checked_inputs, checked_path, checked_sizes
-from wyrm.jax.lowering import LoweredFunction, require_jax
+from wyrm.jax.lowering import LoweredFunction, checked_inputs, checked_path, checked_sizes, require_jax
+from wyrm.train.arguments import checked_outputs
 from wyrm.train.program import Program
 
 T = TypeVar("T")

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wyrm.engines.arguments import checked_outputs
 from wyrm.engines.jax.differentiable import DifferentiableLowerer
-from wyrm.engines.jax.lower import Lowerer, Sizes, words
+from wyrm.engines.jax.engine import JaxEngine
+from wyrm.engines.jax.lower import Lowerer, Sizes, float64_node, words
 from wyrm.engines.jax.namespace import narrowed
-from wyrm.engines.jax.precision import float64_node
-from wyrm.engines.jax.unique_names import unique_names
+from wyrm.engines.jax.sharding import unique_names
 from wyrm.errors import DTypeError, OptionError, ShapeError
+from wyrm.graph.axes import Dim, is_name
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.buffer import Buffer
 from wyrm.graph.leaves import Parameter
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array, check_limits, check_shape, not_set, stored
-from wyrm.jax.arguments import checked_inputs
 from wyrm.nn.module import Module
 from wyrm.ops.random.philox import COUNTERS, ROWS_BEFORE, STEP
 from wyrm.support.options import whole
+from wyrm.train.arguments import checked_outputs
+from wyrm.train.program import Program
 
 
 class LoweredFunction:
@@ -198,3 +201,44 @@ def _words(step: Any) -> Any:
         raise ShapeError(f"step must be an integer or an integer array without axes, not {step.dtype}{step.shape}")
     high = (step >> 32).astype(jnp.uint32) if step.dtype.itemsize == 8 else jnp.zeros((), jnp.uint32)
     return jnp.stack([step.astype(jnp.uint32), high])
+
+
+def jax_engine(program: object, who: str, trains: bool = True) -> JaxEngine:
+    """Return the engine of a program; raise an error unless it computes, and with `trains` has an optimizer, in JAX."""
+    if not isinstance(program, Program):
+        raise DTypeError(
+            f"{who} takes a program, such as wy.compile(loss, optimizer, engine='jax'), not {shown(program)}"
+        )
+    engine = program._engine
+    if not isinstance(engine, JaxEngine) or (trains and program.optimizer is None):
+        does, remedy = ("train", "an optimizer and ") if trains else ("run", "")
+        raise OptionError(f"{who}: {program!r} does not {does} with JAX: compile it with {remedy}engine='jax'")
+    return engine
+
+
+def checked_path(path: object, who: str, name: str) -> Path:
+    """Return a path; raise `DTypeError` for anything else."""
+    if not isinstance(path, str | os.PathLike):
+        raise DTypeError(f"{who}: {name} must be a path, not {path!r}")
+    return Path(path)
+
+
+def checked_inputs(inputs: object, who: str) -> list[BaseNode]:
+    """Return inputs as a list; raise `DTypeError` unless they are nodes."""
+    if isinstance(inputs, BaseNode) or not isinstance(inputs, Iterable):
+        raise DTypeError(f"{who}: inputs must be a list of leaves, such as inputs=[x, y], not {shown(inputs)}")
+    return list(inputs)
+
+
+def checked_sizes(sizes: object, who: str) -> dict[type[Dim], int]:
+    """Return the sizes of axes; raise an error unless they are a mapping from classes of axes to sizes."""
+    if sizes is None:
+        return {}
+    if not isinstance(sizes, Mapping) or not all(map(is_name, sizes)):
+        raise DTypeError(f"{who}: sizes must map classes of axes to sizes, such as sizes={{Batch: 32}}, not {sizes!r}")
+    return {name: whole(f"{who}: the size of {name.__name__}", size, 0) for name, size in sizes.items()}
+
+
+def shown(value: object) -> str:
+    """Return what an error says of a wrong argument."""
+    return describe(value) if isinstance(value, BaseNode) else repr(value)

@@ -9,13 +9,12 @@ import numpy as np
 
 from wyrm.errors import OptionError
 from wyrm.functions.operands import as_node, shape_error
-from wyrm.graph.axes import Times
+from wyrm.graph.axes import AxisLike, Times, all_axes
 from wyrm.graph.node import Node
 from wyrm.graph.typing import AtLeast2D, Bs, M, N, Shaped
 from wyrm.linalg.factorizations import as_matrix, svdvals
 from wyrm.linalg.systems import inv
 from wyrm.ops.elementwise.elementwise import L, S
-from wyrm.ops.reducing.reduction import AxisLike, all_axes
 from wyrm.support.options import is_integer
 
 Order = float | Literal["fro", "nuc"] | None

@@ -17,11 +17,19 @@ shape is an error.
 from typing import TYPE_CHECKING
 
 from wyrm.losses.binary import bce, bce_with_logits, focal, hinge, squared_hinge
-from wyrm.losses.classification import cross_entropy, kl_divergence, multiclass_focal, nll
-from wyrm.losses.likelihood import gaussian_nll, poisson_nll, student_t_nll
+from wyrm.losses.classification import cross_entropy, ctc, kl_divergence, multiclass_focal, nll
 from wyrm.losses.ranking import bpr, cosine_embedding, margin_ranking, triplet
-from wyrm.losses.regression import huber, l1, log_cosh, mse, quantile, smooth_l1
-from wyrm.losses.temporal import ctc
+from wyrm.losses.regression import (
+    gaussian_nll,
+    huber,
+    l1,
+    log_cosh,
+    mse,
+    poisson_nll,
+    quantile,
+    smooth_l1,
+    student_t_nll,
+)
 from wyrm.support import late_imports as _lazy_imports
 
 if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell

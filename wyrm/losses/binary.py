@@ -8,8 +8,7 @@ from typing_extensions import TypeVarTuple
 
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.typing import Array
-from wyrm.losses.loss import Each, Total, loss, within
-from wyrm.losses.weights import Weights, positive_weights
+from wyrm.losses.loss import Each, Total, Weights, loss, positive_weights, within
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.exponential import LimitedLog
 

@@ -12,8 +12,7 @@
 
 from typing import TYPE_CHECKING
 
-from wyrm.metrics.classification import accuracy, f1, precision, recall, top_k_accuracy
-from wyrm.metrics.confusion import confusion_matrix, specificity
+from wyrm.metrics.classification import accuracy, confusion_matrix, f1, precision, recall, specificity, top_k_accuracy
 from wyrm.metrics.ranking import mean_ranking_auc, mean_reciprocal_rank, ranking_auc, reciprocal_rank, roc_auc
 from wyrm.metrics.regression import (
     explained_variance,

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from wyrm.errors import DataError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.metrics.checks import class_labels, numbers, same_shape
-from wyrm.metrics.confusion import confusion_matrix
+from wyrm.metrics.classification import confusion_matrix
 from wyrm.metrics.regression import output_columns
 from wyrm.support.options import whole
 

@@ -20,16 +20,22 @@ from wyrm.support import late_imports as _lazy_imports
 if TYPE_CHECKING:
     from wyrm.nn import gpt2_axes, initializers
     from wyrm.nn.activation import (
+        GLU,
         Activation,
+        GatedFeedForward,
+        PReLU,
         celu,
         elu,
+        geglu,
         gelu,
+        glu,
         hardsigmoid,
         hardswish,
         hardtanh,
         leaky_relu,
         log_sigmoid,
         mish,
+        reglu,
         relu,
         relu6,
         selu,
@@ -37,25 +43,26 @@ if TYPE_CHECKING:
         silu,
         softplus,
         softsign,
+        swiglu,
         tanh,
     )
-    from wyrm.nn.activation_layers import GLU, GatedFeedForward, PReLU, geglu, glu, reglu, swiglu
-    from wyrm.nn.attention import MultiHeadAttention
-    from wyrm.nn.batch_normalization import BatchNorm
+    from wyrm.nn.attention import (
+        LearnedPositionalEncoding,
+        MultiHeadAttention,
+        SinusoidalPositionalEncoding,
+        rotary_embedding,
+    )
     from wyrm.nn.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
     from wyrm.nn.convolution_layers import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
     from wyrm.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d
-    from wyrm.nn.embedding import Embedding
-    from wyrm.nn.embedding_bag import EmbeddingBag
-    from wyrm.nn.flatten import Flatten
-    from wyrm.nn.generation import CachedDecoder, generate
+    from wyrm.nn.embedding import Embedding, EmbeddingBag
+    from wyrm.nn.generation import CachedDecoder, generate, sample_tokens
     from wyrm.nn.gpt2 import GPT2, GPT2Config
-    from wyrm.nn.group_normalization import GroupNorm, InstanceNorm, group_norm, instance_norm
-    from wyrm.nn.layer import Layer, Pointwise, Sequential
+    from wyrm.nn.layer import Flatten, Layer, Pointwise, Sequential
     from wyrm.nn.linear import Linear
     from wyrm.nn.module import Module
     from wyrm.nn.moving_average import EWMA, ewma
-    from wyrm.nn.normalization import LayerNorm, RMSNorm
+    from wyrm.nn.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm, group_norm, instance_norm
     from wyrm.nn.pooling import (
         adaptive_avg_pool1d,
         adaptive_avg_pool2d,
@@ -84,30 +91,34 @@ if TYPE_CHECKING:
         MaxPool2d,
         MaxPool3d,
     )
-    from wyrm.nn.positional_encoding import LearnedPositionalEncoding, SinusoidalPositionalEncoding, rotary_embedding
     from wyrm.nn.recurrent import GRU, LSTM, GRUCell, LSTMCell
     from wyrm.nn.recurrent_stack import StackedGRU, StackedLSTM
     from wyrm.nn.recurrent_states import GRUOutput, LSTMOutput, LSTMState, StackedOutput
     from wyrm.nn.seeding import seed
-    from wyrm.nn.token_sampling import sample_tokens
     from wyrm.nn.transformer import FeedForward, TransformerBlock
     from wyrm.nn.upsampling import Upsample, interpolate
 
 # The public names of each file. A file is imported on first use: `import wyrm` needs only `Module`.
 _NAMES = {
-    "initializers": ("initializers",),
     "gpt2_axes": ("gpt2_axes",),
+    "initializers": ("initializers",),
     "activation": (
         "Activation",
+        "GLU",
+        "GatedFeedForward",
+        "PReLU",
         "celu",
         "elu",
+        "geglu",
         "gelu",
+        "glu",
         "hardsigmoid",
         "hardswish",
         "hardtanh",
         "leaky_relu",
         "log_sigmoid",
         "mish",
+        "reglu",
         "relu",
         "relu6",
         "selu",
@@ -115,11 +126,15 @@ _NAMES = {
         "silu",
         "softplus",
         "softsign",
+        "swiglu",
         "tanh",
     ),
-    "activation_layers": ("GLU", "GatedFeedForward", "PReLU", "geglu", "glu", "reglu", "swiglu"),
-    "attention": ("MultiHeadAttention",),
-    "batch_normalization": ("BatchNorm",),
+    "attention": (
+        "LearnedPositionalEncoding",
+        "MultiHeadAttention",
+        "SinusoidalPositionalEncoding",
+        "rotary_embedding",
+    ),
     "convolution": (
         "conv1d",
         "conv2d",
@@ -142,34 +157,39 @@ _NAMES = {
         "Dropout2d",
         "Dropout3d",
     ),
-    "embedding": ("Embedding",),
-    "flatten": ("Flatten",),
-    "embedding_bag": ("EmbeddingBag",),
+    "embedding": (
+        "Embedding",
+        "EmbeddingBag",
+    ),
     "generation": (
         "CachedDecoder",
         "generate",
+        "sample_tokens",
     ),
     "gpt2": (
         "GPT2",
         "GPT2Config",
     ),
-    "group_normalization": (
-        "GroupNorm",
-        "InstanceNorm",
-        "group_norm",
-        "instance_norm",
-    ),
     "layer": (
+        "Flatten",
         "Layer",
         "Pointwise",
         "Sequential",
     ),
     "linear": ("Linear",),
     "module": ("Module",),
-    "moving_average": ("EWMA", "ewma"),
+    "moving_average": (
+        "EWMA",
+        "ewma",
+    ),
     "normalization": (
+        "BatchNorm",
+        "GroupNorm",
+        "InstanceNorm",
         "LayerNorm",
         "RMSNorm",
+        "group_norm",
+        "instance_norm",
     ),
     "pooling": (
         "adaptive_avg_pool1d",
@@ -199,16 +219,23 @@ _NAMES = {
         "MaxPool2d",
         "MaxPool3d",
     ),
-    "positional_encoding": (
-        "LearnedPositionalEncoding",
-        "SinusoidalPositionalEncoding",
-        "rotary_embedding",
+    "recurrent": (
+        "GRU",
+        "GRUCell",
+        "LSTM",
+        "LSTMCell",
     ),
-    "recurrent": ("GRU", "GRUCell", "LSTM", "LSTMCell"),
-    "recurrent_states": ("GRUOutput", "LSTMOutput", "LSTMState", "StackedOutput"),
-    "recurrent_stack": ("StackedGRU", "StackedLSTM"),
+    "recurrent_stack": (
+        "StackedGRU",
+        "StackedLSTM",
+    ),
+    "recurrent_states": (
+        "GRUOutput",
+        "LSTMOutput",
+        "LSTMState",
+        "StackedOutput",
+    ),
     "seeding": ("seed",),
-    "token_sampling": ("sample_tokens",),
     "transformer": (
         "FeedForward",
         "TransformerBlock",

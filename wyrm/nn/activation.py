@@ -1,14 +1,27 @@
-"""Activations as modules, for composition with `>>`; nodes have them as methods, too."""
+"""Activations as modules, for composition with `>>`, also with parameters or a gate; nodes have many as methods."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic
+
+import numpy as np
+from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError, OptionError
+from wyrm.graph.axes import Dim
+from wyrm.graph.leaves import Parameter
 from wyrm.graph.node import Node, Tensor
-from wyrm.nn.axes import Axes
-from wyrm.nn.layer import Pointwise
+from wyrm.graph.typing import Unnamed
+from wyrm.nn.axes import Axes, Bs, Hidden, M, N, Width, axis_number, feature_axis, sized_axis, with_axes_after
+from wyrm.nn.initializers import Initializer, XavierUniform
+from wyrm.nn.layer import Layer, Pointwise
+from wyrm.nn.linear import Linear
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.composed_activation import halves
 from wyrm.support.foreign_names.nearest import nearest
+from wyrm.support.options import number
+
+_WEIGHT = XavierUniform()
 
 
 class Activation(Pointwise):
@@ -65,3 +78,103 @@ mish = Activation("mish")
 relu6 = Activation("relu6")
 selu = Activation("selu")
 softsign = Activation("softsign")
+
+
+class PReLU(Pointwise):
+    """`x` where positive, else `weight * x`, with a learned slope: one for all elements, or one for each of an axis.
+
+    `features`, a `Dim` with a size or an integer, is 1 or the size of `axis`: 1 for images, (batch, channels, height,
+    width), as in PyTorch, and -1 for the last axis. Without `axis` it is the last; an operand of more than two axes
+    must then name it by a `Dim`. `weight` starts at `initial`. He et al., "Delving deep into rectifiers" (2015).
+
+    Raise `ShapeError` for an axis without a size or, in a call, of another size, or where nothing says which axis has
+    the features.
+
+    >>> PReLU(initial=0.5)(wy.Constant([-1.0, 1.0])).forward().tolist()
+    [-0.5, 1.0]
+    """
+
+    def __init__(
+        self, features: Dim | int = 1, *, axis: int | None = None, initial: float = 0.25, dtype: DTypeLike = np.float32
+    ) -> None:
+        size: Any = sized_axis("PReLU", "features", features)
+        self.axis = None if axis is None else axis_number("PReLU", axis)
+        self.weight = Parameter(
+            np.full(int(size), number("PReLU: initial", initial)), (size,), name="weight", dtype=dtype
+        )
+
+    def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
+        """Return the activation of `x`, of its axes."""
+        if self.weight.shape == (1,):
+            scalar: Any = ()
+            weight: Any = self.weight.reshape(scalar)
+        else:
+            node: Node = x
+            position = feature_axis("PReLU", self.weight.dims[0], self.axis, node)
+            weight = with_axes_after(self.weight, node.ndim - 1 - position)
+        result: Tensor[*Axes] = where(x > 0.0, x, x * weight)
+        return result
+
+
+class GLU(Layer):
+    """A gated linear unit: `first * activation(second)` for the halves of `x` along `axis`, which must be of even size.
+
+    With the sigmoid, the default, it is PyTorch's `GLU` (Dauphin et al., 2017). `swiglu`, `geglu` and `reglu` are
+    instances with `silu`, `gelu` and `relu` (Shazeer, "GLU variants improve transformer", 2020). Raise `ShapeError`
+    for an axis of odd size or without a size.
+
+    >>> GLU(wy.nn.relu)(wy.Constant([[3.0, 2.0]])).forward().tolist()
+    [[6.0]]
+    """
+
+    def __init__(self, activation: Pointwise = sigmoid, axis: int = -1) -> None:
+        self.activation = checked_activation("GLU", activation)
+        self.axis = axis_number("GLU", axis)
+
+    def __call__(self, x: Tensor[*Bs, Any]) -> Tensor[*Bs, Any]:
+        """Return the gated half of `x`, of its axes except for `axis`."""
+        first, second = halves(x, self.axis, "GLU")
+        result: Tensor[*Bs, Any] = first * self.activation(second)
+        return result
+
+
+glu = GLU()
+swiglu = GLU(silu)
+geglu = GLU(gelu)
+reglu = GLU(relu)
+
+
+class GatedFeedForward(Layer[Width, Width], Generic[Width, Hidden]):
+    """`output(value(x) * activation(gate(x)))`, the feed-forward layer of recent transformers.
+
+    Maps the last axis from `embed_dim` to `hidden_dim` and back. With `silu`, the default, it is SwiGLU; with `gelu`,
+    `relu` and `sigmoid` it is GeGLU, ReGLU and GLU (Shazeer, "GLU variants improve transformer", 2020).
+
+    >>> GatedFeedForward(8, 16)(wy.Input(dims=(3, 5, 8))).shape
+    (3, 5, 8)
+    """
+
+    gate: Linear[Width, Hidden]
+    value: Linear[Width, Hidden]
+    output: Linear[Hidden, Width]
+
+    def __init__(
+        self: GatedFeedForward[M, N],
+        embed_dim: M | Unnamed[M],
+        hidden_dim: N | Unnamed[N],
+        *,
+        activation: Pointwise = silu,
+        bias: bool = False,
+        initializer: Initializer = _WEIGHT,
+        dtype: DTypeLike = np.float32,
+    ) -> None:
+        self.activation = checked_activation("GatedFeedForward", activation)
+        self.gate = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
+        self.value = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
+        self.output = Linear(hidden_dim, embed_dim, bias=bias, initializer=initializer, dtype=dtype)
+
+    def __call__(self, x: Tensor[*Bs, Width]) -> Tensor[*Bs, Width]:
+        """Return the result of the layer, of the axes of `x`."""
+        gate: Tensor[*Bs, Hidden] = self.activation(self.gate(x))
+        hidden: Tensor[*Bs, Hidden] = self.value(x) * gate
+        return self.output(hidden)

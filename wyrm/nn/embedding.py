@@ -1,19 +1,25 @@
-"""The embedding layer: a table of vectors, one row per index."""
+"""Embeddings: the rows of a table at indices, and one vector for each bag of indices."""
 
 from __future__ import annotations
 
-from typing import Generic
+import math
+from typing import Any, Generic, Literal, get_args
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from wyrm.errors import OptionError, ShapeError
+from wyrm.graph.base import describe
 from wyrm.graph.leaves import Parameter
-from wyrm.graph.node import IndexNode, Tensor
-from wyrm.graph.typing import Unnamed
+from wyrm.graph.node import IndexNode, Node, Tensor
+from wyrm.graph.typing import Array, Unnamed
 from wyrm.nn.axes import Bs, Columns, M, N, Rows, sized_axes
 from wyrm.nn.initializers import Initializer, Normal, initialized
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.elementwise import operand
+from wyrm.support.options import choice, whole
 
 _WEIGHT = Normal(0.1)
 
@@ -57,3 +63,80 @@ class Embedding(Module, Generic[Rows, Columns]):
     def __repr__(self) -> str:
         num_embeddings, embedding_dim = self.weight.dims
         return f"Embedding({num_embeddings!r}, {embedding_dim!r})"
+
+
+Mode = Literal["sum", "mean", "max"]
+
+
+class EmbeddingBag(Module, Generic[Rows, Columns]):
+    """The sum, mean or maximum over bags of rows of a table: (..., bag) indices to (..., embedding_dim).
+
+    `padding_idx` fills bags that have fewer indices than others: it is left out of sum, mean and maximum, and its row
+    gets no gradient. A bag without indices gives zeros. For bags in one long row, use `wyrm.segment_sum` with an
+    `Embedding`. The table and the other options are those of `Embedding`; the gradient holds only the rows used.
+
+    Raise `ValueError` for an unknown mode or a `padding_idx` that is no row, and the errors of `Embedding`.
+
+    >>> bag = EmbeddingBag(100, 8, mode="mean", padding_idx=0)
+    >>> bag(wy.IndexInput(dims=(5, 4))).shape
+    (5, 8)
+    """
+
+    weight: Parameter[tuple[Rows, Columns]]
+    mode: Mode
+
+    def __init__(
+        self: EmbeddingBag[M, N],
+        num_embeddings: M | Unnamed[M],
+        embedding_dim: N | Unnamed[N],
+        *,
+        mode: Mode = "mean",
+        padding_idx: int | None = None,
+        initializer: Initializer = _WEIGHT,
+        seed: int | None = None,
+        dtype: DTypeLike = np.float32,
+    ) -> None:
+        choice("EmbeddingBag: mode", mode, get_args(Mode))
+        self.weight = Embedding(num_embeddings, embedding_dim, initializer=initializer, seed=seed, dtype=dtype).weight
+        if padding_idx is not None:
+            padding_idx = whole("EmbeddingBag: padding_idx", padding_idx, 0)
+            if padding_idx >= int(self.weight.shape[0]):
+                raise OptionError(f"EmbeddingBag: padding_idx {padding_idx} is no row of {describe(self.weight)}")
+        self.mode, self.padding_idx = mode, padding_idx
+
+    def __call__(
+        self, indices: IndexNode[tuple[*Bs, N]], sample_weight: Tensor[*Bs, N] | Array | None = None
+    ) -> Tensor[*Bs, Columns]:
+        """Return the leading axes of `indices`, whose last axis is the bag, then `embedding_dim`.
+
+        `sample_weight`, of the axes of `indices`, multiplies the rows; as in PyTorch, only a sum takes it. Raise
+        `ShapeError` for other axes, `ValueError` for weights with another mode, and the errors of `Embedding`.
+        """
+        if not indices.dims:
+            raise ShapeError(f"EmbeddingBag takes bags of indices, not the scalar {describe(indices)}")
+        rows: Any = self.weight.index(indices)
+        present: Any = None if self.padding_idx is None else (indices != self.padding_idx).expand_dims(-1)
+        if sample_weight is not None:
+            if self.mode != "sum":
+                raise ValueError(f"EmbeddingBag: sample_weight needs mode='sum', not {self.mode!r}")
+            factors = operand(sample_weight, self.weight)
+            if factors.ndim != indices.ndim:
+                raise ShapeError(f"EmbeddingBag: {describe(factors)} must have the axes of {describe(indices)}")
+            rows = rows * factors.expand_dims(-1)
+        result: Tensor[*Bs, Columns] = _reduced(rows, present, self.mode)
+        return result
+
+    def __repr__(self) -> str:
+        num_embeddings, embedding_dim = self.weight.dims
+        return f"EmbeddingBag({num_embeddings!r}, {embedding_dim!r}, mode={self.mode!r})"
+
+
+def _reduced(rows: Any, present: Any, mode: Mode) -> Any:
+    """Return the rows (..., bag, width) reduced over each bag; `present`, (..., bag, 1), may be None."""
+    if present is None:
+        return getattr(rows, mode)(axis=-2)
+    if mode == "max":
+        largest: Node = where(present, rows, -math.inf).max(axis=-2)
+        return where(largest > -math.inf, largest, 0.0)
+    total: Node = where(present, rows, 0.0).sum(axis=-2)
+    return total if mode == "sum" else total / present.astype(rows.dtype).sum(axis=-2).maximum(1.0)

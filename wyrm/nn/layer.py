@@ -1,4 +1,4 @@
-"""`Layer`, which maps the last axis, `Pointwise`, which preserves the shape, and `>>`, which composes them."""
+"""`Layer`, which maps the last axis, `Pointwise`, which keeps the shape, `>>`, which composes them, and `Flatten`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any, Generic, overload
 
 from typing_extensions import TypeVar
 
-from wyrm.graph.axes import Dim
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import Dim, product
+from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.nn.axes import Axes, Bs, In, Out
 from wyrm.nn.module import Module
@@ -109,3 +111,27 @@ class PointwiseSequential(Pointwise):
     def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
         result: Tensor[*Axes] = _applied(self.layers, x)
         return result
+
+
+B = TypeVar("B")
+
+
+class Flatten(Module):
+    """A module that joins all axes after the first one, in row-major order: (batch, channels, height, width) to two.
+
+    Raise `ShapeError` for an operand without axes.
+
+    >>> Flatten()(wy.Input(dims=(5, 3, 4, 6))).shape
+    (5, 72)
+    """
+
+    def __call__(self, x: Tensor[B, *Bs]) -> Tensor[B, Any]:
+        """Return `x` with two axes."""
+        node: Node = x
+        if not node.dims:
+            raise ShapeError(f"Flatten takes an axis of the batch and others, not {describe(node)}")
+        result: Tensor[B, Any] = node.reshape((node.dims[0], product(node.dims[1:])))
+        return result
+
+    def __repr__(self) -> str:
+        return "Flatten()"

@@ -21,7 +21,7 @@ from wyrm.nn.module import Module
 from wyrm.nn.recurrent_states import GRUOutput, LSTMOutput, LSTMState, initial_lstm_state, initial_state
 from wyrm.nn.seeding import generator
 from wyrm.ops.elementwise.elementwise import operand
-from wyrm.ops.recurrence import gated_recurrent, recurrent
+from wyrm.ops.recurrence import gru, lstm
 from wyrm.support.options import number
 
 
@@ -101,7 +101,7 @@ class _LSTM(_Recurrent[In, Out]):
         width = self.recurrent_weight.dims[0]
         hidden, cell = initial_lstm_state(type(self).__name__, state, projected, width)
         resets = () if reset is None else (reset,)
-        return recurrent.LSTM(projected, self.recurrent_weight, hidden, cell, *resets, coupled=self.coupled)
+        return lstm.LSTM(projected, self.recurrent_weight, hidden, cell, *resets, coupled=self.coupled)
 
 
 class LSTM(_LSTM[In, Out]):
@@ -187,7 +187,7 @@ class _GRU(_Recurrent[In, Out]):
         width = self.recurrent_weight.dims[0]
         hidden = initial_state(type(self).__name__, "the state", state, projected, width)
         resets = () if reset is None else (reset,)
-        return gated_recurrent.GRU(projected, self.recurrent_weight, self.recurrent_bias, hidden, *resets)
+        return gru.GRU(projected, self.recurrent_weight, self.recurrent_bias, hidden, *resets)
 
 
 class GRU(_GRU[In, Out]):

@@ -79,7 +79,7 @@ class ClockReading(Routine):
 @cache
 def provide_clock() -> None:
     """Make the clock available to machine code; raise `OptionError` on a system without `clock_gettime`."""
-    from wyrm.engines.native.llvm.machine import provide
+    from wyrm.engines.native.llvm.library import provide
     from wyrm.engines.native.llvm.optimize import machine_code
 
     clock = getattr(time, "CLOCK_UPTIME_RAW" if sys.platform == "darwin" else "CLOCK_MONOTONIC", None)
@@ -91,7 +91,7 @@ def provide_clock() -> None:
 @cache
 def cost_of_reading() -> float:
     """Return the nanoseconds that one reading adds to what lies between it and the one before."""
-    from wyrm.engines.native.llvm.machine import entry_of
+    from wyrm.engines.native.llvm.library import entry_of
     from wyrm.engines.native.llvm.optimize import machine_code
 
     provide_clock()

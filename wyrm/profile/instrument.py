@@ -24,10 +24,9 @@ from wyrm.engines.native.ir.arrays import (
     When,
 )
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
-from wyrm.engines.native.stages.invocations import Invocation
-from wyrm.engines.native.stages.loops import KernelCall
+from wyrm.engines.native.stages.loops import Invocation, KernelCall
 from wyrm.engines.native.stages.runtime import load
-from wyrm.engines.native.stages.source import Source
+from wyrm.engines.native.stages.write import Source
 from wyrm.graph.base import BaseNode
 from wyrm.profile.clock import ClockReading
 

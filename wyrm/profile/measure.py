@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from wyrm.engines.epoch_state import checked_options
-from wyrm.engines.feeding import checked_columns, checked_inputs
-from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.columns import checked_columns, checked_inputs, is_batches
+from wyrm.engines.epochs import checked_options, train_epoch
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
-from wyrm.engines.tables import is_batches
+from wyrm.engines.totals import Totals
 from wyrm.errors import OptionError, ShapeError
 from wyrm.profile.clock import cost_of_reading
 from wyrm.profile.instrument import Site
 from wyrm.profile.memory import MemoryOfStep
 from wyrm.profile.peaks import Peaks, measured_peaks, processors
-from wyrm.profile.recording import Recorder, RecordingRunner, RecordingTraining, Totals
+from wyrm.profile.recording import RecordedTimes, Recorder, RecordingEngine, RecordingRunner
 from wyrm.profile.result import Event, Profile
 from wyrm.profile.stages import Description, Frame, Kind, Stage, described, frame_inside, frame_of, text_of
 from wyrm.support.options import choice, flag, whole
 
 if TYPE_CHECKING:
-    from wyrm.engines.epoch_state import EpochOptions, Mode
-    from wyrm.train.program import Program
+    from wyrm.engines.epochs import EpochOptions, ThreadMode
+    from wyrm.engines.native.run.engine import NativeEngine
 
 Method = Literal["epoch", "call", "backward"]
 # Seconds that the measured steps take together, unless their number is given, and how many they are at least and most.
@@ -34,24 +34,23 @@ _SECONDS, _FEWEST, _FEW, _MOST = 1.0, 3, 100, 200_000
 
 
 def measured(
-    program: Program[Any, Any],
+    engine: NativeEngine,
     columns: Any,
     *,
     method: Method | None,
     steps: int | None,
     batch_size: int,
     threads: int,
-    mode: Mode,
+    mode: ThreadMode,
     accumulate: int,
     memory: bool,
     peaks: Peaks | None,
 ) -> Profile:
-    """Return the profile of a program that nothing else uses: its parameters, optimizer and counters change.
+    """Return the profile of a program that nothing else uses: its parameters and optimizer change.
 
     See `Program.profile` for the arguments; all are checked before anything is compiled.
     """
-    graph, state = program._graph, program.state_dict()
-    assert isinstance(graph, Graph)
+    graph = engine.graph
     trains = graph.optimizer is not None
     method = method or ("epoch" if trains else "call")
     choice("method", method, ("epoch", "call", "backward"))
@@ -68,31 +67,30 @@ def measured(
     if is_batches(columns):
         raise OptionError("profile takes the columns of a data set: give one batch of the loader, next(iter(loader))")
     recorder = Recorder()
-    runner = RecordingRunner(graph, program._choices.get("loop", "auto"), recorder)
-    training = RecordingTraining(graph, runner)
-    training.steps, training.epochs = state["steps"], state["epochs"]
-    run, most = _run_of(training, graph, columns, method, options)
+    recording = RecordingEngine(graph, RecordingRunner(graph, engine.runner.loop, recorder))
+    recording.steps, recording.epochs = engine.steps, engine.epochs
+    run, most = _run_of(recording, graph, columns, method, options)
     run(1)  # compiles, and touches all memory
     if steps is None:
-        start, before, recorder.on = perf_counter_ns(), training.steps, True
+        start, before, recorder.on = perf_counter_ns(), recording.steps, True
         run(1)
         # An epoch of many steps has little else than native code.
         spent = (
             sum(inside for _, _, inside in recorder.bounds.values()) if method == "epoch" else perf_counter_ns() - start
         )
-        steps = int(min(max(_SECONDS * 1e9 * (training.steps - before) / max(spent, 1), _FEWEST), most))
+        steps = int(min(max(_SECONDS * 1e9 * (recording.steps - before) / max(spent, 1), _FEWEST), most))
         recorder.restart()
-    before, recorder.on = training.steps, True
+    before, recorder.on = recording.steps, True
     run(steps)
     recorder.on = False
     return _profile(
-        graph, recorder, peaks or measured_peaks(), method, training.steps - before,
-        _blas_threads(training, method, options.threads), memory,
+        graph, recorder, peaks or measured_peaks(), method, recording.steps - before,
+        _blas_threads(recording, method, options.threads), memory,
     )  # fmt: skip
 
 
 def _run_of(
-    training: RecordingTraining, graph: Graph, columns: Any, method: Method, options: EpochOptions
+    recording: RecordingEngine, graph: Graph, columns: Any, method: Method, options: EpochOptions
 ) -> tuple[Callable[[int], None], int]:
     """Return the function that does a number of steps, after the data is checked, and how many it should do at most."""
     limits = graph.ranges.limits
@@ -103,15 +101,17 @@ def _run_of(
 
         def call(steps: int) -> None:
             for _ in range(steps):
-                training.call(inputs)
+                recording.run(inputs)
 
         return call, _MOST
-    given, rows, singly = checked_columns(columns, graph.inputs, limits)
+    data = checked_columns(columns, graph.inputs, limits)
+    rows = data.rows
     if method == "backward":
+        data.check_batches(rows)
 
         def backward(steps: int) -> None:
             for _ in range(steps):
-                training.backward(given, rows, singly, options.threads, 1.0, 1)
+                recording.backward(data, options.threads, 1.0, 1)
 
         return backward, _MOST
     options = options._replace(batch_size=min(options.batch_size, rows))
@@ -120,8 +120,8 @@ def _run_of(
     def epoch(steps: int) -> None:
         # A step for each thread at least, and rows again where the data has too few.
         chosen = np.arange(rows_of_step * max(steps, options.threads)) % rows
-        part = {leaf: _rows(array, chosen) for leaf, array in given.items()}
-        training.epoch(part, len(chosen), singly, options)
+        part = {leaf: _rows(array, chosen) for leaf, array in data.given.items()}
+        train_epoch(recording, part, options, Totals(graph.outputs), in_batches=False)
 
     # Rows are repeated only where there are few.
     return epoch, min(_MOST, max(_FEW, rows // rows_of_step))
@@ -132,9 +132,9 @@ def _rows(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     return array[: len(chosen)] if len(chosen) <= len(array) else array[chosen]
 
 
-def _blas_threads(training: RecordingTraining, method: Method, threads: int) -> int:
+def _blas_threads(recording: RecordingEngine, method: Method, threads: int) -> int:
     """Return how many threads BLAS has in each native call."""
-    free = method == "call" or (method == "epoch" and threads == 1 and training.runner.large)
+    free = method == "call" or (method == "epoch" and threads == 1 and recording.runner.large)
     return processors() if free else 1
 
 
@@ -190,7 +190,7 @@ def _profile(
 
 
 def _inside(
-    scan: Site, frame: Frame, around: Description, runner: RecordingRunner, totals: Totals,
+    scan: Site, frame: Frame, around: Description, runner: RecordingRunner, totals: RecordedTimes,
     measuring: tuple[float, Peaks, int],
 ) -> list[Stage]:  # fmt: skip
     """Return the stages of the calls that a loop inside the graph makes, those of loops in it too."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wyrm.engines.native.stages.arguments import Binding
 from wyrm.engines.native.stages.loops import ArrayBuffer, Block, Item, KernelCall, Statement
-from wyrm.engines.native.stages.memory import lifetimes, plan_memory
+from wyrm.engines.native.stages.memory import Binding, lifetimes, plan_memory
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.graph.base import BaseNode
 from wyrm.graph.buffer import Buffer

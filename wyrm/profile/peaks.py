@@ -12,7 +12,7 @@ from functools import cache, partial
 import numpy as np
 
 from wyrm.engines.native.kernels.functions import KernelFunction
-from wyrm.engines.native.llvm.blas_threads import limited
+from wyrm.engines.native.llvm.blas import limited
 from wyrm.errors import OptionError
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.products.product import multiply_into

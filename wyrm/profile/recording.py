@@ -13,15 +13,15 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.epoch_state import EpochState, ThreadWork
+from wyrm.engines.native import Loop
 from wyrm.engines.native.ir.arrays import Callee
-from wyrm.engines.native.run.data_parallel import DataParallelStep, Gradient
-from wyrm.engines.native.run.partition import Partition
+from wyrm.engines.native.run.data_parallel import DataParallelStep
+from wyrm.engines.native.run.engine import NativeEngine
 from wyrm.engines.native.run.pool import Barrier, Pool
 from wyrm.engines.native.run.runner import NativeRunner, Own
-from wyrm.engines.native.run.training import Training
-from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.optimizer import Gradient
 from wyrm.graph.base import BaseNode
 from wyrm.profile.clock import provide_clock
 from wyrm.profile.instrument import READ_CLOCK, SUM_ROWS, Instrumented, instrumented
@@ -52,7 +52,7 @@ class NativeCall(NamedTuple):
 
 
 @dataclass
-class Totals:
+class RecordedTimes:
     """The nanoseconds of each call of a step, summed over steps and threads.
 
     `typical_times` has the number of steps of each native call, and the typical time of each part. `sums` has the
@@ -87,7 +87,7 @@ class Recorder:
 
     on: bool = False
     spans: list[Span] = field(default_factory=list)
-    totals: dict[RecordingRunner, Totals] = field(default_factory=dict)
+    totals: dict[RecordingRunner, RecordedTimes] = field(default_factory=dict)
     # By thread: when its first native call started and its last one stopped, and the nanoseconds inside them.
     bounds: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     recent: deque[NativeCall] = field(default_factory=deque)
@@ -129,7 +129,7 @@ class Recorder:
             self.own += self._unfinished.pop(call.thread, 0)
             totals = self.totals.get(call.runner)
             if totals is None:
-                totals = self.totals[call.runner] = Totals(
+                totals = self.totals[call.runner] = RecordedTimes(
                     binding, columns, np.zeros_like(total), np.zeros_like(call.sums[:2]), call.sums[2].copy()
                 )
             totals.nanoseconds += total
@@ -152,9 +152,7 @@ class Recorder:
 class RecordingRunner(NativeRunner):
     """A runner of the instrumented form of a program."""
 
-    def __init__(
-        self, graph: Graph, loop: Literal["auto", "compiled", "python"], recorder: Recorder, *, training: bool = False
-    ) -> None:
+    def __init__(self, graph: Graph, loop: Loop, recorder: Recorder, *, training: bool = False) -> None:
         super().__init__(graph, loop, training=training)
         self.recorder, self.instrumented = recorder, instrumented(graph.source)
         self._routine = self.instrumented.routine
@@ -195,28 +193,20 @@ def _with(own: Own, times: NDArray[np.int64], sums: NDArray[np.int64]) -> Own:
     return cast(Own, (*own, times, sums))
 
 
-class RecordingTraining(Training):
-    """Training that records the times of its native code, of the threads' waits, and of the optimizer in Python."""
+class RecordingEngine(NativeEngine):
+    """An engine that records the times of its native code, of the threads' waits, and of the optimizer in Python."""
 
     def __init__(self, graph: Graph, runner: RecordingRunner) -> None:
-        super().__init__(graph, runner)
         self._recorder = runner.recorder
-        self._pool: Pool = _RecordingPool(self._recorder)
+        self._begin(graph, runner)
+        self.pool: Pool = _RecordingPool(self._recorder)
 
-    def _run_phases(
-        self, work: EpochState, partition: Partition, shares: Sequence[ThreadWork], thread: int, seed: int | None,
-        barrier: Barrier, in_main: bool,
-    ) -> None:  # fmt: skip
-        recorded = _RecordingBarrier(barrier, self._recorder)
-        super()._run_phases(work, partition, shares, thread, seed, recorded, in_main)
+    def barrier(self, threads: int, stop: threading.Event) -> Barrier:
+        """Return a barrier that records how long each thread waits."""
+        return _RecordingBarrier(threads, stop, self._recorder)
 
-    @property
-    def _data_parallel(self) -> DataParallelStep:
-        if self._data_parallel_step is None:
-            self._data_parallel_step = _RecordingStep(
-                *self.graph.outputs, optimizer=self.graph.optimizer, recorder=self._recorder
-            )
-        return self._data_parallel_step
+    def _new_step(self) -> DataParallelStep:
+        return _RecordingStep(*self.graph.outputs, optimizer=self.graph.optimizer, recorder=self._recorder)
 
 
 class _RecordingStep(DataParallelStep):
@@ -267,16 +257,17 @@ class _RecordingPool(Pool):
 
 
 class _RecordingBarrier(Barrier):
-    """A barrier shared with other threads, which records how long this thread waits."""
+    """A barrier that records how long each thread waits."""
 
-    def __init__(self, shared: Barrier, recorder: Recorder) -> None:
-        self._shared, self._recorder = shared, recorder
+    def __init__(self, count: int, stop: threading.Event, recorder: Recorder) -> None:
+        super().__init__(count, stop)
+        self._recorder = recorder
 
     def wait(self) -> None:
         """Wait for the other threads."""
         start = perf_counter_ns()
-        self._shared.wait()
+        super().wait()
         self._recorder.span("wait at a barrier", "wait", self._recorder.thread(), start, perf_counter_ns())
 
 
-__all__ = ["Instrumented", "NativeCall", "Recorder", "RecordingRunner", "RecordingTraining", "Span"]
+__all__ = ["Instrumented", "NativeCall", "Recorder", "RecordingEngine", "RecordingRunner", "Span"]

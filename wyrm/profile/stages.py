@@ -12,9 +12,8 @@ import numpy as np
 from wyrm.engines.native.ir.types import PointerType
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.values import types_of
-from wyrm.engines.native.stages.arguments import Binding
-from wyrm.engines.native.stages.invocations import Evaluation
-from wyrm.engines.native.stages.loops import KernelCall, nodes_of
+from wyrm.engines.native.stages.loops import Evaluation, KernelCall, nodes_of
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode, label
@@ -194,7 +193,7 @@ def _by_formula(work: Work, call: KernelCall, binding: Binding) -> Work:
 def _work(function: Routine, arguments: list[Any], counted: dict[object, Work]) -> Work:
     """Return the work of a call, counted once for all calls with arguments of the same sizes."""
     from wyrm.engines.native.kernels.translate import Translation
-    from wyrm.engines.native.llvm.arguments import kind_of_argument, words_of
+    from wyrm.engines.native.llvm.calling import kind_of_argument, words_of
     from wyrm.engines.native.llvm.gemm import MULTIPLY
 
     kinds = tuple(map(kind_of_argument, arguments))

@@ -46,7 +46,7 @@ def work_of(program: LoopProgram, products: Container[str], kinds: Sequence[Kind
 
     `products` are the names of functions that multiply matrices.
     """
-    from wyrm.engines.native.llvm.arguments import words_of
+    from wyrm.engines.native.llvm.calling import words_of
 
     function, sizes = program.functions[-1], dict[str, int]()
     words = [word for each, kind in zip(arguments, kinds, strict=True) for word in words_of(each, kind)]

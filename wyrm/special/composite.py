@@ -7,13 +7,13 @@ import operator
 from typing import Any, Literal, overload
 
 from wyrm.functions.operands import Operand, as_node, as_nodes
+from wyrm.graph.axes import AxisLike, all_axes, reduced_dims
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, Number
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import S, operand
 from wyrm.ops.elementwise.entropy import RelEntr
 from wyrm.ops.elementwise.gamma import Digamma, GammaLn, HurwitzZeta
-from wyrm.ops.reducing.reduction import AxisLike, all_axes, reduced_dims
 from wyrm.support.options import is_integer
 
 

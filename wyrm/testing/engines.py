@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from wyrm.engines.choosing import Engine
-from wyrm.engines.native.stages.loops import loop_index
 from wyrm.engines.numpy.reference import ReferenceRunner
+from wyrm.engines.registry import engine_class, names
 from wyrm.errors import WyrmError
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexInput
-from wyrm.graph.jax_form import JAX, JaxForm
 from wyrm.graph.leaves import Input
-from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.graph.traversal import replaced, topological_order
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.train.compiling import compile as compile_program
@@ -37,7 +33,7 @@ class _Alone(NamedTuple):
     expected: np.ndarray
 
 
-def compare_engines(outputs: Sequence[BaseNode], engines: Sequence[Engine] | None = None) -> None:
+def compare_engines(outputs: Sequence[BaseNode], engines: Sequence[str] | None = None) -> None:
     """Compare what engines compute for the ops among `outputs` and their ancestors that wyrm does not define.
 
     Raise `EngineError` for the first op for which an engine and the reference engine differ. An op that draws random
@@ -49,11 +45,11 @@ def compare_engines(outputs: Sequence[BaseNode], engines: Sequence[Engine] | Non
         return
     alone = _each_alone(_distinct(nodes))
     for engine in chosen:
-        together = [each for each in alone if not (engines is None and _may_be_refused(each.node, engine))]
+        together = [each for each in alone if not (engines is None and engine_class(engine).may_refuse(each.node))]
         for each, found in zip(together, _computed(together, engine), strict=True):
             _check(each, found, engine)
         for each in alone:
-            if engines is None and _may_be_refused(each.node, engine):
+            if engines is None and engine_class(engine).may_refuse(each.node):
                 try:
                     (found,) = _computed([each], engine)
                 except Exception:  # JAX cannot trace it: tracing raises what `evaluate` raises
@@ -61,16 +57,15 @@ def compare_engines(outputs: Sequence[BaseNode], engines: Sequence[Engine] | Non
                 _check(each, found, engine)
 
 
-def installed_engines() -> list[Engine]:
+def installed_engines() -> list[str]:
     """Return the engines that compile programs here, besides the reference engine."""
-    return ["native"] if importlib.util.find_spec("jax") is None else ["native", "jax"]
+    return [name for name in names() if engine_class(name).is_installed()]
 
 
 def _is_foreign(node: BaseNode) -> bool:
     """Return whether the op, or a rule for it, is defined outside of wyrm."""
-    return any(
-        not cls.__module__.startswith("wyrm.") for cls in (type(node), *map(type, (LOOPS.of(node), JAX.of(node))))
-    )
+    rules = [engine_class(name).rule(node) for name in names()]
+    return any(not type(each).__module__.startswith("wyrm.") for each in (node, *rules) if each is not None)
 
 
 def _distinct(nodes: Iterable[BaseNode]) -> list[BaseNode]:
@@ -111,19 +106,14 @@ def _leaf(node: BaseNode, value: np.ndarray) -> BaseNode:
     return leaf
 
 
-def _may_be_refused(node: BaseNode, engine: Engine) -> bool:
-    """Return whether JAX traces the op's `evaluate`, which not every `evaluate` allows."""
-    return engine == "jax" and type(JAX.of(node)) is JaxForm and node.formula is None
-
-
-def _computed(group: Sequence[_Alone], engine: Engine) -> list[np.ndarray]:
+def _computed(group: Sequence[_Alone], engine: str) -> list[np.ndarray]:
     """Return what one program of an engine computes."""
     nodes: list[Any] = [each.node for each in group]
     data = {leaf: leaf.value for leaf in topological_order(nodes) if isinstance(leaf, Input | IndexInput)}
     return compile_program(nodes, engine=engine)(data) if nodes else []
 
 
-def _check(each: _Alone, found: np.ndarray, engine: Engine) -> None:
+def _check(each: _Alone, found: np.ndarray, engine: str) -> None:
     want = each.expected
     if found.shape != want.shape or found.dtype != want.dtype:
         raise EngineError(_text(each, engine, f"{found.dtype} {found.shape}", f"{want.dtype} {want.shape}"))
@@ -135,9 +125,10 @@ def _check(each: _Alone, found: np.ndarray, engine: Engine) -> None:
         raise EngineError(_text(each, engine, f"{found[place]:.12g}{at}", f"{want[place]:.12g}"))
 
 
-def _text(each: _Alone, engine: Engine, found: str, expected: str) -> str:
+def _text(each: _Alone, engine: str, found: str, expected: str) -> str:
+    rule = engine_class(engine).rule_name(each.node) or _meaning(each.node)
     return (
-        f"{describe(each.original)}: the engine {engine!r} computes {found} by {_rule(each.node, engine)}, the "
+        f"{describe(each.original)}: the engine {engine!r} computes {found} by {rule}, the "
         f"reference engine {expected} by {_meaning(each.node)}: both must compute the same"
     )
 
@@ -146,30 +137,3 @@ def _meaning(node: BaseNode) -> str:
     """Return what defines the value of an op in the reference engine."""
     op = type(node).__name__
     return f"{op}.evaluate" if node.formula is None else f"the formula of {op}, {node.formula!r}"
-
-
-def _rule(node: BaseNode, engine: Engine) -> str:
-    """Return what defines the value of an op in an engine."""
-    form: LoopForm | JaxForm = JAX.of(node) if engine == "jax" else LOOPS.of(node)
-    part = "lower" if isinstance(form, JaxForm) else _part(node, form)
-    if type(form) in (LoopForm, JaxForm) or part is None:
-        return _meaning(node)
-    return f"{type(form).__name__}.{part}"
-
-
-def _part(node: BaseNode, form: LoopForm) -> str | None:
-    """Return the part of a loop form that is used, in the order in which the compiler asks for them."""
-    if form.decompose(node) is not None:
-        return "decompose"
-    if form.by_flat_index is not None:
-        return "by_flat_index"
-    if node.formula is not None:
-        return None
-    if form.reducer is not None:
-        return "reducer"
-    index = loop_index(node.dims)
-    if form.gather_index(node, index) is not None:
-        return "gather_index"
-    if any(form.scatter_index(node, i, loop_index(parent.dims)) is not None for i, parent in enumerate(node.parents)):
-        return "scatter_index"
-    return None if form.kernel is None else "kernel"

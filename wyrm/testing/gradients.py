@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.engines.choosing import Engine
 from wyrm.engines.numpy.reference import ReferenceRunner
 from wyrm.errors import DTypeError, WyrmError
 from wyrm.graph.base import describe
@@ -30,7 +29,7 @@ def check_grads(
     rtol: float = 1e-6,
     atol: float = 1e-8,
     seed: int = 0,
-    engines: Sequence[Engine] | None = None,
+    engines: Sequence[str] | None = None,
 ) -> None:
     """Compare gradients with central differences along random directions, for derivatives up to `order`.
 

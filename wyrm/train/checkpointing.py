@@ -6,15 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wyrm.engines.arguments import checked_counts
-from wyrm.engines.tables import is_batches
+from wyrm.engines.columns import is_batches
 from wyrm.errors import CheckpointError, DTypeError
 from wyrm.graph.base import BaseNode, label
 from wyrm.support.files import path_of
 from wyrm.support.foreign_names import answering
 from wyrm.support.options import flag, whole
-from wyrm.train.callback_states import states_of
-from wyrm.train.callbacks import Run
+from wyrm.train.arguments import checked_counts
+from wyrm.train.callbacks import Run, states_of
 from wyrm.train.monitoring import Monitor
 
 if TYPE_CHECKING:

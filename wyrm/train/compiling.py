@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from typing_extensions import Unpack
 
-from wyrm.engines.arguments import Metrics, apart
-from wyrm.engines.choosing import AxisSharding, Engine, EngineOptions
-from wyrm.engines.native.stages.updates import OptimizerInterface
+from wyrm.engines.jax import AxisSharding
+from wyrm.engines.native import Loop
+from wyrm.engines.optimizer import OptimizerInterface
+from wyrm.engines.registry import DEFAULT, EngineName, checked_options
 from wyrm.graph.base import BaseNode
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.typing import FloatArray, IntegerArray
 from wyrm.support.foreign_names import answering
-from wyrm.train.program import Loop, Program
+from wyrm.train.arguments import Metrics, apart
+from wyrm.train.program import EngineOptions, Program, without_defaults
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
 def compile(
     outputs: Tensor[()],
     optimizer: OptimizerInterface,
-    *,
-    loop: Loop = "auto",
     **options: Unpack[EngineOptions],
 ) -> Program[FloatArray]: ...
 @overload
@@ -35,39 +35,30 @@ def compile(
     optimizer: OptimizerInterface | None = None,
     *,
     metrics: Metrics,
-    loop: Loop = "auto",
     **options: Unpack[EngineOptions],
 ) -> Program[dict[str, FloatArray], dict[str, float]]: ...
 @overload
 def compile(
     outputs: Node,
     optimizer: None = None,
-    *,
-    loop: Loop = "auto",
     **options: Unpack[EngineOptions],
 ) -> Program[FloatArray]: ...
 @overload
 def compile(
     outputs: IndexNode,
     optimizer: None = None,
-    *,
-    loop: Loop = "auto",
     **options: Unpack[EngineOptions],
 ) -> Program[IntegerArray]: ...
 @overload
 def compile(
     outputs: Sequence[Node],
     optimizer: None = None,
-    *,
-    loop: Loop = "auto",
     **options: Unpack[EngineOptions],
 ) -> Program[list[FloatArray], list[float]]: ...
 @overload
 def compile(
     outputs: Sequence[Node | IndexNode],
     optimizer: None = None,
-    *,
-    loop: Loop = "auto",
     **options: Unpack[EngineOptions],
 ) -> Program[list[np.ndarray], list[float]]: ...
 @answering
@@ -77,17 +68,19 @@ def compile(
     *,
     metrics: Metrics | None = None,
     loop: Loop = "auto",
-    engine: Engine = "native",
+    engine: EngineName | str = DEFAULT,  # the names that an editor completes
     mesh: Mesh | None = None,
     sharding: AxisSharding | None = None,
     compute_dtype: Literal["float32", "bfloat16"] | None = None,
+    **options: Any,
 ) -> Program[Any, Any]:
     """Return compiled code that computes `outputs` or, with an optimizer, trains the single loss `outputs`.
 
-    `engine` is "native", machine code for this processor, or "jax", which compiles for the CPU, GPU or TPU that JAX
-    has. With `mesh`, a `jax.sharding.Mesh`, and `sharding`, arrays are sharded over its devices: `{Batch: "data"}`
-    divides the axes of the class `Batch` over the mesh's axis "data". `compute_dtype="bfloat16"` computes activations
-    and products in bfloat16, and keeps parameters, sums, norms and losses in float32.
+    `engine` is "native", machine code for this processor, "jax", which compiles for the CPU, GPU or TPU that JAX has,
+    or another one that `wyrm.engines.register` has named. With `mesh`, a `jax.sharding.Mesh`, and `sharding`, arrays
+    are sharded over its devices: `{Batch: "data"}` divides the axes of the class `Batch` over the mesh's axis "data".
+    `compute_dtype="bfloat16"` computes activations and products in bfloat16, and keeps parameters, sums, norms and
+    losses in float32.
 
     Devices raise no errors of their own: with engine "jax", a matrix for which the other engines raise `LinAlgError`
     gives NaN, and so does an index out of range that is computed inside a loop of the graph. Other indices are checked.
@@ -111,5 +104,6 @@ def compile(
     >>> round(float(slope), 3)
     3.0
     """
-    options: EngineOptions = {"engine": engine, "mesh": mesh, "sharding": sharding, "compute_dtype": compute_dtype}
-    return Program(outputs, optimizer, metrics=apart(metrics), loop=loop, **options)
+    of_engines = {"loop": loop, "mesh": mesh, "sharding": sharding, "compute_dtype": compute_dtype, **options}
+    chosen = checked_options(engine, without_defaults(of_engines))
+    return Program(outputs, optimizer, metrics=apart(metrics), engine=engine, **chosen)

@@ -8,16 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from wyrm.engines.epoch_state import Mode, checked_options
+from wyrm.engines.columns import DataT, FeedT, given_inputs, is_batches, row_count
+from wyrm.engines.epochs import ThreadMode, checked_options
 from wyrm.engines.evaluation import RunningMetrics
-from wyrm.engines.feeding import given_inputs
-from wyrm.engines.tables import DataT, FeedT, is_batches, row_count
 from wyrm.errors import OptionError
 from wyrm.support.foreign_names import answering
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import flag, whole
-from wyrm.train.callback_states import load_states
-from wyrm.train.callbacks import Callback, ProgressBar, Run
+from wyrm.train.callbacks import Callback, ProgressBar, Run, load_states
 from wyrm.train.history import History
 from wyrm.train.program import Program
 
@@ -32,7 +30,7 @@ def fit(
     shuffle: bool = False,
     seed: int = 0,
     threads: int = 1,
-    mode: Mode = "hogwild",
+    mode: ThreadMode = "hogwild",
     validation: FeedT | None = None,
     evaluation: Program[Any, Any] | None = None,
     metrics: RunningMetrics | None = None,
@@ -153,7 +151,7 @@ class _Validation:
             raise OptionError(f"evaluation must be a program that wy.compile made, not {program!r}")
         self._program, self._batch_size, self._metrics = program, batch_size, metrics
         outputs = program.outputs
-        self._data: Any = program._evaluation.prepare(outputs, data, batch_size, metrics).given
+        self._data: Any = program._evaluator.prepare(outputs, data, batch_size, metrics).columns.given
 
     def __call__(self) -> dict[str, float]:
         values = self._program.evaluate(self._data, batch_size=self._batch_size, metrics=self._metrics)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Literal
 
-from wyrm.engines.tables import FeedT
-from wyrm.errors import OptionError
+from wyrm.engines.columns import FeedT
 from wyrm.support.foreign_names import answering
 
 if TYPE_CHECKING:
-    from wyrm.engines.epoch_state import Mode
+    from wyrm.engines.epochs import ThreadMode
     from wyrm.profile.peaks import Peaks
     from wyrm.profile.result import Profile
 
@@ -27,7 +26,7 @@ class Profiled:
         steps: int | None = None,
         batch_size: int = 1,
         threads: int = 1,
-        mode: Mode = "hogwild",
+        mode: ThreadMode = "hogwild",
         accumulate: int = 1,
         memory: bool = False,
         peaks: Peaks | None = None,
@@ -54,16 +53,10 @@ class Profiled:
         (4, ['load', 'loop'], 1.0)
         """
         original: Any = self
-        if original.engine != "native":
-            raise OptionError(
-                "profile measures native programs: with engine='jax', run an epoch within jax.profiler.trace(folder), "
-                "and open the folder with TensorBoard or Perfetto"
-            )
-        from wyrm.profile.measure import measured
-
         with original._lock:
             program = copy.copy(original) if original.optimizer is None else copy.deepcopy(original)
-        return measured(
-            program, columns, method=method, steps=steps, batch_size=batch_size, threads=threads, mode=mode,
+        profile: Profile = program._engine.profile(
+            columns, method=method, steps=steps, batch_size=batch_size, threads=threads, mode=mode,
             accumulate=accumulate, memory=memory, peaks=peaks,
         )  # fmt: skip
+        return profile

@@ -8,25 +8,22 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 import numpy as np
 from typing_extensions import TypeVar, Unpack
 
-from wyrm.engines.arguments import check_metrics, check_optimizer, checked_counts, checked_outputs
-from wyrm.engines.batches import epoch_of_batches
-from wyrm.engines.choosing import Engine, EngineOptions, checked_engine, jax_training
-from wyrm.engines.epoch_state import Mode, checked_options
-from wyrm.engines.evaluation import AnyRunningMetrics, Evaluation, RunningMetrics, merged, native_calls
-from wyrm.engines.feeding import checked_columns, checked_inputs
-from wyrm.engines.native.run.runner import NativeRunner, ProgramPlan
-from wyrm.engines.native.run.training import Training
-from wyrm.engines.native.stages.decompose import expand
-from wyrm.engines.native.stages.pipeline import Graph
-from wyrm.engines.native.stages.updates import OptimizerInterface
-from wyrm.engines.pinned_step import drawing, refuse_epoch
+from wyrm.engines.columns import DataT, FeedT, check_open_ranges, checked_columns, is_batches
+from wyrm.engines.engine import ProgramPlan
+from wyrm.engines.epochs import ThreadMode, checked_options, drawing, refuse_epoch, train_epoch
+from wyrm.engines.evaluation import AnyRunningMetrics, Evaluator, RunningMetrics, merged
+from wyrm.engines.graph import ProgramGraph, expand
+from wyrm.engines.jax import JaxOptions
+from wyrm.engines.native import NativeOptions
+from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.engines.progress import Bar, LossBar
-from wyrm.engines.tables import DataT, FeedT, is_batches
+from wyrm.engines.registry import DEFAULT, engine_class
+from wyrm.engines.registry import checked_options as checked_engine_options
 from wyrm.engines.totals import Totals, likely_columns
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dim
@@ -39,22 +36,38 @@ from wyrm.graph.values import checked_weight
 from wyrm.ops.random.philox import pinned_step
 from wyrm.support.foreign_names import Answering, answering
 from wyrm.support.late_imports import LateFunction
-from wyrm.support.options import choice, whole
+from wyrm.support.options import whole
+from wyrm.train.arguments import check_metrics, check_optimizer, checked_counts, checked_outputs
 from wyrm.train.profiled import Profiled
 
 if TYPE_CHECKING:
-    from wyrm.engines.jax.epoch import JaxTraining
-    from wyrm.engines.jax.graph import JaxGraph
+    from wyrm.engines.engine import Engine
+    from wyrm.engines.registry import EngineName
 
 # The result of a program: an array for one node, a list of arrays for several.
 R = TypeVar("R", default=Any)
 # The means of an epoch or an evaluation: a float for one output, a list for several, with metrics a dict.
 E = TypeVar("E", default=float)
-Loop = Literal["auto", "compiled", "python"]
 
 
-class _Choices(EngineOptions, total=False):
-    loop: Loop
+class EngineOptions(NativeOptions, JaxOptions, total=False):
+    """The options of `wyrm.compile` that choose an engine, and those of wyrm's own engines.
+
+    - `engine`: "native", machine code for this processor, "jax", which compiles for the devices that JAX has, or a
+      name that `wyrm.engines.register` has given.
+    """
+
+    engine: EngineName | str  # the names that an editor completes
+
+
+def without_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options without those of wyrm's engines that are None or "auto", which leave the choice to the engine."""
+    known = EngineOptions.__annotations__
+    return {
+        name: value
+        for name, value in options.items()
+        if name not in known or not (value is None or (isinstance(value, str) and value == "auto"))
+    }
 
 
 class Program(Answering, Profiled, Generic[R, E]):
@@ -76,7 +89,6 @@ class Program(Answering, Profiled, Generic[R, E]):
         optimizer: OptimizerInterface | None = None,
         *,
         metrics: Mapping[str, BaseNode] | None = None,
-        loop: Loop = "auto",
         **options: Unpack[EngineOptions],
     ) -> None:
         self._single = isinstance(outputs, BaseNode)
@@ -84,65 +96,56 @@ class Program(Answering, Profiled, Generic[R, E]):
         self._metrics = {} if metrics is None else metrics
         check_metrics(self._metrics, self._single, optimizer is not None and len(nodes) > 1)
         nodes += self._metrics.values()
-        choice("loop", loop, ("auto", "compiled", "python"))
         check_optimizer(optimizer)
-        # How the program is compiled, for its copies.
-        self._choices: _Choices = {"loop": loop, **checked_engine(options, loop)}
+        self._engine_name: str = options.pop("engine", DEFAULT)
+        kind: Any = engine_class(self._engine_name)
+        self._options = checked_engine_options(self._engine_name, without_defaults(options))
         # A program with an optimizer is meant to be in training mode; only others warn of it.
         self._modes = modes_of(nodes) if optimizer is None else []
         self._outputs = nodes
         # An epoch also adds up what the loss and the metrics for all rows are functions of.
-        totals = Totals(nodes)
+        self._totals = Totals(nodes)
         if optimizer is not None:
-            totals = Totals(nodes, likely_columns(nodes), expand, only_scalars=True)
-        self._graph: Graph | JaxGraph
-        self._runner: NativeRunner | JaxTraining
-        self._training: Training | JaxTraining
-        if self.engine == "native":
-            self._graph = Graph(totals.nodes, optimizer)
-            self._runner = NativeRunner(self._graph, loop)
-            self._training = Training(self._graph, self._runner)
-        else:
-            self._runner = self._training = jax_training(totals.nodes, optimizer, self._choices)
-            self._graph = self._training.graph
-        self._training.totals = totals
-        self._evaluation = self._new_evaluation()
+            self._totals = Totals(nodes, likely_columns(nodes), expand, only_scalars=True)
+        self._engine: Engine = kind(self._totals.nodes, optimizer, **self._options)
+        # Without a reference to the engine, whose arrays on devices are freed as soon as nobody has the program.
+        self._made_for_evaluation = partial(kind, optimizer=None, evaluates=True, **self._options)
+        self._evaluator = Evaluator(self._made_for_evaluation)
         # Reentrant, because a signal handler that runs between two steps may read the state.
         self._lock = threading.RLock()
         _programs.add(self)
 
-    def _new_evaluation(self) -> Evaluation:
-        if self.engine == "native":
-            return Evaluation(native_calls)
-        # Without a reference to the program, whose arrays on devices are freed as soon as nobody has it.
-        return Evaluation(partial(jax_training, optimizer=None, options=self._choices, evaluates=True))
+    @property
+    def _choices(self) -> dict[str, Any]:
+        """How the program is compiled, for its copies."""
+        return {"engine": self._engine_name, **self._options}
 
     @property
-    def engine(self) -> Engine:
-        """The engine that runs the program: "native" or "jax"."""
-        return self._choices.get("engine", "native")
+    def engine(self) -> str:
+        """The name of the engine that runs the program, such as "native" or "jax"."""
+        return self._engine_name
 
     @property
     def sharding(self) -> object:
         """How the parameters lie on the devices of a mesh, as a table to print; None without a mesh."""
-        return self._training.sharding
+        return self._engine.sharding
 
     @property
     def source(self) -> str:
         """The generated source: the kernels, and `run`, which loops over the data."""
-        return self._runner.text
+        return self._engine.source
 
     @property
     def llvm(self) -> str:
         """The LLVM modules before optimization, one for each part that is compiled separately."""
         with self._lock:
-            return str(self._runner.listing().llvm)
+            return self._engine.llvm
 
     @property
     def assembly(self) -> str:
         """The machine code for this processor as text; generating it may take a second."""
         with self._lock:
-            return str(self._runner.listing().assembly)
+            return self._engine.assembly
 
     def stages(self) -> dict[str, str]:
         """Return the program after each stage of compilation as text, by the stage's name and in order.
@@ -158,22 +161,22 @@ class Program(Answering, Profiled, Generic[R, E]):
         [2, 1]
         """
         with self._lock:
-            return self._runner.stages()
+            return self._engine.stages()
 
     @property
     def inputs(self) -> tuple[BaseNode, ...]:
         """The inputs that take data, in order of first use."""
-        return tuple(self._graph.inputs)
+        return tuple(self._engine.graph.inputs)
 
     @property
-    def graph(self) -> Graph | JaxGraph:
-        """The graph after each stage of compilation; of the JAX engine, before JAX compiles it."""
-        return self._graph
+    def graph(self) -> ProgramGraph:
+        """The graph after each stage of compilation; before JAX compiles it, for the JAX engine."""
+        return self._engine.graph
 
     @property
     def sizes(self) -> Mapping[type[Dim], int]:
         """The sizes of the named axes in a run so far; empty before the first one, and for the JAX engine."""
-        return self._runner.sizes if isinstance(self._runner, NativeRunner) else {}
+        return self._engine.sizes
 
     @property
     def outputs(self) -> tuple[BaseNode, ...]:
@@ -183,12 +186,12 @@ class Program(Answering, Profiled, Generic[R, E]):
     @property
     def optimizer(self) -> OptimizerInterface | None:
         """The optimizer, None if the program only computes outputs."""
-        return self._graph.optimizer
+        return self._engine.graph.optimizer
 
     @property
     def trained(self) -> tuple[Parameter | Buffer, ...]:
         """The parameters and buffers that an epoch changes."""
-        return (*self._graph.parameters, *self._graph.buffers)
+        return tuple(self._engine.graph.trained)
 
     @property
     def plan(self) -> ProgramPlan:
@@ -197,8 +200,7 @@ class Program(Answering, Profiled, Generic[R, E]):
         The bytes cover everything run so far, for all threads and batch sizes, without the parameters and the
         optimizer's state. Before the first run they are 0 if input sizes are unknown.
         """
-        plan = self._runner.plan()
-        return plan._replace(peak_bytes=plan.peak_bytes + self._training.data_parallel_bytes)
+        return self._engine.plan()
 
     def __call__(self, feed: FeedT | None = None) -> R:
         """Compute the outputs: one array for one output, else a list. With an optimizer, also do one step.
@@ -208,13 +210,11 @@ class Program(Answering, Profiled, Generic[R, E]):
         """
         warn_of_training(self._modes)
         with self._lock:
-            repeated = self._training.repeat(feed) if pinned_step() is None else None
-            if repeated is not None:
-                return self._answer(repeated)
-            given = checked_inputs({} if feed is None else feed, self._graph.inputs)
-            with drawing(self._training):
-                values = self._training.call(given)
-        return self._answer(values)
+            data: object = {} if feed is None else feed
+            if pinned_step() is None:
+                return self._answer(self._engine.call(data))
+            with drawing(self._engine):
+                return self._answer(self._engine.call(data))
 
     def _answer(self, values: list[np.ndarray]) -> R:
         answer: Any = values[0] if self._single else values
@@ -232,7 +232,7 @@ class Program(Answering, Profiled, Generic[R, E]):
         shuffle: bool = False,
         seed: int = 0,
         threads: int = 1,
-        mode: Mode = "hogwild",
+        mode: ThreadMode = "hogwild",
         progress: bool | Bar | LossBar = False,
         accumulate: int = 1,
     ) -> E:
@@ -271,17 +271,12 @@ class Program(Answering, Profiled, Generic[R, E]):
             accumulate=accumulate, in_batches=in_batches,
         )  # fmt: skip
         with self._lock:
-            if self._graph.optimizer is None:
+            if self.optimizer is None:
                 raise ShapeError(
                     "this program has no optimizer, so there is no epoch to train; call it for its outputs"
                 )
-            refuse_epoch(self._graph.schedule.leaves)
-            limits = self._graph.ranges.limits
-            if in_batches:
-                return self._means(epoch_of_batches(self._training, limits, columns, options))
-            given, rows, singly = checked_columns(columns, self._graph.inputs, limits)
-            values = self._training.epoch(given, rows, singly, options)
-            return self._means(self._training.totals.for_columns(given, singly).of_all_rows(values))
+            refuse_epoch(self._engine.graph.schedule.leaves)
+            return self._means(train_epoch(self._engine, columns, options, self._totals, in_batches=in_batches))
 
     def _means(self, values: Sequence[float]) -> E:
         answer: Any = values[0] if self._single else list(values)
@@ -335,7 +330,7 @@ class Program(Answering, Profiled, Generic[R, E]):
         """
         with self._lock:
             running = {} if metrics is None else metrics
-            means, measured = self._evaluation(self._outputs, columns, batch_size, running)
+            means, measured = self._evaluator(self._outputs, columns, batch_size, running)
         if metrics is None:
             return self._means(means)
         names = ["loss", *self._metrics] if self._single else list(map(label, self._outputs))
@@ -361,13 +356,16 @@ class Program(Answering, Profiled, Generic[R, E]):
         (2.0, 2.0)
         """
         with self._lock:
-            if self._graph.optimizer is None:
+            if self.optimizer is None:
                 raise ShapeError("this program has no optimizer, so it has no gradients; call it for its outputs")
             threads, blas_threads = whole("threads", threads, 1), whole("blas_threads", blas_threads, 1)
             checked_weight(weight, self._outputs[0].dtype)
-            given, rows, singly = checked_columns(columns, self._graph.inputs, self._graph.ranges.limits)
-            with drawing(self._training):
-                return self._training.backward(given, rows, singly, threads, weight, blas_threads)
+            graph = self._engine.graph
+            batch = checked_columns(columns, graph.inputs, graph.ranges.limits)
+            batch.check_batches(batch.rows)
+            check_open_ranges(graph, batch, batch.rows)
+            with drawing(self._engine):
+                return self._engine.backward(batch, threads, weight, blas_threads)
 
     def state_dict(self) -> dict[str, int]:
         """Return the program's counters: `steps`, which seeds random nodes, and `epochs`, which seeds the shuffle.
@@ -380,7 +378,7 @@ class Program(Answering, Profiled, Generic[R, E]):
         (6.0, {'steps': 1, 'epochs': 0})
         """
         with self._lock:
-            return {"steps": self._training.steps, "epochs": self._training.epochs}
+            return {"steps": self._engine.steps, "epochs": self._engine.epochs}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Continue counting from the result of `state_dict`.
@@ -389,14 +387,14 @@ class Program(Answering, Profiled, Generic[R, E]):
         """
         steps, epochs = checked_counts(state)
         with self._lock:
-            self._training.steps, self._training.epochs = steps, epochs
+            self._engine.steps, self._engine.epochs = steps, epochs
 
     # --- copies ---------------------------------------------------------------------------------------------------
 
     def __copy__(self) -> Program[R, E]:
         """Return a program with the same nodes and optimizer that counts its own steps from here on."""
         with self._lock:
-            return _build(self._outputs, *self._form, self._graph.optimizer, self._choices, self.state_dict())
+            return _build(self._outputs, *self._form, self.optimizer, self._choices, self.state_dict())
 
     @property
     def _form(self) -> tuple[bool, list[str]]:
@@ -409,16 +407,16 @@ class Program(Answering, Profiled, Generic[R, E]):
         The inputs stay the same nodes, because calls refer to them, unless `memo` already has copies of them.
         """
         with self._lock:
-            for leaf in self._graph.inputs:
+            for leaf in self._engine.graph.inputs:
                 memo.setdefault(id(leaf), leaf)
             outputs = [copied(output, memo) for output in self._outputs]
-            optimizer = copy.deepcopy(self._graph.optimizer, memo)
+            optimizer = copy.deepcopy(self.optimizer, memo)
             return _build(outputs, *self._form, optimizer, self._choices, self.state_dict())
 
     def __reduce__(self) -> tuple[object, ...]:
         with self._lock:
             records, roots = flatten_all(self._outputs)
-            return _restored, (records, roots, *self._form, self._graph.optimizer, self._choices, self.state_dict())
+            return _restored, (records, roots, *self._form, self.optimizer, self._choices, self.state_dict())
 
     def _after_fork(self) -> None:
         """In a forked process, release what another thread held: that thread does not exist there."""
@@ -426,15 +424,15 @@ class Program(Answering, Profiled, Generic[R, E]):
             self._lock.release()
         else:
             self._lock = threading.RLock()
-            self._training.after_fork()
-            self._evaluation = self._new_evaluation()
+            self._engine.after_fork()
+            self._evaluator = Evaluator(self._made_for_evaluation)
 
     # What notebooks display.
     _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_program")
 
     def __repr__(self) -> str:
         what = ", ".join(map(label, self._outputs))
-        return f"<Program {what}{'' if self._graph.optimizer is None else f', trained by {self._graph.optimizer!r}'}>"
+        return f"<Program {what}{'' if self.optimizer is None else f', trained by {self.optimizer!r}'}>"
 
 
 def _build(
@@ -442,7 +440,7 @@ def _build(
     single: bool,
     names: Sequence[str],
     optimizer: Any,
-    choices: _Choices,
+    choices: Mapping[str, Any],
     state: Mapping[str, int],
 ) -> Program[Any, Any]:
     metrics = dict(zip(names, outputs[1:], strict=True)) if names else None

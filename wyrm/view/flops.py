@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from wyrm.engines.native.stages.decompose import expand
+from wyrm.engines.graph import expand
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode
@@ -19,9 +19,9 @@ from wyrm.ops.control.steps import ENDLESS
 from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient, ConvolutionWeightGradient
 from wyrm.ops.cross_entropy.linear_cross_entropy import LinearCrossEntropy, LinearCrossEntropyResiduals
 from wyrm.ops.products.product import MatMul, VectorDot
-from wyrm.ops.recurrence.gated_recurrent import GRUGradient
-from wyrm.ops.recurrence.parts import Residuals
-from wyrm.ops.recurrence.recurrent import LSTMGradient
+from wyrm.ops.recurrence.gru import GRUGradient
+from wyrm.ops.recurrence.lstm import LSTMGradient
+from wyrm.ops.recurrence.recurrence import Residuals
 
 Sizes = Mapping[type[Dim], int]
 # The shape of a node or of a parent.

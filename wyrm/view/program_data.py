@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from wyrm.engines.native.stages.invocations import Evaluation, Invocation
-from wyrm.engines.native.stages.loops import ArrayBuffer, Item, KernelCall, Loop, nodes_of
+from wyrm.engines.native.stages.loops import ArrayBuffer, Evaluation, Invocation, Item, KernelCall, Loop, nodes_of
 from wyrm.engines.native.stages.memory import lifetimes
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.errors import ShapeError

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wyrm.engines.feeding import given_inputs
+from wyrm.engines.columns import given_inputs, is_batches
 from wyrm.engines.progress import Bar, LossBar, loss_bar
-from wyrm.engines.tables import is_batches
 from wyrm.errors import DTypeError
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.leaves import Parameter
@@ -85,7 +84,7 @@ class RunLogger(Callback):
 
     def on_start(self, run: Run) -> None:
         """Create the folder, so that one that cannot be written is known before the first epoch."""
-        process, processes = _processes(run)
+        process, processes = run.program._engine.processes
         if process > 0:
             return
         steps = run.program.state_dict()["steps"]
@@ -173,8 +172,8 @@ class _Live:
         self._run, self._writer, self._probe, self._batch = run, writer, probe, batch
         self._probe_budget = Budget(share)
         self._batch_size = _batch_size(run)
-        # Native code changes the parameters in place; those on devices can be read after an epoch.
-        self._in_place = run.program.engine == "native"
+        # Parameters on devices can be read after an epoch.
+        self._in_place = run.program._engine.in_place
         self._first_step = writer.step
         self._epoch_rows, self._rows, self._losses = 0, 0, 0.0
         self._next = 0.0
@@ -291,15 +290,6 @@ def _batch_size(run: Run) -> int:
     """Return the rows of a step."""
     size = getattr(run.data, "batch_size", None) if is_batches(run.data) else None
     return size if isinstance(size, int) and size > 0 else run.batch_size
-
-
-def _processes(run: Run) -> tuple[int, int]:
-    """Return the number of this process among those that train together, and how many they are."""
-    if run.program.engine != "jax":
-        return 0, 1
-    import jax
-
-    return int(jax.process_index()), int(jax.process_count())
 
 
 def _named(

@@ -117,7 +117,7 @@ def trained(model: Model, where: Any) -> dict[str, Any]:
     program: Any = wy.compile(model.loss, optimizer, engine="jax", **options)
     result: dict[str, Any] = {"losses": [program.epoch(model.data, batch_size=8, seed=epoch) for epoch in range(2)]}
     if where is not None:
-        table, state = program.sharding, program._training.state
+        table, state = program.sharding, program._engine.state
         result |= {"table": str(table), "bytes_per_device": table.bytes_per_device, "held": on_first(state.values())}
         result |= {"state_bytes_per_device": table.state_bytes_per_device, "held_state": on_first(state.slots())}
         if axes == {Batch: "data"}:  # over all devices, in a step
@@ -136,12 +136,12 @@ def accumulated(model: Model, where: Any) -> dict[str, Any]:
         shape, names, axes = where
         options = {"mesh": jax.make_mesh(shape, names), "sharding": axes}
     program: Any = wy.compile(model.loss, optimizer, engine="jax", **options)
-    training, wrong, whole = program._training, set[str](), set[str]()
-    run, texts = training.run, dict[Any, str]()
+    training, wrong, whole = program._engine, set[str](), set[str]()
+    run, texts = training.execute, dict[Any, str]()
 
     def recorded(function: Any, *arguments: Any) -> Any:
         results = run(function, *arguments)
-        if function is training._accumulate:
+        if function is training.add_gradients:
             shapes = tuple(np.shape(array) for array in jax.tree.leaves(arguments))
             if shapes not in texts:  # XLA compiles the function again to show it
                 texts[shapes] = program.stages()["optimized"]
@@ -158,7 +158,7 @@ def accumulated(model: Model, where: Any) -> dict[str, Any]:
                     wrong.add(f"{parameter.shape}: {total}")
         return results
 
-    training.run = recorded
+    training.execute = recorded
     losses = [program.epoch(model.data, batch_size=8, accumulate=3) for _ in range(2)]
     values = [float(np.abs(parameter.value).sum()) for parameter in optimizer.parameters]
     for parameter, value in zip(optimizer.parameters, start, strict=True):

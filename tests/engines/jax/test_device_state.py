@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -99,13 +99,13 @@ def test_a_step_that_fails_leaves_the_values_of_the_host(monkeypatch: pytest.Mon
     parameters, (program, other) = _two_losses("jax")
     before = [parameter.value for parameter in parameters]
     program(ROWS)
-    train = program._training._train
+    train = program._engine.step
 
     def fail(*arguments: Any) -> Any:
         train(*arguments)
         raise RuntimeError("the device is out of memory")
 
-    monkeypatch.setitem(program._training.__dict__, "_train", fail)
+    monkeypatch.setitem(program._engine.__dict__, "step", fail)
     with pytest.raises(RuntimeError, match="out of memory") as raised:
         program(ROWS)
     assert "load a checkpoint" in raised.value.__notes__[0]
@@ -215,7 +215,7 @@ def test_a_program_is_freed_with_its_last_reference() -> None:
     x = wy.Input(dims=(Batch(), 3), name="x")
     program = wy.compile(x.square().mean(), engine="jax")
     program.evaluate(ROWS)
-    arrays = weakref.ref(program._runner.state)  # type: ignore[union-attr]  # the engine is jax
+    arrays = weakref.ref(cast(Any, program._engine).state)
     gc.disable()
     try:
         del program

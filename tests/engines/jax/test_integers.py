@@ -104,4 +104,4 @@ def test_data_and_indices_of_known_ranges_need_no_check() -> None:
     table = wy.Parameter(np.ones((5, 5), np.float32))
     loss = ((x @ table).cross_entropy(labels) + table.index(x.argmax(axis=-1)).sum(axis=-1)).mean()
     program: Any = wy.compile(loss, wy.optim.SGD([table], 0.1), engine="jax")
-    assert not program._graph.checks
+    assert not program.graph.checks

@@ -10,8 +10,7 @@ import pytest
 
 import wyrm as wy
 from tests.engines.jax.processes import run_processes
-from wyrm.engines.jax.agreement import Part, fingerprint
-from wyrm.engines.jax.processes import computing
+from wyrm.engines.jax.processes import Part, computing, fingerprint
 from wyrm.errors import CheckpointError, OptionError, ProcessLost
 
 pytest.importorskip("jax")

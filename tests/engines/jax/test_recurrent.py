@@ -12,8 +12,8 @@ import wyrm as wy
 from tests.engines.jax.test_every_op import lowered
 from wyrm.engines.jax.lower import Lowerer
 from wyrm.graph.schedule import Schedule
-from wyrm.ops.recurrence.gated_recurrent import GRU
-from wyrm.ops.recurrence.recurrent import LSTM
+from wyrm.ops.recurrence.gru import GRU
+from wyrm.ops.recurrence.lstm import LSTM
 from wyrm.ops.reducing.cumulative import Recurrence
 
 random = np.random.default_rng(0)

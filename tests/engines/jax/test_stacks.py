@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines.jax.stacks import StackElement, Stacks
+from wyrm.engines.jax.state import StackElement, Stacks
 from wyrm.graph.node import Node
 
 LAYERS = 5
@@ -33,7 +33,7 @@ class Stack:
         others = [parameter for parameter in self.loss.parameters() if parameter is not self.biases[2]]
         groups: list[Any] = [{"parameters": others}, {"parameters": [self.biases[2]], "learning_rate_factor": 0.5}]
         self.optimizer = wy.optim.Adam(groups, 1e-2, **options)
-        self.program: Any = wy.compile(self.loss, self.optimizer, engine=engine)  # type: ignore[call-overload]  # a str
+        self.program: Any = wy.compile(self.loss, self.optimizer, engine=engine)
         self.data = random.normal(size=(12, 4))
 
     def step(self) -> float:
@@ -56,7 +56,7 @@ def check(native: Stack, lowered: Stack) -> None:
 
 def test_weights_are_stacked_and_a_group_of_its_own_is_not() -> None:
     stack = Stack("jax")
-    units = stack.program._training.functions.stacks.units
+    units = stack.program._engine.functions.stacks.units
     assert sorted(map(len, units)) == [1] * (LAYERS + 1) + [LAYERS]
 
 

@@ -38,7 +38,7 @@ def test_batches_that_accumulate_equal_a_larger_batch(batch_size: int, accumulat
 
 @pytest.mark.parametrize(("batch_size", "accumulate"), [(4, 2), (2, 4), (3, 3)])
 def test_batches_of_a_loader_accumulate_too(batch_size: int, accumulate: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wyrm.engines.batches._BYTES", 200)  # many chunks
+    monkeypatch.setattr("wyrm.engines.epochs._BYTES", 200)  # many chunks
     _, values, steps = trained(batch_size, accumulate=accumulate)
     loss, columns, parameters = model(np.float64)
     optimizer = wy.optim.Adam(parameters, 0.1, max_norm=0.5, average=wy.optim.EMA(0.9))

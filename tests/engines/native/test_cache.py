@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from wyrm.engines.native.llvm.store import CodeStore
+from wyrm.engines.native.llvm.cache import CodeStore
 
 PROGRAM = """
 import numpy as np, wyrm as wy
@@ -33,7 +33,7 @@ from threadpoolctl import threadpool_info
 x = wy.Input(dims=(4, 3), name="x"); w = wy.Parameter([1.0, 2.0, 3.0])
 program = wy.compile((x @ w).tanh().sum(), wy.optim.SGD([w], 0.1))
 program.backward({x: [[0.5, 0.25, 0.125]] * 4}, threads=2)
-from wyrm.engines.native.llvm.blas_threads import limits
+from wyrm.engines.native.llvm.blas import limits
 limited = {library.filepath for library in limits.controller.lib_controllers}
 assert {found["filepath"] for found in threadpool_info()} == limited, limited
 """

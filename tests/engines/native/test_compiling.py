@@ -13,7 +13,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.engines.native.llvm import cache
-from wyrm.engines.native.llvm.library import CompilationCount
+from wyrm.engines.native.llvm.cache import CompilationCount
 
 pytestmark = pytest.mark.optimized
 

@@ -37,7 +37,7 @@ def trained() -> tuple[wy.Program, wy.Input[Any]]:
 def goes_on(program: wy.Program, x: Any) -> list[bytes]:
     """Return all state after one more epoch and step."""
     losses = [program.epoch({x: X}, batch_size=10, shuffle=True), float(program({x: X}))]
-    graph = program._graph
+    graph = program.graph
     optimizer: Any = graph.optimizer
     arrays = [np.array(losses), *(leaf.value for leaf in (*graph.parameters, *graph.buffers))]
     arrays += optimizer.state_dict().values()
@@ -65,11 +65,11 @@ def test_a_copy_goes_on_with_the_same_numbers_and_leaves_the_original_alone(how:
 def test_a_shallow_copy_trains_the_same_parameters_and_counts_for_itself() -> None:
     program, x = trained()
     other = copy.copy(program)
-    assert other._graph.optimizer is program._graph.optimizer
+    assert other.graph.optimizer is program.graph.optimizer
     other({x: X})
     assert other.state_dict() == {"steps": 8, "epochs": 1}
     assert program.state_dict() == {"steps": 7, "epochs": 1}
-    assert other._graph.parameters[0] is program._graph.parameters[0]
+    assert other.graph.parameters[0] is program.graph.parameters[0]
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda program: pickle.loads(pickle.dumps(program))])

@@ -60,7 +60,7 @@ def check(outputs: dict[str, Any], rtol: float, atol: float, loop: Any = "python
 
 def is_recurrent(sample: Sample) -> bool:
     """Return whether a sample is of a recurrent op, which takes a minute to compile."""
-    return sample.op.__module__.startswith("wyrm.ops.recurrence.recurrent")
+    return sample.op.__module__.startswith("wyrm.ops.recurrence.lstm")
 
 
 @grouped(GROUP, lambda sample: not is_recurrent(sample))

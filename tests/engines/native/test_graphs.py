@@ -115,7 +115,7 @@ def test_several_outputs_for_any_size_equal_those_of_the_reference(
     gradients: list[Any] = wy.grad(loss, leaves[3:], allow_unused=True)
     outputs = [*roots, *gradients]
     program = wy.compile(outputs, loop=loop)
-    read = set(program._graph.inputs)
+    read = set(program.graph.inputs)
     for size in sizes:
         data = draw(size, random)
         for leaf, value in zip(leaves[:3], data, strict=True):

@@ -52,11 +52,12 @@ def tables(x: Any, rows: Any) -> Any:
 
 def run_by_python(program: wy.Program, feed: dict[Any, Any]) -> list[Any]:
     """Return the outputs of a program, or its parameters after a step, computed by the interpreter."""
-    runner: Any = program._runner
+    engine: Any = program._engine
+    runner = engine.runner
     values = [np.asarray(value, leaf.dtype) for leaf, value in feed.items()]
     binding = runner.binding({leaf: value.shape for leaf, value in zip(feed, values, strict=True)})
     columns = {leaf: value.reshape(len(value), -1) for leaf, value in zip(feed, values, strict=True)}
-    optimizer = program._graph.optimizer
+    optimizer = program.optimizer
     numbers = [] if optimizer is None else list(optimizer.numbers(1, optimizer.parameters).values())
     hyperparameters = np.array(numbers, np.float64).reshape(1, len(numbers))
     count = len(values[0])

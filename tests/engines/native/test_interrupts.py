@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines.native.run import training
+from wyrm.engines.native.run import epoch as epoch_state
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.errors import Diverged, IndexOutOfRange
 
@@ -68,8 +68,8 @@ def pressed_after(function: Callable[..., Any], count: int) -> Callable[..., Any
 @pytest.fixture
 def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make chunks one step long, with a snapshot after each."""
-    monkeypatch.setattr(training, "_CHUNK", 0.0)
-    monkeypatch.setattr(training, "_COPY_RARELY", 0.0)
+    monkeypatch.setattr(epoch_state, "_CHUNK", 0.0)
+    monkeypatch.setattr(epoch_state, "_COPY_RARELY", 0.0)
 
 
 @pytest.mark.parametrize("chunk", [0.0, 1.0])
@@ -78,9 +78,9 @@ def test_an_interrupted_epoch_has_counted_its_steps(
     options: Any, chunk: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the main thread's first chunk, of one step or of fifty."""
-    monkeypatch.setattr(training, "_CHUNK", chunk)
+    monkeypatch.setattr(epoch_state, "_CHUNK", chunk)
     case = Case()
-    cast(training.Training, case.program._training)._rate = 50.0
+    cast(Any, case.program._engine).rate = 50.0
     monkeypatch.setattr(NativeRunner, "call", pressed_after(NativeRunner.call, 1))
     with pytest.raises(KeyboardInterrupt):
         case.epoch(**options)
@@ -111,7 +111,7 @@ def test_an_interrupt_inside_a_step_of_a_python_loop_waits_for_its_end(
     optimizer = wy.optim.Adam([a, b], 0.1)
     program = wy.compile((a * x.sum()).sum() + (b * 2.0).sum(), optimizer, loop="python")
     program({x: [1.0]})
-    entries = cast(NativeRunner, program._runner)._entries
+    entries = cast(Any, program._engine).runner._entries
     (update,) = (function for function in entries if function.__name__.startswith("update"))
     monkeypatch.setitem(entries, update, pressed_after(entries[update], 7))
     with pytest.raises(KeyboardInterrupt):
@@ -169,8 +169,8 @@ def diverging() -> tuple[Any, Any, Any, Any]:
 @pytest.mark.parametrize("options", [{}, {"threads": 2, "mode": "synchronized"}])
 @pytest.mark.parametrize("kept", [0, 6])
 def test_what_diverged_is_taken_back_with_its_counts(options: Any, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "_CHUNK", 0.0 if kept else 1e9)
-    monkeypatch.setattr(training, "_COPY_RARELY", 0.0)
+    monkeypatch.setattr(epoch_state, "_CHUNK", 0.0 if kept else 1e9)
+    monkeypatch.setattr(epoch_state, "_COPY_RARELY", 0.0)
     weight, optimizer, program, columns = diverging()
     with pytest.raises(Diverged, match=f"batch 7 at learning rate 0.125; .* after batch {kept}[.]"):
         program.epoch(columns, batch_size=2, **options)
@@ -252,7 +252,7 @@ def interrupted(where):
         return 0
     return 1  # it was not interrupted
 
-places = [("llvmlite/binding/__init__.py", "<module>"), ("backends/llvm/machine.py", "entry_of")]
+places = [("llvmlite/binding/__init__.py", "<module>"), ("engines/native/llvm/machine.py", "entry_of")]
 for place in places:
     child = os.fork()
     if not child:

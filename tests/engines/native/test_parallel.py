@@ -7,10 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from wyrm.engines.native.llvm import parallel
-from wyrm.engines.native.llvm.emit import Unit
-from wyrm.engines.native.llvm.optimize import machine_code
-from wyrm.engines.native.llvm.parallel import SecondProcess, compile_all
+from wyrm.engines.native.llvm import optimize as parallel
+from wyrm.engines.native.llvm.optimize import SecondProcess, Unit, compile_all, machine_code
 
 pytestmark = pytest.mark.optimized
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from wyrm.engines.native.llvm import blas_threads as blas
+from wyrm.engines.native.llvm import blas
 
 PROGRAM = """
 import os, sys, threading, time

@@ -59,8 +59,8 @@ def test_what_llvm_refuses_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 def test_an_engine_that_there_is_not() -> None:
-    with pytest.raises(ValueError, match="engine must be 'reference', 'native' or 'auto', not 'cuda'"):
-        wy.function(lambda x: x, engine="cuda")  # type: ignore[call-overload]  # the test
+    with pytest.raises(ValueError, match=r"engine must be 'reference', 'auto', 'native'.* or .*, not 'cuda'"):
+        wy.function(lambda x: x, engine="cuda")
 
 
 class Doubled(wy.Node[Any, Any]):

@@ -17,8 +17,8 @@ import pytest
 
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.llvm import cache
-from wyrm.engines.native.llvm.library import CompilationCount, CompiledFunction
-from wyrm.engines.native.llvm.store import CodeStore
+from wyrm.engines.native.llvm.cache import CodeStore, CompilationCount
+from wyrm.engines.native.llvm.library import CompiledFunction
 
 NAME, OTHER = f"wyrm_{'0' * 31}a.machine", f"wyrm_{'0' * 31}b.link"
 CONTENT = bytes(range(50))

@@ -1,1 +1,28 @@
 """The XLA backend: a graph lowered to a function of JAX arrays, which runs on CPU, GPU and TPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+from wyrm.graph.axes import Dim
+
+if TYPE_CHECKING:
+    from jax.sharding import Mesh
+
+# The axis of a mesh, or several, over which the axes of arrays with a name are sharded.
+AxisSharding = Mapping[type[Dim], "str | tuple[str, ...]"]
+
+
+class JaxOptions(TypedDict, total=False):
+    """The options that only the JAX engine takes.
+
+    - `mesh`, `sharding`: a `jax.sharding.Mesh`, and for the classes of axes the axis of the mesh that they are sharded
+      over. Axes without an entry are not sharded.
+    - `compute_dtype`: "bfloat16" computes activations and products in bfloat16, with parameters, sums, norms and losses
+      in float32.
+    """
+
+    mesh: Mesh | None
+    sharding: AxisSharding | None
+    compute_dtype: Literal["float32", "bfloat16"] | None

@@ -1,52 +1,96 @@
-"""The engine `jax` of programs: calls, epochs and gradients as functions that JAX compiles for its devices."""
+"""`JaxEngine`: calls, epochs and gradients as functions that JAX compiles for its devices."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.epoch_position import EpochPosition
-from wyrm.engines.epoch_state import check_batches
-from wyrm.engines.feeding import check_ranges
-from wyrm.engines.jax.agreement import check_same
-from wyrm.engines.jax.checks import index_error
-from wyrm.engines.jax.graph import JaxGraph
-from wyrm.engines.jax.processes import computing
-from wyrm.engines.jax.state import DeviceState, Placement, exchange, gathered, on_host
-from wyrm.engines.jax.step import Steps
-from wyrm.engines.native.run.runner import ProgramPlan
+from wyrm.engines.columns import Columns, check_ranges, completed
+from wyrm.engines.engine import Engine, ProgramPlan
+from wyrm.engines.epochs import Epoch, EpochOptions
+from wyrm.engines.jax import AxisSharding, JaxOptions
+from wyrm.engines.jax.epoch import JaxEpoch
+from wyrm.engines.jax.graph import JaxGraph, index_error
+from wyrm.engines.jax.namespace import narrowed
+from wyrm.engines.jax.processes import Part, check_same, computing, part_of
+from wyrm.engines.jax.state import DeviceState, Placement, State, exchange, gathered, on_host
+from wyrm.engines.jax.step import StepFunctions, joined_rows
+from wyrm.engines.jax.updates import all_finite
+from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.numpy.reference import accumulate
-from wyrm.engines.totals import Totals
-from wyrm.errors import Diverged, OptionError, Unavailable
+from wyrm.errors import Diverged, DTypeError, OptionError, Unavailable
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.buffer import Buffer
+from wyrm.graph.jax_form import JAX, JaxForm
 from wyrm.graph.leaves import Parameter
 from wyrm.graph.rows import RowSparse
-from wyrm.graph.storage import bound_array, check_shape, not_set, store, stored
+from wyrm.graph.storage import bound_array, check_shape, store, stored
 from wyrm.ops.random.philox_jax import step_words
 from wyrm.support.interrupts import deferred
 
-Leaf = BaseNode
 
+class JaxEngine(Engine):
+    """Runs the steps of one program with JAX; `JaxEpoch` has the loops over the rows of a data set."""
 
-class JaxEngine:
-    """Runs the steps of one program with JAX: `steps` counts batches, which seed random nodes, `epochs` epochs."""
+    Options: ClassVar[type] = JaxOptions
+    refusals: ClassVar[Mapping[str, str]] = {
+        "loop": "loop={!r} is an option of engine='native'; XLA compiles the loops of engine='jax'",
+        "llvm": "engine='jax' leaves code generation to XLA: see program.source and program.stages()",
+        "assembly": "engine='jax' leaves code generation to XLA: see program.source and program.stages()",
+        "profile": (
+            "profile measures native programs: with engine='jax', run an epoch within jax.profiler.trace(folder), "
+            "and open the folder with TensorBoard or Perfetto"
+        ),
+    }
+    in_place: ClassVar[bool] = False
 
-    def __init__(self, graph: JaxGraph, placement: Placement, narrow: Any = None) -> None:
-        self.graph, self.placement = graph, placement
-        # What the outputs for batches are for all rows.
-        self.totals = Totals(graph.outputs)
-        self.steps = self.epochs = 0
-        self.functions = Steps(graph, narrow, placement.sharding)
-        self.state = DeviceState(graph, placement, self.functions.stacks)
-        self.position = EpochPosition()
+    graph: JaxGraph
+
+    @classmethod
+    def is_installed(cls) -> bool:
+        """Return whether JAX is installed."""
+        return importlib.util.find_spec("jax") is not None
+
+    @classmethod
+    def check_options(cls, options: Mapping[str, Any]) -> None:
+        """Raise an error for a mesh without sharding, an unknown dtype, or if JAX is not installed."""
+        _check_mesh(options.get("mesh"), options.get("sharding"))
+        if options.get("compute_dtype") not in (None, "float32", "bfloat16"):
+            raise OptionError(f"compute_dtype must be 'float32' or 'bfloat16', not {options.get('compute_dtype')!r}")
+        if not cls.is_installed():
+            raise OptionError("engine='jax' needs JAX: pip install 'wyrm-autodiff[jax]'")
+
+    def __init__(
+        self,
+        outputs: Sequence[BaseNode],
+        optimizer: Any,
+        *,
+        evaluates: bool = False,
+        mesh: Any = None,
+        sharding: AxisSharding | None = None,
+        compute_dtype: str | None = None,
+    ) -> None:
+        super().__init__(JaxGraph(outputs, optimizer))
+        self.placement = _placement(self.graph, mesh, sharding, evaluates)
+        narrow = None
+        if compute_dtype == "bfloat16":
+            import jax.numpy as jnp
+
+            narrow = jnp.bfloat16
+        self.functions = StepFunctions(self.graph, narrow, self.placement.sharding)
+        self.state = DeviceState(self.graph, self.placement, self.functions.stacks)
+        self.shuffle = Shuffle()
+        # Seconds of a step, 0 until one was measured, and the numbers of batches of a chunk by the size of a batch.
+        self.seconds = 0.0
+        self.capacities: dict[int, set[int]] = {}
         # Whether it is known that all processes began with the same values.
-        self._began = not placement.several_processes
+        self._began = not self.placement.several_processes
         # The last compiled function that ran, with the structure of its arguments and the shapes, dtypes and placements
         # of their arrays, for its code as text.
         self._last: tuple[Any, Any, list[tuple[Any, Any, Any]]] | None = None
@@ -66,7 +110,7 @@ class JaxEngine:
         return jax.jit(self.functions.backward)
 
     @cached_property
-    def _train(self) -> Any:
+    def step(self) -> Any:
         import jax
 
         return jax.jit(self.functions.train, donate_argnums=0, **self.kept())
@@ -77,6 +121,53 @@ class JaxEngine:
         import jax
 
         return jax.jit(self.functions.loop, donate_argnums=0, **self.kept())
+
+    @cached_property
+    def join(self) -> Any:
+        """The function that adds up row-sparse gradients of one table."""
+        import jax
+
+        return jax.jit(joined_rows)
+
+    @cached_property
+    def finite(self) -> Any:
+        """The function that says whether all values are finite."""
+        import jax
+
+        return jax.jit(lambda values: all_finite([value for value in values if value.dtype.kind != "i"]))
+
+    @cached_property
+    def add_gradients(self) -> Any:
+        """The function that adds a batch's gradients to the totals of a step."""
+        import jax
+
+        options: dict[str, Any] = {}
+        sharding = self.placement.sharding
+        if sharding is not None:
+            ((placed, *_), _) = self.kept()["out_shardings"]
+            buffers = placed[len(self.graph.parameters) :]
+            options["out_shardings"] = buffers, self.functions.accumulator_shardings(sharding, True), None, None
+        return jax.jit(self.functions.accumulate, donate_argnums=1, **options)
+
+    @cached_property
+    def update(self) -> Any:
+        """The function that does a step with totals of gradients."""
+        import jax
+
+        def update(state: State, _: Sequence[Any], *arguments: Any) -> tuple[State]:
+            return (self.functions.update_by(state, *arguments),)
+
+        return jax.jit(update, donate_argnums=0, **self.kept(1))
+
+    @cached_property
+    def zeros(self) -> Any:
+        """The function that returns totals of no gradients."""
+        import jax
+
+        sharding = self.placement.sharding
+        if sharding is None:
+            return jax.jit(self.functions.zeros)
+        return jax.jit(self.functions.zeros, out_shardings=self.functions.accumulator_shardings(sharding, False))
 
     def kept(self, results: int = 2) -> dict[str, Any]:
         """Return the option that keeps the state on its devices, for a function with this number of results."""
@@ -115,7 +206,7 @@ class JaxEngine:
                 self._began = True
             yield
 
-    def run(self, function: Any, *arguments: Any) -> Any:
+    def execute(self, function: Any, *arguments: Any) -> Any:
         """Call a compiled function."""
         import jax
 
@@ -127,12 +218,12 @@ class JaxEngine:
         )
         return function(*arguments)
 
-    def train(self, function: Any, *arguments: Any) -> Any:
+    def advance(self, function: Any, *arguments: Any) -> Any:
         """Call a compiled function of the state and the held leaves; its first result replaces the state."""
         with exchange:
             before = self.state.stacked()
             try:
-                results = self.run(function, before, self.state.held(), *arguments)
+                results = self.execute(function, before, self.state.held(), *arguments)
                 # A computation that fails raises its error here: it may have begun without one.
                 results[0].alive.block_until_ready()
             except BaseException as error:
@@ -148,22 +239,19 @@ class JaxEngine:
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    def call(self, given: dict[Leaf, np.ndarray]) -> list[np.ndarray]:
+    def run(self, given: dict[BaseNode, np.ndarray]) -> list[np.ndarray]:
         """Return the outputs for these inputs; with an optimizer, also do one step."""
         with self.running():
             feed = self._feed(given)
             if self.graph.optimizer is None:
                 with exchange:
                     values, held = self.state.values(), self.state.held()
-                    found, outside = self.run(self._forward, values, held, feed, step_words(self.steps))
+                    found, outside = self.execute(self._forward, values, held, feed, step_words(self.steps))
                 self.check_indices(outside, self.shapes(feed))
                 self.steps += 1
             else:
                 found = self._step(feed)
             return [self._returned(output, array) for output, array in zip(self.graph.outputs, found, strict=True)]
-
-    def repeat(self, feed: object) -> None:
-        """Return None: every call checks its data."""
 
     def _returned(self, output: BaseNode, array: Any) -> np.ndarray:
         return gathered(array, output).astype(output.dtype)
@@ -171,7 +259,7 @@ class JaxEngine:
     def _step(self, feed: Sequence[Any]) -> list[Any]:
         numbers = {name: values[0] for name, values in self.numbers(1).items()}
         with deferred:
-            state, (outputs, outside) = self.train(self._train, feed, numbers, step_words(self.steps))
+            state, (outputs, outside) = self.advance(self.step, feed, numbers, step_words(self.steps))
             if not bool(on_host(state.alive)):
                 self.check_indices(outside, self.shapes(feed), "; no parameter has moved")
                 loss = float(on_host(outputs[0]))
@@ -186,36 +274,27 @@ class JaxEngine:
         found: list[Any] = outputs
         return found
 
-    def _feed(self, given: Mapping[Leaf, np.ndarray]) -> list[Any]:
+    def _feed(self, given: Mapping[BaseNode, np.ndarray]) -> list[Any]:
         """Return the data of the inputs on the devices, after all checks."""
-        complete = self._complete(given)
+        complete = completed(self.graph.inputs, given)
         shapes = {leaf: array.shape for leaf, array in complete.items()}
         for leaf, shape in shapes.items():
             check_shape(leaf, shape)
         check_ranges(self.graph.ranges.limits, given, self.graph.schedule.bind(shapes))
         return [self.placement.batch(leaf, array.shape, array.__getitem__) for leaf, array in complete.items()]
 
-    def shapes(self, feed: Sequence[Any], stacked: int = 0) -> dict[Leaf, tuple[int, ...]]:
+    def shapes(self, feed: Sequence[Any], stacked: int = 0) -> dict[BaseNode, tuple[int, ...]]:
         """Return the shapes of the inputs' data in a batch, given their arrays with `stacked` first axes of batches."""
         return {leaf: array.shape[stacked:] for leaf, array in zip(self.graph.inputs, feed, strict=True)}
 
     def check_indices(
-        self, outside: Any, shapes: Mapping[Leaf, tuple[int, ...]], state: str = "", where: str = ""
+        self, outside: Any, shapes: Mapping[BaseNode, tuple[int, ...]], state: str = "", where: str = ""
     ) -> None:
         """Raise `IndexOutOfRange` if a step found an index out of range; the texts say where, and what it changed."""
         if self.graph.checks:
             error = index_error(self.graph.checks, on_host(outside), self.graph.schedule.bind(shapes), where, state)
             if error is not None:
                 raise error
-
-    def _complete(self, given: Mapping[Leaf, np.ndarray]) -> dict[Leaf, np.ndarray]:
-        complete: dict[Leaf, np.ndarray] = {}
-        for leaf in self.graph.inputs:
-            array = given[leaf] if leaf in given else stored(leaf).array
-            if array is None:
-                raise not_set(leaf, "give it to the program, or bind some with .set")
-            complete[leaf] = array
-        return complete
 
     def numbers(self, count: int) -> dict[str, NDArray[np.float64]]:
         """Return the numbers of the rules for the next steps, each of shape (count,)."""
@@ -233,18 +312,43 @@ class JaxEngine:
 
     # --- gradients ------------------------------------------------------------------------------------------------
 
-    def backward(
-        self, given: dict[Leaf, np.ndarray], rows: int, singly: bool, threads: int, weight: float, blas_threads: int
-    ) -> float:
+    def check_epoch(self, columns: Columns, options: EpochOptions, *, in_batches: bool) -> None:
+        """Raise an error for threads, and for sizes and indices that do not fit the devices or the graph."""
+        refuse_threads(options.threads)
+        part = self.part(columns) if in_batches else Part()
+        rows, batch = columns.rows, options.batch_size
+        columns.check_batches(batch * part.count, rows * part.count)
+        sizes = self.graph.schedule.bind(columns.shapes(self.graph.inputs, min(rows, batch) * part.count))
+        check_ranges(self.graph.ranges.limits, columns.given, sizes)
+        for leaf, array in columns.given.items():
+            if array.dtype.kind in "iu":
+                with self.precision():
+                    narrowed(leaf, array)
+        if self.placement.sharding is not None and rows >= batch:
+            for leaf in self.graph.inputs:
+                self.placement.sharding.check_leaf(leaf, sizes)
+
+    def part(self, columns: Columns) -> Part:
+        """Return which part of each batch the rows of a loader are: those of this process."""
+        parts = {part_of(self.placement, leaf) for leaf in columns.given}
+        if len(parts) > 1:
+            raise OptionError("the inputs' rows must all be divided over the processes, or none of them")
+        return parts.pop() if parts else Part()
+
+    def train(self, columns: Columns, epoch: Epoch) -> None:
+        """Do the steps of an epoch on these columns."""
+        JaxEpoch(self, columns, epoch).run()
+
+    def backward(self, columns: Columns, threads: int, weight: float, blas_threads: int) -> float:
         """Add `weight` times the gradients of the loss over all rows to the parameters' gradients; return the loss."""
         refuse_threads(threads if threads > 1 else blas_threads)
-        check_batches(given, rows, singly, rows)
+        given, _, singly = columns
         batch = {leaf: array[0] if singly else array for leaf, array in given.items()}
         with self.running():
             feed = self._feed(batch)
             with exchange:
                 values, held = self.state.values(), self.state.held()
-                outputs, gradients, buffers, outside = self.run(
+                outputs, gradients, buffers, outside = self.execute(
                     self._backward, values, held, feed, step_words(self.steps)
                 )
             self.check_indices(outside, self.shapes(feed), "; no gradient was added to those of the parameters")
@@ -277,7 +381,7 @@ class JaxEngine:
     # --- what a program shows -------------------------------------------------------------------------------------
 
     @property
-    def text(self) -> str:
+    def source(self) -> str:
         """The StableHLO of the function that ran last."""
         return str(self._lowered().as_text())
 
@@ -286,10 +390,6 @@ class JaxEngine:
         lowered = self._lowered()
         return self.graph.stages() | {"stablehlo": lowered.as_text(), "optimized": lowered.compile().as_text()}
 
-    def listing(self) -> Any:
-        """Raise `Unavailable`: this engine has no LLVM modules of its own."""
-        raise Unavailable("engine='jax' leaves code generation to XLA: see program.source and program.stages()")
-
     def plan(self) -> ProgramPlan:
         """Return the bytes of the temporary arrays of the function that ran last, as XLA planned them."""
         if self._last is None:
@@ -297,13 +397,28 @@ class JaxEngine:
         memory = self._lowered().compile().memory_analysis()
         return ProgramPlan(1, 0, 0 if memory is None else memory.temp_size_in_bytes, [], [])
 
-    def after_fork(self) -> None:
-        """Do nothing: JAX's devices do not work in a forked process."""
-
     @property
-    def data_parallel_bytes(self) -> int:
-        """The bytes of threads' own arrays: none."""
-        return 0
+    def processes(self) -> tuple[int, int]:
+        """The number of this process among those that train together, and how many they are."""
+        import jax
+
+        return int(jax.process_index()), int(jax.process_count())
+
+    @classmethod
+    def rule(cls, node: BaseNode) -> object:
+        """Return the JAX form of the op."""
+        return JAX.of(node)
+
+    @classmethod
+    def rule_name(cls, node: BaseNode) -> str | None:
+        """Return the method of the JAX form that lowers the op."""
+        form = JAX.of(node)
+        return None if type(form) is JaxForm else f"{type(form).__name__}.lower"
+
+    @classmethod
+    def may_refuse(cls, node: BaseNode) -> bool:
+        """Return whether JAX traces the op's `evaluate`, which not every `evaluate` allows."""
+        return type(JAX.of(node)) is JaxForm and node.formula is None
 
     def _lowered(self) -> Any:
         if self._last is None:
@@ -332,3 +447,41 @@ def _gradient(gradient: Any, weight: float) -> Any:
     rows, values = gathered(gradient.rows), gathered(gradient.values)
     touched = rows < gradient.shape[0]
     return RowSparse(rows[touched].astype(np.int64), values[touched] * values.dtype.type(weight), gradient.shape)
+
+
+def _check_mesh(mesh: object, sharding: object) -> None:
+    """Raise an error unless `mesh` is a mesh and `sharding` a mapping, or both are None."""
+    if (mesh is None) != (sharding is None):
+        raise OptionError("mesh and sharding belong together: sharding={Batch: 'data'} names axes of the mesh")
+    if sharding is not None and not isinstance(sharding, Mapping):
+        raise DTypeError(
+            f"sharding must map classes of axes to axes of the mesh, such as sharding={{Batch: 'data'}}, not "
+            f"{sharding!r}; FSDP is {{Batch: 'data', Features: 'data'}}, with an axis of the parameters"
+        )
+    if mesh is not None and not hasattr(mesh, "axis_names"):
+        raise DTypeError(f"mesh must be a jax.sharding.Mesh, such as jax.make_mesh((8,), ('data',)), not {mesh!r}")
+
+
+def _placement(graph: JaxGraph, mesh: Any, axes: AxisSharding | None, evaluates: bool) -> Placement:
+    """Return where the arrays of a program lie. The nodes of an evaluation may lack some of the axes."""
+    if mesh is None and graph.optimizer is not None:
+        _check_alone()
+    if mesh is None or axes is None:
+        return Placement()
+    from wyrm.engines.jax.sharding import Sharding
+
+    sharding = Sharding(mesh, axes)
+    leaves = [*graph.trained, *graph.held, *graph.inputs]
+    sharding.check(leaves, graph.schedule.nodes, may_lack_axes=evaluates)
+    return Placement(sharding)
+
+
+def _check_alone() -> None:
+    """Raise `OptionError` if this process is one of several: without a mesh, each would train its own parameters."""
+    import jax
+
+    if jax.distributed.is_initialized() and jax.process_count() > 1:
+        raise OptionError(
+            f"this is process {jax.process_index()} of {jax.process_count()}: give mesh, such as "
+            f"jax.make_mesh((jax.device_count(),), ('data',)), and sharding={{Batch: 'data'}}, to train together"
+        )

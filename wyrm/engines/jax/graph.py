@@ -2,60 +2,186 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
+from typing import Any, ClassVar, NamedTuple
 
-from wyrm.engines.jax.checks import index_checks
-from wyrm.engines.jax.integers import need_int64
-from wyrm.engines.jax.precision import float64_node
-from wyrm.engines.native.stages.decompose import share_residuals
-from wyrm.engines.native.stages.deduplicate import deduplicate
-from wyrm.engines.native.stages.differentiate import Targets, differentiate
-from wyrm.engines.native.stages.listing import nodes
-from wyrm.engines.native.stages.updates import OptimizerInterface
-from wyrm.graph.base import BaseNode
-from wyrm.graph.buffer import Buffer
-from wyrm.graph.index_leaves import IndexInput
-from wyrm.graph.leaves import Constant, Input, Parameter
+import numpy as np
+
+from wyrm.engines.graph import DEDUPLICATE, DIFFERENTIATE, ProgramGraph, Stage, Targets, share_residuals
+from wyrm.engines.jax.lower import Sizes, float64_node
+from wyrm.engines.jax.namespace import namespace
+from wyrm.engines.optimizer import OptimizerInterface
+from wyrm.errors import IndexOutOfRange
+from wyrm.graph.axes import axis_size, resolve, resolve_axis
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.index_operands import IndexOperand
+from wyrm.graph.leaves import Constant
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.ranges import Ranges
+from wyrm.graph.storage import accepted_indices, bound_array
+from wyrm.graph.traversal import topological_order
+from wyrm.ops.elementwise.formula import FormulaCall, interpret
 from wyrm.ops.random.philox import COUNTERS
 
 
-class JaxGraph:
-    """A program's outputs and, with an optimizer, the gradients of its loss and the new values of its buffers.
+def _shared(targets: Targets) -> Targets:
+    return replace(share_residuals(targets), original=targets.nodes)
 
-    `trained` are the parameters with a gradient and then the buffers with an update. `inputs` take data in each call.
-    `held` are the other leaves, except scalar constants, which are part of the code.
+
+class JaxGraph(ProgramGraph):
+    """A program's graph, with the leaves that it reads.
+
+    `held` are the leaves that are neither trained nor inputs, except scalar constants, which are part of the code.
     """
 
+    STAGES: ClassVar[Sequence[Stage]] = (DIFFERENTIATE, Stage("share residuals", _shared, None), DEDUPLICATE)
+
     def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
-        self.outputs, self.optimizer = list(outputs), optimizer
-        self._given = Targets(self.outputs, optimizer)
-        differentiated = differentiate(self._given)
-        scheduled = deduplicate(replace(share_residuals(differentiated), original=differentiated.nodes))
-        self.targets, self.schedule, self.ranges = scheduled.targets, scheduled.schedule, scheduled.ranges
-        self._differentiated = differentiated
+        super().__init__(outputs, optimizer)
         # Indices that must be checked where they are computed, and so are results of the schedule too.
         self.checks = index_checks(self.schedule.nodes, self.ranges, self.schedule.representative)
         self.schedule.outputs += [check.indices for check in self.checks]
-        computed = self.targets.gradients.keys() | self.targets.rows.keys()
-        self.parameters: list[Parameter] = [p for p in (optimizer.parameters if optimizer else []) if p in computed]
-        self.buffers: list[Buffer] = list(self.targets.buffer_updates)
-        self.trained: list[Parameter | Buffer] = [*self.parameters, *self.buffers]
-        leaves = [leaf for leaf in self.schedule.leaves if leaf not in COUNTERS]
-        self.inputs: list[BaseNode] = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput)]
-        known = {*self.trained, *self.inputs}
+        known = {*self.trained, *self.inputs, *COUNTERS}
         self.held = [
-            leaf for leaf in leaves if leaf not in known and not (isinstance(leaf, Constant) and not leaf.dims)
+            leaf
+            for leaf in self.schedule.leaves
+            if leaf not in known and not (isinstance(leaf, Constant) and not leaf.dims)
         ]
         # Whether the graph computes in float64, or with integers beyond int32: JAX needs its 64-bit types for them.
         self.wide = float64_node([*self.schedule.nodes, *self.trained]) is not None or need_int64(
             self.schedule.nodes, self.ranges
         )
 
-    def stages(self) -> dict[str, str]:
-        """Return the graph as the user wrote it, with its gradients, and without repeated operations, as text."""
-        return {
-            "graph": nodes(self._given),
-            "differentiate": nodes(self._differentiated),
-            "deduplicate": nodes(self.targets),
-        }
+
+class IndexCheck(NamedTuple):
+    """The values of `indices` must be in range, because `user` indexes with them as `operand` says."""
+
+    indices: BaseNode
+    user: BaseNode
+    operand: IndexOperand
+
+
+def index_checks(
+    nodes: Sequence[BaseNode], ranges: Ranges, computed_by: Mapping[BaseNode, BaseNode]
+) -> list[IndexCheck]:
+    """Return the checks of the index operands of `nodes` that are not known to be in range, each once."""
+    found: dict[tuple[object, ...], IndexCheck] = {}
+    for user in nodes:
+        for operand in user.index_operands():
+            indices = computed_by[user.parents[operand.operand]]
+            if not ranges.is_known(indices, *operand[1:]):
+                found.setdefault((indices, *operand[1:]), IndexCheck(indices, user, operand))
+    return list(found.values())
+
+
+def beyond(checks: Sequence[IndexCheck], values: Mapping[BaseNode, Any], sizes: Sizes) -> Any:
+    """Return a row for each check: whether an index is out of range, the flat position of the first one, its value."""
+    xp: Any = namespace()
+    found = xp.zeros((len(checks), 3), dtype=np.int64)
+    for row, check in enumerate(checks):
+        indices = values[check.indices].reshape(-1)
+        if indices.shape[0]:
+            _, axis, ignore_index, from_end = check.operand
+            size = resolve_axis(axis, dict(sizes))
+            outside = (indices < (-size if from_end else 0)) | (indices >= size)
+            if ignore_index is not None:
+                outside = outside & (indices != ignore_index)
+            position = xp.argmax(outside)
+            found = found.at[row].set(xp.stack([xp.any(outside), position, indices[position]]))
+    return found
+
+
+def index_error(
+    checks: Sequence[IndexCheck], found: np.ndarray, sizes: Sizes, where: str, state: str
+) -> IndexOutOfRange | None:
+    """Return the error for the first index out of range in a result of `beyond`, None if there is none."""
+    for check, (outside, position, value) in zip(checks, found, strict=True):
+        if outside:
+            _, axis, _, from_end = check.operand
+            shape = resolve(check.indices.dims, sizes)
+            place = tuple(map(int, np.unravel_index(position, shape)))
+            at = f" at position {place}" if place else ""
+            takes = accepted_indices(check.user, resolve_axis(axis, dict(sizes)), from_end)
+            return IndexOutOfRange(f"{describe(check.indices)} holds {value}{at}{where}, but {takes}{state}")
+    return None
+
+
+# The least and the greatest value.
+Interval = tuple[int, int]
+INT32: Interval = (-(2**31), 2**31 - 1)
+
+
+def need_int64(nodes: Iterable[BaseNode], ranges: Ranges) -> bool:
+    """Return whether a result of integer arithmetic may not fit in int32; `nodes` are in the order of computation."""
+    return _need_int64(nodes, _of_data(ranges))
+
+
+def _need_int64(nodes: Iterable[BaseNode], data: Mapping[BaseNode, Interval]) -> bool:
+    # Random steps, which are computed as two words, have no interval.
+    known: dict[BaseNode, Interval | None] = {}
+    for node in nodes:
+        steps = LOOPS.of(node).steps(node)
+        if steps is not None and _need_int64(topological_order(steps.body.outputs), {}):
+            return True
+        if node.dtype.kind == "i":
+            known[node] = interval = data[node] if node in data else _interval(node, known)
+            if interval is not None and not (INT32[0] <= interval[0] and interval[1] <= INT32[1]):
+                return True
+    return False
+
+
+def _of_data(ranges: Ranges) -> dict[BaseNode, Interval]:
+    """Return the intervals of the data of leaves that are used as indices."""
+    found: dict[BaseNode, Interval] = {}
+    for leaf, _, axis, ignore_index, from_end in ranges.limits:
+        size = axis_size(axis)
+        if size is not None:
+            ends = [-size if from_end else 0, size - 1, *([] if ignore_index is None else [ignore_index])]
+            found[leaf] = min(ends), max(ends)
+    return found
+
+
+def _interval(node: BaseNode, known: Mapping[BaseNode, Interval | None]) -> Interval | None:
+    """Return an interval that has all values of a node; operands that are not known may be any int32."""
+    if node in COUNTERS or getattr(node, "is_step", False):  # a random step, also one that a loop carries
+        return None
+    if isinstance(node, IndexConstant):
+        array = bound_array(node)
+        return (int(array.min()), int(array.max())) if array.size else (0, 0)
+    within: Any = getattr(node, "within", None)
+    if within is not None:
+        size = axis_size(within)
+        return 0, INT32[1] if size is None else size - 1
+    operands = [known.get(parent, INT32) for parent in node.parents if parent.dtype.kind == "i"]
+    if type(LOOPS.of(node)).gather_index is not LoopForm.gather_index:  # the elements are those of the first operand
+        return operands[0]
+    integers = [operand for operand in operands if operand is not None]
+    bounds: Any = getattr(node, "bounds", None)
+    if bounds is not None and len(integers) == len(operands):
+        found: Interval = bounds(integers)
+        return found
+    if node.formula is None or len(integers) < len(node.parents):
+        return INT32 if None not in operands else None
+    return interpret(node.formula, integers, lambda _: INT32, lambda value: (int(value), int(value)), _of_call)
+
+
+def _of_call(_: int, call: FormulaCall, operands: list[Interval]) -> Interval:
+    """Return an interval that has all values of a call in a formula."""
+    if call.function not in ("add", "subtract", "multiply", "floor_divide", "remainder", "maximum", "minimum"):
+        return INT32
+    x, y = operands
+    if call.function in ("maximum", "minimum"):
+        extreme = max if call.function == "maximum" else min
+        return extreme(x[0], y[0]), extreme(x[1], y[1])
+    if call.function == "floor_divide":
+        largest = max(map(abs, x))
+        return (min(0, x[0]), max(0, x[1])) if y[0] >= 0 else (-largest, largest)
+    if call.function == "remainder":
+        return min(0, y[0] + 1), max(0, y[1] - 1)
+    arithmetic = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul}[call.function]
+    results = [arithmetic(a, b) for a, b in product(x, y)]
+    return min(results), max(results)

@@ -7,6 +7,8 @@ from copy import copy
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from wyrm.engines.jax.loops import NO_ATTRIBUTES, Attributes, Values, compute_repeat
 from wyrm.engines.jax.namespace import JaxNamespace, namespace, narrowed
 from wyrm.engines.jax.partial_sums import PartialSums, whole
@@ -15,10 +17,12 @@ from wyrm.errors import RegistrationError, WyrmError
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode, explain
 from wyrm.graph.jax_form import JAX, JaxForm
-from wyrm.graph.leaves import Input
+from wyrm.graph.leaves import Constant, Input
+from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
+from wyrm.graph.traversal import topological_order
 from wyrm.ops.control.scan_jax import LoopParts
 from wyrm.ops.elementwise.formula import formula_value
 from wyrm.ops.kernels.blocks_jax import number_of_blocks
@@ -225,3 +229,22 @@ def dense(value: Any) -> Any:
 def words(step: int) -> Any:
     """Return an integer as the two words of a random step."""
     return namespace().asarray(step_words(step))
+
+
+def float64_node(nodes: Sequence[BaseNode]) -> BaseNode | None:
+    """Return the first node that computes in float64, also inside of loops, or None.
+
+    Constants that the lowering of an op reads exactly do not count, such as the weights of random rows.
+    """
+    for node in nodes:
+        reads = JAX.of(node).reads_constants
+        if (node.dtype == np.float64 and not isinstance(node, Constant)) or (
+            not reads and any(parent.dtype == np.float64 for parent in node.parents)
+        ):
+            return node
+        steps = LOOPS.of(node).steps(node)
+        if steps is not None:
+            inside = float64_node([x for x in topological_order(steps.body.outputs) if not x.is_leaf])
+            if inside is not None:
+                return inside
+    return None

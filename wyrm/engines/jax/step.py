@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wyrm.engines.jax.checks import beyond
-from wyrm.engines.jax.graph import JaxGraph
+from wyrm.engines.jax.graph import JaxGraph, beyond
 from wyrm.engines.jax.loops import Values
 from wyrm.engines.jax.lower import Lowerer, Sizes, dense
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums
 from wyrm.engines.jax.sharding import Sharding
-from wyrm.engines.jax.stacks import stacks_of
+from wyrm.engines.jax.state import State, stacks_of
 from wyrm.engines.jax.updates import Gradient, Updates, all_finite, summed_rows
 from wyrm.graph.base import BaseNode
 from wyrm.graph.rows import RowSparse
@@ -25,23 +24,10 @@ from wyrm.ops.random.philox_jax import words_of
 from wyrm.ops.random.steps_jax import as_words, sum_of_words
 
 
-class State(NamedTuple):
-    """What training changes: the values of `JaxGraph.trained`, the optimizer's arrays by parameter and name.
-
-    In the functions that train, the parameters of equal layers are stacked: see `Steps.stacks`.
-    `alive` is true until a loss or a gradient is not finite, or an index is out of range: from then on, nothing changes
-    any more.
-    """
-
-    values: list[Any]
-    slots: list[dict[str, Any]]
-    alive: Any
-
-
 class Backward(NamedTuple):
     """The outputs of a batch, the gradients of `JaxGraph.parameters`, and the new values of the buffers.
 
-    `outside` has the indices out of range; see `beyond` in `wyrm.engines.jax.checks`.
+    `outside` has the indices out of range; see `beyond` in `wyrm.engines.jax.graph`.
     """
 
     outputs: list[Any]
@@ -69,7 +55,7 @@ class _Found(NamedTuple):
         return self.values.stacked([self.schedule.position[node] for node in nodes])
 
 
-class Steps:
+class StepFunctions:
     """The functions of a program: `forward`, `backward`, `train` and `loop`, for data of any shapes.
 
     `held` are the values of `JaxGraph.held`, `feed` those of `JaxGraph.inputs`. `step` is the random step as two words.

@@ -7,7 +7,7 @@ from typing import Any
 
 from wyrm.engines.jax.lower import Lowerer
 from wyrm.engines.jax.namespace import namespace
-from wyrm.engines.native.stages.updates import GRADIENT_SCALE, OptimizerInterface, UpdateRule
+from wyrm.engines.optimizer import GRADIENT_SCALE, OptimizerInterface, UpdateRule
 from wyrm.graph.base import BaseNode
 from wyrm.graph.leaves import Parameter
 from wyrm.graph.rows import RowSparse

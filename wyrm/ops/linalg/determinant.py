@@ -103,9 +103,6 @@ class Cofactors(MatrixOp[Axes]):
     __slots__ = ()
     residual_parents = frozenset([0])
 
-    def __init__(self, factors: Node, a: Node) -> None:
-        self._construct((factors, a))
-
     @classmethod
     def op_name(cls) -> str:
         return "det"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from wyrm.graph.axes import Dims
 from wyrm.graph.base import ZERO, Gradient
-from wyrm.graph.index_maps import IndexLiteral, IndexMap
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.graph.namespace import ArrayNamespace
@@ -19,17 +18,22 @@ from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.kernels.scratch import scratch
 from wyrm.ops.linalg.jax_forms import EighResidualsForm
 from wyrm.ops.linalg.kernels import eigh_kernel
-from wyrm.ops.linalg.lu import NO_GRADIENT
-from wyrm.ops.linalg.matrices import KernelArgument, MatrixOp, ReciprocalGaps, joined, matrices, square, symmetrized
+from wyrm.ops.linalg.matrices import (
+    Factorization,
+    KernelArgument,
+    Part,
+    ReciprocalGaps,
+    joined,
+    matrices,
+    square,
+    symmetrized,
+)
 
 
-class EighResiduals(MatrixOp[Axes]):
+class EighResiduals(Factorization[Axes]):
     """The eigenvalues of `(a + a.mT) / 2` in ascending order, above the eigenvectors, of the axes (..., n + 1, n)."""
 
     __slots__ = ()
-
-    def __init__(self, a: Node) -> None:
-        self._construct((a,))
 
     def shape_rule(self) -> Dims:
         batch, size = square(self.parents[0])
@@ -40,9 +44,6 @@ class EighResiduals(MatrixOp[Axes]):
         self.refuse(~np.isfinite(symmetric).all(axis=(-2, -1)), "holds a NaN or an infinity")
         values, vectors = np.linalg.eigh(symmetric)
         return np.concatenate([values[..., None, :], vectors], axis=-2)
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (NO_GRADIENT,)
 
 
 JAX.register(EighResiduals)(EighResidualsForm)
@@ -69,48 +70,30 @@ class _EighResidualsLoops(LoopForm):
         )
 
 
-class _PartOfEigh(MatrixOp[Axes], abstract=True):
-    __slots__ = ()
-    residual_parents = frozenset([0])
-
-    def __init__(self, residuals: Node, a: Node) -> None:
-        self._construct((residuals, a))
-
-
-class Eigenvalues(_PartOfEigh[Axes]):
+class Eigenvalues(Part[Axes]):
     """The eigenvalues, in ascending order."""
 
     __slots__ = ()
+    is_row = True
 
     def shape_rule(self) -> Dims:
         batch, size = square(self.parents[1])
         return (*batch, size)
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
-        return operands[0][..., 0, :]
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         vectors: Node = Eigenvectors(*self.parents)
         return ZERO, (vectors * gradient[..., None, :]) @ vectors.mT
 
 
-@LOOPS.register(Eigenvalues)
-class _EigenvaluesLoops(LoopForm):
-    def gather_index(self, node: Eigenvalues, index: IndexMap) -> IndexMap:
-        return *index[:-1], IndexLiteral(0), index[-1]
-
-
-class Eigenvectors(_PartOfEigh[Axes]):
+class Eigenvectors(Part[Axes]):
     """The matrix whose columns are the eigenvectors of length 1."""
 
     __slots__ = ()
+    first = 1
 
     def shape_rule(self) -> Dims:
         batch, size = square(self.parents[1])
         return (*batch, size, size)
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
-        return operands[0][..., 1:, :]
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         # Giles, "An extended collection of matrix derivative results", 2008, section 3.1.
@@ -118,10 +101,3 @@ class Eigenvectors(_PartOfEigh[Axes]):
         values: Node = Eigenvalues(*self.parents)
         turned: Node = vectors @ (ReciprocalGaps(values) * (vectors.mT @ gradient)) @ vectors.mT
         return ZERO, (turned + turned.mT) * 0.5
-
-
-@LOOPS.register(Eigenvectors)
-class _EigenvectorsLoops(LoopForm):
-    def gather_index(self, node: Eigenvectors, index: IndexMap) -> IndexMap:
-        *batch, row, column = index
-        return *batch, 1 + row, column

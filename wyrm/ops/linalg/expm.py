@@ -23,9 +23,6 @@ class MatrixExponential(MatrixOp[Axes]):
 
     __slots__ = ()
 
-    def __init__(self, a: Node) -> None:
-        self._construct((a,))
-
     @classmethod
     def op_name(cls) -> str:
         return "expm"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from wyrm.graph.axes import Axis, Dims, axis_size
-from wyrm.graph.base import ZERO, Gradient, Undefined
+from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import as_constant, constant_beside
 from wyrm.graph.loop_form import LOOPS, LoopForm
@@ -20,6 +20,7 @@ from wyrm.ops.kernels.scratch import scratch
 from wyrm.ops.linalg.jax_forms import LUResidualsForm, SolveForm
 from wyrm.ops.linalg.kernels import lu_kernel, solve_kernel
 from wyrm.ops.linalg.matrices import (
+    Factorization,
     KernelArgument,
     MatrixOp,
     TriangularPart,
@@ -32,10 +33,8 @@ from wyrm.ops.linalg.matrices import (
 from wyrm.ops.linalg.triangular import solution_dims
 from wyrm.ops.shaping.shape import BroadcastTo
 
-NO_GRADIENT = Undefined("the residuals of a factorization have none; differentiate the ops that use them")
 
-
-class LUResiduals(MatrixOp[Axes]):
+class LUResiduals(Factorization[Axes]):
     """The LU factorization with row interchanges of the transposed matrices, of the axes (..., n + 1, n).
 
     The first n rows are the transpose of both factors in one matrix, as LAPACK's `getrf` returns them; it reads a
@@ -43,9 +42,6 @@ class LUResiduals(MatrixOp[Axes]):
     """
 
     __slots__ = ()
-
-    def __init__(self, a: Node) -> None:
-        self._construct((a,))
 
     def shape_rule(self) -> Dims:
         batch, size = square(self.parents[0])
@@ -62,9 +58,6 @@ class LUResiduals(MatrixOp[Axes]):
             return np.concatenate([found.T, pivots[None].astype(a.dtype)])
 
         return each_matrix(factors, shape, a)
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (NO_GRADIENT,)
 
 
 JAX.register(LUResiduals)(LUResidualsForm)

@@ -10,7 +10,8 @@ import numpy as np
 
 from wyrm.errors import DTypeError, LinAlgError, ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, Plus, axis_size, unify
-from wyrm.graph.base import BaseNode, explain, format_dims
+from wyrm.graph.base import BaseNode, Gradient, Undefined, explain, format_dims
+from wyrm.graph.index_maps import AxisLength, IndexLiteral, IndexMap
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.graph.namespace import ArrayNamespace
@@ -57,6 +58,46 @@ class MatrixOp(Node[tuple[Node, ...], Axes], abstract=True):
             number = position[0] if len(position) == 1 else position
             which = f"matrix {number} of the batch" if position else "the matrix"
             raise LinAlgError(explain(self, f"{which} {reason}"))
+
+
+NO_GRADIENT = Undefined("the residuals of a factorization have none; differentiate the ops that use them")
+
+
+class Factorization(MatrixOp[Axes], abstract=True):
+    """The results of a factorization of the only operand, packed in one array of residuals."""
+
+    __slots__ = ()
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (NO_GRADIENT,)
+
+
+class Part(MatrixOp[Axes], abstract=True):
+    """Some rows of the residuals of a factorization, or one row; the parents are the residuals and the matrix."""
+
+    __slots__ = ()
+    residual_parents = frozenset([0])
+    # The first row: this one, counted from the number of rows of the matrix if `is_below`, else from 0.
+    first: ClassVar[int] = 0
+    is_below: ClassVar[bool] = False
+    # Whether the part is one row.
+    is_row: ClassVar[bool] = False
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
+        residuals, a = operands
+        first = self.first + (a.shape[-2] if self.is_below else 0)
+        return residuals[..., first, :] if self.is_row else residuals[..., first : first + shape[-2], :]
+
+
+@LOOPS.register(Part)
+class _PartLoops(LoopForm):
+    def gather_index(self, node: Part, index: IndexMap) -> IndexMap:
+        *batch, column = index
+        row = IndexLiteral(node.first) if node.is_row else node.first + batch.pop()
+        if node.is_below:
+            below = AxisLength(node.parents[1].dims[-2])
+            row = below if node.is_row and not node.first else row + below
+        return *batch, row, column
 
 
 def matrix(node: BaseNode) -> Dims:
@@ -183,9 +224,6 @@ class ReciprocalGaps(MatrixOp[Axes]):
 
     __slots__ = ()
     core = 1
-
-    def __init__(self, x: Node) -> None:
-        self._construct((x,))
 
     def shape_rule(self) -> Dims:
         dims: Dims = self.parents[0].dims

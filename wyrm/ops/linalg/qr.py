@@ -20,10 +20,10 @@ from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.kernels.scratch import scratch
 from wyrm.ops.linalg.jax_forms import QRResidualsForm, UpperFactorForm
 from wyrm.ops.linalg.kernels import qr_kernel
-from wyrm.ops.linalg.lu import NO_GRADIENT
 from wyrm.ops.linalg.matrices import (
+    Factorization,
     KernelArgument,
-    MatrixOp,
+    Part,
     TriangularPart,
     at_least_as_long,
     joined,
@@ -33,13 +33,10 @@ from wyrm.ops.linalg.matrices import (
 from wyrm.ops.linalg.triangular import TriangularSolve
 
 
-class QRResiduals(MatrixOp[Axes]):
+class QRResiduals(Factorization[Axes]):
     """The columns of length 1, above the transposed upper triangular factor, of the axes (..., m + n, n)."""
 
     __slots__ = ()
-
-    def __init__(self, a: Node) -> None:
-        self._construct((a,))
 
     def shape_rule(self) -> Dims:
         *batch, rows, columns = matrix(self.parents[0])
@@ -50,9 +47,6 @@ class QRResiduals(MatrixOp[Axes]):
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         orthonormal, upper = np.linalg.qr(np.asarray(operands[0]))
         return np.concatenate([orthonormal, np.swapaxes(upper, -1, -2)], axis=-2)
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (NO_GRADIENT,)
 
 
 JAX.register(QRResiduals)(QRResidualsForm)
@@ -70,12 +64,8 @@ class _QRResidualsLoops(LoopForm):
         return a, matrices(out), matrix, scratch(columns, out.dtype), work, scratch(1, np.int32)
 
 
-class _PartOfQR(MatrixOp[Axes], abstract=True):
+class _PartOfQR(Part[Axes], abstract=True):
     __slots__ = ()
-    residual_parents = frozenset([0])
-
-    def __init__(self, residuals: Node, a: Node) -> None:
-        self._construct((residuals, a))
 
     def gradient_of_matrix(self, product: Node, added: Node | None = None) -> Node:
         """Return the gradient with respect to the matrix.
@@ -98,9 +88,6 @@ class Orthonormal(_PartOfQR[Axes]):
 
     def shape_rule(self) -> Dims:
         return matrix(self.parents[1])
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
-        return operands[0][..., : shape[-2], :]
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ZERO, self.gradient_of_matrix(-(gradient.mT @ self), gradient)

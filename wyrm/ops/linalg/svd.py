@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import ZERO, Gradient
-from wyrm.graph.index_maps import AxisLength, IndexMap
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, LoopForm, SameIndex
 from wyrm.graph.namespace import ArrayNamespace
@@ -21,10 +20,11 @@ from wyrm.ops.indexing.slicing import concatenate
 from wyrm.ops.kernels.scratch import scratch
 from wyrm.ops.linalg.jax_forms import PseudoInverseForm, SVDResidualsForm
 from wyrm.ops.linalg.kernels import svd_kernel
-from wyrm.ops.linalg.lu import NO_GRADIENT
 from wyrm.ops.linalg.matrices import (
+    Factorization,
     KernelArgument,
     MatrixOp,
+    Part,
     ReciprocalGaps,
     at_least_as_long,
     joined,
@@ -40,16 +40,13 @@ def shorter_axis(a: Node) -> Axis:
     return columns if at_least_as_long("svd", rows, columns) else rows
 
 
-class SVDResiduals(MatrixOp[Axes]):
+class SVDResiduals(Factorization[Axes]):
     """The left singular vectors, above the singular values in descending order, above the right singular vectors.
 
     For matrices of m rows and n columns and k the smaller number, the axes are (..., m + 1 + n, k).
     """
 
     __slots__ = ()
-
-    def __init__(self, a: Node) -> None:
-        self._construct((a,))
 
     def shape_rule(self) -> Dims:
         *batch, rows, columns = matrix(self.parents[0])
@@ -60,9 +57,6 @@ class SVDResiduals(MatrixOp[Axes]):
         self.refuse(~np.isfinite(a).all(axis=(-2, -1)), "holds a NaN or an infinity")
         left, values, right = np.linalg.svd(a, full_matrices=False)
         return np.concatenate([left, values[..., None, :], np.swapaxes(right, -1, -2)], axis=-2)
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (NO_GRADIENT,)
 
 
 JAX.register(SVDResiduals)(SVDResidualsForm)
@@ -87,36 +81,20 @@ def svd_scratch(rows: int, columns: int, dtype: np.dtype) -> tuple[Array, ...]:
     return matrix, left, work, scratch(8 * count, np.int32), scratch(1, np.int32)
 
 
-class _PartOfSVD(MatrixOp[Axes], abstract=True):
-    __slots__ = ()
-    residual_parents = frozenset([0])
-
-    def __init__(self, residuals: Node, a: Node) -> None:
-        self._construct((residuals, a))
-
-
-class SingularValues(_PartOfSVD[Axes]):
+class SingularValues(Part[Axes]):
     """The singular values, in descending order."""
 
     __slots__ = ()
+    is_below = is_row = True
 
     def shape_rule(self) -> Dims:
         a = self.parents[1]
         return (*matrix(a)[:-2], shorter_axis(a))
 
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
-        return operands[0][..., operands[1].shape[-2], :]
-
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         left: Node = LeftSingularVectors(*self.parents)
         right: Node = RightSingularVectors(*self.parents)
         return ZERO, (left * gradient[..., None, :]) @ right.mT
-
-
-@LOOPS.register(SingularValues)
-class _SingularValuesLoops(LoopForm):
-    def gather_index(self, node: SingularValues, index: IndexMap) -> IndexMap:
-        return *index[:-1], AxisLength(node.parents[1].dims[-2]), index[-1]
 
 
 def _gaps(values: Node, longer: bool) -> tuple[Node, Node | None]:
@@ -145,7 +123,7 @@ def _inner(vectors: Node, gradient: Node, values: Node) -> tuple[Node, Node | No
     return inside, outside
 
 
-class LeftSingularVectors(_PartOfSVD[Axes]):
+class LeftSingularVectors(Part[Axes]):
     """The matrix whose columns are the left singular vectors of length 1."""
 
     __slots__ = ()
@@ -153,9 +131,6 @@ class LeftSingularVectors(_PartOfSVD[Axes]):
     def shape_rule(self) -> Dims:
         a = self.parents[1]
         return (*matrix(a)[:-1], shorter_axis(a))
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
-        return operands[0][..., : operands[1].shape[-2], :]
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         left: Node = self
@@ -168,18 +143,16 @@ class LeftSingularVectors(_PartOfSVD[Axes]):
 LOOPS.register(LeftSingularVectors)(SameIndex())
 
 
-class RightSingularVectors(_PartOfSVD[Axes]):
+class RightSingularVectors(Part[Axes]):
     """The matrix whose columns are the right singular vectors of length 1."""
 
     __slots__ = ()
+    first, is_below = 1, True
 
     def shape_rule(self) -> Dims:
         a = self.parents[1]
         *batch, _, columns = matrix(a)
         return (*batch, columns, shorter_axis(a))
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Any:
-        return operands[0][..., operands[1].shape[-2] + 1 :, :]
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         # They are the left singular vectors of the transposed matrix.
@@ -188,13 +161,6 @@ class RightSingularVectors(_PartOfSVD[Axes]):
         inside, outside = _inner(right, gradient, SingularValues(*self.parents))
         total = right @ inside
         return ZERO, left @ (total if outside is None else total + outside).mT
-
-
-@LOOPS.register(RightSingularVectors)
-class _RightSingularVectorsLoops(LoopForm):
-    def gather_index(self, node: RightSingularVectors, index: IndexMap) -> IndexMap:
-        *batch, row, column = index
-        return *batch, 1 + row + AxisLength(node.parents[1].dims[-2]), column
 
 
 class PseudoInverse(MatrixOp[Axes]):

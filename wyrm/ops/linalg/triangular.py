@@ -118,9 +118,6 @@ class Cholesky(MatrixOp[Axes]):
 
     __slots__ = ()
 
-    def __init__(self, a: Node) -> None:
-        self._construct((a,))
-
     def shape_rule(self) -> Dims:
         batch, size = square(self.parents[0])
         return (*batch, size, size)

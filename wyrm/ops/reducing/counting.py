@@ -1,23 +1,22 @@
-"""Reductions of masks: the number of true elements, `any` and `all`; and the index of the minimum."""
+"""Reductions of masks: the number of true elements, `any` and `all`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
 
 from wyrm.errors import DTypeError
-from wyrm.graph.axes import Dims
+from wyrm.graph.axes import AxisLike, Dims, all_axes, reduced_dims
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.loop_form import LOOPS, Reducer
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, AtLeast1D, Bs, N, Shaped
-from wyrm.ops.elementwise.comparison import weak_floats
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
+from wyrm.ops.reducing.base import ReductionLoops
 from wyrm.ops.reducing.keywords import check_keepdims
-from wyrm.ops.reducing.reduction import AxisLike, ReductionLoops, all_axes, reduced_dims
 from wyrm.support.foreign_names import answering
 
 
@@ -112,52 +111,3 @@ def all(x: Any, axis: AxisLike = None, keepdims: bool = False) -> Node:
     count: Any = CountTrue(~_mask(x), axis, keepdims)
     result: Node = count == 0
     return result
-
-
-@overload
-def argmin(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> IndexNode[tuple[()]]: ...
-@overload
-def argmin(x: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> IndexNode: ...
-@overload
-def argmin(
-    x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
-) -> IndexNode[tuple[*Bs]]: ...
-@overload
-def argmin(
-    x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
-) -> IndexNode[tuple[*Bs]]: ...
-@overload
-def argmin(x: Shaped[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> IndexNode: ...
-@method("argmin")
-@answering
-def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> IndexNode:
-    """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None.
-
-    Equal elements give the first index; NaN counts as the smallest. Raise `ShapeError` over an axis of size 0.
-
-    >>> wy.Constant([[1.0, 3.0], [2.0, 1.0]]).argmin(axis=0).forward().tolist()
-    [0, 1]
-    """
-    node: Node = x
-    return (~node if node.dtype.kind == "b" else -node).argmax(axis, keepdims)
-
-
-# --- reductions of masks ----------------------------------------------------------------------------------------------
-
-
-def _floats(name: str) -> Callable[..., Any]:
-    """Return the reduction `name` of a mask as zeros and ones of a weak float type."""
-
-    def reduce(x: Node, *arguments: Any, **keywords: Any) -> Any:
-        return getattr(weak_floats(x), name)(*arguments, **keywords)
-
-    return reduce
-
-
-# The reductions whose operand may be a mask, by the name of the method.
-OF_MASKS: dict[str, Callable[..., Any]] = {
-    "sum": CountTrue,
-    "max": any,
-    "min": all,
-    **{name: _floats(name) for name in ("mean", "var", "std")},
-}

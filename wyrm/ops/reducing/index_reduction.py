@@ -7,7 +7,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from wyrm.graph.axes import Axis, axis_size
+from wyrm.graph.axes import Axis, AxisLike, all_axes, axis_size
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
@@ -15,10 +15,10 @@ from wyrm.graph.node import IndexNode
 from wyrm.graph.typing import Array, AtLeast1D, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes, S, method
 from wyrm.ops.indexing.along_axis import OneAxis, ReducedAxisLoops
+from wyrm.ops.reducing.base import ReducedAxis
 from wyrm.ops.reducing.cumulative import CumSumLoops
 from wyrm.ops.reducing.cumulative_jax import CumSumForm
 from wyrm.ops.reducing.keywords import check_keepdims
-from wyrm.ops.reducing.reduction import AxisLike, ReducedAxis, all_axes
 from wyrm.support.foreign_names import answering
 
 # The least and the greatest value of integers.

@@ -14,8 +14,8 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.elementwise import Axes, Left_co
 from wyrm.ops.indexing.along_axis import AlongAxis, split_at
+from wyrm.ops.reducing.base import Reduction, ReductionLoops
 from wyrm.ops.reducing.cumulative_jax import ProductOfOthersAlongForm
-from wyrm.ops.reducing.reduction import Reduction, ReductionLoops
 
 
 class Prod(Reduction[Left_co, Axes]):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
-from wyrm.graph.axes import One
+from wyrm.graph.axes import AxisLike, One
 from wyrm.graph.node import IndexNode
 from wyrm.graph.typing import AnyShape, AtLeast1D, Bs, N
 from wyrm.ops.elementwise.elementwise import S, method
-from wyrm.ops.reducing.reduction import AxisLike
 from wyrm.ops.shaping.shape import IndexReshape, expanded, squeezed
 from wyrm.support.foreign_names import answering
 

@@ -10,7 +10,19 @@ from typing import Any, Generic, Literal, overload
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Axis, Dim, Dims, One, Times, axis_size, broadcast, normalize_axis, product
+from wyrm.graph.axes import (
+    Axis,
+    AxisLike,
+    Dim,
+    Dims,
+    One,
+    Times,
+    all_axes,
+    axis_size,
+    broadcast,
+    normalize_axis,
+    product,
+)
 from wyrm.graph.base import ZERO, BaseNode, Gradient, P_co, format_dims
 from wyrm.graph.index_maps import IndexLiteral, IndexMap
 from wyrm.graph.jax_form import JAX
@@ -21,7 +33,6 @@ from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import D1, D2, D3, D4, AnyShape, Array, AtLeast1D, Bs, M, N, Shaped, Size, Sizes
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, method
-from wyrm.ops.reducing.reduction import AxisLike, all_axes
 from wyrm.ops.shaping.jax_form import MovingForm
 from wyrm.support.foreign_names import answering
 from wyrm.support.options import is_integer

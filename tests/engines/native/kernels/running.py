@@ -11,10 +11,9 @@ import numpy as np
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.translate import Compiled, Translation
 from wyrm.engines.native.kernels.values import GroupKind, NumKind
-from wyrm.engines.native.llvm.arguments import kind_of_argument
+from wyrm.engines.native.llvm.calling import LoadedFunction, kind_of_argument, table_of
 from wyrm.engines.native.llvm.emit import emit
-from wyrm.engines.native.llvm.library import LoadedFunction, table_of
-from wyrm.engines.native.llvm.machine import entry_of
+from wyrm.engines.native.llvm.library import entry_of
 from wyrm.engines.native.llvm.optimize import machine_code
 
 

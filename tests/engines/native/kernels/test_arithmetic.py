@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.engines.native.kernels.running import check, compiled, translated, written
-from wyrm.engines.native.kernels.errors import NotCompiled
+from wyrm.engines.native.kernels.values import NotCompiled
 
 SIGNED = ["int8", "int16", "int32", "int64"]
 UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.engines.native.kernels.running import check, compiled, copies, translated, written
-from wyrm.engines.native.kernels.errors import NotCompiled
 from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.kernels.values import NotCompiled
 
 
 def layouts(dtype: str, *shape: int) -> list[np.ndarray[Any, Any]]:

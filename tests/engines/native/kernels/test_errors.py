@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from tests.engines.native.kernels.running import translated, written
-from wyrm.engines.native.kernels.errors import NotCompiled
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.translate import Translation
-from wyrm.engines.native.llvm.arguments import kind_of_argument
+from wyrm.engines.native.kernels.values import NotCompiled
+from wyrm.engines.native.llvm.calling import kind_of_argument
 
 # The body of a kernel with arrays x and y, an integer n and a float f; and a pattern that the error message matches.
 WRONG = [

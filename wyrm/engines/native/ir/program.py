@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, get_args
 
 from wyrm.engines.native.ir.types import BOOL, INT64, PointerType, ScalarType, Type
 
@@ -198,9 +199,22 @@ def every(statements: Sequence[Statement]) -> Iterator[Statement]:
             yield from every(getattr(each, body, ()))
 
 
+def parts(item: Expression | Statement) -> Iterator[Any]:
+    """Yield the expressions and statements directly inside an expression or a statement."""
+    for name in item.__dataclass_fields__:
+        found = getattr(item, name)
+        for each in found if isinstance(found, tuple) else (found,):
+            if type(each) in PARTS:
+                yield each
+
+
 def called(statements: Sequence[Statement]) -> list[str]:
     """Return the name of the function in each call of the statements, duplicates included."""
     return [each.function for each in every(statements) if isinstance(each, Invoke)]
+
+
+# The classes of expressions and statements.
+PARTS = frozenset(get_args(Expression) + get_args(Statement))
 
 
 # --- functions -------------------------------------------------------------------------------------------------------

@@ -6,11 +6,20 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from wyrm.engines.native.ir.program import Bits, Conversion, Expression, Number, Operation, Select, Variable
+from wyrm.engines.native.ir.program import Bits, Conversion, Expression, Load, Number, Offset, Operation, Select, parts
 from wyrm.engines.native.ir.types import BOOL, FLOAT64, INT64, UINT64, ScalarType
 from wyrm.engines.native.kernels.builder import Builder
-from wyrm.engines.native.kernels.errors import NotCompiled
-from wyrm.engines.native.kernels.values import Group, GroupKind, Kind, Num, NumKind, Value, promoted
+from wyrm.engines.native.kernels.values import (
+    Group,
+    GroupKind,
+    Kind,
+    NotCompiled,
+    Num,
+    NumKind,
+    Value,
+    literal,
+    promoted,
+)
 
 _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
@@ -29,19 +38,6 @@ _BITWISE = frozenset(["and", "or", "xor", "left", "right"])
 _NATURAL = frozenset(["add", "multiply", "floor_divide", "remainder", "and", "or", "right"])
 # The largest integer exponent that is expanded to multiplications.
 _LARGEST_POWER = 64
-
-
-def literal(value: complex) -> Num:
-    """Return the weakly typed scalar of a literal; raise `NotCompiled` if it is complex or exceeds 64 bits."""
-    if isinstance(value, bool):
-        return Num(Number(value, BOOL), weak=True)
-    if isinstance(value, int):
-        if not -(2**63) <= value < 2**64:
-            raise NotCompiled(f"{value} does not fit an integer of 64 bits; write it as a float")
-        return Num(Number(value, INT64 if value < 2**63 else UINT64), weak=True, natural=0 <= value < 2**63)
-    if not isinstance(value, float):
-        raise NotCompiled(f"{value} is a {type(value).__name__}; kernels support bools, integers and floats")
-    return Num(Number(value, FLOAT64), weak=True)
 
 
 def fits(value: float | int | bool, type: ScalarType) -> bool:
@@ -307,15 +303,8 @@ _CHEAP = frozenset(["add", "subtract", "multiply", "divide", "negative", "abs", 
 
 def is_cheap(expression: Expression) -> bool:
     """Return whether an expression is cheap and reads no memory, so that it may be evaluated speculatively."""
-    match expression:
-        case Variable() | Number():
-            return True
-        case Operation(name, operands, type):
-            expensive = name in ("divide", "remainder") if type.kind != "f" else name not in _CHEAP
-            return not expensive and all(map(is_cheap, operands))
-        case Conversion(operand, _) | Bits(operand, _):
-            return is_cheap(operand)
-        case Select(condition, chosen, otherwise, _):
-            return all(map(is_cheap, (condition, chosen, otherwise)))
-        case _:
+    if isinstance(expression, Operation):
+        name = expression.name
+        if name in ("divide", "remainder") if expression.type.kind != "f" else name not in _CHEAP:
             return False
+    return not isinstance(expression, Load | Offset) and all(map(is_cheap, parts(expression)))

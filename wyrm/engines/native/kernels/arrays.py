@@ -14,12 +14,12 @@ from wyrm.engines.native.ir.arrays import ArrayFunction, Expression, Statement
 from wyrm.engines.native.ir.program import If, Leave, Number
 from wyrm.engines.native.ir.program import While as LoopWhile
 from wyrm.engines.native.kernels import calls, indexing
-from wyrm.engines.native.kernels.arithmetic import as_type, binary, literal, negative, truth
+from wyrm.engines.native.kernels.arithmetic import as_type, binary, negative, truth
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.functions_of_numbers import either, function_of, of_several
 from wyrm.engines.native.kernels.indexing import WHOLE
 from wyrm.engines.native.kernels.statements import FunctionBody
-from wyrm.engines.native.kernels.values import Num, Value, View, rebuilt, variables_of
+from wyrm.engines.native.kernels.values import Num, Value, View, literal, rebuilt, variables_of
 
 _OPERATORS = frozenset(
     ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "less", "less_equal", "greater",

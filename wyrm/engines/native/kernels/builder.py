@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from wyrm.engines.native.ir.program import (
     Assign,
-    Bits,
-    Conversion,
     Expression,
     Fail,
     For,
@@ -20,12 +18,12 @@ from wyrm.engines.native.ir.program import (
     LibraryCall,
     Load,
     Number,
-    Offset,
     Operation,
     Select,
     Statement,
     Store,
     Variable,
+    parts,
 )
 from wyrm.engines.native.ir.types import BOOL, INT64
 from wyrm.engines.native.kernels.values import ZERO, Group, Num, Value, View
@@ -151,19 +149,7 @@ class Builder:
 
 def loads(expression: Expression) -> bool:
     """Return whether an expression reads memory."""
-    match expression:
-        case Load():
-            return True
-        case Operation(_, operands, _):
-            return any(map(loads, operands))
-        case Conversion(operand, _) | Bits(operand, _):
-            return loads(operand)
-        case Offset(pointer, index, _):
-            return loads(pointer) or loads(index)
-        case Select(condition, chosen, otherwise, _):
-            return loads(condition) or loads(chosen) or loads(otherwise)
-        case _:
-            return False
+    return isinstance(expression, Load) or any(map(loads, parts(expression)))
 
 
 def smaller(x: Expression, y: Expression) -> Expression:

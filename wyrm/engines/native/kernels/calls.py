@@ -10,11 +10,21 @@ import numpy as np
 from wyrm.engines.native.ir.program import Expression, Gemm, Number, Operation
 from wyrm.engines.native.ir.types import BOOL, INT64
 from wyrm.engines.native.kernels import indexing
-from wyrm.engines.native.kernels.arithmetic import as_type, bits_of, literal, truth
-from wyrm.engines.native.kernels.errors import NotCompiled
+from wyrm.engines.native.kernels.arithmetic import as_type, bits_of, truth
 from wyrm.engines.native.kernels.functions_of_numbers import function_of, of_several
-from wyrm.engines.native.kernels.known import dtype_named, dtype_or_none
-from wyrm.engines.native.kernels.values import Group, Method, Num, Static, Value, View, contiguous_strides
+from wyrm.engines.native.kernels.values import (
+    Group,
+    Method,
+    NotCompiled,
+    Num,
+    Static,
+    Value,
+    View,
+    contiguous_strides,
+    dtype_named,
+    dtype_or_none,
+    literal,
+)
 
 if TYPE_CHECKING:
     from wyrm.engines.native.kernels.expressions import Expressions

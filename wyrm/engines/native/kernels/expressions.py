@@ -28,28 +28,30 @@ from wyrm.engines.native.kernels.arithmetic import (
     common_type,
     inverted,
     is_cheap,
-    literal,
     negative,
     of_kind,
     truth,
 )
 from wyrm.engines.native.kernels.builder import Builder
 from wyrm.engines.native.kernels.calls import call, has_no_form
-from wyrm.engines.native.kernels.errors import NotCompiled, UnknownKind
 from wyrm.engines.native.kernels.functions import Routine, kernel_of
-from wyrm.engines.native.kernels.known import known, same
-from wyrm.engines.native.kernels.memory import overlap
+from wyrm.engines.native.kernels.indexing import overlap
 from wyrm.engines.native.kernels.values import (
     Group,
     Kind,
+    NotCompiled,
     Num,
     Static,
+    UnknownKind,
     Value,
     View,
     joined,
     kind_of,
+    known,
+    literal,
     parts_of,
     rebuilt,
+    same,
     types_of,
     variables_of,
 )

@@ -8,10 +8,9 @@ from typing import Any
 
 from wyrm.engines.native.ir.program import Expression, Number, Operation, Select
 from wyrm.engines.native.ir.types import BOOL, FLOAT64, INT64
-from wyrm.engines.native.kernels.arithmetic import as_type, binary, common_type, literal, truth
+from wyrm.engines.native.kernels.arithmetic import as_type, binary, common_type, truth
 from wyrm.engines.native.kernels.builder import Builder, larger, smaller
-from wyrm.engines.native.kernels.errors import NotCompiled
-from wyrm.engines.native.kernels.values import Group, Num, Value
+from wyrm.engines.native.kernels.values import Group, NotCompiled, Num, Value, literal
 
 # Functions of one float. Integers are converted to float64.
 _OF_ONE = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from wyrm.engines.native.ir.program import (
     Assign,
@@ -21,8 +22,21 @@ from wyrm.engines.native.ir.program import (
 from wyrm.engines.native.ir.types import BOOL, INT64, PointerType
 from wyrm.engines.native.kernels.arithmetic import as_type
 from wyrm.engines.native.kernels.builder import DIFFERENT_SHAPES, Builder, larger, smaller
-from wyrm.engines.native.kernels.errors import NotCompiled
-from wyrm.engines.native.kernels.values import ONE, ZERO, Layout, Num, Value, View, contiguous_strides, plus, times
+from wyrm.engines.native.kernels.values import (
+    ONE,
+    ZERO,
+    Layout,
+    NotCompiled,
+    Num,
+    Value,
+    View,
+    contiguous_strides,
+    plus,
+    times,
+)
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,3 +285,16 @@ def root_of(pointer: Expression) -> str | None:
     while isinstance(pointer, Offset):
         pointer = pointer.pointer
     return pointer.name if isinstance(pointer, Variable) else None
+
+
+def overlap(views: Sequence[tuple[int, View]], written: frozenset[int]) -> bool:
+    """Return whether a written array is the same as another argument or contains it; views come with their positions.
+
+    Two views of one array do not count: kernels must only pass on views that do not overlap.
+    """
+    for first, one in views:
+        for second, other in views:
+            same = first != second and root_of(one.pointer) == root_of(other.pointer)
+            if same and first in written and isinstance(one.pointer, Variable) | isinstance(other.pointer, Variable):
+                return True
+    return False

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from wyrm.engines.native.ir.program import Assign, Expression, If, Leave, Number, Return, Variable, While
 from wyrm.engines.native.ir.types import PointerType
-from wyrm.engines.native.kernels import indexing, loops, subscripts
+from wyrm.engines.native.kernels import indexing, subscripts
 from wyrm.engines.native.kernels.arithmetic import binary, of_kind
 from wyrm.engines.native.kernels.builder import Builder, Mark
-from wyrm.engines.native.kernels.errors import NotCompiled, UnknownKind
 from wyrm.engines.native.kernels.expressions import Expressions, InferenceState, operator_name
-from wyrm.engines.native.kernels.functions import Routine
-from wyrm.engines.native.kernels.names import leaves
+from wyrm.engines.native.kernels.functions import Routine, leaves
 from wyrm.engines.native.kernels.values import (
     Group,
     Kind,
+    NotCompiled,
     Num,
     NumKind,
     Static,
+    UnknownKind,
     Value,
     View,
     joined,
@@ -112,7 +112,7 @@ class FunctionBody(Expressions):
             case ast.If(test, body, otherwise):
                 return self._if(test, body, otherwise)
             case ast.For():
-                loops.for_each(self, statement)
+                subscripts.for_each(self, statement)
             case ast.While():
                 return self._while(statement)
             case ast.Break() | ast.Continue():
@@ -262,7 +262,7 @@ class FunctionBody(Expressions):
         return all(ends)
 
     def _while(self, statement: ast.While) -> bool:
-        loops.refuse_else(statement)
+        subscripts.refuse_else(statement)
 
         with self.builder.block() as before:
             condition = self.builder.let(self.condition(statement.test))

@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
-from wyrm.engines.native.ir.program import For, LoopFunction, LoopProgram, While, called
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from wyrm.engines.native.ir.program import (
+    PARTS,
+    Assign,
+    Expression,
+    For,
+    Gemm,
+    Invoke,
+    LibraryCall,
+    LoopFunction,
+    LoopProgram,
+    Number,
+    Operation,
+    Statement,
+    Store,
+    Variable,
+    While,
+    called,
+    every,
+    parts,
+)
+from wyrm.engines.native.ir.types import PointerType
 from wyrm.engines.native.kernels.builder import Builder
-from wyrm.engines.native.kernels.errors import NotCompiled
 from wyrm.engines.native.kernels.expressions import InferenceState
 from wyrm.engines.native.kernels.functions import Routine
-from wyrm.engines.native.kernels.memory import written_by
+from wyrm.engines.native.kernels.indexing import root_of
 from wyrm.engines.native.kernels.statements import FunctionBody
-from wyrm.engines.native.kernels.values import Kind, Static, types_of, variables_of
+from wyrm.engines.native.kernels.values import Kind, NotCompiled, Static, types_of, variables_of
 
 # The maximum number of type inference passes over a function.
 _ROUNDS = 50
@@ -111,16 +135,7 @@ class Translation:
 
     def needed(self, root: str) -> list[str]:
         """Return the functions of the root's module, callees first and the root last; omit those in shared modules."""
-        ordered: dict[str, None] = {}
-
-        def visit(name: str) -> None:
-            if name not in ordered:
-                for callee in self._inside(name):
-                    visit(callee)
-                ordered[name] = None
-
-        visit(root)
-        return list(ordered)
+        return _callees_first(root, self._inside)
 
     def shared_by(self, root: str) -> list[str]:
         """Return the functions in shared modules that the root's module calls."""
@@ -131,16 +146,7 @@ class Translation:
 
     def program(self, name: str) -> LoopProgram:
         """Return the loop program of a function: the function and everything it calls, callees first."""
-        ordered: dict[str, LoopFunction] = {}
-
-        def visit(each: str) -> None:
-            if each not in ordered:
-                for callee in self._calls(each):
-                    visit(callee)
-                ordered[each] = self.functions[each].function
-
-        visit(name)
-        return LoopProgram(tuple(ordered.values()))
+        return LoopProgram(tuple(self.functions[each].function for each in _callees_first(name, self._calls)))
 
     def _calls(self, name: str) -> list[str]:
         return called(self.functions[name].function.body)
@@ -157,3 +163,134 @@ class Translation:
         if by.calls_apart and not (source.inlined and self._is_straight(called)):
             return True
         return source.shared == "always" or (source.shared == "called" and by.calls_shared)
+
+
+def _callees_first(root: str, calls: Callable[[str], list[str]]) -> list[str]:
+    """Return a function and everything it calls, callees first."""
+    ordered: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        if name not in ordered:
+            for callee in calls(name):
+                visit(callee)
+            ordered[name] = None
+
+    visit(root)
+    return list(ordered)
+
+
+# The position of the output among the operands of `Gemm`.
+_RESULT = 10
+
+
+def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> frozenset[int]:
+    """Return the positions of the parameters that a function writes to; `others` has those of its callees."""
+    statements = list(every(function.body))
+    origins: dict[str, set[str]] = {each.name: {each.name} for each in function.parameters}
+
+    def of(pointer: object) -> set[str]:
+        return origins.get(root_of(pointer) or "", set())  # type: ignore[arg-type]  # a pointer is an expression
+
+    changed = True
+    while changed:
+        changed = False
+        for each in statements:
+            moved: list[tuple[Variable, set[str]]] = []
+            if isinstance(each, Assign):
+                moved = [(each.variable, of(each.value))]
+            elif isinstance(each, Invoke):
+                given = set().union(*map(of, each.arguments))
+                moved = [(result, given) for result in each.results]
+            for variable, found in moved:
+                known = origins.setdefault(variable.name, set())
+                if isinstance(variable.type, PointerType) and not found <= known:
+                    known |= found
+                    changed = True
+    written: set[str] = set()
+    for each in statements:
+        if isinstance(each, Store):
+            written |= of(each.pointer)
+        elif isinstance(each, Gemm):
+            written |= of(each.operands[_RESULT])
+        elif isinstance(each, LibraryCall):
+            written = written.union(*map(of, each.arguments))
+        elif isinstance(each, Invoke):
+            for position in others[each.function]:
+                written |= of(each.arguments[position])
+    return frozenset(position for position, each in enumerate(function.parameters) if each.name in written)
+
+
+def parameterized(
+    functions: Sequence[LoopFunction], generated: Collection[str]
+) -> tuple[list[LoopFunction], dict[str, tuple[Number, ...]]]:
+    """Turn float constants of generated functions into parameters; return the functions, and the constants by function.
+
+    `functions` are in call order, callees first. A caller also takes its callees' constants and passes them on, so the
+    constants of the last function are those of the whole program. 0, 1, -1, infinities, NaN and exponents stay inline:
+    LLVM simplifies code with them.
+    """
+    needed: dict[str, tuple[Number, ...]] = {}
+    parameterized_functions = []
+    for function in functions:
+        found: dict[str, Number] = {}
+        if function.name in generated:
+            for statement in function.body:
+                _visit(statement, found, needed)
+        needed[function.name] = tuple(found.values())
+        if found or any(needed.get(name) for name in called(function.body)):
+            variables = {
+                key: Variable(f"constant {index}", each.type) for index, (key, each) in enumerate(found.items())
+            }
+            body = tuple(_changed(statement, variables, needed) for statement in function.body)
+            function = replace(function, parameters=(*function.parameters, *variables.values()), body=body)
+        parameterized_functions.append(function)
+    return parameterized_functions, needed
+
+
+def _is_structure(number: Number) -> bool:
+    value = float(number.value)
+    return number.type.kind != "f" or value in (0.0, 1.0, -1.0) or not math.isfinite(value)
+
+
+def _key(number: Number) -> str:
+    return f"{number.type} {number.value!r}"
+
+
+def _visit(item: Expression | Statement, found: dict[str, Number], needed: dict[str, tuple[Number, ...]]) -> None:
+    if isinstance(item, Number):
+        if not _is_structure(item):
+            found.setdefault(_key(item), item)
+        return
+    if isinstance(item, Invoke):
+        for number in needed[item.function]:
+            found.setdefault(_key(number), number)
+    children = list(parts(item))
+    if isinstance(item, Operation) and item.name == "power":
+        children = children[:1]
+    for each in children:
+        _visit(each, found, needed)
+
+
+def _changed(item: Any, variables: dict[str, Variable], needed: dict[str, tuple[Number, ...]]) -> Any:
+    """Return an expression or statement with constants replaced by variables, and with calls that pass them on."""
+
+    def recurse(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(recurse, value))
+        return _changed(value, variables, needed) if type(value) in PARTS and type(value) is not Variable else value
+
+    if isinstance(item, Number):
+        return variables.get(_key(item), item)
+    if isinstance(item, Operation) and item.name == "power":
+        base, exponent = item.operands
+        return replace(item, operands=(recurse(base), exponent))
+    fields: dict[str, Any] = {}
+    for name in item.__dataclass_fields__:
+        value = getattr(item, name)
+        new = recurse(value)
+        if new is not value and new != value:
+            fields[name] = new
+    if isinstance(item, Invoke) and needed[item.function]:
+        passed = tuple(variables[_key(number)] for number in needed[item.function])
+        fields["arguments"] = (*fields.get("arguments", item.arguments), *passed)
+    return replace(item, **fields) if fields else item

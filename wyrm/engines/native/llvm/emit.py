@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from wyrm.engines.native.ir.program import (
     Assign,
@@ -30,15 +29,6 @@ from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_
 
 # The exported functions: the entry point for Python, and a function for other modules.
 ENTRY, SHARED = "wyrm_entry", "wyrm_shared"
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A module: the symbol that others call its exported function by, its LLVM IR, and its optimization level, 0-3."""
-
-    symbol: str
-    text: str
-    level: int = 3
 
 
 def emit(
@@ -337,6 +327,3 @@ def _assigned(statements: Sequence[Statement]) -> Iterator[Variable]:
             yield each.variable
         elif isinstance(each, Invoke):
             yield from each.results
-
-
-__all__ = ["ENTRY", "SHARED", "Unit", "emit"]

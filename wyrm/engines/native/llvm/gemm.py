@@ -11,13 +11,16 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
+from wyrm.engines.native.ir.program import Expression, LibraryCall, Number
+from wyrm.engines.native.ir.types import FLOAT32, FLOAT64, INT32, UINT8
 from wyrm.engines.native.kernels import calls
+from wyrm.engines.native.kernels.arithmetic import as_type
 from wyrm.engines.native.kernels.calls import builtin, general, same_size
-from wyrm.engines.native.kernels.errors import NotCompiled
 from wyrm.engines.native.kernels.expressions import Expressions
 from wyrm.engines.native.kernels.functions import KernelFunction
-from wyrm.engines.native.kernels.values import Value, View
-from wyrm.engines.native.llvm.blas import kernels
+from wyrm.engines.native.kernels.values import NotCompiled, Num, Static, Value, View, literal
+from wyrm.engines.native.llvm.blas import LAPACK, kernels
+from wyrm.ops.kernels import lapack
 from wyrm.ops.kernels.scratch import DEBUG
 from wyrm.ops.kernels.sums import accumulated, natural
 from wyrm.ops.products import product
@@ -319,3 +322,28 @@ def _multiply_into(body: Expressions, arguments: Sequence[Value]) -> Value:
     pairs = [(x.shape[0], out.shape[0]), (x.shape[1], y.shape[0]), (y.shape[1], out.shape[1])]
     same_size(body, pairs, "multiply_into: the shapes of x, y and out do not match")
     return body.invoke(MULTIPLY, [general(x), general(y), general(out), beta])
+
+
+@builtin(lapack.lapack)
+def _lapack(body: Expressions, arguments: Sequence[Value]) -> Value:
+    """Add a call of a library function."""
+    name, *given = arguments
+    floats = {each.element for each in given if isinstance(each, View)} & {FLOAT32, FLOAT64}
+    full = f"{'s' if floats == {FLOAT32} else 'd'}{name.value if isinstance(name, Static) else ''}"
+    if full not in LAPACK or len(floats) != 1:
+        raise NotCompiled(f"lapack takes the name of a function and arrays of one float type; no function is {full!r}")
+    (number,) = floats
+    operands: list[Expression] = []
+    for each in given:
+        if isinstance(each, View) and each.element in (number, INT32) and each.layout == "contiguous":
+            operands.append(each.pointer)
+        elif isinstance(each, Static) and isinstance(each.value, str) and len(each.value) == 1:
+            operands.append(Number(ord(each.value), UINT8))
+        elif isinstance(each, Num) and each.type == UINT8:
+            operands.append(each.expression)
+        elif isinstance(each, Num):
+            operands.append(as_type(each, number if each.type.kind == "f" else INT32).expression)
+        else:
+            raise NotCompiled(f"{full}: an argument is not a letter, a scalar, or a row-major array of its types")
+    body.builder.add(LibraryCall(full, tuple(operands)))
+    return literal(0)

@@ -9,68 +9,29 @@ import ctypes
 import marshal
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
-from typing import Any, NoReturn
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+import llvmlite.binding as llvm
 
 from wyrm.engines.native.ir.program import Number
 from wyrm.engines.native.ir.types import INT64, ScalarType
-from wyrm.engines.native.kernels.constants import parameterized
-from wyrm.engines.native.kernels.errors import NotCompiled
 from wyrm.engines.native.kernels.functions import Routine
-from wyrm.engines.native.kernels.translate import Translation
-from wyrm.engines.native.kernels.values import GroupKind, Kind, NumKind, types_of
+from wyrm.engines.native.kernels.translate import Translation, parameterized
+from wyrm.engines.native.kernels.values import GroupKind, Kind, NotCompiled, NumKind
 from wyrm.engines.native.llvm import cache
-from wyrm.engines.native.llvm import gemm as _products  # noqa: F401  # registers matrix multiplication
-from wyrm.engines.native.llvm import lapack as _lapack  # noqa: F401  # registers calls of LAPACK
-from wyrm.engines.native.llvm.arguments import kind_of_argument, results_of, words_of
+from wyrm.engines.native.llvm import gemm as _products  # noqa: F401  # registers products and calls of LAPACK
+from wyrm.engines.native.llvm.blas import BLAS, LAPACK, address_of, of_scipy
 from wyrm.engines.native.llvm.cache import CompilationCount
-from wyrm.engines.native.llvm.emit import Unit, emit
-from wyrm.engines.native.llvm.machine import entry_of, provide
-from wyrm.engines.native.llvm.optimize import assembly, machine_code
-from wyrm.engines.native.llvm.parallel import SecondProcess, compile_all
+from wyrm.engines.native.llvm.calling import CachedTable, LoadedFunction, kind_of_argument, table_of, words_of
+from wyrm.engines.native.llvm.emit import ENTRY, SHARED, emit
+from wyrm.engines.native.llvm.optimize import SecondProcess, Unit, assembly, compile_all, machine_code, target_machine
 from wyrm.ops.kernels.scratch import DEBUG
 from wyrm.support.interrupts import deliver
 
 # The number of argument tables that are cached per function.
 _TABLE_CACHE_SIZE = 1024
-
-
-@dataclass(frozen=True)
-class LoadedFunction:
-    """A loaded function, specialized for arguments of certain kinds."""
-
-    entry: Callable[[int], int]
-    # The table words of its constants, which follow those of the arguments.
-    constants: tuple[int, ...]
-    results: tuple[NumKind, ...]
-    single: bool
-    errors: dict[int, str]
-    # Whether its only result is an int64.
-    whole: bool = False
-
-    def run(self, table: NDArray[np.int64]) -> Any:
-        """Call the function with a table of arguments; return its results, or raise the error that it ended with."""
-        status = self.entry(_address(table))
-        return self.result(table.data) if status == 0 else self.refuse(status)
-
-    def result(self, words: memoryview[int]) -> Any:
-        """Return the results from the table."""
-        if self.whole:
-            return words[-1]
-        if not self.results:
-            return None
-        found = results_of(words[len(words) - len(self.results) :].tolist(), self.results)
-        return found[0] if self.single else tuple(found)
-
-    def refuse(self, status: int) -> NoReturn:
-        """Raise the `IndexError` of a status code."""
-        raise IndexError(self.errors[status])
+_INTEGER = NumKind(INT64)
 
 
 _lock = threading.RLock()
@@ -96,7 +57,7 @@ class CompiledFunction:
     def __init__(self, function: Routine) -> None:
         self.function = function
         self._machines: dict[tuple[Kind, ...], LoadedFunction] = {}
-        self._tables: dict[tuple[int, ...], _CachedTable] = {}
+        self._tables: dict[tuple[int, ...], CachedTable] = {}
 
     def __call__(self, *arguments: object) -> Any:
         key = tuple(map(id, arguments))
@@ -106,7 +67,7 @@ class CompiledFunction:
             machine = self.machine(kinds)
             if len(self._tables) >= _TABLE_CACHE_SIZE:
                 self._tables.clear()
-            found = self._tables[key] = _CachedTable(machine, table_of(machine, arguments, kinds), arguments)
+            found = self._tables[key] = CachedTable(machine, table_of(machine, arguments, kinds), arguments)
         return found.machine.run(found.table)
 
     def compile_for(self, arguments: Iterable[object]) -> None:
@@ -120,117 +81,6 @@ class CompiledFunction:
             with _lock:
                 found = self._machines[kinds] = _load(self.function, kinds)
         return found
-
-
-class _CachedTable:
-    """A cached argument table; it holds only weak references to arrays."""
-
-    def __init__(self, machine: LoadedFunction, table: NDArray[np.int64], arguments: Sequence[object]) -> None:
-        self.machine, self.table = machine, table
-        self._arrays = [
-            (i, weakref.ref(each), each.shape, each.strides, each.dtype)
-            for i, each in enumerate(arguments)
-            if isinstance(each, np.ndarray)
-        ]
-        self._others = [(i, each) for i, each in enumerate(arguments) if not isinstance(each, np.ndarray)]
-
-    def matches(self, arguments: Sequence[object]) -> bool:
-        """Return whether these are the same argument objects, with arrays of the same shape, strides and dtype."""
-        for i, reference, shape, strides, dtype in self._arrays:
-            array = reference()
-            # The memory is the same: NumPy does not resize an array that has a weak reference.
-            if array is None or array is not arguments[i] or array.dtype is not dtype:
-                return False
-            if array.shape != shape or array.strides != strides:
-                return False
-        return all(each is arguments[i] for i, each in self._others)
-
-
-def table_of(machine: LoadedFunction, arguments: Sequence[object], kinds: Sequence[Kind]) -> NDArray[np.int64]:
-    """Return the table of a call: the words of the arguments, those of the constants, and space for the results."""
-    words = [word for each, kind in zip(arguments, kinds, strict=True) for word in words_of(each, kind)]
-    return np.array([*words, *machine.constants, *[0] * len(machine.results)], np.int64)
-
-
-class BoundFunction:
-    """A function bound to arguments. `take` replaces the first ones (`own`) and those at `changing` before a call.
-
-    Unlike for `CompiledFunction`, shape, strides and dtype of an array must not be assigned in place between calls:
-    programs copy what they are called with, and an epoch makes new views of its columns.
-    """
-
-    def __init__(
-        self, function: CompiledFunction, own: Sequence[object], others: Sequence[object], changing: Sequence[int]
-    ) -> None:
-        self._arguments: list[Any] = [*own, *others]
-        kinds = tuple(map(kind_of_argument, self._arguments))
-        self._machine = function.machine(kinds)
-        self._table = table_of(self._machine, self._arguments, kinds)
-        self._words, self._address = self._table.data, _address(self._table)
-        starts = list(accumulate((len(types_of(kind)) for kind in kinds), initial=0))
-        positions = [(index, starts[index], kinds[index]) for index in (*range(len(own)), *changing)]
-        self._own, self._own_positions, self._positions = own, positions[: len(own)], positions[len(own) :]
-        self._changed: Sequence[object] | None = None
-
-    def take(self, own: Sequence[object] | None, changed: Sequence[object]) -> bool:
-        """Replace the arguments that change; return False if they need another specialization.
-
-        With `own=None` the previous ones stay. The caller must not mutate the sequences: passing the same object again
-        means that the arguments are unchanged.
-        """
-        if own is not None and own is not self._own:
-            if not self._put(own, self._own_positions):
-                return False
-            self._own = own
-        if changed is not self._changed:
-            self._changed = None  # unknown until all of them are written
-            if not self._put(changed, self._positions):
-                return False
-            self._changed = changed
-        return True
-
-    def _put(self, values: Sequence[object], positions: Sequence[tuple[int, int, Kind]]) -> bool:
-        words, arguments = self._words, self._arguments
-        for value, (index, start, kind) in zip(values, positions, strict=True):
-            if value is arguments[index]:
-                continue
-            if type(value) is int and kind == _INTEGER:
-                words[start] = value
-            elif isinstance(value, np.ndarray) and _is_like(value, arguments[index]):
-                words[start] = _address(value)
-                for position, size in enumerate(value.shape, start + 1):
-                    words[position] = size
-            elif kind == kind_of_argument(value):
-                for position, word in enumerate(words_of(value, kind), start):
-                    words[position] = word
-            else:
-                return False
-            arguments[index] = value
-        return True
-
-    def __call__(self) -> Any:
-        """Call the function and return its results; raise the error that it ended with."""
-        machine = self._machine
-        status = machine.entry(self._address)
-        return machine.result(self._words) if status == 0 else machine.refuse(status)
-
-
-_INTEGER = NumKind(INT64)
-
-
-def _is_like(array: np.ndarray, other: np.ndarray) -> bool:
-    """Return whether two row-major arrays are of the same kind."""
-    same = array.dtype == other.dtype and array.ndim == other.ndim
-    return same and array.flags.c_contiguous and other.flags.c_contiguous
-
-
-def _address(array: np.ndarray) -> int:
-    """Return the address of a row-major array, four times faster than `__array_interface__`."""
-    try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
-    except (TypeError, ValueError):  # read-only or empty
-        address: int = array.__array_interface__["data"][0]
-        return address
 
 
 # --- compiling and caching ----------------------------------------------------------------------------------------
@@ -353,4 +203,36 @@ class Listing:
         return "\n".join(f"# module {each.symbol}\n{assembly(each.text, each.level)}" for each in self._units.values())
 
 
-__all__ = ["BoundFunction", "CompilationCount", "CompiledFunction", "Listing", "LoadedFunction", "table_of"]
+class Loaded:
+    """A module loaded into memory, and the address of its exported function."""
+
+    def __init__(self, code: bytes, symbol: str) -> None:
+        for name in BLAS:
+            if f"wyrm_{name}".encode() in code:
+                llvm.add_symbol(f"wyrm_{name}", address_of(name))
+        for name in LAPACK:
+            if f"wyrm_{name}".encode() in code:
+                llvm.add_symbol(f"wyrm_{name}", of_scipy(name))
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+        self.address: int = self._engine.get_function_address(symbol)
+
+
+def entry_of(code: bytes) -> Callable[[int], int]:
+    """Load a module; return its entry point, which takes the address of an argument table. It runs without the GIL."""
+    loaded = Loaded(code, ENTRY)
+    function: Callable[[int], int] = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(loaded.address)
+    _kept.append(loaded)
+    return function
+
+
+def provide(symbol: str, code: bytes) -> None:
+    """Load a shared module and make its function available to other modules under this symbol."""
+    loaded = Loaded(code, SHARED)
+    llvm.add_symbol(symbol, loaded.address)
+    _kept.append(loaded)
+
+
+# Keeps modules loaded until the process ends: their functions may be called at any time.
+_kept: list[Loaded] = []

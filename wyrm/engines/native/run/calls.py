@@ -1,110 +1,163 @@
-"""Single steps of a program: native code runs on inputs as a whole."""
+"""Fast path for a call whose data has the shapes and dtypes of the last call."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wyrm.engines.epoch_position import Done
-from wyrm.engines.feeding import check_ranges
-from wyrm.engines.native.run.repeated_call import RepeatedCall
+from wyrm.engines.columns import check_ranges
 from wyrm.engines.native.run.runner import NativeRunner, Own
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
-from wyrm.engines.totals import Totals
-from wyrm.errors import Diverged
+from wyrm.graph.axes import open_axes, resolve_axis
 from wyrm.graph.base import BaseNode
-from wyrm.graph.storage import stored, touch
-from wyrm.support.interrupts import deferred
-
-Leaf = BaseNode
-# The order of the only row of a step that takes its inputs as a whole.
-_ALONE = np.zeros(1, np.int64)
+from wyrm.graph.leaves import Input
+from wyrm.graph.storage import Storage, first_out_of_range, fits_in, is_finite, stored
 
 
-class Calls:
-    """Runs a program on inputs as a whole: one forward pass, or with an optimizer one step."""
+class _InputTarget(NamedTuple):
+    """An input, and the program's array that its data is copied to."""
 
-    def __init__(self, graph: Graph, runner: NativeRunner) -> None:
-        self.graph, self.runner = graph, runner
-        # What the outputs for batches are for all rows.
-        self.totals = Totals(graph.outputs)
-        self.steps = 0
-        self._totals, self._numbers = np.zeros(1 + len(graph.outputs)), np.zeros((1, len(graph.source.hyperparameters)))
-        # The arguments of a step, and the arrays of the last one.
-        self._own: Own = (0, 1, 0, 0, _ALONE, self._totals, self._numbers)
-        self._repeated_call: RepeatedCall | None = None
+    leaf: BaseNode
+    storage: Storage
+    target: np.ndarray
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    finite: bool
+    # For integers: the size of each axis that they index, the index to ignore, and whether others count from the end.
+    limits: tuple[tuple[int, int | None, bool], ...]
 
-    def own_rows(self) -> AbstractContextManager[Done]:
-        """Return a context for one epoch in several calls of `epoch`, which gives what was done of it: nothing."""
-        return nullcontext(Done.nothing(len(self.graph.outputs)))
+    def is_within(self, array: np.ndarray) -> bool:
+        """Return whether all indices are in range."""
+        # Mostly there are no limits; a generator alone would take longer than everything else here.
+        return not self.limits or all(
+            first_out_of_range(array, size, ignore_index, from_end) is None
+            for size, ignore_index, from_end in self.limits
+        )
 
-    def call(self, given: dict[Leaf, np.ndarray]) -> list[np.ndarray]:
-        """Return the outputs for these inputs; with an optimizer, also do one step."""
-        graph, optimizer = self.graph, self.graph.optimizer
-        shapes = self._shapes(given)
-        binding = self.runner.binding(shapes)
-        check_ranges(graph.ranges.limits, given, binding.sizes)
-        complete = self._complete(given)
-        for leaf, buffer in graph.source.fed:
-            np.copyto(binding.array(buffer), complete[leaf])
-        self._set_step_numbers()
-        with nullcontext() if optimizer is None else deferred:
-            done = self.runner.call(binding, graph.no_columns, self._own)
-            if optimizer is not None and done == 0:
-                loss = float(binding.array(graph.lowering.outputs[0]))
-                raise Diverged(
-                    f"the loss is {loss} in step {optimizer.steps + 1} at learning rate {optimizer.learning_rate:g}; "
-                    f"no parameter has moved"
-                )
-            self._count(1)
-        if self._repeated_call is None or self._repeated_call.binding is not binding:
-            self._repeated_call = RepeatedCall(graph, binding)
-        return self._repeated_call.outputs()
 
-    def repeat(self, feed: object) -> list[np.ndarray] | None:
-        """Do what `once` does if nothing is trained and the data has the last call's shapes and dtypes; else None."""
-        last = self._repeated_call
-        if last is None or self.graph.optimizer is not None or not last.take(feed):
-            return None
-        self._set_step_numbers()
-        if self.runner.repeat(last.binding, self._own, last.columns) is None:
-            return None
-        self.steps += 1
-        return last.outputs()
+class RepeatedCall:
+    """The arrays of a program for data with the shapes and dtypes of the last call."""
 
-    def _set_step_numbers(self) -> None:
-        """Set the optimizer's numbers and the step number; programs without random nodes do not need the latter."""
-        if self.graph.source.hyperparameters:
-            self._hyperparameters(1, self._numbers)
-        if self.graph.draws:
-            self._own = (*self._own[:3], self.steps, *self._own[4:])
+    def __init__(self, graph: Graph, binding: Binding) -> None:
+        self.binding = binding
+        self._targets = [
+            _InputTarget(
+                leaf, stored(leaf), binding.array(buffer), leaf.dtype, binding.array(buffer).shape,
+                isinstance(leaf, Input) and leaf._finite,
+                tuple(
+                    (resolve_axis(axis, binding.sizes), ignore_index, from_end)
+                    for limited, _, axis, ignore_index, from_end in graph.ranges.limits
+                    # Native code checks the others.
+                    if limited is leaf and set(open_axes((axis,))) <= binding.sizes.keys()
+                ),
+            )
+            for leaf, buffer in graph.source.fed
+        ]  # fmt: skip
+        # `take` counts the keys that it knows, so every input needs a target.
+        self._usable = {each.leaf for each in self._targets} == set(graph.inputs)
+        self.columns: Sequence[np.ndarray] = [graph.no_columns[leaf] for leaf in binding.columns]
+        self._outputs = [binding.array(buffer) for buffer in graph.lowering.outputs]
 
-    def _complete(self, given: dict[Leaf, np.ndarray]) -> dict[Leaf, np.ndarray]:
-        """Return the data of all inputs: the given arrays, else those that the inputs hold."""
-        return {leaf: given.get(leaf, stored(leaf).array) for leaf in self.graph.inputs}  # type: ignore[misc]  # checked before
+    def take(self, feed: object) -> bool:
+        """Copy the data of a call if it has these shapes and dtypes; False leaves it to the full check."""
+        if type(feed) is not dict or not self._usable or not self.binding.is_current():
+            return False
+        given = 0
+        for entry in self._targets:
+            leaf, storage, target, dtype, shape, finite, _ = entry
+            if leaf not in feed:
+                array = storage.array
+                if array is None or array.shape != shape or not entry.is_within(array):
+                    return False
+                target[...] = array
+                continue
+            given += 1
+            value: object = feed[leaf]
+            if type(value) is float:
+                if shape or not fits_in(value, dtype):
+                    return False
+                target[()] = value
+            elif isinstance(value, np.floating) and value.dtype is dtype:
+                if shape or not fits_in(float(value), dtype):
+                    return False
+                target[()] = value
+            elif type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
+                if (finite and not is_finite(value)) or not entry.is_within(value):
+                    return False
+                target[...] = value
+            else:
+                return False
+        return given == len(feed)
 
-    def _shapes(self, given: dict[Leaf, np.ndarray]) -> dict[Leaf, tuple[int, ...]]:
-        return {leaf: array.shape for leaf, array in self._complete(given).items()}
+    def outputs(self) -> list[np.ndarray]:
+        """Return copies of the outputs."""
+        return [array.copy("K") for array in self._outputs]
 
-    def _hyperparameters(self, count: int, out: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """Return the numbers of the rule for the next steps, of shape (steps, numbers), written to `out` if given."""
-        names, optimizer = self.graph.source.hyperparameters, self.graph.optimizer
-        if optimizer is None or not names:
-            return np.zeros((count, 0))
-        numbers = optimizer.numbers(count, self.graph.parameters)
-        result = np.empty((count, len(names))) if out is None else out
-        for position, name in enumerate(names):
-            result[:, position] = numbers[name]
-        return result
 
-    def _count(self, count: int) -> None:
-        """Count finished steps, or take them back if `count` is negative, and mark the parameters as changed."""
-        self.steps += count
-        optimizer = self.graph.optimizer
-        if optimizer is None:
-            return
-        optimizer.advance(count, self.graph.parameters)
-        for leaf in (*self.graph.parameters, *self.graph.buffers):
-            touch(stored(leaf))
+_NOTHING = np.zeros((1, 0))
+
+
+class FixedShapeProgram:
+    """A program without an optimizer whose input axes all have sizes; a call takes one array for each input."""
+
+    def __init__(
+        self,
+        outputs: Sequence[BaseNode],
+        inputs: Sequence[BaseNode],
+    ) -> None:
+        self.runner = NativeRunner(Graph(outputs, None), "auto")
+        read = set(self.runner.graph.inputs)
+        self._read = [(position, leaf) for position, leaf in enumerate(inputs) if leaf in read]
+        self._shapes = {leaf: leaf.shape for _, leaf in self._read}
+        # The arguments of a call; only the step number of random nodes changes.
+        self._own: Own = (0, 1, 0, 0, np.zeros(1, np.int64), np.zeros(1), _NOTHING)
+        self._binding: Binding | None = None
+        # The binding's arrays that arguments are copied to, its outputs, and its columns, which have no rows.
+        self._targets: list[tuple[int, np.ndarray]] = []
+        self._outputs: list[np.ndarray] = []
+        self._columns: list[np.ndarray] = []
+        self._limits = self.runner.graph.ranges.limits
+        # Whether there are random nodes, which need a step number.
+        self.draws = self.runner.graph.draws
+
+    @property
+    def source(self) -> str:
+        """The generated source."""
+        return self.runner.text
+
+    def prepare(self) -> None:
+        """Compile or load the program; raise `CompileError` if that fails."""
+        self.runner.prepare(self._bound(), self.runner.graph.no_columns)
+
+    def release(self) -> None:
+        """Free all arrays; the next call allocates them again."""
+        self._binding, self._targets, self._outputs = None, [], []
+        self.runner.release()
+
+    def __call__(self, arrays: Sequence[np.ndarray | float], step: int = 0) -> list[Any]:
+        """Return the outputs, scalars as numbers; `arrays` must have the shapes and dtypes of the inputs."""
+        binding = self._bound()
+        if self._limits:
+            check_ranges(self._limits, {leaf: np.asarray(arrays[position]) for position, leaf in self._read}, {})
+        for position, target in self._targets:
+            target[...] = arrays[position]
+        if step != self._own[3]:
+            self._own = (*self._own[:3], step, *self._own[4:])
+        if self.runner.repeat(binding, self._own, self._columns) is None:
+            self.runner.call(binding, self.runner.graph.no_columns, self._own)
+        return [array.copy("K") if array.shape else array[()] for array in self._outputs]
+
+    def _bound(self) -> Binding:
+        """Return the program's arrays, rebuilt if a leaf has a new array."""
+        binding = self._binding
+        if binding is None or not binding.is_current():
+            binding = self._binding = self.runner.binding(self._shapes)
+            positions = {leaf: position for position, leaf in self._read}
+            graph = self.runner.graph
+            self._targets = [(positions[leaf], binding.array(buffer)) for leaf, buffer in graph.source.fed]
+            self._outputs = [binding.array(buffer) for buffer in graph.lowering.outputs]
+            self._columns = [graph.no_columns[leaf] for leaf in binding.columns]
+        return binding

@@ -4,37 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.engines.graph import expand, gradients_of
 from wyrm.engines.native.run.runner import NativeRunner
-from wyrm.engines.native.stages.arguments import Binding
-from wyrm.engines.native.stages.decompose import expand
-from wyrm.engines.native.stages.differentiate import gradients_of
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.optimizer import Gradient, Stepper, step_by
 from wyrm.engines.parts import Combination, combinations_of
 from wyrm.graph.base import BaseNode
-from wyrm.graph.leaves import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, store, stored
 from wyrm.ops.control.updating import updates_of
 from wyrm.ops.random.philox import ROWS_BEFORE
 
-Leaf = BaseNode
-Gradient = np.ndarray | RowSparse
 # Runs functions in parallel and returns when all have finished.
 RunParallel = Callable[[Sequence[Callable[[], None]]], None]
-
-
-class Stepper(Protocol):
-    """An optimizer whose `step` applies the gradients that its parameters hold."""
-
-    parameters: list[Parameter]
-
-    def step(self) -> None:
-        """Update every parameter that has a gradient."""
 
 
 class DataParallelStep:
@@ -46,7 +34,7 @@ class DataParallelStep:
         # The metrics of the last step, and how each combines from those of the parts.
         self.metrics: list[float] = []
         self._kinds: list[Combination] = []
-        self._combinations: dict[frozenset[Leaf], tuple[Combination, list[Combination]]] = {}
+        self._combinations: dict[frozenset[BaseNode], tuple[Combination, list[Combination]]] = {}
         dense, sparse = gradients_of(loss, optimizer)
         self._dense = list(dense)
         self._sparse = {parameter: len(pairs) for parameter, pairs in sparse.items()}
@@ -64,7 +52,7 @@ class DataParallelStep:
         held = self.runner.allocated_bytes
         return held + sum(bound_array(parameter).nbytes for parameter in self._dense) if held else 0
 
-    def combination(self, columns: Iterable[Leaf]) -> Combination:
+    def combination(self, columns: Iterable[BaseNode]) -> Combination:
         """Return how the loss and gradients of a batch combine from those of its parts; `columns` are split by rows.
 
         `MIXED` also if a metric does not combine, or a buffer's new value is not the mean of those for the parts.
@@ -83,13 +71,13 @@ class DataParallelStep:
     def gradients(
         self,
         bindings: Sequence[Binding],
-        columns: Mapping[Leaf, np.ndarray],
+        columns: Mapping[BaseNode, np.ndarray],
         parts: Sequence[NDArray[np.int64]],
         step: int,
         run_parallel: RunParallel,
         combination: Combination,
         weight: float = 1.0,
-    ) -> tuple[float, dict[Leaf, Gradient]]:
+    ) -> tuple[float, dict[BaseNode, Gradient]]:
         """Return the loss over the rows of all parts and its gradients times `weight`: none if it is not finite."""
 
         def work(thread: int) -> None:
@@ -125,22 +113,12 @@ class DataParallelStep:
         for buffer, array in zip(self._buffers, self._buffer_values, strict=True):
             store(stored(buffer), array)
 
-    def apply(self, gradients: Mapping[Leaf, Gradient]) -> None:
+    def apply(self, gradients: Mapping[BaseNode, Gradient]) -> None:
         """Do a step of the optimizer with these gradients."""
-        # A parameter that the loss does not depend on must not move, whatever gradient it holds.
-        held = {storage: storage.gradient for storage in map(stored, self.optimizer.parameters)}
-        try:
-            for storage in held:
-                storage.gradient = None
-            for parameter, gradient in gradients.items():
-                stored(parameter).gradient = gradient
-            self.optimizer.step()
-        finally:
-            for storage, before in held.items():
-                storage.gradient = before
+        step_by(self.optimizer, gradients)
 
-    def _combined(self, outputs: Sequence[Sequence[np.ndarray]], weights: Sequence[float]) -> dict[Leaf, Gradient]:
-        gradients: dict[Leaf, Gradient] = {}
+    def _combined(self, outputs: Sequence[Sequence[np.ndarray]], weights: Sequence[float]) -> dict[BaseNode, Gradient]:
+        gradients: dict[BaseNode, Gradient] = {}
         for position, parameter in enumerate(self._dense, 1):
             gradients[parameter] = _weighted(outputs, position, weights)
         position = 1 + len(self._dense) + len(self._buffers)
@@ -154,18 +132,6 @@ class DataParallelStep:
             gradients[parameter] = RowSparse(np.concatenate(rows), np.concatenate(values), shape)
             position += 2 * count
         return gradients
-
-
-def add(total: dict[Leaf, Gradient], gradients: Mapping[Leaf, Gradient]) -> None:
-    """Add gradients to the total, in place; an empty total becomes the gradients."""
-    for parameter, gradient in gradients.items():
-        before = total.get(parameter)
-        if isinstance(before, np.ndarray):
-            before += np.asarray(gradient)
-        elif isinstance(before, RowSparse) and isinstance(gradient, RowSparse):
-            total[parameter] = before.joined(gradient)
-        else:
-            total[parameter] = gradient
 
 
 def parts_of(rows: NDArray[np.int64], threads: int, combination: Combination) -> list[NDArray[np.int64]]:

@@ -15,7 +15,6 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.storage import bound_array
 
-Leaf = BaseNode
 # Threads wait too long for each other if the slowest one has more than this many times the mean number of rows.
 _MOST_UNEVEN = 1.4
 # A table stripe should about fit the cache of a core. Blocks must not be so small that starting one costs more than
@@ -58,11 +57,11 @@ class Partitioner:
 
     def __init__(self) -> None:
         # A key of the last partition's inputs, the partition, and the columns in its order.
-        self._known: tuple[tuple[int, ...], Partition, dict[Leaf, np.ndarray]] | None = None
+        self._known: tuple[tuple[int, ...], Partition, dict[BaseNode, np.ndarray]] | None = None
 
     def divide(
-        self, rows: int, threads: int, given: Mapping[Leaf, np.ndarray], sums: Sequence[RowSums]
-    ) -> tuple[Partition, Mapping[Leaf, np.ndarray]]:
+        self, rows: int, threads: int, given: Mapping[BaseNode, np.ndarray], sums: Sequence[RowSums]
+    ) -> tuple[Partition, Mapping[BaseNode, np.ndarray]]:
         """Return the rows that each thread visits, and the columns that these rows refer to.
 
         If every column decides which table rows are touched, the columns are reordered so that a part reads
@@ -77,7 +76,7 @@ class Partitioner:
         if self._known is None or self._known[0] != now:
             tables = [bound_array(each.parameter) for each in sums]
             partition = divide(rows, threads, keys, 2 * max(table.nbytes for table in tables))
-            columns: dict[Leaf, np.ndarray] = {}
+            columns: dict[BaseNode, np.ndarray] = {}
             if alone and partition.order is not None:
                 columns = {leaf: given[leaf][partition.order] for leaf in leaves}
                 partition = replace(partition, order=None)
@@ -128,13 +127,13 @@ def _blocks(starts: NDArray[np.int64], stripes: int, threads: int, first: int, s
     ]
 
 
-def key_columns(sums: Sequence[RowSums], columns: Mapping[Leaf, np.ndarray]) -> list[Leaf] | None:
+def key_columns(sums: Sequence[RowSums], columns: Mapping[BaseNode, np.ndarray]) -> list[BaseNode] | None:
     """Return the one or two columns that decide which table rows a step touches; None if no such columns suffice.
 
     Random nodes may also draw rows of the same tables.
     """
-    keys: dict[Leaf, None] = {}
-    draws: set[Leaf] = set()  # the keys of tables that random nodes draw from
+    keys: dict[BaseNode, None] = {}
+    draws: set[BaseNode] = set()  # the keys of tables that random nodes draw from
     for rows in sums:
         size = int(rows.parameter.dims[0])
         sizes = {node: LOOPS.of(node).draws_from(node) for node in rows.indices}

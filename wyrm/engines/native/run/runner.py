@@ -7,21 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.engines.engine import ProgramPlan
+from wyrm.engines.native import Loop
 from wyrm.engines.native.ir.arrays import Callee
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
-from wyrm.engines.native.kernels.errors import NotCompiled
 from wyrm.engines.native.kernels.functions import Routine
+from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.engines.native.llvm import cache
-from wyrm.engines.native.stages.arguments import Binding
 from wyrm.engines.native.stages.diagnosis import index_error
 from wyrm.engines.native.stages.interpret import Interpreter
-from wyrm.engines.native.stages.invocations import Evaluation
-from wyrm.engines.native.stages.memory import plan_memory
+from wyrm.engines.native.stages.loops import Evaluation
+from wyrm.engines.native.stages.memory import Binding, plan_memory
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.errors import CompileError, NotDifferentiable, RegistrationError
 from wyrm.graph.axes import Dim, axis_size
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from wyrm.engines.native.llvm.library import CompiledFunction, Listing
 
 Feed = Mapping[Any, Any]
-Leaf = BaseNode
 # In a program with more calls per step than this, BLAS may use all threads while the program itself uses one.
 LARGE = 120
 # Bindings of all threads together; those of one thread take at most `KEPT_BYTES`. Other sizes are cached too, because a
@@ -45,39 +45,21 @@ _FEWEST_BINDINGS = 2
 _Shapes = tuple[tuple[BaseNode, tuple[int, ...]], ...]
 
 
-_NO_COLUMNS: Mapping[Leaf, np.ndarray] = MappingProxyType({})
+_NO_COLUMNS: Mapping[BaseNode, np.ndarray] = MappingProxyType({})
 # The arguments of one call of `run`: the first step, the number of steps, the batch size, the step number of random
 # nodes, the order of the rows, the totals that `run` fills in, and the optimizer's numbers of shape (steps, numbers).
 Own = tuple[int, int, int, int, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
 
 
-class ProgramPlan(NamedTuple):
-    """Statistics of a program: see `Program.plan`."""
-
-    calls: int
-    buffers: int
-    peak_bytes: int
-    merged: list[str]
-    dropped: list[str]
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.calls} calls a step, {self.buffers} buffers in "
-            + (f"{self.peak_bytes:,} bytes" if self.peak_bytes else "a number of bytes that depends on the data"),
-            f"merged with an equal node: {', '.join(self.merged) or 'none'}",
-            f"never stored: {', '.join(self.dropped) or 'none'}",
-        ]
-        return "\n".join(lines)
-
-
 class NativeRunner:
     """The compiled functions and the arrays that run a graph."""
 
-    def __init__(self, graph: Graph, loop: Literal["auto", "compiled", "python"], *, training: bool = False) -> None:
+    def __init__(self, graph: Graph, loop: Loop, *, training: bool = False) -> None:
         self.graph = graph
         # Gradients without an optimizer are a part of training too.
         self._training = training or graph.optimizer is not None
         self.large = graph.source.size > LARGE
+        self.loop: Loop = loop
         self.compiled = loop == "compiled" or (loop == "auto" and not graph.source.evaluated)
         if self.compiled and graph.source.evaluated:
             names = ", ".join(sorted({call.node.op_name() for call in graph.source.evaluated}))
@@ -100,7 +82,7 @@ class NativeRunner:
             np.zeros((0, len(graph.source.hyperparameters))),
         )
 
-    def binding(self, shapes: dict[Leaf, tuple[int, ...]], thread: int = 0) -> Binding:
+    def binding(self, shapes: dict[BaseNode, tuple[int, ...]], thread: int = 0) -> Binding:
         """Return one thread's arrays for inputs of these shapes."""
         bindings, key = self._bindings.setdefault(thread, {}), tuple(shapes.items())
         binding = bindings.get(key)
@@ -152,7 +134,7 @@ class NativeRunner:
             self._entries[function] = CompiledFunction(function)
         return self._entries[function]
 
-    def call(self, binding: Binding, columns: Mapping[Leaf, np.ndarray], own: Own) -> int:
+    def call(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], own: Own) -> int:
         """Do steps; return how many were done before a loss was not finite.
 
         With an optimizer, `totals` receives the sum of the losses and the number of steps done, even if a step raises.
@@ -169,7 +151,7 @@ class NativeRunner:
             return None
         return self._run(bound, binding, _NO_COLUMNS, own)
 
-    def _run(self, bound: Any, binding: Binding, columns: Mapping[Leaf, np.ndarray], own: Own) -> int:
+    def _run(self, bound: Any, binding: Binding, columns: Mapping[BaseNode, np.ndarray], own: Own) -> int:
         try:
             done: int = self.load()([*own, *self._values(binding, columns)]) if bound is None else bound()
         except IndexError as error:
@@ -183,14 +165,14 @@ class NativeRunner:
         return done
 
     @staticmethod
-    def _values(binding: Binding, columns: Mapping[Leaf, np.ndarray]) -> list[Any]:
+    def _values(binding: Binding, columns: Mapping[BaseNode, np.ndarray]) -> list[Any]:
         """Return the arguments of `run` that follow those of the call."""
         values = list(binding.values)
         for leaf, position in binding.columns.items():
             values[position] = columns[leaf]
         return values
 
-    def prepare(self, binding: Binding, columns: Mapping[Leaf, np.ndarray], own: Own | None = None) -> Any:
+    def prepare(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], own: Own | None = None) -> Any:
         """Compile or load the functions for these arrays; nothing runs yet, so Ctrl-C may interrupt it.
 
         Return `run` bound to the arrays if it is compiled, else None; `own` holds the arguments of a call.
@@ -199,7 +181,7 @@ class NativeRunner:
         if bound and (not self.compiled or bound.take(own, [columns[leaf] for leaf in binding.columns])):
             return bound if self.compiled else None
         run = self.load()
-        from wyrm.engines.native.llvm.library import BoundFunction
+        from wyrm.engines.native.llvm.calling import BoundFunction
 
         own = own or self._own
         # One thread compiles while the others wait.

@@ -82,7 +82,7 @@ class Shuffle:
     def __call__(self, order: NDArray[np.int64], seed: int) -> None:
         """Shuffle `order` in place by `seed`, which is at least 0 and below 2**63."""
         if self._bound is None or not self._bound.take((order, seed), ()):
-            from wyrm.engines.native.llvm.library import BoundFunction
+            from wyrm.engines.native.llvm.calling import BoundFunction
 
             self._bound = BoundFunction(compiled(shuffle), (order, seed), (self._places,), ())
         self._bound()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.engines.native.stages.arguments import Binding
+from wyrm.engines.native.stages.memory import Binding
 from wyrm.errors import IndexOutOfRange, LinAlgError, WyrmError
 from wyrm.graph.base import BaseNode
 from wyrm.graph.schedule import Schedule

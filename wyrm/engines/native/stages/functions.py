@@ -23,8 +23,8 @@ from wyrm.engines.native.ir.arrays import (
 )
 from wyrm.engines.native.ir.types import INT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
-from wyrm.engines.native.stages.formulas import float_type, formula_steps, number, scalar_type
-from wyrm.engines.native.stages.indices import expression_of
+from wyrm.engines.native.stages.expressions import expression_of, float_type, formula_steps, number, scalar_type
+from wyrm.engines.native.stages.fuse import Lowering
 from wyrm.engines.native.stages.loops import (
     ArrayBuffer,
     Block,
@@ -34,15 +34,14 @@ from wyrm.engines.native.stages.loops import (
     Read,
     Reference,
     ScalarBlock,
+    SizeArgument,
     Statement,
     Value,
     loop_index,
 )
-from wyrm.engines.native.stages.lower import Lowering
 from wyrm.engines.native.stages.materialize import in_scope
-from wyrm.engines.native.stages.op_kernels import OpKernels
 from wyrm.engines.native.stages.reductions import ReductionWriter
-from wyrm.engines.native.stages.runtime import claim
+from wyrm.engines.native.stages.runtime import OpKernels, claim
 from wyrm.graph.axes import Axis, Dim, axis_size, product
 from wyrm.graph.base import format_dims
 from wyrm.graph.index_leaves import IndexConstant
@@ -53,14 +52,6 @@ from wyrm.graph.storage import bound_array
 
 # Loops over at most this many elements of a row are specialized for their size: a few vectors, without an LLVM loop.
 _SMALL = 32
-
-
-@dataclass(eq=False)
-class SizeArgument:
-    """The size of an axis, an argument of the functions that loop over it."""
-
-    name: str
-    axis: Axis
 
 
 @dataclass

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wyrm.engines.native.kernels.functions import Routine
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_maps import IndexExpression, IndexLiteral, IndexMap, IndexPair, LoopIndex
 
 if TYPE_CHECKING:
-    from wyrm.engines.native.stages.source import Source
-
+    from wyrm.engines.native.stages.write import Source
 
 # A loop over at most this many elements takes no longer than a function like `exp` of a few numbers.
 _SHORT = 64
@@ -197,6 +197,11 @@ class RowSums:
     # The index nodes that select rows; their total size bounds the number of rows.
     indices: list[BaseNode]
 
+    @property
+    def buffers(self) -> tuple[ArrayBuffer, ArrayBuffer, ArrayBuffer, ArrayBuffer]:
+        """Its arrays, which keep their values between steps."""
+        return self.positions, self.rows, self.count, self.sums
+
 
 def nodes_of(item: Item) -> Iterator[BaseNode]:
     """Yield the nodes that an item computes."""
@@ -221,3 +226,88 @@ def loop_index(dims: Dims) -> IndexMap:
 def is_aligned(index: IndexMap, domain: Sequence[int], depth: int) -> bool:
     """Return whether an element is read at the current index of the loop at this depth."""
     return depth < len(domain) and index[domain[depth]] == LoopIndex(depth)
+
+
+@dataclass(eq=False)
+class SizeArgument:
+    """The size of an axis, an argument of the functions that loop over it."""
+
+    name: str
+    axis: Axis
+
+
+@dataclass(eq=False)
+class KernelArgument:
+    """An argument of an op's kernel at one position; `kernel_arguments` computes it when arrays are bound."""
+
+    name: str
+    call: KernelCall
+    position: int
+
+
+@dataclass(eq=False)
+class FlatArgument:
+    """A buffer as a flat array or as (rows, elements); or a column, a parameter's state, or an optimizer's number."""
+
+    name: str
+    buffer: ArrayBuffer | None
+    axes: int
+    state: tuple[BaseNode, str] | None = None
+    column: BaseNode | None = None
+    # A number of the optimizer's rule, and its dtype.
+    number: str | None = None
+    dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float32))
+
+
+@dataclass(eq=False)
+class WholeCall:
+    """An update of a whole parameter: the function of its rule, and the arrays of the rule's inputs."""
+
+    source: Source
+    arrays: Mapping[BaseNode, FlatArgument]
+
+
+@dataclass(eq=False)
+class WholeArgument:
+    """An argument of the function of an update of a whole parameter, by its position."""
+
+    name: str
+    call: WholeCall
+    position: int
+
+
+@dataclass(eq=False)
+class NumberArgument:
+    """An integer."""
+
+    name: str
+    value: int
+
+
+Argument = ArrayBuffer | SizeArgument | KernelArgument | FlatArgument | WholeArgument | NumberArgument
+
+
+@dataclass(eq=False)
+class Evaluation:
+    """The `evaluate` of an op without a kernel, which Python calls by the name of an argument."""
+
+    name: str
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+
+@dataclass
+class Invocation:
+    """A call in `run`: a function, its arguments, and the buffers that are live during the call.
+
+    `item` is what the call computes, and `updated` the parameter or buffer that it updates; each may be None.
+    """
+
+    function: Routine | Evaluation
+    arguments: Sequence[Argument]
+    buffers: set[ArrayBuffer]
+    comment: str = ""
+    item: Item | None = None
+    updated: BaseNode | None = None

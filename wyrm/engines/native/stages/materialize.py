@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from wyrm.engines.native.stages.fuse import Lowering
 from wyrm.engines.native.stages.loops import Block, Generated, Loop, Read, Reference, ScalarBlock, Statement, Value
-from wyrm.engines.native.stages.lower import Lowering
 
 
 def materialize(lowering: Lowering) -> Lowering:

@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
-from wyrm.engines.native.stages.loops import ArrayBuffer
-from wyrm.engines.native.stages.source import Source
-from wyrm.graph.axes import Dim, resolve
-from wyrm.support.memory import ALIGNMENT
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engines.native.stages.loops import (
+    Argument,
+    ArrayBuffer,
+    FlatArgument,
+    KernelArgument,
+    KernelCall,
+    NumberArgument,
+    RowSums,
+    SizeArgument,
+    WholeArgument,
+    WholeCall,
+)
+from wyrm.engines.native.stages.write import ScanSource, Source
+from wyrm.engines.optimizer import OptimizerInterface
+from wyrm.graph.axes import Dim, resolve, resolve_axis
+from wyrm.graph.base import BaseNode
+from wyrm.graph.index_operands import check_index_operands
+from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.storage import bound_array, stored
+from wyrm.ops.control.steps import Steps
+from wyrm.ops.random.philox import COUNTERS
+from wyrm.support.memory import ALIGNMENT, aligned
 
 
 @dataclass(frozen=True)
@@ -78,7 +101,7 @@ def lifetimes(source: Source) -> dict[ArrayBuffer, tuple[int, int]]:
     One after the last stands for what follows all invocations.
     """
     uses: dict[ArrayBuffer, tuple[int, int]] = {}
-    held = {buffer for rows in source.lowering.rows for buffer in (rows.positions, rows.rows, rows.sums, rows.count)}
+    held = {buffer for rows in source.lowering.rows for buffer in rows.buffers}
     for position, invocation in enumerate(source.invocations):
         for buffer in sorted(invocation.buffers, key=lambda each: each.name):  # the same plan in every process
             root = buffer.root
@@ -88,3 +111,251 @@ def lifetimes(source: Source) -> dict[ArrayBuffer, tuple[int, int]]:
         if buffer.root in uses:
             uses[buffer.root] = (uses[buffer.root][0], len(source.invocations))
     return uses
+
+
+_NOTHING: Mapping[BaseNode, np.ndarray] = MappingProxyType({})
+
+
+class Binding:
+    """The arrays for every argument of a program's `run`.
+
+    `sizes` are the sizes of the named axes. Inputs in `fed` get an array of this thread's own, leaves in `given` use
+    its arrays, and other leaves use the array that they hold. Temporary buffers lie in `memory`, or in new memory.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        sizes: dict[type[Dim], int],
+        fed: Mapping[BaseNode, tuple[int, ...]],
+        optimizer: OptimizerInterface | None,
+        given: Mapping[BaseNode, np.ndarray] = _NOTHING,
+        memory: NDArray[np.uint8] | None = None,
+    ) -> None:
+        self.source, self.sizes, self.optimizer = source, sizes, optimizer
+        self._fed, self._given = fed, given
+        self._arrays: dict[ArrayBuffer, np.ndarray] = {}
+        self._calls: dict[KernelCall, tuple[Any, ...]] = {}
+        self._wholes: dict[WholeCall, list[Any]] = {}
+        # The optimizer's numbers of a step, by the names of their arguments.
+        self._numbers: dict[str, np.ndarray] = {}
+        self.functions: dict[str, Callable[[], None]] = {}
+        # Whether all functions called with these arrays are compiled; the bound `run`, if `run` is compiled too.
+        self.compiled: Any = False
+        self.own_bytes = 0
+        self.buffers = self._place_buffers(memory)
+        self.columns: dict[BaseNode, int] = {}
+        # The table stripes that random index nodes draw from; each thread sets its own.
+        self.stripes: list[tuple[KernelCall, NDArray[np.int64]]] = []
+        values = []
+        for position, argument in enumerate(source.arguments.values()):
+            if isinstance(argument, FlatArgument) and argument.column is not None:
+                self.columns[argument.column] = position
+            values.append(self._value(argument))
+        self.values = values
+        for call, arguments in self._calls.items():
+            if LOOPS.of(call.node).draws_from(call.node) is not None:
+                self.stripes.append((call, arguments[-1]))
+        self._held = [
+            (stored(buffer.leaf), array)
+            for buffer, array in self._arrays.items()
+            if buffer.leaf is not None
+            and buffer.leaf not in fed
+            and buffer.leaf not in given
+            and buffer.leaf not in COUNTERS
+        ]
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the arrays that belong to this binding alone."""
+        return self.buffers + self.own_bytes
+
+    def is_current(self) -> bool:
+        """Return whether the leaves still hold the arrays that were bound."""
+        for storage, array in self._held:  # noqa: SIM110  # a generator took a tenth of each call
+            if storage.array is not array:
+                return False
+        return True
+
+    def forget_rows(self) -> None:
+        """Clear the row sums of a step that was not finished."""
+        for rows in self.source.lowering.rows:
+            self.array(rows.sums)[: self.array(rows.count)[0]] = 0
+        for count in {id(array): array for array in (self.array(r.count) for r in self.source.lowering.rows)}.values():
+            count[1] += count[0]
+            count[0] = 0
+
+    def _value(self, argument: Argument) -> Any:
+        if isinstance(argument, ArrayBuffer):
+            return self.array(argument)
+        if isinstance(argument, SizeArgument):
+            return resolve_axis(argument.axis, self.sizes)
+        if isinstance(argument, NumberArgument):
+            return argument.value
+        if isinstance(argument, KernelArgument):
+            return self._kernel_argument(argument)
+        if isinstance(argument, WholeArgument):
+            return self._whole_arguments(argument.call)[argument.position]
+        if argument.column is not None:
+            return None  # passed with each call
+        if argument.number is not None:
+            return self._numbers.setdefault(argument.name, aligned((), argument.dtype))
+        if argument.state is not None:
+            parameter, state = argument.state
+            assert self.optimizer is not None
+            array: np.ndarray = self.optimizer.state_of(parameter)[state]  # type: ignore[arg-type]  # a parameter
+        else:
+            assert argument.buffer is not None
+            array = self.array(argument.buffer)
+        if argument.axes == 1:
+            return array.reshape(-1)
+        rows = array.shape[0] if array.ndim else 1
+        return array.reshape(rows, array.size // rows if rows else 1)
+
+    # --- arrays ---------------------------------------------------------------------------------------------------
+
+    def array(self, buffer: ArrayBuffer) -> np.ndarray:
+        """Return the array of a buffer; the first use creates it."""
+        if buffer not in self._arrays:
+            self._arrays[buffer] = self._create(buffer)
+        return self._arrays[buffer]
+
+    def _create(self, buffer: ArrayBuffer) -> np.ndarray:
+        shape = resolve(buffer.dims, self.sizes)
+        if buffer.leaf is not None:
+            if buffer.leaf in COUNTERS:
+                return aligned((), np.dtype(np.int64))
+            if buffer.leaf in self._fed:
+                self.own_bytes += int(np.prod(shape)) * buffer.dtype.itemsize
+                return aligned(shape, buffer.dtype)
+            return self._given[buffer.leaf] if buffer.leaf in self._given else bound_array(buffer.leaf)
+        if buffer.fixed is not None:
+            return self._fixed(buffer.fixed)
+        if buffer.base is not None:
+            assert buffer.view is not None
+            operand = self.array(buffer.base)
+            view: np.ndarray = buffer.view.evaluate(np, operand, *buffer.view.parents[1:], shape=shape)
+            if view.size and not np.may_share_memory(view, operand):
+                raise AssertionError(f"{buffer.name} is not a view of {buffer.base.name}")
+            return view
+        for rows in self.source.lowering.rows:
+            if buffer in rows.buffers:
+                return self._rows(rows, buffer, shape)
+        raise AssertionError(f"{buffer.name} has no memory")
+
+    def _rows(self, rows: RowSums, buffer: ArrayBuffer, shape: tuple[int, ...]) -> np.ndarray:
+        """Allocate memory for the rows that a step can touch."""
+        named = sum(int(np.prod(resolve(indices.dims, self.sizes))) for indices in rows.indices)
+        most = min(named, resolve(rows.parameter.dims, self.sizes)[0])
+        if buffer is rows.rows:
+            shape = (most,)
+        elif buffer is rows.sums:
+            shape = (most, *shape[1:])
+        array = aligned(shape, buffer.dtype)
+        if buffer is rows.count:
+            array[1] = 1  # `positions` starts with zeros, which mean "not touched"
+        self.own_bytes += array.nbytes
+        return array
+
+    def _fixed(self, node: BaseNode) -> np.ndarray:
+        """Return the value of a node that depends on sizes alone."""
+        operands = [
+            np.broadcast_to(np.zeros((), parent.dtype), resolve(parent.dims, self.sizes)) for parent in node.parents
+        ]
+        return np.array(node.evaluate(np, *operands, shape=resolve(node.dims, self.sizes)), node.dtype)
+
+    def _place_buffers(self, memory: NDArray[np.uint8] | None) -> int:
+        """Place all temporary buffers in one block of memory, by default a new one; return its size in bytes."""
+        plan = plan_memory(self.source, self.sizes)
+        if memory is None:
+            memory = aligned((plan.size,), np.dtype(np.uint8))
+        for buffer, (start, shape) in plan.places.items():
+            stop = start + int(np.prod(shape, dtype=np.int64)) * buffer.dtype.itemsize
+            self._arrays[buffer] = memory[start:stop].view(buffer.dtype).reshape(shape)
+        return plan.size
+
+    # --- kernels --------------------------------------------------------------------------------------------------
+
+    def _kernel_argument(self, argument: KernelArgument) -> Any:
+        call = argument.call
+        operands, out = [self.array(buffer) for buffer in call.operands], self.array(call.out)
+        if argument.position < 0:
+            return _evaluation(call.node, operands, out, self.sizes)
+        if call not in self._calls:
+            self._calls[call] = found = _arguments(call, operands, out)
+            known = set(map(id, map(_memory, (*operands, out))))
+            new = {id(memory): memory for memory in map(_memory, filter(_is_array, found))}
+            self.own_bytes += sum(memory.nbytes for key, memory in new.items() if key not in known)
+        return self._calls[call][argument.position]
+
+    def _whole_arguments(self, call: WholeCall) -> list[Any]:
+        """Return the arguments of an update of a whole parameter."""
+        if call not in self._wholes:
+            given = {leaf: self._value(flat).reshape(leaf.shape) for leaf, flat in call.arrays.items()}
+            if not self._wholes:  # one block of memory for all rules, which run one after another
+                size = max(plan_memory(rule, {}).size for rule in self.source.rules)
+                self._memory = aligned((size,), np.dtype(np.uint8))
+                self.own_bytes += size
+            binding = Binding(call.source, {}, {}, None, given, self._memory)
+            self.own_bytes += binding.own_bytes
+            self._wholes[call] = binding.values
+        return self._wholes[call]
+
+
+def _arguments(call: KernelCall, operands: list[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
+    """Return the arguments of a call's function."""
+    if isinstance(call.loop, ScanSource):
+        return _loop_arguments(call.loop, operands, out)
+    return LOOPS.of(call.node).kernel_arguments(call.node, operands, out)
+
+
+def _loop_arguments(source: ScanSource, operands: list[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
+    """Return the arguments of a loop's function, from the operands and the packed residuals."""
+    steps, inputs = source.steps, source.steps.body.inputs
+    own = inputs[: steps.carried + steps.sequences]
+    given = operands[steps.limited :]
+    same = dict(zip(inputs[len(own) :], given[len(own) :], strict=True))
+    binding = Binding(source, {}, {each: each.shape for each in own}, None, same)
+    outer: list[Any] = [operands[0].reshape(-1)] if steps.limited else []
+    outer += [array.reshape(-1) for array in given[: steps.carried]]
+    outer += [_rows(array) for array in given[steps.carried : len(own)]]
+    return (*outer, steps.length, *_parts(steps, out), *binding.values)
+
+
+def _rows(array: np.ndarray) -> np.ndarray:
+    return array.reshape(array.shape[0], int(np.prod(array.shape[1:])))
+
+
+def _parts(steps: Steps, residuals: np.ndarray) -> list[np.ndarray]:
+    """Split packed residuals into parts: flat, or two-dimensional with a row for each step."""
+    found = []
+    shapes = [tuple(int(axis) for axis in dims) for dims in steps.axes]
+    stacked = len(shapes) - steps.summed - steps.stops
+    for position, (start, stop, shape) in enumerate(zip(steps.starts, steps.starts[1:], shapes, strict=False)):
+        part = residuals[start:stop]
+        single = position >= stacked or (position < 2 * steps.carried and position % 2 != steps.reverse)
+        found.append(part if single else part.reshape(shape[0], int(np.prod(shape[1:]))))
+    return found
+
+
+def _is_array(argument: object) -> bool:
+    return isinstance(argument, np.ndarray)
+
+
+def _memory(array: np.ndarray) -> np.ndarray:
+    """Return the array that owns the memory of a view."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _evaluation(
+    node: BaseNode, operands: list[np.ndarray], out: np.ndarray, sizes: Mapping[type[Dim], int]
+) -> Callable[[], None]:
+    """Return a function that computes a node by its `evaluate`, without a kernel."""
+
+    def evaluate() -> None:
+        check_index_operands(node, operands, sizes)
+        out[...] = np.asarray(node.evaluate(np, *operands, shape=out.shape))
+
+    return evaluate

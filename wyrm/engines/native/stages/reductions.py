@@ -28,8 +28,15 @@ from wyrm.engines.native.ir.arrays import (
     While,
 )
 from wyrm.engines.native.kernels.functions import kernel_of
-from wyrm.engines.native.stages.formulas import FAST, adds_up, float_type, formula_steps, number, scalar_type
-from wyrm.engines.native.stages.indices import expression_of
+from wyrm.engines.native.stages.expressions import (
+    FAST,
+    adds_up,
+    expression_of,
+    float_type,
+    formula_steps,
+    number,
+    scalar_type,
+)
 from wyrm.engines.native.stages.loops import Accumulator, ArrayBuffer, Generated, Loop, Statement, Value
 from wyrm.graph.axes import Axis, axis_size
 from wyrm.graph.index_maps import LoopIndex

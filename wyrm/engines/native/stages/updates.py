@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.engines.native.ir.arrays import (
     Apply,
     ArrayFunction,
     ArraySize,
+    Convert,
     CountedLoop,
     Element,
     Expression,
@@ -21,98 +21,30 @@ from wyrm.engines.native.ir.arrays import (
     Name,
     Statement,
     Store,
+    When,
 )
-from wyrm.engines.native.stages.formulas import formula_steps, number
-from wyrm.graph.base import BaseNode
-from wyrm.graph.leaves import Input, Parameter
-from wyrm.graph.node import Node
+from wyrm.engines.native.ir.types import FLOAT64
+from wyrm.engines.native.kernels.arrays import ArrayRoutine
+from wyrm.engines.native.stages.expressions import formula_steps, number, scalar_type
+from wyrm.engines.native.stages.functions import small_size
+from wyrm.engines.native.stages.fuse import Lowering
+from wyrm.engines.native.stages.loops import (
+    Argument,
+    ArrayBuffer,
+    FlatArgument,
+    Invocation,
+    RowSums,
+    WholeArgument,
+    WholeCall,
+)
+from wyrm.engines.optimizer import GRADIENT_SCALE, OptimizerInterface, UpdateRule
+from wyrm.graph.base import BaseNode, format_dims, label
+from wyrm.graph.leaves import Parameter
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
 
-# The rules' number that bounds the global norm of the gradients; a program computes it in each step.
-GRADIENT_SCALE = "gradient__scale"
-
-
-class UpdateRule(Protocol):
-    """The graph of an update; `outputs` are the new parameter and the new state, computed from the inputs.
-
-    `elementwise` says whether it is one of elements, or else of parameters of one shape. If it `flushes`, denormal
-    state becomes zero where the gradient is zero.
-    """
-
-    parameter: Input
-    gradient: Input
-    state: dict[str, Input]
-    hyperparameters: dict[str, Input]
-    outputs: list[Node]
-
-    @property
-    def elementwise(self) -> bool:
-        """Whether the graph is about one element."""
-        ...
-
-    @property
-    def flushes(self) -> bool:
-        """Whether denormal state becomes zero."""
-        ...
-
-
-class OptimizerInterface(Protocol):
-    """The interface of an optimizer that a program needs."""
-
-    parameters: list[Parameter]
-    steps: int
-
-    @property
-    def learning_rate(self) -> float:
-        """The learning rate of the next step."""
-        ...
-
-    @property
-    def average(self) -> object:
-        """The average of the parameters that the optimizer keeps, or None."""
-        ...
-
-    @property
-    def max_norm(self) -> float | None:
-        """The largest global norm of the gradients, which the number `GRADIENT_SCALE` of the rules brings about."""
-        ...
-
-    def rule(self, parameter: Parameter) -> Any:
-        """Return the rule of a parameter, the same for parameters with the same one."""
-        ...
-
-    def numbers(self, count: int, parameters: Any) -> dict[str, NDArray[np.float64]]:
-        """Return the rules' numbers for the next `count` steps of these parameters."""
-        ...
-
-    def average_of(self, parameter: Parameter) -> tuple[str, str] | None:
-        """Return the names of a parameter's average in its state and of its weight among the numbers, or None."""
-        ...
-
-    def state_of(self, parameter: Parameter) -> Mapping[str, np.ndarray]:
-        """Return the arrays of a parameter's state."""
-        ...
-
-    def hold_on_device(self, newer: Callable[[], None]) -> None:
-        """Declare that the newest state is on a device; `newer` copies it to the host once it is needed there."""
-        ...
-
-    def numbers_on_device(self, count: int, parameters: Any) -> dict[str, NDArray[np.float64]]:
-        """Return `numbers` for a program that holds the state on a device, and leave it there."""
-        ...
-
-    def step_counts(self) -> list[int]:
-        """Return the steps of the optimizer, then those of each parameter."""
-        ...
-
-    def load_step_counts(self, counts: Sequence[int]) -> None:
-        """Go on counting from a result of `step_counts`."""
-        ...
-
-    def advance(self, count: int, parameters: Any) -> None:
-        """Count finished steps of these parameters; a negative `count` takes steps back."""
-        ...
+if TYPE_CHECKING:
+    from wyrm.engines.native.stages.write import Source
 
 
 def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> ArrayFunction:
@@ -187,3 +119,184 @@ def _loop(body: Sequence[Statement], row_axes: int, row_size: int | None) -> Cou
     size = ArraySize("gradient", 1) if row_size is None else Literal(row_size)
     inner = tuple(body) if row_axes == 1 else (CountedLoop("j", size, tuple(body)),)
     return CountedLoop("k", Element("count", (Literal(0),)), (row, *inner))
+
+
+_WIDE = np.dtype(np.float64)
+
+
+def average(name: str, dtype: np.dtype) -> ArrayFunction:
+    """Return the function `average += weight * (parameter - average)` of flat arrays; a weight of 0 costs nothing.
+
+    An average that approaches a parameter of 0 becomes 0 instead of a denormal number, which is slow.
+    """
+    j, weight, old = Name("j"), Name("weight_"), Name("old")
+    difference = Apply("subtract", (Element("parameter", (j,)), old))
+    new = Apply("add", (old, Apply("multiply", (weight, difference))))
+    normal = Apply("greater_equal", (Apply("abs", (Name("new"),)), number(float(np.finfo(dtype).tiny), dtype)))
+    each = (
+        Let("old", Element("average", (j,))),
+        Let("new", new),
+        Store("average", (j,), Apply("where", (normal, Name("new"), number(0.0, dtype)))),
+    )
+    loop = CountedLoop("j", ArraySize("parameter", 0), each)
+    changes = Apply("greater", (weight, number(0.0, dtype)))
+    body = (Let("weight_", Element("weight", ())), When(changes, (loop,)))
+    return ArrayFunction(name, ("parameter", "average", "weight"), body)
+
+
+def squares(name: str, row_axes: int, first: bool) -> ArrayFunction:
+    """Return the function that adds the squares of a gradient to `total`, a float64; the `first` one replaces it.
+
+    With `row_axes`, the gradient has one or two axes, and only the first `count[0]` rows belong to it.
+    """
+    j, k = Name("j"), Name("k")
+    element = Convert(Element("gradient", (k, j) if row_axes == 2 else (j,)), FLOAT64)
+    square = Apply("multiply", (Name("x"), Name("x")))
+    each = (Let("x", element), Let("sum", Apply("accumulate", (Name("sum"), square))))
+    size = Element("count", (Literal(0),)) if row_axes == 1 else ArraySize("gradient", max(0, row_axes - 1))
+    loop = CountedLoop("j", size, each)
+    if row_axes == 2:
+        loop = CountedLoop("k", Element("count", (Literal(0),)), (loop,))
+    body = (Let("sum", number(0.0, _WIDE)), loop, Store("total", (), Name("sum"), adds=not first))
+    return ArrayFunction(name, ("gradient", "total", *(["count"] if row_axes else [])), body)
+
+
+def gradient_scale(name: str, max_norm: float, dtype: np.dtype) -> ArrayFunction:
+    """Return the function that computes the factor of the gradients from `total`, the sum of their squares.
+
+    The factor is a NaN if the sum is not finite: the step has then diverged.
+    """
+    norm, limit = Name("norm"), number(max_norm, _WIDE)
+    clipped = Apply("divide", (limit, norm))
+    factor = Apply("where", (Apply("greater", (norm, limit)), clipped, number(1.0, _WIDE)))
+    checked = Apply("where", (Apply("isfinite", (norm,)), factor, number(np.nan, _WIDE)))
+    body = (
+        Let("norm", Apply("sqrt", (Element("total", ()),))),
+        Store("scale", (), Convert(checked, scalar_type(dtype))),
+    )
+    return ArrayFunction(name, ("total", "scale"), body)
+
+
+class UpdateCalls:
+    """The calls that update a program's parameters; `rule_source` creates the functions of a rule over whole ones.
+
+    `hyperparameters` are the numbers that each step reads, and `numbers` the arguments that hold them.
+    """
+
+    def __init__(
+        self, lowering: Lowering, optimizer: OptimizerInterface, rule_source: Callable[[UpdateRule], Source]
+    ) -> None:
+        self.lowering, self.optimizer, self._rule_source = lowering, optimizer, rule_source
+        self.routines: dict[object, ArrayRoutine] = {}
+        self.rules: dict[UpdateRule, Source] = {}
+        self.hyperparameters: list[str] = []
+        self.numbers: dict[str, FlatArgument] = {}
+
+    def update(self, parameter: BaseNode, gradient: ArrayBuffer, rows: RowSums | None = None) -> list[Invocation]:
+        """Return the calls that update a parameter and its average."""
+        assert isinstance(parameter, Parameter)
+        rule: UpdateRule = self.optimizer.rule(parameter)
+        move = self._update_elements if rule.elementwise else self._update_whole
+        calls = [move(rule, parameter, gradient, rows)]
+        names = self.optimizer.average_of(parameter)
+        if names is not None:
+            key, (state, weight) = ("average", parameter.dtype), names
+            if key not in self.routines:
+                code = average(self.lowering.name(f"average_{parameter.dtype}"), parameter.dtype)
+                self.routines[key] = ArrayRoutine(code, distinct=True)
+            arguments = [
+                self._flat(self.lowering.leaf(parameter), 1),
+                self._state(parameter, state, 1),
+                self._number(weight, parameter.dtype),
+            ]
+            comment = f"the average of {label(parameter)}"
+            calls.append(Invocation(self.routines[key], arguments, set(), comment, updated=parameter))
+        return calls
+
+    def _update_elements(
+        self, rule: UpdateRule, parameter: BaseNode, gradient: ArrayBuffer, rows: RowSums | None
+    ) -> Invocation:
+        row_axes = 0 if rows is None else min(2, len(parameter.dims))
+        kind = ["all", "elements", "rows"][row_axes]
+        row_size = small_size(parameter.dims[1:]) if row_axes == 2 else None
+        key = rule, kind, row_size
+        if key not in self.routines:
+            name = self.lowering.name(f"update_{kind}_{parameter.dtype}")
+            self.routines[key] = ArrayRoutine(update(name, rule, row_axes, row_size), distinct=True)
+        axes, buffer = max(1, row_axes), self.lowering.leaf(parameter)
+        arguments: list[Argument] = [self._flat(buffer, axes), self._flat(gradient, axes)]
+        arguments += [self._state(parameter, state, axes) for state in rule.state]
+        arguments += [self._number(number, parameter.dtype) for number in rule.hyperparameters]
+        if rows is not None:
+            arguments += [rows.rows, rows.count]
+        comment = f"{buffer.name} {format_dims(parameter.dims)}"
+        return Invocation(self.routines[key], arguments, {gradient}, comment, updated=parameter)
+
+    def _update_whole(
+        self, rule: UpdateRule, parameter: BaseNode, gradient: ArrayBuffer, rows: RowSums | None
+    ) -> Invocation:
+        assert rows is None, "a rule over whole parameters has dense gradients"
+        if rule not in self.rules:
+            self.rules[rule] = self._rule_source(rule)
+        source, buffer = self.rules[rule], self.lowering.leaf(parameter)
+        given: dict[BaseNode, FlatArgument] = {
+            rule.parameter: self._flat(buffer, 1),
+            rule.gradient: self._flat(gradient, 1),
+        }
+        given |= {leaf: self._state(parameter, state, 1) for state, leaf in rule.state.items()}
+        given |= {leaf: self._number(number, parameter.dtype) for number, leaf in rule.hyperparameters.items()}
+        call = WholeCall(source, given)
+        arguments = [
+            WholeArgument(self.lowering.name(f"{buffer.name}_update_{i}"), call, i) for i in range(source.count)
+        ]
+        comment = f"{buffer.name} {format_dims(parameter.dims)}"
+        return Invocation(source.run, arguments, {gradient}, comment, updated=parameter)
+
+    def move(self, buffer: BaseNode, becomes: ArrayBuffer) -> Invocation:
+        """Return the call that gives a buffer its new value."""
+        if "move" not in self.routines:
+            i = Name("i")
+            loop = CountedLoop("i", ArraySize("target", 0), (Store("target", (i,), Element("value", (i,))),))
+            code = ArrayFunction(self.lowering.name("move"), ("target", "value"), (loop,))
+            self.routines["move"] = ArrayRoutine(code, distinct=True)
+        memory = self.lowering.leaf(buffer)
+        comment = f"{memory.name} {format_dims(buffer.dims)}"
+        arguments = [self._flat(memory, 1), self._flat(becomes, 1)]
+        return Invocation(self.routines["move"], arguments, {becomes}, comment, updated=buffer)
+
+    def scale(self, max_norm: float) -> list[Invocation]:
+        """Return the calls that compute the factor by which the rules scale all gradients."""
+        calls: list[Invocation] = []
+        total = self._scalar("squares__sum", np.dtype(np.float64))
+        given = [(buffer, parameter.dims, None) for parameter, buffer in self.lowering.gradients.items()]
+        for gradient, dims, rows in [*given, *((r.sums, r.parameter.dims, r) for r in self.lowering.rows)]:
+            row_axes = 0 if rows is None else min(2, len(dims))
+            key = "squares", gradient.dtype, row_axes, not calls
+            if key not in self.routines:
+                code = squares(self.lowering.name(f"squares_{gradient.dtype}"), row_axes, not calls)
+                self.routines[key] = ArrayRoutine(code, distinct=True)
+            arguments: list[Argument] = [self._flat(gradient, max(1, row_axes)), total]
+            arguments += [] if rows is None else [rows.count]
+            calls.append(Invocation(self.routines[key], arguments, {gradient}, gradient.name))
+        for dtype in {gradient.dtype: None for invocation in calls for gradient in invocation.buffers}:
+            name = self.lowering.name(f"{GRADIENT_SCALE}_{dtype}")
+            routine = self.routines[name] = ArrayRoutine(gradient_scale(name, max_norm, dtype), distinct=True)
+            calls.append(Invocation(routine, [total, self._number(GRADIENT_SCALE, dtype)], set()))
+        return calls
+
+    def _flat(self, buffer: ArrayBuffer, axes: int) -> FlatArgument:
+        return FlatArgument(self.lowering.name(f"flat_{buffer.name}"), buffer, axes)
+
+    def _state(self, parameter: BaseNode, state: str, axes: int) -> FlatArgument:
+        name = self.lowering.name(f"{state}_of_{self.lowering.leaf(parameter).name}")
+        return FlatArgument(name, None, axes, state=(parameter, state))
+
+    def _number(self, number: str, dtype: np.dtype) -> FlatArgument:
+        """Return a number of the rules; each step reads it from `hyperparameters`, or computes it."""
+        if number != GRADIENT_SCALE and number not in self.hyperparameters:
+            self.hyperparameters.append(number)
+        return self._scalar(number, dtype)
+
+    def _scalar(self, number: str, dtype: np.dtype) -> FlatArgument:
+        name = f"{number}_{dtype}"
+        return self.numbers.setdefault(name, FlatArgument(name, None, 0, number=number, dtype=dtype))

@@ -1,0 +1,532 @@
+"""What every engine owes: each test runs a program on one engine, beside the same on another one."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.engines import registry as engines
+from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, OptionError, ShapeError, Unavailable
+
+
+class Batch(wy.Dim): ...
+
+
+engines.register("written", "tests.engines.written:WrittenEngine")
+NAMES = [name for name in engines.names() if engines.engine_class(name).is_installed()]
+
+
+@pytest.fixture(params=NAMES, name="engine")
+def _engine(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def beside(engine: str) -> list[str]:
+    """Return an engine to compare with, and the engine."""
+    return ["written" if engine == "native" else "native", engine]
+
+
+class Classifier:
+    """A small classifier with its data and program."""
+
+    def __init__(self, engine: Any, optimizer: Callable[[Any], Any] | None = None, dtype: Any = np.float32) -> None:
+        wy.nn.seed(0)
+        self.x, self.y = wy.Input(dims=(Batch(), 8), name="x", dtype=dtype), wy.IndexInput(dims=(Batch(),), name="y")
+        self.model = wy.nn.Sequential(
+            wy.nn.Linear(8, 16, dtype=dtype), wy.nn.Activation("tanh"), wy.nn.Linear(16, 3, dtype=dtype)
+        )
+        logits = self.model(self.x)
+        loss = logits.cross_entropy(self.y).mean()
+        right = (logits.argmax(axis=-1) == self.y).astype(dtype).mean()
+        self.loss: Any = loss
+        self.optimizer: Any = (optimizer or (lambda parameters: wy.optim.Adam(parameters, 1e-2)))(loss.parameters())
+        self.program: Any = wy.compile(loss, self.optimizer, metrics={"accuracy": right}, engine=engine)
+        self.forward = wy.compile(logits, engine=engine)
+        random = np.random.default_rng(0)
+        self.data = {self.x: random.normal(size=(103, 8)).astype(dtype), self.y: random.integers(0, 3, 103)}
+
+    def values(self) -> list[np.ndarray]:
+        return [parameter.value for parameter in self.model.parameters()]
+
+
+def both(engine: str, optimizer: Callable[[Any], Any] | None = None, dtype: Any = np.float32) -> list[Classifier]:
+    return [Classifier(name, optimizer, dtype) for name in beside(engine)]
+
+
+def assert_equal_models(models: list[Classifier], tolerance: float = 1e-5) -> None:
+    for a, b in zip(*(model.values() for model in models), strict=True):
+        np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance)
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+def test_calls_step_and_return_arrays(engine: str) -> None:
+    models = both(engine)
+    for _ in range(3):
+        found = [model.program(model.data) for model in models]
+        assert {name: type(value) for name, value in found[1].items()} == {"loss": np.ndarray, "accuracy": np.ndarray}
+        assert float(found[1]["loss"]) == pytest.approx(float(found[0]["loss"]), rel=1e-5)
+    assert_equal_models(models)
+    logits = [model.forward({model.x: model.data[model.x][:4]}) for model in models]
+    assert logits[1].dtype == np.float32
+    np.testing.assert_allclose(logits[1], logits[0], rtol=1e-4, atol=1e-5)
+
+
+def test_each_call_returns_arrays_of_its_own(engine: str) -> None:
+    x = wy.Input(dims=(3,), name="x")
+    program = wy.compile([x * 2.0, x.sum()], engine=engine)
+    first = program({x: np.ones(3)})
+    second = program({x: np.zeros(3)})
+    assert [array.tolist() for array in first] == [[2.0, 2.0, 2.0], 3.0]
+    assert [array.tolist() for array in second] == [[0.0, 0.0, 0.0], 0.0]
+    x.set(np.full(3, 5.0))
+    assert program()[1] == 15.0
+
+
+def test_random_nodes_draw_by_the_step(engine: str) -> None:
+    found = []
+    for name in beside(engine):
+        x = wy.Input(dims=(Batch(), 4), name="x")
+        program = wy.compile((x.dropout(0.5, seed=3, stream=1)).sum(axis=1), engine=name)
+        values = [program({x: np.ones((6, 4))}) for _ in range(3)]
+        assert program.state_dict() == {"steps": 3, "epochs": 0}
+        with wy.random.at_step(1):
+            np.testing.assert_array_equal(program({x: np.ones((6, 4))}), values[1])
+        assert program.state_dict() == {"steps": 3, "epochs": 0}
+        found.append(np.stack(values))
+    np.testing.assert_array_equal(found[0], found[1])
+    assert (found[1][0] != found[1][1]).any()
+
+
+def test_functions_of_fixed_shapes(engine: Any) -> None:
+    @wy.function(engine=engine)
+    def loss(w: Any, x: Any) -> Any:
+        return ((x @ w).tanh() * w.sum()).sum()
+
+    w, x = np.arange(3.0), np.arange(6.0).reshape(2, 3) / 7
+    assert float(loss(w, x)) == pytest.approx(float((np.tanh(x @ w) * w.sum()).sum()))
+    np.testing.assert_allclose(loss.grad()(w, x), wy.function(loss.function).grad()(w, x), rtol=1e-6)
+
+
+# --- epochs -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_epochs_with_metrics_in_a_random_order(engine: str, dtype: Any) -> None:
+    models = both(engine, dtype=dtype)
+    found = [
+        [model.program.epoch(model.data, batch_size=10, shuffle=True, seed=3) for _ in range(3)] for model in models
+    ]
+    for a, b in zip(*found, strict=True):
+        assert b == pytest.approx(a, rel=1e-5)
+    assert_equal_models(models)
+    assert models[1].program.state_dict() == {"steps": 33, "epochs": 3}
+
+
+OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
+    "SGD with momentum": lambda p: wy.optim.SGD(p, 0.1, momentum=0.9),
+    "Adam with a schedule": lambda p: wy.optim.Adam(p, wy.optim.Step(0.05, 4, 0.5), max_norm=0.5),
+    "Adagrad with an average": lambda p: wy.optim.Adagrad(p, 0.1, average=wy.optim.EMA(0.9)),
+    "groups": lambda p: wy.optim.RMSprop([{"parameters": p[:2]}, {"parameters": p[2:], "learning_rate": 0.003}], 0.01),
+}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_optimizers(engine: str, optimizer: Any) -> None:
+    models = both(engine, optimizer)
+    for model in models:
+        model.program.epoch(model.data, batch_size=16)
+        model.program(model.data)
+    assert_equal_models(models, 1e-4)
+    for name, array in models[0].optimizer.state_dict().items():
+        np.testing.assert_allclose(models[1].optimizer.state_dict()[name], array, rtol=1e-3, atol=1e-6)
+
+
+def test_accumulated_batches(engine: str) -> None:
+    models = both(engine)
+    means = [model.program.epoch(model.data, batch_size=10, accumulate=4, shuffle=True) for model in models]
+    assert means[1] == pytest.approx(means[0], rel=1e-5)
+    assert_equal_models(models)
+    assert models[0].program.state_dict() == models[1].program.state_dict()
+
+
+def test_batches_of_a_loader(engine: str) -> None:
+    models = both(engine)
+    found = []
+    for model in models:
+        names = dict(zip(("x", "y"), model.data.values(), strict=True))
+        loader = wy.data.DataLoader(wy.data.Dataset(names), batch_size=10, shuffle=True, seed=1)
+        found.append([model.program.epoch(loader)["loss"] for _ in range(2)])
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+    assert_equal_models(models)
+    assert models[1].program.state_dict() == {"steps": 22, "epochs": 2}
+
+
+def test_inputs_that_take_one_row(engine: str) -> None:
+    found = []
+    for name in beside(engine):
+        x, held, slope = wy.Input(name="x"), wy.Input(2.0, name="held"), wy.Parameter(0.5)
+        program = wy.compile((slope * x - held).square(), wy.optim.SGD([slope], 0.1), engine=name)
+        found.append((program.epoch({x: np.linspace(0.0, 1.0, 9)}), float(slope), program.evaluate({x: [1.0, 2.0]})))
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+
+
+def test_progress_counts_rows(engine: str) -> None:
+    class Bar:
+        rows = 0
+
+        def update(self, rows: int) -> None:
+            self.rows += rows
+
+    model, bar = Classifier(engine), Bar()
+    model.program.epoch(model.data, batch_size=10, progress=bar)
+    assert bar.rows == 103
+
+
+def _recommender(engine: Any, optimizer: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
+    wy.nn.seed(0)
+    user, item = wy.IndexInput(dims=(Batch(),), name="user"), wy.IndexInput(dims=(Batch(),), name="item")
+    users = wy.Parameter(np.random.default_rng(1).normal(size=(20, 4)), name="users", dtype=np.float32)
+    items = wy.Parameter(np.random.default_rng(2).normal(size=(30, 4)), name="items", dtype=np.float32)
+    loss = (users.index(user) * items.index(item)).sum(axis=-1).softplus().mean()
+    random = np.random.default_rng(3)
+    data = {user: random.integers(0, 20, 90), item: random.integers(0, 30, 90)}
+    return wy.compile(loss, optimizer([users, items]), engine=engine), data, [users, items]
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda p: wy.optim.SGD(p, 0.5),
+        lambda p: wy.optim.Adam(p, 0.05, max_norm=0.1),
+        lambda p: wy.optim.Adagrad(p, 0.1, average=wy.optim.EMA(0.9)),
+    ],
+    ids=["SGD", "Adam", "Adagrad"],
+)
+def test_only_touched_rows_of_tables_move(engine: str, optimizer: Any) -> None:
+    found = []
+    for name in beside(engine):
+        program, data, tables = _recommender(name, optimizer)
+        before = tables[0].value
+        program({leaf: column[:8] for leaf, column in data.items()})
+        untouched = np.setdiff1d(np.arange(20), next(iter(data.values()))[:8])
+        np.testing.assert_array_equal(tables[0].value[untouched], before[untouched])
+        means = [program.epoch(data, batch_size=16, shuffle=True) for _ in range(3)]
+        found.append((means, [table.value for table in tables]))
+    assert found[1][0] == pytest.approx(found[0][0], rel=1e-5)
+    for a, b in zip(found[0][1], found[1][1], strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+
+
+def test_buffers_follow_the_batches(engine: str) -> None:
+    found = []
+    for name in beside(engine):
+        wy.nn.seed(0)
+        x = wy.Input(dims=(Batch(), 3), name="x")
+        model = wy.nn.Sequential(wy.nn.Linear(3, 4), wy.nn.BatchNorm(4), wy.nn.Linear(4, 1))
+        program = wy.compile(model(x).square().mean(), wy.optim.SGD(model.parameters(), 0.1), engine=name)
+        data = {x: np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)}
+        program.epoch(data, batch_size=8)
+        program.backward(data)
+        found.append([buffer.value for _, buffer in model.named_buffers()])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-6)
+
+
+# --- gradients and evaluations ----------------------------------------------------------------------------------------
+
+
+def test_backward_adds_gradients(engine: str) -> None:
+    models = both(engine)
+    losses = [[model.program.backward(model.data, weight=0.5) for _ in range(2)] for model in models]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+    for p, q in zip(*(model.model.parameters() for model in models), strict=True):
+        np.testing.assert_allclose(q.gradient, p.gradient, rtol=1e-4, atol=1e-6)
+    for model in models:
+        model.optimizer.step()
+    assert_equal_models(models)
+
+
+def test_row_sparse_gradients_of_backward(engine: str) -> None:
+    gradients = []
+    for name in beside(engine):
+        program, data, tables = _recommender(name, lambda p: wy.optim.SGD(p, 0.5))
+        program.backward(data)
+        gradients.append([np.asarray(table.gradient) for table in tables])
+    for a, b in zip(*gradients, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-6)
+
+
+def test_evaluation(engine: str) -> None:
+    models = both(engine)
+    for model in models:
+        model.program.epoch(model.data, batch_size=10)
+    found = [model.program.evaluate(model.data, batch_size=25) for model in models]
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+    worst = {"worst": (wy.metrics.MaxError(), models[1].y, models[1].model(models[1].x).sum(axis=-1))}
+    assert set(models[1].program.evaluate(models[1].data, metrics=worst)) == {"loss", "accuracy", "worst"}
+    assert models[1].program.state_dict() == {"steps": 11, "epochs": 1}
+
+
+# --- state, copies, pickles, forks ------------------------------------------------------------------------------------
+
+
+def test_an_engine_and_the_host_see_each_others_changes(engine: str) -> None:
+    models = both(engine)
+    for model in models:
+        model.program.epoch(model.data, batch_size=10)
+        weight = model.model.parameters()[0]
+        weight.set(weight.value * 0.5)
+        model.program.epoch(model.data, batch_size=10)
+        saved = model.optimizer.state_dict()
+        model.program.epoch(model.data, batch_size=10)
+        model.optimizer.load_state_dict(saved)
+        model.program.epoch(model.data, batch_size=10)
+        model.program.backward(model.data)
+        model.optimizer.step()
+        model.optimizer.zero_gradient()
+        model.program.epoch(model.data, batch_size=10)
+    assert_equal_models(models)
+    for name, array in models[0].optimizer.state_dict().items():
+        np.testing.assert_allclose(models[1].optimizer.state_dict()[name], array, rtol=1e-3, atol=1e-6)
+
+
+def test_two_engines_take_turns_on_the_same_parameters(engine: str) -> None:
+    alone, mixed = both(engine)
+    other = wy.compile(mixed.loss, mixed.optimizer, engine=beside(engine)[0])
+    for _ in range(2):
+        mixed.program.epoch(mixed.data, batch_size=10)
+        other.epoch(mixed.data, batch_size=10)
+    for _ in range(4):
+        alone.program.epoch(alone.data, batch_size=10)
+    assert_equal_models([alone, mixed])
+
+
+def test_copies_and_pickles(engine: str) -> None:
+    model = Classifier(engine)
+    model.program.epoch(model.data, batch_size=10)
+    twin = copy.deepcopy(model.program)
+    assert twin.engine == engine
+    restored = pickle.loads(pickle.dumps(model.program))
+    data = dict(zip(("x", "y"), model.data.values(), strict=True))
+    shallow = copy.copy(model.program)
+    assert shallow.optimizer is model.program.optimizer and shallow.state_dict() == model.program.state_dict()
+    wanted = model.program.epoch(model.data, batch_size=10, shuffle=True)
+    assert twin.epoch(model.data, batch_size=10, shuffle=True) == wanted
+    assert restored.epoch(data, batch_size=10, shuffle=True) == wanted
+    assert shallow.state_dict() == {"steps": 11, "epochs": 1}
+
+
+def test_another_program_goes_on_with_the_same_bits(engine: str) -> None:
+    model, other = Classifier(engine), Classifier(engine)
+    model.program.epoch(model.data, batch_size=10, shuffle=True)
+    for mine, theirs in zip(model.model.parameters(), other.model.parameters(), strict=True):
+        theirs.set(mine.value)
+    other.optimizer.load_state_dict(model.optimizer.state_dict())
+    other.program.load_state_dict(model.program.state_dict())
+    for each in (model, other):
+        each.program.epoch(each.data, batch_size=10, shuffle=True)
+        each.program(each.data)
+    assert [a.tobytes() for a in model.values()] == [b.tobytes() for b in other.values()]
+
+
+class Saving:
+    """A bar that saves everything after some rows, and interrupts the epoch."""
+
+    def __init__(self, model: Classifier, rows: int) -> None:
+        self.model, self.left, self.saved = model, rows, tuple[Any, ...]()
+
+    def update(self, rows: int) -> None:
+        self.left -= rows
+        if self.left <= 0:
+            program = self.model.program
+            counts, position = program.state_dict(), program._engine.position.state()
+            self.saved = self.model.values(), self.model.optimizer.state_dict(), counts, position
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 10}, {"batch_size": 10, "shuffle": True, "accumulate": 2}], ids=str)
+def test_an_epoch_goes_on_where_it_was_interrupted(engine: str, options: Any) -> None:
+    whole, broken, resumed = Classifier(engine), Classifier(engine), Classifier(engine)
+    wanted = whole.program.epoch(whole.data, **options)
+    saving = Saving(broken, 1)
+    with pytest.raises(KeyboardInterrupt):
+        broken.program.epoch(broken.data, **options, progress=saving)
+    values, state, counts, position = saving.saved
+    assert 0 < position["rows"] < 103 and counts["epochs"] == 0
+    for parameter, value in zip(resumed.model.parameters(), values, strict=True):
+        parameter.set(value)
+    resumed.optimizer.load_state_dict(state)
+    resumed.program.load_state_dict(counts)
+    resumed.program._engine.position.load(position)
+    with pytest.raises(OptionError, match="the checkpoint was written after batch"):
+        resumed.program.epoch(resumed.data, batch_size=7)
+    resumed.program._engine.position.load(position)
+    assert resumed.program.epoch(resumed.data, **options) == wanted
+    assert resumed.program.state_dict() == whole.program.state_dict()
+    assert [a.tobytes() for a in resumed.values()] == [b.tobytes() for b in whole.values()]
+
+
+def test_an_interrupted_epoch_has_counted_its_steps(engine: str) -> None:
+    model = Classifier(engine)
+    with pytest.raises(KeyboardInterrupt):
+        model.program.epoch(model.data, batch_size=10, progress=Saving(model, 1))
+    assert 0 < model.program.state_dict()["steps"] == model.optimizer.steps < 11
+    assert model.program.epoch(model.data, batch_size=10)["loss"] > 0.0
+
+
+def test_a_program_works_after_a_fork(engine: str) -> None:
+    model = Classifier(engine)
+    data = {model.x: model.data[model.x]}
+    before = model.forward(data)
+    held = threading.Event()
+    done = threading.Event()
+
+    def hold() -> None:
+        with model.forward._lock:
+            held.set()
+            done.wait(10.0)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(10.0)
+    model.forward._after_fork()  # as in a process that was forked while another thread called the program
+    np.testing.assert_array_equal(model.forward(data), before)
+    done.set()
+    thread.join()
+
+
+def test_fit_with_callbacks_and_checkpoints(engine: str, tmp_path: Path) -> None:
+    found = []
+    for name in beside(engine):
+        model = Classifier(name)
+        history = wy.train.fit(
+            model.program, model.data, epochs=3, batch_size=10, validation=model.data, shuffle=True,
+            callbacks=[wy.train.Checkpoint(tmp_path / name), wy.train.ReduceOnPlateau(patience=1)],
+        )  # fmt: skip
+        found.append(history)
+    assert list(found[1]["loss"]) == pytest.approx(list(found[0]["loss"]), rel=1e-5)
+    assert list(found[1]["validation_loss"]) == pytest.approx(list(found[0]["validation_loss"]), rel=1e-5)
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def test_bad_data_is_refused_before_anything_moves(engine: str) -> None:
+    model = Classifier(engine)
+    before = model.values()
+    x, y = model.data[model.x], model.data[model.y]
+    with pytest.raises(IndexOutOfRange, match=r"column y holds 3 in row 7"):
+        model.program.epoch({model.x: x, model.y: np.where(np.arange(103) == 7, 3, y)}, batch_size=10)
+    with pytest.raises(NotFinite, match=r"column x holds nan in row 2"):
+        model.program.epoch({model.x: np.where(np.arange(103)[:, None] == 2, np.nan, x), model.y: y}, batch_size=10)
+    with pytest.raises(ShapeError, match="different lengths"):
+        model.program.epoch({model.x: x[:5], model.y: y}, batch_size=10)
+    with pytest.raises(ShapeError, match="axis Batch is 4"):
+        model.program({model.x: x[:5], model.y: y[:4]})
+    with pytest.raises(IndexOutOfRange, match=r"column y holds 3 in row 0"):
+        model.program.backward({model.x: x[:1], model.y: [3]})
+    for a, b in zip(before, model.values(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert model.program.state_dict() == {"steps": 0, "epochs": 0}
+
+
+def test_indices_beyond_an_axis_that_the_data_sizes(engine: str) -> None:
+    class Classes(wy.Dim): ...
+
+    x, y, slope = wy.Input(dims=(Batch(), Classes()), name="x"), wy.IndexInput(dims=(Batch(),)), wy.Parameter(1.0)
+    program = wy.compile((slope * x).cross_entropy(y).mean(), wy.optim.SGD([slope], 0.5), engine=engine)
+    with pytest.raises(IndexOutOfRange, match="holds 3 in row 1"):
+        program.epoch({x: np.ones((4, 3)), y: [0, 3, 0, 0]}, batch_size=2)
+    assert float(slope) == 1.0 and program.state_dict() == {"steps": 0, "epochs": 0}
+
+
+def test_a_loss_that_is_not_finite_leaves_finite_parameters(engine: str) -> None:
+    x = wy.Input(dims=(Batch(),), name="x", finite=False)
+    weight = wy.Parameter(1.0)
+    program = wy.compile((weight * x).mean(), wy.optim.SGD([weight], 0.5), engine=engine)
+    data = np.ones(12, np.float32)
+    data[7] = np.inf
+    with pytest.raises(Diverged, match=r"in epoch 1, batch 4 at learning rate 0.5"):
+        program.epoch({x: data}, batch_size=2)
+    steps = program.state_dict()["steps"]
+    assert float(weight) == 1.0 - steps * 0.5 and program.optimizer is not None and program.optimizer.steps == steps
+    assert program.state_dict()["epochs"] == 0
+    with pytest.raises(Diverged, match="no parameter has moved"):
+        program({x: data})
+    with pytest.raises(Diverged, match="no gradient was added"):
+        program.backward({x: data})
+    assert float(weight) == 1.0 - steps * 0.5 and weight.gradient == 0.0
+    assert program.epoch({x: data[:6]}, batch_size=2) == pytest.approx(float(np.mean([1.0, 0.5, 0.0])) - steps * 0.5)
+
+
+def test_unknown_options_and_what_an_engine_lacks(engine: Any) -> None:
+    x, weight = wy.Input(name="x"), wy.Parameter(1.0)
+    loss, optimizer = weight * x, wy.optim.SGD([weight], 0.5)
+    with pytest.raises(OptionError, match=r"engine must be 'native', .*, not 'natve'; did you mean 'native'\?"):
+        wy.compile(loss, optimizer, engine="natve")
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'loops'; did you mean 'loop'\?"):
+        wy.compile(loss, optimizer, engine=engine, loops="python")  # type: ignore[call-overload]  # no option
+    for other in NAMES:
+        for option in engines.engine_class(other).Options.__annotations__:
+            if option not in engines.engine_class(engine).Options.__annotations__:
+                given: dict[str, Any] = {option: "python" if option == "loop" else 3}
+                with pytest.raises(OptionError, match=rf"{option}\b.* is an option of engine='{other}'"):
+                    wy.compile(loss, optimizer, engine=engine, **given)
+    program = wy.compile(loss, optimizer, engine=engine)
+    program({x: 1.0})
+    assert program.source and list(program.stages())[:2] == ["graph", "differentiate"] and str(program.plan)
+    kind = engines.engine_class(engine)
+    for name in ("llvm", "assembly"):
+        if getattr(kind, name) is getattr(engines.engine_class("written").__mro__[1], name) or name in kind.refusals:
+            with pytest.raises(Unavailable):
+                getattr(program, name)
+    if "profile" in kind.refusals:
+        with pytest.raises(OptionError, match=r"profile|clocks"):
+            program.profile({x: np.ones(3)})
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def known() -> Iterator[None]:
+    before = dict(engines._known)
+    yield
+    engines._known.clear()
+    engines._known.update(before)
+
+
+def test_names_that_no_engine_can_have(known: None) -> None:
+    kind = engines.engine_class("written")
+    for name in ("native", "jax"):
+        with pytest.raises(OptionError, match=f"engine '{name}' is wyrm's own"):
+            engines.register(name, kind)
+    wrong: Any
+    for wrong in ("", "a b", 3, None):
+        with pytest.raises(OptionError, match="must be a Python identifier"):
+            engines.register(wrong, kind)
+    for wrong in (3, None, int, kind.__new__):
+        with pytest.raises(TypeError, match=r"an engine is a subclass of wy\.engines\.Engine"):
+            engines.register("mine", wrong)
+
+
+def test_an_engine_of_an_installed_package(known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "mine-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[wyrm.engines]\nmine = tests.engines.written:WrittenEngine\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    x, options = wy.Input(name="x"), dict[str, Any](comments=True)
+    program = wy.compile(x * 2.0, engine="mine", **options)
+    assert float(program({x: 3.0})) == 6.0 and program.engine == "mine" and "# multiply" in program.source
+    assert "mine" in engines.names()

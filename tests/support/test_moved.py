@@ -1,0 +1,29 @@
+"""Imports of modules of the earlier layout, and pickles that name them, say where they have moved."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("module", "place"),
+    [("wyrm.node.leaves", "wyrm.graph"), ("wyrm.backends.llvm.store", "wyrm.engines"), ("wyrm.types", "wyrm.graph"),
+     ("wyrm.ops.arithmetic", "a folder of wyrm.ops"), ("wyrm.train.runner", "wyrm.engines")],
+)  # fmt: skip
+def test_a_module_of_the_earlier_layout_says_where_it_is(module: str, place: str) -> None:
+    with pytest.raises(ModuleNotFoundError, match=f"earlier versions are in {place}"):
+        importlib.import_module(module)
+
+
+def test_a_pickle_of_the_earlier_layout_says_that_it_does_not_load() -> None:
+    with pytest.raises(ModuleNotFoundError, match="A pickle that names one does not load"):
+        pickle.loads(b"cwyrm.node.leaves\nParameter\n.")
+
+
+@pytest.mark.parametrize("module", ["wyrm.trian", "wyrm.nn.liner", "wyrmm"])
+def test_other_modules_are_unknown_as_ever(module: str) -> None:
+    with pytest.raises(ModuleNotFoundError, match=f"^No module named '{module}'$"):
+        importlib.import_module(module)

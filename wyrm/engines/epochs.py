@@ -1,0 +1,328 @@
+"""Epochs of all engines: the order of rows, batches of loaders, what is counted and shown, and where a new start is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engines.columns import checked_columns, given_inputs, row_count
+from wyrm.engines.progress import Bar, LossBar, NoBar, bar, checked_bar
+from wyrm.engines.totals import Totals
+from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, OptionError, ShapeError
+from wyrm.graph.base import BaseNode
+from wyrm.ops.random.philox import STEP, pinned_step
+from wyrm.support.interrupts import deferred
+from wyrm.support.options import flag, whole
+
+if TYPE_CHECKING:
+    from wyrm.engines.engine import Engine
+    from wyrm.engines.native.run.shuffle import Shuffle
+
+# How threads share the parameters in an epoch.
+ThreadMode = Literal["hogwild", "synchronized"]
+# The bytes of the batches of a loader that are joined for one call of an engine.
+_BYTES = 1 << 26
+
+
+class EpochOptions(NamedTuple):
+    """The options of an epoch, checked: its integers are Python's own, which arithmetic does not overflow."""
+
+    batch_size: int
+    shuffle: bool
+    seed: int
+    threads: int
+    mode: ThreadMode
+    progress: bool | Bar | LossBar
+    accumulate: int
+
+
+def checked_options(
+    *,
+    batch_size: object,
+    shuffle: object,
+    seed: object,
+    threads: object,
+    mode: object,
+    progress: Any,
+    accumulate: object,
+    in_batches: bool = False,
+) -> EpochOptions:
+    """Return the options of an epoch; raise `DTypeError` or `OptionError` for one that it cannot have.
+
+    `in_batches`: the data is batches, which have their own size and order.
+    """
+    if mode not in ("hogwild", "synchronized"):
+        raise OptionError(f"mode must be 'hogwild' or 'synchronized', not {mode!r}")
+    options = EpochOptions(
+        whole("batch_size", batch_size, 1), flag("shuffle", shuffle), whole("seed", seed, 0),
+        whole("threads", threads, 1), "hogwild" if mode == "hogwild" else "synchronized", checked_bar(progress),
+        whole("accumulate", accumulate, 1),
+    )  # fmt: skip
+    if options.accumulate > 1 and options.threads > 1 and options.mode == "hogwild":
+        raise OptionError("threads in mode 'hogwild' do not accumulate gradients: use mode='synchronized' or threads=1")
+    if in_batches and (options.batch_size != 1 or options.shuffle):
+        raise OptionError("batches have their size and order already: set batch_size and shuffle there")
+    return options
+
+
+@dataclass
+class Epoch:
+    """An epoch in progress, as an engine sees it.
+
+    `number` counts epochs from 1. `options.batch_size` is that of the columns that the engine trains on now, and
+    `totals` say what outputs of their batches add up to. Columns of a data set are one set of all rows, of which the
+    first `skipped` batches are done; those of a loader (`in_batches`) are several, each with the next rows.
+    """
+
+    number: int
+    options: EpochOptions
+    totals: Totals
+    position: EpochPosition
+    in_batches: bool
+    bar: LossBar = field(default_factory=NoBar)
+    skipped: int = 0
+
+    @property
+    def done(self) -> Done:
+        """What is done of the epoch."""
+        return self.position.done
+
+    @property
+    def seed(self) -> int | None:
+        """What the order of rows follows from; None for rows in their order."""
+        options = self.options
+        if not options.shuffle:
+            return None
+        return int(np.random.SeedSequence([options.seed, self.number - 1]).generate_state(1, np.uint64)[0])
+
+    def order(self, rows: int, shuffle: Shuffle) -> NDArray[np.int64]:
+        """Return the rows in the order of the epoch, without those that are done."""
+        order = np.arange(rows, dtype=np.int64)
+        if (seed := self.seed) is not None:
+            shuffle(order, seed % 2**63)
+        return order[self.skipped * self.options.batch_size :]
+
+    def add(self, batches: int, rows: int, sums: NDArray[np.float64], losses: float) -> None:
+        """Count finished batches; `sums` are those of their outputs times weights, `losses` of the losses of rows."""
+        self.position.done = self.done.plus(batches, rows, sums)
+        self.bar.add(rows, losses)
+
+    def mean(self) -> list[float]:
+        """Return the outputs for all rows that are done."""
+        _, rows, sums = self.done
+        return self.totals.of_all_rows((sums / self.totals.weights(rows)).tolist())
+
+
+def train_epoch(engine: Engine, data: Any, options: EpochOptions, totals: Totals, *, in_batches: bool) -> list[float]:
+    """Train on a data set once; return the outputs for all its rows. See `Program.epoch`."""
+    graph = engine.graph
+    epoch = Epoch(engine.epochs + 1, options, totals, engine.position, in_batches)
+    if in_batches:
+        _train_on_batches(engine, epoch, data)
+        engine.epochs += 1
+        return epoch.mean()
+    columns = checked_columns(data, graph.inputs, graph.ranges.limits)
+    engine.check_epoch(columns, options, in_batches=False)
+    epoch.totals = totals.for_columns(columns.given, columns.singly)
+    rows_of = {
+        "rows": columns.rows, "batch_size": options.batch_size, "shuffle": options.shuffle, "seed": options.seed,
+        "accumulate": options.accumulate,
+    }  # fmt: skip
+    with deferred, engine.position.epoch(rows_of, len(totals.nodes)) as done:
+        epoch.skipped = done.batches
+        with bar(columns.rows - done.rows, options.progress) as epoch.bar:
+            engine.train(columns, epoch)
+        engine.epochs += 1
+    return epoch.mean()
+
+
+# --- batches of a loader ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive batches of one size, as columns; `first` is the number of batches before them."""
+
+    columns: dict[BaseNode, np.ndarray]
+    batch_size: int
+    first: int
+
+    @contextmanager
+    def naming_its_place(self) -> Iterator[None]:
+        """Make errors that name a row say from where the rows are counted."""
+        try:
+            yield
+        except Diverged:
+            raise
+        except (NotFinite, IndexOutOfRange) as error:
+            text, first = str(error).removesuffix("; no parameter has moved"), self.first
+            state = f"the parameters are as they were after batch {first}" if first else "no parameter has moved"
+            raise type(error)(
+                f"{text}; rows are counted in the order of the batches, from batch {first + 1} on; {state}"
+            ) from None
+
+
+def _train_on_batches(engine: Engine, epoch: Epoch, batches: Any) -> None:
+    """Train on all batches in order, many at a time."""
+    graph, totals, options = engine.graph, epoch.totals, epoch.options
+    with (
+        bar(row_count(batches), options.progress) as epoch.bar,
+        engine.position.epoch({"batches": "of a loader"}, len(totals.nodes)) as done,
+    ):
+        for chunk in chunks(islice(batches, done.batches, None), graph.inputs, options.accumulate):
+            with chunk.naming_its_place():
+                columns = checked_columns(chunk.columns, graph.inputs, graph.ranges.limits)
+                epoch.options = options._replace(batch_size=chunk.batch_size)
+                epoch.totals = totals.for_columns(columns.given, columns.singly)
+                engine.check_epoch(columns, epoch.options, in_batches=True)
+                with deferred:
+                    engine.train(columns, epoch)
+    if not epoch.done.rows:
+        raise ShapeError("there are no batches, so there is nothing to train on; a generator yields its batches once")
+
+
+def chunks(batches: Iterable[object], inputs: Sequence[BaseNode], accumulate: int = 1) -> Iterator[Chunk]:
+    """Join consecutive batches of equal sizes into chunks of about 64 MB, each of whole steps of `accumulate` batches.
+
+    A smaller batch ends a step that it does not begin.
+    """
+    held: list[dict[BaseNode, np.ndarray]] = []
+    first = size = last = held_bytes = 0
+    for batch in batches:
+        given = given_inputs(batch, inputs)
+        rows = _rows(given)
+        inside = len(held) % accumulate > 0
+        fits = last == size and (rows == size or (rows < size and inside)) and (inside or held_bytes <= _BYTES)
+        if held and not (fits and given.keys() == held[0].keys()):
+            yield _joined(held, size, first)
+            first += len(held)
+            held, held_bytes = [], 0
+        size = size if held else rows
+        held.append(given)
+        last = rows
+        held_bytes += sum(array.nbytes for array in given.values())
+    if held:
+        yield _joined(held, size, first)
+
+
+def _rows(given: Mapping[BaseNode, np.ndarray]) -> int:
+    sizes = {len(array) if array.ndim else 0 for array in given.values()}
+    if len(sizes) != 1 or 0 in sizes:
+        raise ShapeError("each column of a batch must have the same number of rows, at least one")
+    return sizes.pop()
+
+
+def _joined(held: Sequence[Mapping[BaseNode, np.ndarray]], size: int, first: int) -> Chunk:
+    columns = {leaf: np.concatenate([batch[leaf] for batch in held]) for leaf in held[0]}
+    return Chunk(columns, size, first)
+
+
+class Done(NamedTuple):
+    """Batches and rows of an epoch that are done, with the sums of the outputs' values times their weights."""
+
+    batches: int
+    rows: int
+    sums: NDArray[np.float64]
+
+    @classmethod
+    def nothing(cls, outputs: int) -> Done:
+        """Return the beginning of an epoch of a program with a number of outputs."""
+        return cls(0, 0, np.zeros(outputs))
+
+    def plus(self, batches: int, rows: int, sums: NDArray[np.float64]) -> Done:
+        """Return what is done after more batches, whose outputs times their weights have these sums."""
+        return Done(self.batches + batches, self.rows + rows, self.sums + sums)
+
+
+class EpochPosition:
+    """What is done of the current epoch."""
+
+    def __init__(self) -> None:
+        self.done = Done.nothing(0)
+        # The options of the current epoch that decide which rows a batch has; None between epochs.
+        self._options: Mapping[str, Any] | None = None
+        # A position that was loaded, for the next epoch.
+        self._loaded: Mapping[str, Any] | None = None
+
+    @contextmanager
+    def epoch(self, options: Mapping[str, Any], outputs: int) -> Iterator[Done]:
+        """Count the batches of an epoch from here to the end of the context; give what was done of it before.
+
+        Raise `OptionError` for other options than those of the epoch of a loaded position.
+        """
+        loaded = self._loaded
+        self.done = Done.nothing(outputs)
+        if loaded is not None:
+            _check(loaded, options)
+            self.done = Done(loaded["batches"], loaded["rows"], np.array(loaded["sums"]))
+        self._options, self._loaded = dict(options), None
+        try:
+            yield self.done
+        finally:
+            self._options = None
+
+    def state(self) -> dict[str, Any] | None:
+        """Return the position as JSON values, None between epochs."""
+        if self._options is None:
+            return None
+        batches, rows, sums = self.done
+        return {"batches": batches, "rows": rows, "sums": sums.tolist(), "options": dict(self._options)}
+
+    def load(self, state: Mapping[str, Any] | None) -> None:
+        """Go on from a result of `state` in the next epoch."""
+        self._loaded = state
+
+
+def _check(loaded: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    saved: Mapping[str, Any] = loaded["options"]
+    names = sorted(saved.keys() | options.keys())
+    different = [name for name in names if saved.get(name) != options.get(name)]
+    differences = [f"{name}={saved.get(name)!r}, not {options.get(name)!r}" for name in different]
+    if differences:
+        raise OptionError(
+            f"the checkpoint was written after batch {loaded['batches']} of an epoch with {' and '.join(differences)}: "
+            f"go on with the options and the data of that epoch"
+        )
+
+
+_NOTHING = nullcontext()
+
+
+class _Counts(Protocol):
+    """What runs a program, and counts the steps that it draws for."""
+
+    steps: int
+
+
+def drawing(runs: _Counts) -> AbstractContextManager[None]:
+    """Return a context in which a program draws for the step of `at_step`, without counting it among its own.
+
+    Outside `at_step` the context does nothing.
+    """
+    step = pinned_step()
+    return _NOTHING if step is None else _pinned(runs, step)
+
+
+@contextmanager
+def _pinned(runs: _Counts, step: int) -> Iterator[None]:
+    own, runs.steps = runs.steps, step
+    try:
+        yield
+    finally:
+        runs.steps = own
+
+
+def refuse_epoch(leaves: Sequence[BaseNode]) -> None:
+    """Raise `OptionError` inside `at_step` if a graph with these leaves has random nodes."""
+    step = pinned_step()
+    if step is not None and any(leaf is STEP for leaf in leaves):
+        raise OptionError(
+            f"epoch: each step of an epoch draws anew, but inside at_step({step}) everything draws for step {step}; "
+            f"train outside it, or call the program with one batch after the other"
+        )

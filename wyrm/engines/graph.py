@@ -1,0 +1,280 @@
+"""`ProgramGraph`: what a program computes, after the stages of compilation that do not depend on the machine.
+
+Each stage is a function of the result of the stage before it: gradients are added, composite ops are replaced by
+simpler ones, and equal operations are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from wyrm.engines.optimizer import OptimizerInterface
+from wyrm.errors import NotDifferentiable, UnusedParameter
+from wyrm.graph.base import BaseNode, describe, label
+from wyrm.graph.buffer import Buffer
+from wyrm.graph.index_leaves import IndexInput
+from wyrm.graph.leaves import Constant, Input, Parameter
+from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.node import Node
+from wyrm.graph.ranges import Ranges
+from wyrm.graph.schedule import Schedule
+from wyrm.graph.source_location import located_at
+from wyrm.graph.text import text_of
+from wyrm.graph.traversal import shallow_first, topological_order
+from wyrm.ops.control.updating import updates_of
+from wyrm.ops.gradients.reverse import pull_back
+from wyrm.ops.indexing.index import row_gradient, row_parts
+from wyrm.ops.random.philox import COUNTERS, STEP
+
+# --- stages -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The nodes that a program computes.
+
+    `gradients` are the dense gradients of parameters. `rows` holds the (gradient, indices) pairs of the parameters with
+    row-sparse gradients. `buffer_updates` holds the new values of buffers. With an optimizer, the first output is the
+    loss, and the others are its metrics. `original` lists the nodes as users wrote them, before composite ops were
+    replaced, and `simpler` has the node that computes each of them.
+    """
+
+    outputs: Sequence[BaseNode]
+    optimizer: OptimizerInterface | None = None
+    gradients: Mapping[BaseNode, BaseNode] = field(default_factory=dict)
+    rows: Mapping[BaseNode, Sequence[tuple[BaseNode, BaseNode]]] = field(default_factory=dict)
+    buffer_updates: Mapping[Buffer, BaseNode] = field(default_factory=dict)
+    original: Sequence[BaseNode] = ()
+    simpler: Mapping[BaseNode, BaseNode] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> list[BaseNode]:
+        """All these nodes."""
+        pairs = [node for touched in self.rows.values() for pair in touched for node in pair]
+        return [*self.outputs, *self.gradients.values(), *pairs, *self.buffer_updates.values()]
+
+    @property
+    def loss(self) -> BaseNode | None:
+        """The loss, if there is an optimizer."""
+        return None if self.optimizer is None else self.outputs[0]
+
+    def replaced(self, becomes: Callable[[BaseNode], BaseNode]) -> Targets:
+        """Return a copy in which `becomes` maps every node; parameters and buffers stay."""
+        return Targets(
+            [becomes(node) for node in self.outputs],
+            self.optimizer,
+            {parameter: becomes(node) for parameter, node in self.gradients.items()},
+            {
+                parameter: [(becomes(gradient), becomes(indices)) for gradient, indices in pairs]
+                for parameter, pairs in self.rows.items()
+            },
+            {buffer: becomes(node) for buffer, node in self.buffer_updates.items()},
+            self.original,
+            self.simpler,
+        )
+
+
+def differentiate(targets: Targets) -> Targets:
+    """Add the gradients of the optimizer's parameters and the new values of buffers."""
+    if targets.optimizer is None:
+        return targets
+    gradients, rows = gradients_of(targets.outputs[0], targets.optimizer)
+    return Targets(targets.outputs, targets.optimizer, gradients, rows, updates_of(targets.outputs))
+
+
+def gradients_of(
+    loss: BaseNode, optimizer: OptimizerInterface
+) -> tuple[dict[BaseNode, BaseNode], dict[BaseNode, list[tuple[Any, Any]]]]:
+    """Return the optimizer's dense gradients, and the (gradient, indices) pairs of its row-sparse ones.
+
+    A parameter with a rule over whole parameters has a dense gradient.
+    """
+    if not isinstance(loss, Node) or loss.dims != () or loss.dtype.kind != "f":
+        raise NotDifferentiable(
+            f"a program that trains takes one scalar float loss, not {describe(loss)}: reduce it with .sum() or .mean()"
+        )
+    gradients = pull_back([loss], [Constant(1.0, dtype=loss.dtype)], optimizer.parameters)
+    dense: dict[BaseNode, BaseNode] = {}
+    sparse: dict[BaseNode, list[tuple[Any, Any]]] = {}
+    for parameter, gradient in zip(optimizer.parameters, gradients, strict=True):
+        if gradient is None:
+            continue
+        pairs = row_parts(gradient) if optimizer.rule(parameter).elementwise else None
+        if pairs is None:
+            dense[parameter] = gradient
+        else:
+            sparse[parameter] = pairs
+    if not dense and not sparse:
+        raise UnusedParameter(
+            f"{describe(loss)} depends on none of the optimizer's parameters "
+            f"({', '.join(map(label, optimizer.parameters))}); give the optimizer loss.parameters()"
+        )
+    return dense, sparse
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """The nodes in the order of computation, and the program's targets among them.
+
+    `ranges` holds the known ranges of indices; `merged` names the nodes that were merged with an equal one.
+    """
+
+    targets: Targets
+    schedule: Schedule
+    ranges: Ranges
+    merged: list[str]
+
+
+def deduplicate(targets: Targets) -> Scheduled:
+    """Return the schedule of a program; errors name the nodes as users wrote them."""
+    # Compute each gradient as early as possible: its operands are then no longer needed.
+    schedule = Schedule(shallow_first(targets.nodes), targets.original)
+    final = targets.replaced(schedule.representative.__getitem__)
+    merged = [label(node) for node, first in schedule.representative.items() if node is not first and node.parents]
+    # These nodes tell `Ranges` which rows the data indexes, so data out of range is reported before anything runs.
+    touched = [row_gradient(g, i, parameter.dims) for parameter, pairs in final.rows.items() for g, i in pairs]
+    return Scheduled(final, schedule, Ranges([*schedule.nodes, *touched]), merged)
+
+
+def decompose(targets: Targets) -> Targets:
+    """Return the targets with composite ops replaced by simpler ones."""
+    rows = {
+        table: [(LOOPS.of(node).gradient_of_rows(node, indices, table), indices) for node, indices in pairs]
+        for table, pairs in targets.rows.items()
+    }
+    simpler = replace(targets, rows=rows)
+    replacements = expand(simpler.nodes)
+    return replace(simpler.replaced(replacements.__getitem__), original=targets.nodes, simpler=replacements)
+
+
+def share_residuals(targets: Targets) -> Targets:
+    """Return the targets with nodes replaced by parts of residuals that the targets compute anyway."""
+    return targets.replaced(expand(targets.nodes, lambda node: None).__getitem__)
+
+
+def _simpler(node: BaseNode) -> BaseNode | None:
+    return LOOPS.of(node).decompose(node)
+
+
+def expand(
+    outputs: Sequence[BaseNode], simpler: Callable[[BaseNode], BaseNode | None] = _simpler
+) -> dict[BaseNode, BaseNode]:
+    """Return the replacement of every node that the outputs depend on; `simpler` returns that of a composite op."""
+    replacements: dict[BaseNode, BaseNode] = {}
+    order = topological_order(outputs)
+    nodes, present = set(order), {_key(node) for node in order if not node.is_leaf}
+    for node in order:
+        with located_at(node.origin):
+            part = LOOPS.of(node).part_of_residuals(node)
+        if part is not None and any(_key(other) in present for other in topological_order([part], nodes)):
+            _expand([part], replacements, simpler)
+            replacements[node] = replacements[part]
+    _expand(outputs, replacements, simpler)
+    return replacements
+
+
+def _key(node: BaseNode) -> Hashable:
+    """Return a key that is equal for nodes that compute the same function of the same parents."""
+    return type(node), tuple(map(id, node.parents)), repr(node.attribute_values()) if node.parents else id(node)
+
+
+def _expand(
+    outputs: Sequence[BaseNode],
+    replacements: dict[BaseNode, BaseNode],
+    simpler: Callable[[BaseNode], BaseNode | None],
+) -> None:
+    for node in topological_order(outputs):
+        if node in replacements:
+            continue
+        same = all(replacements[parent] is parent for parent in node.parents)
+        with located_at(node.origin):
+            if node.is_leaf or same:
+                copy = node
+            else:
+                parents = tuple(replacements[parent] for parent in node.parents)
+                copy = type(node).rebuild(parents, node.attribute_values(), node.name)
+            parts = simpler(copy)
+            if parts is not None:
+                _expand([parts], replacements, simpler)
+                copy = replacements[parts]
+        replacements[node] = replacements[copy] = copy
+
+
+# --- the graph --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage: its function, and how to show its result as text, None for one that is not shown."""
+
+    name: str
+    make: Callable[[Any], Any]
+    show: Callable[[Any], str] | None
+
+
+def nodes(value: Targets | Scheduled) -> str:
+    """Return a line for each node, with the user's line of code that made it."""
+    if isinstance(value, Scheduled):
+        return text_of(value.schedule.nodes, value.schedule.parents)
+    return text_of(topological_order(value.nodes), _parents)
+
+
+def _parents(node: BaseNode) -> tuple[BaseNode, ...]:
+    parents: tuple[BaseNode, ...] = node.parents
+    return parents
+
+
+# Adds the gradients of a loss and the new values of buffers to the outputs.
+DIFFERENTIATE = Stage("differentiate", differentiate, nodes)
+# Replaces composite ops by simpler ones, which fuse with the nodes around them.
+DECOMPOSE = Stage("decompose", decompose, nodes)
+# Merges equal operations, and orders them.
+DEDUPLICATE = Stage("deduplicate", deduplicate, nodes)
+
+
+class ProgramGraph:
+    """What a program computes: the outputs and, with an optimizer, the gradients of the loss and new values of buffers.
+
+    `targets` are these nodes, and `schedule` has all nodes in the order of computation. `inputs` take data in each
+    call. `parameters` are those with a gradient, `buffers` those with an update.
+    """
+
+    # Each stage is a function of the result of the one before it; a subclass may have others after "deduplicate".
+    STAGES: ClassVar[Sequence[Stage]] = (DIFFERENTIATE, DECOMPOSE, DEDUPLICATE)
+
+    def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
+        self.outputs, self.optimizer = list(outputs), optimizer
+        value: Any = Targets(self.outputs, optimizer)
+        self._values: dict[str, Any] = {"graph": value}
+        for stage in self.STAGES:
+            value = self._values[stage.name] = stage.make(value)
+        scheduled: Scheduled = self._values["deduplicate"]
+        self.targets, self.schedule, self.ranges = scheduled.targets, scheduled.schedule, scheduled.ranges
+        self.merged = scheduled.merged
+        leaves = [leaf for leaf in self.schedule.leaves if leaf not in COUNTERS]
+        self.inputs = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput)]
+        trained = self.targets.gradients.keys() | self.targets.rows.keys()
+        self.parameters: list[Parameter] = [p for p in (optimizer.parameters if optimizer else []) if p in trained]
+        self.buffers: list[Buffer] = list(self.targets.buffer_updates)
+        # Whether there are random nodes.
+        self.draws = any(leaf is STEP for leaf in self.schedule.leaves)
+
+    @property
+    def trained(self) -> list[Parameter | Buffer]:
+        """The parameters and buffers that a step changes."""
+        return [*self.parameters, *self.buffers]
+
+    @property
+    def differentiated(self) -> Targets:
+        """The nodes as users wrote them, and their gradients."""
+        targets: Targets = self._values["differentiate"]
+        return targets
+
+    def stages(self) -> dict[str, str]:
+        """Return the program after each stage as text."""
+        shown = {stage.name: stage.show for stage in self.STAGES if stage.show is not None}
+        return {"graph": nodes(self._values["graph"])} | {
+            name: show(self._values[name]) for name, show in shown.items()
+        }

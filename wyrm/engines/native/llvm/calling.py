@@ -1,0 +1,233 @@
+"""Calls of machine code from Python: arguments and results pass through a table of 64-bit words."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engines.native.ir.types import BOOL, FLOAT64, INT64, scalar_of
+from wyrm.engines.native.kernels.values import GroupKind, Kind, NotCompiled, NumKind, ViewKind, types_of
+
+if TYPE_CHECKING:
+    from wyrm.engines.native.llvm.library import CompiledFunction
+
+
+def kind_of_argument(value: object) -> Kind:
+    """Return the kind of a Python number, an array or a tuple of these; raise `NotCompiled` for anything else."""
+    if isinstance(value, np.ndarray):
+        element = scalar_of(value.dtype)
+        if element is None:
+            raise NotCompiled(f"unsupported array dtype {value.dtype}; kernels support bools, integers and floats")
+        if not value.flags.aligned:
+            raise NotCompiled("an array is not aligned; copy it")
+        if value.flags.c_contiguous:
+            return ViewKind(element, value.ndim, "contiguous")
+        if any(stride % value.itemsize for stride in value.strides):
+            raise NotCompiled("the strides of an array are not multiples of its item size; copy it")
+        rows = value.ndim > 0 and value.strides[-1] == value.itemsize
+        return ViewKind(element, value.ndim, "rows" if rows else "any")
+    if isinstance(value, bool | np.bool_):
+        return NumKind(BOOL)
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise NotCompiled(f"{value} does not fit an integer of 64 bits")
+        return NumKind(INT64)
+    if isinstance(value, float) and not isinstance(value, np.generic):
+        return NumKind(FLOAT64)
+    if isinstance(value, np.generic):
+        scalar = scalar_of(value.dtype)
+        if scalar is not None:
+            return NumKind(scalar)
+    if isinstance(value, tuple):
+        return GroupKind(tuple(map(kind_of_argument, value)))
+    raise NotCompiled(f"an argument must be a number, an array or a tuple of these, not a {type(value).__name__}")
+
+
+def words_of(value: Any, kind: Kind) -> list[int]:
+    """Return the words of an argument of a kind."""
+    match kind:
+        case ViewKind(_, axes, layout):
+            words = [value.__array_interface__["data"][0], *value.shape]
+            if layout != "contiguous":
+                size = value.itemsize
+                words += [stride // size for stride in value.strides[: axes if layout == "any" else axes - 1]]
+            return words
+        case NumKind(type, _):
+            return [_word(value, type.kind, type.bits)]
+        case GroupKind(items):
+            return [word for each, item in zip(value, items, strict=True) for word in words_of(each, item)]
+        case _:
+            raise NotCompiled(f"{kind} cannot be passed as an argument")
+
+
+def _word(value: Any, kind: str, bits: int) -> int:
+    if kind == "f":
+        packed = struct.pack("<f", value) + b"\0\0\0\0" if bits == 32 else struct.pack("<d", value)
+        return int.from_bytes(packed, "little", signed=True)
+    number = int(value)
+    return number - 2**64 if number >= 2**63 else number
+
+
+def results_of(words: Sequence[int], kinds: Sequence[NumKind]) -> list[int | float]:
+    """Return the results as Python numbers, from their words."""
+    found: list[int | float] = []
+    for word, kind in zip(words, kinds, strict=True):
+        packed = int(word).to_bytes(8, "little", signed=True)
+        if kind.type == BOOL:
+            found.append(bool(packed[0]))
+        else:
+            size = kind.type.itemsize
+            number: np.ndarray = np.frombuffer(packed[:size], kind.type.dtype)
+            found.append(number[0].item())
+    return found
+
+
+@dataclass(frozen=True)
+class LoadedFunction:
+    """A loaded function, specialized for arguments of certain kinds."""
+
+    entry: Callable[[int], int]
+    # The table words of its constants, which follow those of the arguments.
+    constants: tuple[int, ...]
+    results: tuple[NumKind, ...]
+    single: bool
+    errors: dict[int, str]
+    # Whether its only result is an int64.
+    whole: bool = False
+
+    def run(self, table: NDArray[np.int64]) -> Any:
+        """Call the function with a table of arguments; return its results, or raise the error that it ended with."""
+        status = self.entry(_address(table))
+        return self.result(table.data) if status == 0 else self.refuse(status)
+
+    def result(self, words: memoryview[int]) -> Any:
+        """Return the results from the table."""
+        if self.whole:
+            return words[-1]
+        if not self.results:
+            return None
+        found = results_of(words[len(words) - len(self.results) :].tolist(), self.results)
+        return found[0] if self.single else tuple(found)
+
+    def refuse(self, status: int) -> NoReturn:
+        """Raise the `IndexError` of a status code."""
+        raise IndexError(self.errors[status])
+
+
+class CachedTable:
+    """A cached argument table; it holds only weak references to arrays."""
+
+    def __init__(self, machine: LoadedFunction, table: NDArray[np.int64], arguments: Sequence[object]) -> None:
+        self.machine, self.table = machine, table
+        self._arrays = [
+            (i, weakref.ref(each), each.shape, each.strides, each.dtype)
+            for i, each in enumerate(arguments)
+            if isinstance(each, np.ndarray)
+        ]
+        self._others = [(i, each) for i, each in enumerate(arguments) if not isinstance(each, np.ndarray)]
+
+    def matches(self, arguments: Sequence[object]) -> bool:
+        """Return whether these are the same argument objects, with arrays of the same shape, strides and dtype."""
+        for i, reference, shape, strides, dtype in self._arrays:
+            array = reference()
+            # The memory is the same: NumPy does not resize an array that has a weak reference.
+            if array is None or array is not arguments[i] or array.dtype is not dtype:
+                return False
+            if array.shape != shape or array.strides != strides:
+                return False
+        return all(each is arguments[i] for i, each in self._others)
+
+
+def table_of(machine: LoadedFunction, arguments: Sequence[object], kinds: Sequence[Kind]) -> NDArray[np.int64]:
+    """Return the table of a call: the words of the arguments, those of the constants, and space for the results."""
+    words = [word for each, kind in zip(arguments, kinds, strict=True) for word in words_of(each, kind)]
+    return np.array([*words, *machine.constants, *[0] * len(machine.results)], np.int64)
+
+
+class BoundFunction:
+    """A function bound to arguments. `take` replaces the first ones (`own`) and those at `changing` before a call.
+
+    Unlike for `CompiledFunction`, shape, strides and dtype of an array must not be assigned in place between calls:
+    programs copy what they are called with, and an epoch makes new views of its columns.
+    """
+
+    def __init__(
+        self, function: CompiledFunction, own: Sequence[object], others: Sequence[object], changing: Sequence[int]
+    ) -> None:
+        self._arguments: list[Any] = [*own, *others]
+        kinds = tuple(map(kind_of_argument, self._arguments))
+        self._machine = function.machine(kinds)
+        self._table = table_of(self._machine, self._arguments, kinds)
+        self._words, self._address = self._table.data, _address(self._table)
+        starts = list(accumulate((len(types_of(kind)) for kind in kinds), initial=0))
+        positions = [(index, starts[index], kinds[index]) for index in (*range(len(own)), *changing)]
+        self._own, self._own_positions, self._positions = own, positions[: len(own)], positions[len(own) :]
+        self._changed: Sequence[object] | None = None
+
+    def take(self, own: Sequence[object] | None, changed: Sequence[object]) -> bool:
+        """Replace the arguments that change; return False if they need another specialization.
+
+        With `own=None` the previous ones stay. The caller must not mutate the sequences: passing the same object again
+        means that the arguments are unchanged.
+        """
+        if own is not None and own is not self._own:
+            if not self._put(own, self._own_positions):
+                return False
+            self._own = own
+        if changed is not self._changed:
+            self._changed = None  # unknown until all of them are written
+            if not self._put(changed, self._positions):
+                return False
+            self._changed = changed
+        return True
+
+    def _put(self, values: Sequence[object], positions: Sequence[tuple[int, int, Kind]]) -> bool:
+        words, arguments = self._words, self._arguments
+        for value, (index, start, kind) in zip(values, positions, strict=True):
+            if value is arguments[index]:
+                continue
+            if type(value) is int and kind == _INTEGER:
+                words[start] = value
+            elif isinstance(value, np.ndarray) and _is_like(value, arguments[index]):
+                words[start] = _address(value)
+                for position, size in enumerate(value.shape, start + 1):
+                    words[position] = size
+            elif kind == kind_of_argument(value):
+                for position, word in enumerate(words_of(value, kind), start):
+                    words[position] = word
+            else:
+                return False
+            arguments[index] = value
+        return True
+
+    def __call__(self) -> Any:
+        """Call the function and return its results; raise the error that it ended with."""
+        machine = self._machine
+        status = machine.entry(self._address)
+        return machine.result(self._words) if status == 0 else machine.refuse(status)
+
+
+_INTEGER = NumKind(INT64)
+
+
+def _is_like(array: np.ndarray, other: np.ndarray) -> bool:
+    """Return whether two row-major arrays are of the same kind."""
+    same = array.dtype == other.dtype and array.ndim == other.ndim
+    return same and array.flags.c_contiguous and other.flags.c_contiguous
+
+
+def _address(array: np.ndarray) -> int:
+    """Return the address of a row-major array, four times faster than `__array_interface__`."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+    except (TypeError, ValueError):  # read-only or empty
+        address: int = array.__array_interface__["data"][0]
+        return address

@@ -1,0 +1,289 @@
+"""`NativeEngine`: programs as machine code for this processor."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engines.columns import Columns, as_column, check_ranges, completed
+from wyrm.engines.engine import Engine, ProgramPlan
+from wyrm.engines.epochs import Epoch, EpochOptions
+from wyrm.engines.native import Loop, NativeOptions
+from wyrm.engines.native.llvm.blas import limited
+from wyrm.engines.native.run.calls import FixedShapeProgram, RepeatedCall
+from wyrm.engines.native.run.data_parallel import DataParallelStep, parts_of
+from wyrm.engines.native.run.epoch import NativeEpoch, Snapshot
+from wyrm.engines.native.run.partition import Partitioner
+from wyrm.engines.native.run.pool import Barrier, Pool
+from wyrm.engines.native.run.runner import NativeRunner, Own
+from wyrm.engines.native.run.shuffle import Shuffle
+from wyrm.engines.native.stages.loops import loop_index
+from wyrm.engines.native.stages.memory import Binding
+from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.numpy.reference import accumulate
+from wyrm.errors import Diverged, OptionError
+from wyrm.graph.axes import Dim
+from wyrm.graph.base import BaseNode
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.storage import bound_array, stored, touch
+from wyrm.support.interrupts import deferred
+from wyrm.support.options import choice
+
+# The order of the only row of a step that takes its inputs as a whole.
+_ALONE = np.zeros(1, np.int64)
+
+
+class NativeEngine(Engine):
+    """Runs a program as native code: `runner` compiles it, `NativeEpoch` has the loops over the rows of a data set."""
+
+    Options: ClassVar[type] = NativeOptions
+
+    graph: Graph
+
+    def __init__(
+        self,
+        outputs: Sequence[BaseNode],
+        optimizer: Any,
+        *,
+        evaluates: bool = False,
+        loop: Loop = "auto",
+    ) -> None:
+        graph = Graph(outputs, optimizer)
+        self._begin(graph, NativeRunner(graph, "auto" if evaluates else loop))
+
+    def _begin(self, graph: Graph, runner: NativeRunner) -> None:
+        super().__init__(graph)
+        self.runner = runner
+        self.rate = 0.0  # steps a second of one thread
+        self.pool = Pool()
+        self.snapshot: Snapshot | None = None
+        self.shuffles = defaultdict[int, Shuffle](Shuffle)
+        self.partitioner = Partitioner()
+        self.count_lock = threading.Lock()
+        self._step: DataParallelStep | None = None
+        self._totals, self._numbers = np.zeros(1 + len(graph.outputs)), np.zeros((1, len(graph.source.hyperparameters)))
+        # The arguments of a step, and the arrays of the last one.
+        self._own: Own = (0, 1, 0, 0, _ALONE, self._totals, self._numbers)
+        self._repeated_call: RepeatedCall | None = None
+
+    @classmethod
+    def check_options(cls, options: Mapping[str, Any]) -> None:
+        """Raise `OptionError` for an unknown kind of loop."""
+        choice("loop", options.get("loop", "auto"), ("auto", "compiled", "python"))
+
+    # --- calls ----------------------------------------------------------------------------------------------------
+
+    def call(self, feed: object, *, checked: bool = False) -> list[np.ndarray]:
+        """Return the outputs, at once if nothing is trained and the data has the last call's shapes and dtypes."""
+        last = self._repeated_call
+        if last is not None and self.graph.optimizer is None and last.take(feed):
+            self._set_step_numbers()
+            if self.runner.repeat(last.binding, self._own, last.columns) is not None:
+                self.steps += 1
+                return last.outputs()
+        return super().call(feed, checked=checked)
+
+    def run(self, given: dict[BaseNode, np.ndarray]) -> list[np.ndarray]:
+        """Return the outputs for these inputs; with an optimizer, also do one step."""
+        graph, optimizer = self.graph, self.graph.optimizer
+        complete = completed(graph.inputs, given)
+        binding = self.runner.binding({leaf: array.shape for leaf, array in complete.items()})
+        check_ranges(graph.ranges.limits, given, binding.sizes)
+        for leaf, buffer in graph.source.fed:
+            np.copyto(binding.array(buffer), complete[leaf])
+        self._set_step_numbers()
+        with nullcontext() if optimizer is None else deferred:
+            done = self.runner.call(binding, graph.no_columns, self._own)
+            if optimizer is not None and done == 0:
+                loss = float(binding.array(graph.lowering.outputs[0]))
+                raise Diverged(
+                    f"the loss is {loss} in step {optimizer.steps + 1} at learning rate {optimizer.learning_rate:g}; "
+                    f"no parameter has moved"
+                )
+            self.count(1)
+        if self._repeated_call is None or self._repeated_call.binding is not binding:
+            self._repeated_call = RepeatedCall(graph, binding)
+        return self._repeated_call.outputs()
+
+    def _set_step_numbers(self) -> None:
+        """Set the optimizer's numbers and the step number; programs without random nodes do not need the latter."""
+        if self.graph.source.hyperparameters:
+            self.numbers(1, self._numbers)
+        if self.graph.draws:
+            self._own = (*self._own[:3], self.steps, *self._own[4:])
+
+    def numbers(self, count: int, out: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Return the numbers of the rule for the next steps, of shape (steps, numbers), written to `out` if given."""
+        names, optimizer = self.graph.source.hyperparameters, self.graph.optimizer
+        if optimizer is None or not names:
+            return np.zeros((count, 0))
+        numbers = optimizer.numbers(count, self.graph.parameters)
+        result = np.empty((count, len(names))) if out is None else out
+        for position, name in enumerate(names):
+            result[:, position] = numbers[name]
+        return result
+
+    def count(self, count: int) -> None:
+        """Count finished steps, or take them back if `count` is negative, and mark the parameters as changed."""
+        self.steps += count
+        optimizer = self.graph.optimizer
+        if optimizer is None:
+            return
+        optimizer.advance(count, self.graph.parameters)
+        for leaf in self.graph.trained:
+            touch(stored(leaf))
+
+    @classmethod
+    def function(cls, outputs: Sequence[BaseNode], inputs: Sequence[BaseNode]) -> FixedShapeProgram:
+        """Return a function with little overhead per call."""
+        return FixedShapeProgram(outputs, inputs)
+
+    # --- epochs and gradients -------------------------------------------------------------------------------------
+
+    def check_epoch(self, columns: Columns, options: EpochOptions, *, in_batches: bool) -> None:
+        """Raise `OptionError` also for threads that would overwrite what another one has moved."""
+        super().check_epoch(columns, options, in_batches=in_batches)
+        if options.threads > 1 and options.mode == "hogwild" and self.graph.source.rules:
+            raise OptionError(
+                f"{self.graph.optimizer!r} has a rule over whole parameters, which threads would overwrite for each "
+                f"other: use mode='synchronized', or threads=1"
+            )
+
+    def train(self, columns: Columns, epoch: Epoch) -> None:
+        """Do the steps of an epoch on these columns."""
+        NativeEpoch(self, columns, epoch).run()
+
+    def backward(self, columns: Columns, threads: int, weight: float, blas_threads: int) -> float:
+        """Add `weight` times the gradients of the loss over all rows to the parameters' gradients; return the loss."""
+        step, rows, stop = self.data_parallel, columns.rows, threading.Event()
+        flat = {leaf: as_column(array) for leaf, array in columns.given.items()}
+        combination = step.combination(columns.given)
+        parts = parts_of(np.arange(rows), threads, combination)
+        with deferred, limited(blas_threads):
+            bindings = [self.binding(columns, flat, len(part), i, step.runner) for i, part in enumerate(parts)]
+            loss, gradients = step.gradients(
+                bindings, flat, parts, self.steps, lambda jobs: self.pool.run(jobs, stop), combination, weight
+            )
+            if not np.isfinite(loss):
+                raise Diverged(f"the loss is {loss}; no gradient was added to those of the parameters")
+            self.steps += 1
+            for parameter, gradient in gradients.items():
+                accumulate(parameter, gradient)  # type: ignore[arg-type]  # the leaves of gradients are parameters
+            step.move_buffers()
+        return loss
+
+    def binding(
+        self,
+        columns: Columns,
+        flat: dict[BaseNode, np.ndarray],
+        batch: int,
+        thread: int,
+        runner: NativeRunner | None = None,
+    ) -> Binding:
+        """Return the arrays for batches of this size, compiled; inputs without a column keep the data that they hold.
+
+        `flat` are the columns as (rows, elements); an input without a column gets one without rows.
+        """
+        runner = runner or self.runner
+        binding = runner.binding(columns.shapes(self.graph.inputs, batch), thread)
+        for leaf, buffer in runner.graph.source.fed:
+            if leaf not in columns.given:
+                np.copyto(binding.array(buffer), bound_array(leaf))
+                flat.setdefault(leaf, runner.graph.no_columns[leaf])
+        runner.prepare(binding, flat)
+        return binding
+
+    @property
+    def data_parallel(self) -> DataParallelStep:
+        """The step that differentiates parts of a batch in threads."""
+        if self._step is None:
+            self._step = self._new_step()
+        return self._step
+
+    def _new_step(self) -> DataParallelStep:
+        return DataParallelStep(*self.graph.outputs, optimizer=self.graph.optimizer)
+
+    def barrier(self, threads: int, stop: threading.Event) -> Barrier:
+        """Return where the threads of an epoch wait for each other."""
+        return Barrier(threads, stop)
+
+    # --- what a program shows -------------------------------------------------------------------------------------
+
+    @property
+    def source(self) -> str:
+        """The kernels, and `run`, which loops over the data."""
+        return self.runner.text
+
+    @property
+    def llvm(self) -> str:
+        """The LLVM modules before optimization, one for each part that is compiled separately."""
+        return str(self.runner.listing().llvm)
+
+    @property
+    def assembly(self) -> str:
+        """The machine code for this processor as text."""
+        return str(self.runner.listing().assembly)
+
+    def stages(self) -> dict[str, str]:
+        """Return the program after each stage as text; buffers have the sizes of an earlier run, else size 1."""
+        return self.runner.stages()
+
+    def plan(self) -> ProgramPlan:
+        """Return statistics of all runs so far, or else of a run on the data that the inputs hold."""
+        plan = self.runner.plan()
+        return plan if self._step is None else plan._replace(peak_bytes=plan.peak_bytes + self._step.allocated_bytes)
+
+    @property
+    def sizes(self) -> Mapping[type[Dim], int]:
+        """The sizes of the named axes in a run so far; empty before the first one."""
+        return self.runner.sizes
+
+    def profile(self, columns: Any, **options: Any) -> Any:
+        """Measure some steps, with a clock between the calls of native code."""
+        from wyrm.profile.measure import measured
+
+        return measured(self, columns, **options)
+
+    @classmethod
+    def rule(cls, node: BaseNode) -> object:
+        """Return the loop form of the op."""
+        return LOOPS.of(node)
+
+    @classmethod
+    def rule_name(cls, node: BaseNode) -> str | None:
+        """Return the part of the loop form that is used, in the order in which the compiler asks for them."""
+        form = LOOPS.of(node)
+        part = None if type(form) is LoopForm else _part(node, form)
+        return None if part is None else f"{type(form).__name__}.{part}"
+
+    def after_fork(self) -> None:
+        """Forget half-written arrays and locks of threads that do not exist in a forked process."""
+        self.count_lock = threading.Lock()
+        self._repeated_call = None
+        self.runner.after_fork()
+        if self._step is not None:
+            self._step.runner.after_fork()
+
+
+def _part(node: BaseNode, form: LoopForm) -> str | None:
+    """Return the part of a loop form that an op is compiled by."""
+    if form.decompose(node) is not None:
+        return "decompose"
+    if form.by_flat_index is not None:
+        return "by_flat_index"
+    if node.formula is not None:
+        return None
+    if form.reducer is not None:
+        return "reducer"
+    index = loop_index(node.dims)
+    if form.gather_index(node, index) is not None:
+        return "gather_index"
+    if any(form.scatter_index(node, i, loop_index(parent.dims)) is not None for i, parent in enumerate(node.parents)):
+        return "scatter_index"
+    return None if form.kernel is None else "kernel"

@@ -1,0 +1,376 @@
+"""`NativeEpoch`: native code runs chunks of steps, and Python acts between the chunks."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engines.columns import Columns, as_column
+from wyrm.engines.epochs import Epoch
+from wyrm.engines.native.llvm.blas import limited
+from wyrm.engines.native.run.data_parallel import parts_of
+from wyrm.engines.native.run.partition import Part, Partition
+from wyrm.engines.native.run.pool import Barrier
+from wyrm.engines.native.stages.memory import Binding
+from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.optimizer import Gradient, add
+from wyrm.errors import Diverged, OptionError
+from wyrm.graph.base import BaseNode
+from wyrm.graph.storage import bound_array
+from wyrm.support.interrupts import deliver
+from wyrm.support.memory import aligned
+
+if TYPE_CHECKING:
+    from wyrm.engines.native.run.engine import NativeEngine
+
+# Seconds that a chunk of steps should take; Ctrl-C, the progress bar and the snapshot come between chunks.
+_CHUNK = 0.05
+# A snapshot is taken when training has taken this many times as long as the last snapshot.
+_COPY_RARELY = 40.0
+
+
+@dataclass(frozen=True)
+class ThreadWork:
+    """One thread's share of a phase: its parts, its first step, and the optimizer's numbers for each step."""
+
+    parts: Sequence[Part]
+    step: int
+    numbers: NDArray[np.float64]
+
+
+def turns(counts: Sequence[int], thread: int) -> NDArray[np.int64]:
+    """Return the positions of a thread's steps among all threads' steps, when threads with steps left take turns.
+
+    >>> [turns([3, 1], thread).tolist() for thread in (0, 1)]
+    [[0, 2, 3], [1]]
+    """
+    mine = np.arange(counts[thread], dtype=np.int64)
+    positions = np.zeros_like(mine)
+    for other, count in enumerate(counts):
+        positions += np.minimum(mine + (other < thread), count)
+    return positions
+
+
+class NativeEpoch:
+    """The steps of an epoch on one set of columns."""
+
+    def __init__(self, engine: NativeEngine, columns: Columns, epoch: Epoch) -> None:
+        self.engine, self.columns, self.epoch = engine, columns, epoch
+        self.batch, self.accumulate = epoch.options.batch_size, epoch.options.accumulate
+        # What is done of these columns: steps of the optimizer, after this number of batches and of the program's
+        # steps, which count batches too.
+        self.steps, self.first, self.first_step = 0, epoch.done.batches, engine.steps
+        # Tells the threads to stop at the end of their chunk.
+        self.stop = threading.Event()
+        # The step with a loss that is not finite, and its learning rate.
+        self.failed_at: int | None = None
+        self.failing_rate = 0.0
+        # The steps before the last snapshot, which is restored then.
+        self.snapshot_steps = 0
+        # The rows of each part that are left after its full batches.
+        self.rest: dict[Part, NDArray[np.int64]] = {}
+
+    def run(self) -> None:
+        """Do all steps, or raise `Diverged`."""
+        engine, (given, rows, _), options = self.engine, self.columns, self.epoch.options
+        graph, optimizer, threads = engine.graph, engine.graph.optimizer, options.threads
+        assert optimizer is not None
+        # At most one thread per full batch.
+        stepping = min(threads, max(1, rows // self.batch))
+        if self.epoch.skipped and threads > 1:
+            raise OptionError("an epoch that was interrupted goes on in one thread: use threads=1")
+        engine.runner.load()
+        partition, reordered = engine.partitioner.divide(rows, stepping, given, graph.lowering.rows)
+        sparse = {sums.parameter for sums in graph.lowering.rows}
+        separate = partition.disjoint and optimizer.average is None and all(p in sparse for p in graph.parameters)
+        data_parallel = self.accumulate > 1 or (threads > 1 and options.mode == "synchronized" and not separate)
+        used = given if data_parallel else reordered
+        # The columns as (rows, elements), by input.
+        self.flat = {leaf: as_column(used[leaf]) for leaf in given}
+        if engine.snapshot is None or not engine.snapshot.is_current():
+            engine.snapshot = Snapshot(graph)
+        self.snapshot = engine.snapshot
+        self.snapshot.take()
+        deliver()
+        free = not graph.source.multiplies or (engine.runner.large and threads == 1)
+        with nullcontext() if free else limited(1):
+            try:
+                if data_parallel:
+                    self._run_data_parallel(threads)
+                else:
+                    self._run_partition(partition)
+            finally:
+                self.stop.set()
+                self._return_if_diverged()
+        if self.failed_at is not None:
+            self._raise_diverged()
+
+    def _return_if_diverged(self) -> None:
+        """Unless everything is finite, restore the last snapshot and its step counts."""
+        engine, optimizer = self.engine, self.engine.graph.optimizer
+        assert optimizer is not None
+        if self.failed_at is None and not self.snapshot.is_finite():
+            self.failed_at = max(0, self.steps - 1)
+        if self.failed_at is None:
+            return
+        engine.count(self.failed_at - self.steps)
+        try:
+            self.failing_rate = optimizer.learning_rate
+        finally:
+            self.snapshot.restore()
+            engine.count(self.snapshot_steps - self.failed_at)
+            self.steps = self.snapshot_steps
+            engine.steps = self.first_step + self.steps * self.accumulate
+
+    def _raise_diverged(self) -> None:
+        assert self.failed_at is not None
+        failed, last = (self.first + steps * self.accumulate for steps in (self.failed_at, self.snapshot_steps))
+        raise Diverged(
+            f"the loss or a parameter of {self.engine.runner.name} became NaN or infinite in epoch "
+            f"{self.epoch.number}, batch {failed + 1} at learning rate {self.failing_rate:g}; the parameters are as "
+            f"they were after batch {last}. Lower the learning rate, or look for the cause with wy.watch_nan()"
+        )
+
+    # --- threads over parts of the data ---------------------------------------------------------------------------
+
+    def _run_partition(self, partition: Partition) -> None:
+        """Run each thread through its parts, phase by phase, and then the rows left over from full batches."""
+        rows = self.columns.rows - self.epoch.skipped * self.batch
+        # Compile before other threads need it, and in this thread, where Ctrl-C can interrupt it.
+        self._binding(min(self.batch, self.columns.rows), 0)
+        batch, threads = self.batch, len(partition.phases[0])
+        full = [[sum((p.stop - p.start) // batch for p in parts) for parts in phase] for phase in partition.phases]
+        full[0][0] -= self.epoch.skipped
+        in_threads = sum(map(sum, full))
+        # Exactly the steps of this epoch, because a learning-rate schedule may end with it.
+        numbers = self.engine.numbers(in_threads + -(-(rows - in_threads * batch) // batch))
+        shares: list[list[ThreadWork]] = [[] for _ in range(threads)]
+        alike = bool((numbers == numbers[:1]).all())
+        step, used = self.engine.steps, 0
+        for phase, counts in zip(partition.phases, full, strict=True):
+            of_phase = numbers[used : used + sum(counts)]
+            used += len(of_phase)
+            for thread, (parts, count) in enumerate(zip(phase, counts, strict=True)):
+                own = of_phase[:count] if alike else of_phase[turns(counts, thread)]
+                shares[thread].append(ThreadWork(parts, step, own))
+                step += count
+        barrier, seed = self.engine.barrier(threads, self.stop), self.epoch.seed
+        jobs = [
+            partial(self._run_phases, partition, own, thread, seed, barrier, in_main=threads == 1)
+            for thread, own in enumerate(shares)
+        ]
+        self.engine.pool.run(jobs, self.stop)
+        if self.failed_at is not None:
+            return
+        order = np.concatenate([self.rest[part] for phase in partition.phases for parts in phase for part in parts])
+        filling = len(order) // batch * batch
+        self._part(order, filling // batch, self.engine.steps, 0, (0, 1), numbers[in_threads:], in_main=True)
+        if self.failed_at is None and len(order) > filling:
+            # One step on the remaining rows, fewer than a batch.
+            rest = order[filling:]
+            self._chunk(self._binding(len(rest), 0), 1, len(rest), self.engine.steps, rest, numbers[-1:])
+
+    def _run_phases(
+        self,
+        partition: Partition,
+        shares: Sequence[ThreadWork],
+        thread: int,
+        seed: int | None,
+        barrier: Barrier,
+        in_main: bool,
+    ) -> None:
+        """Run one thread's parts of all phases; a phase begins when all threads have finished the one before."""
+        for position, share in enumerate(shares):
+            if position:
+                barrier.wait()
+            self._run_phase(partition, share, thread, seed, in_main)
+
+    def _run_phase(self, partition: Partition, share: ThreadWork, thread: int, seed: int | None, in_main: bool) -> None:
+        """Run one thread's parts of a phase, one after another."""
+        parts = list(share.parts)
+        if seed is not None and len(parts) > 1:
+            np.random.default_rng([seed, thread]).shuffle(parts)
+        done = 0
+        for part in parts:
+            order = partition.rows_of(part)
+            if seed is not None:
+                self.engine.shuffles[thread](order, (seed + part.start) % 2**63)
+            if self.epoch.skipped:  # there is one part
+                order = order[self.epoch.skipped * self.batch :]
+            count = len(order) // self.batch
+            self.rest[part] = order[count * self.batch :].copy()
+            stripe = (part.stripe, partition.stripes)
+            self._part(order, count, share.step + done, thread, stripe, share.numbers[done:], in_main)
+            done += count
+
+    def _part(
+        self,
+        order: NDArray[np.int64],
+        count: int,
+        step: int,
+        thread: int,
+        stripe: tuple[int, int],
+        numbers: NDArray[np.float64],
+        in_main: bool,
+    ) -> None:
+        """Do `count` steps on the rows of `order`, in chunks."""
+        if count == 0:
+            return
+        binding = self._binding(self.batch, thread)
+        for _, array in binding.stripes:
+            array[:] = stripe
+        done = 0
+        while done < count and not self.stop.is_set():
+            # A single step as long as the speed is unknown.
+            chunk = min(count - done, max(1, int(self.engine.rate * _CHUNK)))
+            start = time.perf_counter()
+            done += self._chunk(binding, chunk, self.batch, step + done, order[done * self.batch :], numbers[done:])
+            self.engine.rate = chunk / max(time.perf_counter() - start, 1e-6)
+            if in_main and self.failed_at is None:
+                self._take_snapshot_if_due()
+            deliver()
+
+    def _chunk(
+        self,
+        binding: Binding,
+        count: int,
+        batch: int,
+        step: int,
+        order: NDArray[np.int64],
+        numbers: NDArray[np.float64],
+    ) -> int:
+        """Do steps and return how many; steps done before an exception are counted too."""
+        engine, epoch = self.engine, self.epoch
+        totals: NDArray[np.float64] = aligned((1 + len(engine.graph.outputs),), np.dtype(np.float64))
+        try:
+            engine.runner.call(binding, self.flat, (0, count, batch, step, order, totals, numbers))
+        except BaseException:
+            with engine.count_lock:
+                self.steps += int(totals[1])
+                engine.count(int(totals[1]))
+            raise
+        steps_done = int(totals[1])
+        with engine.count_lock:
+            sums = np.concatenate([totals[:1], totals[2:]]) * epoch.totals.weights(batch)
+            self.steps += steps_done
+            engine.count(steps_done)
+            epoch.add(steps_done, steps_done * batch, sums, totals[0] * batch)
+            if steps_done < count:
+                self.failed_at = self.steps
+                self.stop.set()
+        return steps_done
+
+    def _take_snapshot_if_due(self) -> None:
+        """Take a snapshot if one is due, for `Diverged` to restore."""
+        snapshot = self.snapshot
+        if time.perf_counter() - snapshot.taken > max(_CHUNK, _COPY_RARELY * snapshot.cost) and snapshot.is_finite():
+            snapshot.take()
+            self.snapshot_steps = self.steps
+
+    def _binding(self, batch: int, thread: int) -> Binding:
+        return self.engine.binding(self.columns, self.flat, batch, thread)
+
+    # --- synchronized steps over parts of each batch --------------------------------------------------------------
+
+    def _run_data_parallel(self, threads: int) -> None:
+        """Do data-parallel steps: each computes the gradients of its batches in as many parts as there are threads."""
+        rows, seed = self.columns.rows, self.epoch.seed
+        if threads == 1:  # the order of an epoch that does not accumulate
+            order = self.epoch.order(rows, self.engine.shuffles[0])
+        else:
+            order = np.arange(rows, dtype=np.int64)
+            if seed is not None:
+                np.random.default_rng(seed).shuffle(order)
+        size = self.batch * self.accumulate
+        for start in range(0, len(order), size):
+            try:
+                loss = self._data_parallel_step(order[start : start + size], threads)
+            except Diverged:
+                loss = float("nan")
+            if not np.isfinite(loss):
+                self.failed_at = self.steps
+                return
+            self.steps += 1
+            self._take_snapshot_if_due()
+            deliver()
+
+    def _data_parallel_step(self, order: NDArray[np.int64], threads: int) -> float:
+        """Do one step with the mean gradient of the batches of these rows; return a loss that is not finite, if any."""
+        engine, epoch, loss = self.engine, self.epoch, 0.0
+        step = engine.data_parallel
+        combination = step.combination(self.columns.given)
+        gradients: dict[BaseNode, Gradient] = {}
+        done, losses = epoch.done, 0.0
+        for start in range(0, len(order), self.batch):
+            rows = order[start : start + self.batch]
+            parts = parts_of(rows, threads, combination)
+            bindings = [
+                engine.binding(self.columns, self.flat, len(part), thread, step.runner)
+                for thread, part in enumerate(parts)
+            ]
+            loss, added = step.gradients(
+                bindings, self.flat, parts, engine.steps, lambda jobs: engine.pool.run(jobs, self.stop), combination,
+                len(rows) / len(order),
+            )  # fmt: skip
+            if not np.isfinite(loss):
+                return loss
+            add(gradients, added)
+            step.move_buffers()
+            engine.steps += 1  # the optimizer counts its own steps
+            sums = np.array([loss, *step.metrics]) * epoch.totals.weights(len(rows))
+            done = done.plus(1, len(rows), sums)
+            losses += loss * len(rows)
+        step.apply(gradients)
+        # An epoch cannot go on inside of a step.
+        epoch.position.done = done
+        epoch.bar.add(len(order), losses)
+        return loss
+
+
+class Snapshot:
+    """A copy of the parameters, the buffers and the optimizer's state."""
+
+    def __init__(self, graph: Graph) -> None:
+        optimizer = graph.optimizer
+        assert optimizer is not None
+        self.arrays: list[np.ndarray] = []
+        for parameter in graph.parameters:
+            self.arrays += [bound_array(parameter), *optimizer.state_of(parameter).values()]
+        self.arrays += map(bound_array, graph.buffers)
+        self._leaves = [(leaf, bound_array(leaf)) for leaf in (*graph.parameters, *graph.buffers)]
+        self._copies = [np.empty_like(array) for array in self.arrays]
+        self.cost = 0.0
+        self.taken = 0.0
+
+    def take(self) -> None:
+        """Copy everything."""
+        start = time.perf_counter()
+        for array, copy in zip(self.arrays, self._copies, strict=True):
+            np.copyto(copy, array)
+        self.taken = time.perf_counter()
+        self.cost = self.taken - start
+
+    def is_finite(self) -> bool:
+        """Return whether all arrays are finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if all(math.isfinite(array.sum()) for array in self.arrays):
+                return True
+        return all(bool(np.isfinite(array).all()) for array in self.arrays)
+
+    def is_current(self) -> bool:
+        """Return whether these are still the arrays of the parameters and buffers."""
+        return all(bound_array(leaf) is array for leaf, array in self._leaves)
+
+    def restore(self) -> None:
+        """Write the copy back."""
+        for array, copy in zip(self.arrays, self._copies, strict=True):
+            np.copyto(array, copy)

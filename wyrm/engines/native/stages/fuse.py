@@ -1,0 +1,441 @@
+"""Lowers nodes to loops: which node is computed in which loop, and which arrays are needed.
+
+A node joins the last loop over its axes that starts after its dependencies. A value read at the loop's current index
+may be computed in that same loop; a value read at other indices, or as a whole, must be complete before the loop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import permutations
+from typing import Any, TypeVar
+
+import numpy as np
+
+from wyrm.engines.graph import Scheduled, Targets
+from wyrm.engines.native.stages.expressions import UniqueNames, calls_fast
+from wyrm.engines.native.stages.loops import (
+    Accumulator,
+    ArrayBuffer,
+    Block,
+    Checked,
+    Generated,
+    Item,
+    KernelCall,
+    Loop,
+    Read,
+    Reference,
+    RowSums,
+    ScalarBlock,
+    Statement,
+    Value,
+    is_aligned,
+    loop_axes,
+    loop_index,
+)
+from wyrm.graph.axes import Axis, Dims, axis_size, broadcast
+from wyrm.graph.base import BaseNode, label
+from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexLoad, IndexMap, LoopIndex
+from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.ranges import Ranges
+from wyrm.graph.schedule import Schedule
+from wyrm.ops.shaping.shape import aligned_index
+
+Rest = TypeVar("Rest", IndexExpression, None)
+Dependency = tuple[Value, IndexMap | None]
+
+
+def fuse(scheduled: Scheduled) -> Lowering:
+    """Return the loops that compute the program."""
+    return Lowering(scheduled.schedule, scheduled.targets, scheduled.ranges)
+
+
+class Lowering:
+    """The loops that compute a schedule and the sums of row-sparse gradients, and the arrays of `targets`.
+
+    All nodes of `targets` are in the schedule.
+    """
+
+    def __init__(self, schedule: Schedule, targets: Targets, ranges: Ranges, names: UniqueNames | None = None) -> None:
+        self.schedule, self.ranges, self.optimizer = schedule, ranges, targets.optimizer
+        self.root = Block()
+        # These calls, and then the scalars, depend on leaves alone and come first.
+        self.early: list[KernelCall] = []
+        self.root.append(ScalarBlock())
+        self.values: dict[BaseNode, Value] = {}
+        self.buffers: dict[BaseNode, ArrayBuffer] = {}
+        self.name = names or UniqueNames()
+        self._views: dict[BaseNode, ArrayBuffer] = {}
+        # The touched rows, shared by all tables of one size that the same nodes index.
+        self._touched: dict[tuple[object, ...], tuple[ArrayBuffer, ArrayBuffer, ArrayBuffer]] = {}
+        self._copies: dict[BaseNode, Value] = {}
+        self._generated: dict[BaseNode, Generated] = {}
+        self._sums = sums_in_place(schedule)
+        self._sum_of: dict[ArrayBuffer, Value] = {}
+        self._late = {term for term, _ in self._sums.values()}
+        for node in schedule.nodes:
+            self._lower(node)
+        self.outputs = [self.array(output, views=True) for output in targets.outputs]
+        self.rows = [self._sum_rows(parameter, pairs) for parameter, pairs in targets.rows.items()]
+        self.gradients = {parameter: self.array(node) for parameter, node in targets.gradients.items()}
+        self.buffer_updates = {buffer: self.array(node) for buffer, node in targets.buffer_updates.items()}
+        self.loss = None if targets.loss is None else self.array(targets.loss)
+
+    # --- names and arrays -----------------------------------------------------------------------------------------
+
+    def _new_buffer(self, node: BaseNode, **options: Any) -> ArrayBuffer:
+        return ArrayBuffer(self.name(label(node)), node.dims, node.dtype, **options)
+
+    def leaf(self, node: BaseNode) -> ArrayBuffer:
+        """Return the array of a leaf, or of a node that depends on sizes alone."""
+        buffer = self.buffers.get(node)
+        if buffer is None:
+            buffer = self.buffers[node] = self._new_buffer(node, **{"leaf" if node.is_leaf else "fixed": node})
+        return buffer
+
+    def array(self, node: BaseNode, views: bool = False) -> ArrayBuffer:
+        """Return an array with a node's value, in row-major order unless `views` allows any strides."""
+        if node.is_leaf or node.shape_only:
+            return self.leaf(node)
+        if node in self.values:
+            value = self.values[node]
+            value.stored = True
+            return value.buffer
+        parent = self._parent(node)
+        same = node.dtype == parent.dtype
+        if same and node.is_view and (views or LOOPS.of(node).preserves_layout):
+            if node not in self._views:
+                base = self.array(parent, views=views and not node.same_elements)
+                self._views[node] = self._new_buffer(node, base=base, view=node)
+            return self._views[node]
+        return self._copy(node)
+
+    def own_array(self, node: BaseNode) -> ArrayBuffer:
+        """Return a computed array in row-major order that does not alias a leaf."""
+        buffer = self.array(node)
+        return buffer if buffer.root.leaf is None and buffer.root.fixed is None else self._copy(node)
+
+    def _copy(self, node: BaseNode) -> ArrayBuffer:
+        if node not in self._copies:
+            self._copies[node] = self._element(node, [self.read(node, loop_index(node.dims))], "copy")
+        self._copies[node].stored = True
+        return self._copies[node].buffer
+
+    def producer(self, buffer: ArrayBuffer) -> Value | None:
+        """Return the value that is computed last into a buffer's memory."""
+        root = buffer.root
+        if root in self._sum_of:
+            return self._sum_of[root]
+        for values in (self.values, self._copies):
+            for value in values.values():
+                if value.buffer is root:
+                    return value
+        return None
+
+    def _parent(self, node: BaseNode, position: int = 0) -> BaseNode:
+        return self.schedule.representative[node.parents[position]]
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def read(self, node: BaseNode, index: IndexMap) -> Reference:
+        """Return a reference to a node's element, followed through views to where it is computed or stored."""
+        current, casts = index, list[np.dtype]()
+        while True:
+            if node.is_leaf or node.shape_only:
+                return Reference(self.leaf(node), current, tuple(casts))
+            if node in self.values:
+                return Reference(self.values[node], current, tuple(casts))
+            rule = LOOPS.of(node)
+            if rule.by_flat_index is not None:
+                return Reference(self._generate(node), current, tuple(casts))
+            entries = rule.gather_index(node, current)
+            if entries is None:
+                buffer = self.array(node, views=True)
+                return Reference(buffer, current, tuple(casts), viewed=self.producer(buffer))
+            parent = self._parent(node)
+            current = self._entries(node, entries, parent.dims)
+            if parent.dtype != node.dtype:
+                casts.append(node.dtype)
+            node = parent
+
+    def _generate(self, node: BaseNode) -> Generated:
+        if node not in self._generated:
+            parent = self._parent(node)
+            operands = [self.read(parent, (IndexLiteral(number),)) for number in range(parent.size)]
+            self._generated[node] = Generated(node, self.name(label(node)), operands)
+        return self._generated[node]
+
+    def _entries(self, node: BaseNode, entries: IndexMap, dims: Dims) -> IndexMap:
+        """Return an index into axes `dims` in which reads replace the loads from parents."""
+        return tuple(entry.replaced(partial(self._leaf, node, axis)) for entry, axis in zip(entries, dims, strict=True))
+
+    def _leaf(self, node: BaseNode, axis: Axis, leaf: IndexExpression) -> IndexExpression:
+        if not isinstance(leaf, IndexLoad):
+            return leaf
+        indices = self._parent(node, leaf.parent)
+        return self._integer(indices, self._entries(node, leaf.position, indices.dims), axis)
+
+    def _integer(self, indices: BaseNode, index: IndexMap, axis: Axis) -> IndexExpression:
+        """Return an integer that indexes an axis, with a check unless it is known to be in range."""
+        reference = self.read(indices, index)
+        if self.ranges.is_known(indices, axis):
+            return Read(True, reference)
+        size = axis_size(axis)
+        return Checked(Read(False, reference), AxisLength(axis) if size is None else IndexLiteral(size))
+
+    def dependencies(self, references: Iterable[Reference]) -> list[Dependency]:
+        """Return the computed values that references and their indices read, each with its index (None: all of it)."""
+        dependencies: list[Dependency] = []
+        stack = list(references)
+        while stack:
+            reference = stack.pop()
+            if isinstance(reference.target, Value):
+                dependencies.append((reference.target, reference.index))
+            elif isinstance(reference.target, Generated):
+                stack += reference.target.operands
+            elif reference.viewed is not None:
+                dependencies.append((reference.viewed, None))
+            for entry in reference.index:
+                stack += [leaf.reference for leaf in entry.leaves() if isinstance(leaf, Read)]
+        return dependencies
+
+    # --- placing --------------------------------------------------------------------------------------------------
+
+    def _earliest(self, path: Sequence[Item], block: Block, needed: Iterable[Dependency], scalar: bool) -> int:
+        """Return the earliest insertion point in a block after all dependencies."""
+        depth, first = len(path), 0
+        for value, index in needed:
+            chain = value.chain
+            if depth >= len(chain) or list(chain[:depth]) != list(path):
+                continue
+            item = chain[depth]
+            inside = depth < len(chain) - 1 and index is not None
+            if inside and isinstance(item, Loop):
+                inside = index is not None and is_aligned(index, value.domain, depth)
+            elif inside:
+                inside = scalar
+            first = max(first, item.position + (0 if inside else 1))
+        return first
+
+    def _loops(self, dims: Dims, needed: list[Dependency], statement: Statement) -> list[Loop]:
+        """Return nested loops over the axes of `dims`, after or around the dependencies; new ones are appended."""
+        path: list[Loop] = []
+        block: Block = self.root
+        axes = [dims[position] for position in loop_axes(dims)]
+        node = statement.node if statement.kind == "element" else None
+        vector = len(axes) == 1 and node is not None and calls_fast(node)
+        for axis in axes:
+            first = self._earliest(path, block, needed, scalar=False)
+            fitting = [i for i in block.items[first:] if isinstance(i, Loop) and i.axis == axis]
+            if vector:
+                fitting = [loop for loop in fitting if not loop.has_short_loops()]
+            elif len(axes) > 1 or statement.rows is not None:
+                fitting = [loop for loop in fitting if not loop.vector]
+            if fitting:
+                loop = fitting[-1]
+            else:
+                loop = Loop(axis=axis)
+                block.append(loop)
+            loop.vector |= vector
+            path.append(loop)
+            block = loop
+        return path
+
+    def _scalar_block(self, needed: list[Dependency]) -> ScalarBlock:
+        first = self._earliest([], self.root, needed, scalar=True)
+        for item in self.root.items[first:]:
+            if isinstance(item, ScalarBlock):
+                return item
+        scalar_block = ScalarBlock()
+        self.root.append(scalar_block)
+        return scalar_block
+
+    def _insert(self, dims: Dims, statement: Statement, after: Sequence[Value] = ()) -> list[Block]:
+        """Insert a statement into loops over `dims`, or among the scalars, after values `after`; return its blocks."""
+        needed = [*self.dependencies(statement.operands), *((value, None) for value in after)]
+        if statement.target_index:
+            needed += self.dependencies([Reference(self.leaf_of(statement), statement.target_index)])
+        path: list[Block] = [*self._loops(dims, needed, statement)] if loop_axes(dims) else [self._scalar_block(needed)]
+        path[-1].append(statement)
+        return path
+
+    @staticmethod
+    def leaf_of(statement: Statement) -> ArrayBuffer:
+        """Return the array that a statement writes to."""
+        if statement.rows is not None:
+            return statement.rows.sums
+        assert statement.value is not None
+        return statement.value.buffer
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def _lower(self, node: BaseNode) -> None:
+        rule = LOOPS.of(node)
+        if node.is_leaf or node.shape_only or rule.by_flat_index is not None or node in self._late:
+            return
+        if node in self._sums:
+            self._lower_sum(node, *self._sums[node])
+        elif node.formula is not None:
+            operands = [
+                self.read(self.schedule.representative[parent], aligned_index(parent.dims, loop_index(node.dims)))
+                for parent in node.parents
+            ]
+            self.values[node] = self._element(node, operands)
+        elif rule.reducer is not None:
+            self._lower_reduction(node)
+        elif rule.gather_index(node, loop_index(node.dims)) is not None or (
+            node.is_view and rule.scatter_index(node, 0, loop_index(node.parents[0].dims)) is None
+        ):
+            return  # a view: readers read through it
+        elif any(
+            rule.scatter_index(node, i, loop_index(parent.dims)) is not None for i, parent in enumerate(node.parents)
+        ):
+            self._lower_scatter(node)
+        else:
+            self._lower_call(node)
+
+    def _element(self, node: BaseNode, operands: list[Reference], kind: str = "element") -> Value:
+        value = Value(node, self._new_buffer(node), [], loop_axes(node.dims), register=True)
+        statement = Statement(node=node, kind=kind, operands=operands, value=value)
+        value.chain = [*self._insert(node.dims, statement), statement]
+        return value
+
+    def _lower_reduction(self, node: BaseNode) -> None:
+        dims: Dims = node.parents[0].dims
+        for parent in node.parents[1:]:
+            dims = broadcast(dims, parent.dims)
+        index, axes, folded = loop_index(dims), loop_axes(dims), set(LOOPS.of(node).reduce_axes(node))
+        operands = [
+            self.read(self.schedule.representative[parent], aligned_index(parent.dims, index))
+            for parent in node.parents
+        ]
+        reduced = [depth for depth, axis in enumerate(axes) if axis in folded]
+        if not reduced:  # each result reduces a single element
+            self.values[node] = self._element(node, operands, "reduce")
+            return
+        first = reduced[0]
+        register = reduced == list(range(first, len(axes)))
+        value = Value(node, self._new_buffer(node), [], loop_axes(node.dims), register)
+        value.stored = not register
+        kept = [LoopIndex(depth) for depth in range(len(axes)) if depth not in reduced]
+        target_index = () if register else tuple(_spread(kept, node.dims, IndexLiteral(0)))
+        statement = Statement(node=node, kind="reduce", operands=operands, value=value, target_index=target_index)
+        path = self._insert(dims, statement)
+        loop, inner = path[first], path[reduced[-1]]
+        assert isinstance(loop, Loop) and isinstance(inner, Loop)
+        before = None if register else tuple(_spread(kept[:first], node.dims, None))
+        nested = reduced == list(range(first, first + len(reduced)))
+        accumulator = Accumulator(value, [dims[axes[depth]] for depth in reduced], before, inner if nested else None)
+        loop.starts.append(accumulator)
+        value.chain = [*path[:first], loop]
+        self.values[node] = value
+
+    def _lower_scatter(self, node: BaseNode) -> None:
+        value = Value(node, self._new_buffer(node), [], loop_axes(node.dims), register=False, stored=True)
+        rule = LOOPS.of(node)
+        fill: ArrayBuffer | None = value.buffer if rule.starts_from_zero else None
+        last: Item | None = None
+        for position, parent in enumerate(node.parents):
+            index = loop_index(parent.dims)
+            target = rule.scatter_index(node, position, index)
+            if target is None:
+                continue
+            entries = self._entries(node, target.position, node.dims)
+            operand = self.read(self.schedule.representative[parent], index)
+            statement = Statement(
+                node=node, kind="write", operands=[operand], value=value, target_index=entries, adds=target.adds
+            )
+            after: list[Value] = []
+            if target.adds and last is not None:
+                value.chain, after = [last], [value]  # adds to what earlier parts wrote
+            item = self._insert(parent.dims, statement, after)[0]
+            if fill is not None and isinstance(item, Loop | ScalarBlock):
+                item.fills.append(fill)
+                fill = None
+            if last is None or item.position > last.position:
+                last = item
+        assert last is not None
+        value.chain = [last]
+        self.values[node] = value
+
+    def _lower_call(self, node: BaseNode) -> None:
+        call = KernelCall(node=node, operands=self._operands(node), out=self._new_buffer(node))
+        if any(self.producer(buffer) is not None for buffer in call.operands):
+            self.root.append(call)
+        else:
+            self.early.append(call)
+        self.values[node] = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
+
+    def _lower_sum(self, node: BaseNode, term: BaseNode, other: BaseNode) -> None:
+        """Lower a sum: the kernel of `term` adds to the memory of `other`."""
+        call = KernelCall(node=term, operands=self._operands(term), out=self.array(other), adds=True)
+        self.root.append(call)
+        value = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
+        self.values[node] = self._sum_of[call.out.root] = value
+
+    def _operands(self, node: BaseNode) -> list[ArrayBuffer]:
+        views = LOOPS.of(node).takes_views
+        return [self.array(self.schedule.representative[parent], views=views) for parent in node.parents]
+
+    def _sum_rows(self, parameter: BaseNode, pairs: Sequence[tuple[BaseNode, BaseNode]]) -> RowSums:
+        name, integers = label(parameter), np.dtype(np.int64)
+        named = (*(indices for _, indices in pairs), parameter.dims[0])
+        if named not in self._touched:
+            self._touched[named] = (
+                ArrayBuffer(self.name(f"positions_of_{name}"), parameter.dims[:1], integers),
+                ArrayBuffer(self.name(f"rows_of_{name}"), (), integers),
+                ArrayBuffer(self.name(f"count_of_{name}"), (2,), integers),
+            )
+        sums = ArrayBuffer(self.name(f"sums_of_{name}"), parameter.dims, parameter.dtype)
+        rows = RowSums(parameter, *self._touched[named], sums, [indices for _, indices in pairs])
+        for gradient, indices in pairs:
+            dims: Dims = gradient.dims
+            index, rank = loop_index(dims), len(indices.dims)
+            row = self._integer(indices, index[:rank], parameter.dims[0])
+            statement = Statement(
+                node=gradient,
+                kind="rows",
+                operands=[self.read(gradient, index)],
+                target_index=(row, *index[rank:]),
+                adds=True,
+                rows=rows,
+            )
+            self._insert(dims, statement)
+        return rows
+
+
+def _spread(kept: Sequence[IndexExpression], dims: Dims, rest: Rest) -> Iterator[IndexExpression | Rest]:
+    """Yield the kept loop indices for the axes of a result; `rest` for axes of size 1 and for the remaining axes."""
+    entries = iter(kept)
+    wide = set(loop_axes(dims))
+    for position in range(len(dims)):
+        yield next(entries, rest) if position in wide else rest
+
+
+def sums_in_place(
+    schedule: Schedule,
+) -> dict[BaseNode, tuple[BaseNode, BaseNode]]:
+    """Return the sums to accumulate in place as {sum: (term, other)}: `term`'s kernel adds to the memory of `other`."""
+    users = Counter(parent for node in schedule.nodes for parent in schedule.parents(node))
+    users.update(schedule.outputs)
+    found: dict[BaseNode, tuple[BaseNode, BaseNode]] = {}
+    for node in schedule.nodes:
+        if node.formula == "x + y" and len(node.parents) == 2:
+            for term, other in permutations(schedule.parents(node), 2):
+                if (
+                    LOOPS.of(term).adding_kernel is not None
+                    and _has_memory(other)
+                    and users[term] == users[other] == 1
+                    and node.dims == term.dims == other.dims
+                ):
+                    found[node] = term, other
+    return found
+
+
+def _has_memory(node: BaseNode) -> bool:
+    """Return whether a node's array has memory of its own."""
+    rule = LOOPS.of(node)
+    view = node.is_view or (node.formula is None and rule.gather_index(node, loop_index(node.dims)) is not None)
+    return not (node.is_leaf or node.shape_only or rule.by_flat_index is not None or view)

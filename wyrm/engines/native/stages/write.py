@@ -1,0 +1,428 @@
+"""The functions of a program: its loops, and `run`, which steps through the data and calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from wyrm.engines.graph import Targets, expand
+from wyrm.engines.native.ir import arrays
+from wyrm.engines.native.ir.arrays import Apply, ArrayFunction, Element, Expression, Literal, Name, Return, Store, When
+from wyrm.engines.native.ir.types import INT64
+from wyrm.engines.native.kernels.arrays import ArrayRoutine
+from wyrm.engines.native.kernels.functions import Routine
+from wyrm.engines.native.stages.expressions import UniqueNames, identifier
+from wyrm.engines.native.stages.functions import FunctionWriter, Kernel, comment_of
+from wyrm.engines.native.stages.fuse import Lowering
+from wyrm.engines.native.stages.loops import (
+    Argument,
+    ArrayBuffer,
+    Evaluation,
+    FlatArgument,
+    Invocation,
+    KernelArgument,
+    KernelCall,
+    Loop,
+    NumberArgument,
+    ScalarBlock,
+)
+from wyrm.engines.native.stages.materialize import materialize
+from wyrm.engines.native.stages.runtime import (
+    OpKernels,
+    added,
+    check_all,
+    check_counted,
+    check_from_end,
+    copied,
+    fill_with_invalid_indices,
+    fill_with_nan,
+    load,
+    put,
+    release,
+    taken,
+)
+from wyrm.engines.native.stages.updates import UpdateCalls
+from wyrm.engines.optimizer import OptimizerInterface, UpdateRule
+from wyrm.errors import RegistrationError
+from wyrm.graph.base import BaseNode, format_dims
+from wyrm.graph.index_leaves import IndexInput
+from wyrm.graph.leaves import Input
+from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.ranges import Ranges
+from wyrm.graph.schedule import Schedule
+from wyrm.ops.kernels.scratch import DEBUG
+from wyrm.ops.random.philox import COUNTERS, STEP
+
+# Programs with more calls per step than this compile their functions separately instead of as one function.
+LARGEST_FUNCTION = 40
+
+
+def write(lowering: Lowering) -> Source:
+    """Return the functions of a lowered program, with columns of data for all inputs."""
+    leaves = lowering.schedule.leaves
+    inputs = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput) and leaf not in COUNTERS]
+    return Source(lowering, inputs, OpKernels())
+
+
+class Source:
+    """The functions of a program, and the arguments of its `run`, in order.
+
+    `run` reads columns of data for `inputs`. A loss that is not finite ends a step.
+    """
+
+    def __init__(self, lowering: Lowering, inputs: Sequence[BaseNode], op_kernels: OpKernels) -> None:
+        self.lowering, self.inputs, self.op_kernels = lowering, list(inputs), op_kernels
+        # The sources of the loops inside the graph.
+        self.scans: list[Source] = []
+        self._writer = FunctionWriter(lowering, self.op_kernels)
+        self.invocations: list[Invocation] = []
+        self.arguments: dict[str, Argument] = {}
+        self.evaluated: list[KernelCall] = []
+        self.hyperparameters: list[str] = []
+        self.fed = [(leaf, lowering.leaf(leaf)) for leaf in inputs if leaf in lowering.buffers]
+        # The buffers that are read after all calls.
+        self.live_at_end = [*lowering.buffer_updates.values(), *([] if lowering.loss is None else [lowering.loss])]
+        # The arrays that debug mode does not spoil: leaves, sums of rows, and those that a call has used.
+        self._kept = {*lowering.buffers.values(), *(buffer for rows in lowering.rows for buffer in rows.buffers)}
+        self.kernels = self._loops()
+        self.updates: dict[object, ArrayRoutine] = {}
+        # The functions of rules over whole parameters.
+        self.rules: list[Source] = []
+        # The number of invocations after which the loss is known.
+        self._known = 0 if lowering.loss is None else self._first_with(lowering.loss)
+        # Python code may raise, so no parameter changes before the last such call.
+        self._safe = max(
+            [self._known, *(i for i, each in enumerate(self.invocations, 1) if isinstance(each.function, Evaluation))]
+        )
+        self._last: list[Invocation] = []
+        if lowering.optimizer is not None:
+            self._update(lowering.optimizer)
+        inner = [*self.scans, *self.rules]
+        self.size: int = len(self.invocations) + len(self._last) + sum(source.size for source in inner)
+        self.run = self._routine()
+
+    @property
+    def count(self) -> int:
+        """The number of arguments of `run`."""
+        return len(self.run.code.parameters)
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether a step may call BLAS."""
+        return bool(self.evaluated) or self.op_kernels.multiplies
+
+    @property
+    def calls(self) -> list[Invocation]:
+        """All calls of a step."""
+        return [*self.invocations, *self._last]
+
+    # --- parts ----------------------------------------------------------------------------------------------------
+
+    def _loops(self) -> list[Kernel]:
+        items = [item for item in self.lowering.root.items if isinstance(item, Loop | ScalarBlock) and item.items]
+        kernels = self._writer.kernels(items)
+        by_item = dict(zip(items, kernels, strict=True))
+        for item in [*self.lowering.early, *self.lowering.root.items]:
+            if isinstance(item, KernelCall):
+                self._add_call(item)
+            elif item in by_item:
+                kernel = by_item[item]
+                buffers = {argument for argument in kernel.arguments if isinstance(argument, ArrayBuffer)}
+                self.invocations.append(Invocation(kernel.function, kernel.arguments, buffers, item=item))
+        return kernels
+
+    def _add_call(self, call: KernelCall) -> None:
+        node = call.node
+        buffers = {call.out, *call.operands}
+        comment = f"{node.op_name()} {format_dims(node.dims)}"
+        rule = LOOPS.of(node)
+        if rule.steps(node) is not None and self._add_scan(call, node, buffers, comment):
+            return
+        kernel, ending = (rule.adding_kernel, "added_kernel") if call.adds else (rule.kernel, "kernel")
+        if kernel is None:
+            name = self.lowering.name(f"evaluate_{identifier(node.op_name())}")
+            self.evaluated.append(call)
+            self.invocations.append(Invocation(Evaluation(name), [], buffers, comment, call))
+            self.arguments[name] = KernelArgument(name, call, -1)
+            return
+        self._add_checks(call, node, comment)
+        function = self.op_kernels.add(kernel, f"{identifier(node.op_name())}_{ending}")
+        count = kernel.__code__.co_argcount
+        arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
+        self.invocations.append(Invocation(function, arguments, buffers, comment, call))
+
+    def _add_checks(self, call: KernelCall, node: BaseNode, comment: str) -> None:
+        """Check the indices of a kernel that are not known to be in range."""
+        for choice in node.index_operands():
+            indices = self.lowering.schedule.representative[node.parents[choice.operand]]
+            if self.lowering.ranges.is_known(indices, *choice[1:]):
+                continue
+            buffer = call.operands[choice.operand]
+            arguments: list[Argument]
+            function, arguments = check_all, [buffer, self._writer.extent(choice.axis)]
+            if choice.from_end:
+                function = check_from_end
+            elif choice.ignore_index is not None:
+                function = check_counted
+                arguments.append(NumberArgument(self.lowering.name(f"ignored_of_{buffer.name}"), choice.ignore_index))
+            self.invocations.append(Invocation(function, arguments, {buffer}, f"the indices of {comment}", call))
+
+    def _add_scan(self, call: KernelCall, node: BaseNode, buffers: set[ArrayBuffer], comment: str) -> bool:
+        """Call the function of a loop; return False if its body has an op without a native form."""
+        source = ScanSource(node, self.lowering.name, self.op_kernels, self.lowering.ranges)
+        if source.evaluated:
+            return False
+        self.scans.append(source)
+        call.loop = source
+        arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(source.count)]
+        self.invocations.append(Invocation(source.run, arguments, buffers, comment, call))
+        return True
+
+    def _first_with(self, buffer: ArrayBuffer) -> int:
+        """Return the number of invocations after which an array is computed."""
+        using = (i for i, invocation in enumerate(self.invocations) if buffer.root in map(_root, invocation.buffers))
+        return next(using, -1) + 1
+
+    def _update(self, optimizer: OptimizerInterface) -> None:
+        """Add the calls that update the parameters."""
+        lowering = self.lowering
+        calls = UpdateCalls(lowering, optimizer, lambda rule: WholeUpdate(rule, lowering.name, self.op_kernels))
+        if optimizer.max_norm is None:
+            self._update_early(calls)
+        else:  # no parameter changes before all gradients are known
+            self.live_at_end += lowering.gradients.values()
+            self._last += calls.scale(optimizer.max_norm)
+            for parameter, gradient in lowering.gradients.items():
+                self._last += calls.update(parameter, gradient)
+        for rows in lowering.rows:
+            self._last += calls.update(rows.parameter, rows.sums, rows)
+        self._last += [calls.move(buffer, becomes) for buffer, becomes in lowering.buffer_updates.items()]
+        self.updates, self.rules = calls.routines, list(calls.rules.values())
+        self.hyperparameters = calls.hyperparameters
+        self.arguments.update(calls.numbers)
+
+    def _update_early(self, calls: UpdateCalls) -> None:
+        """Put each update after its gradient is computed and its parameter is read for the last time.
+
+        This frees the gradient's memory for others, and finds the gradient still in the processor's cache.
+        """
+        last: dict[ArrayBuffer, int] = {}
+        for position, invocation in enumerate(self.invocations, 1):
+            last.update(dict.fromkeys(map(_root, invocation.buffers), position))
+        after: dict[int, list[Invocation]] = {}
+        for parameter, gradient in self.lowering.gradients.items():
+            buffers = self.lowering.leaf(parameter), gradient.root
+            position = max(self._safe, *(last.get(buffer, 0) for buffer in buffers))
+            after.setdefault(position, []).extend(calls.update(parameter, gradient))
+        ordered = after.pop(0, [])
+        for position, invocation in enumerate(self.invocations, 1):
+            ordered += [invocation, *after.get(position, [])]
+        self.invocations = ordered
+
+    # --- run ------------------------------------------------------------------------------------------------------
+
+    def _routine(self) -> ArrayRoutine:
+        """Return the function that steps through the data."""
+        body = arrays.CountedLoop("k", Name("count"), tuple(self._step()))
+        head = ["first", "count", "batch", "step", "order", "totals", "hyperparameters", *self.arguments]
+        code = ArrayFunction("run", tuple(head), (body, Return(Name("count"))))
+        return ArrayRoutine(code, calls_shared=True, calls_apart=self.size > LARGEST_FUNCTION)
+
+    def _step(self) -> list[arrays.Statement]:
+        statements, k = list[arrays.Statement](), Name("k")
+        row_step = Apply("add", (Name("first"), k))
+        for leaf, buffer in self.fed:
+            column = FlatArgument(self.lowering.name(f"column_of_{buffer.name}"), None, 2, column=leaf)
+            rows, batch = self._use(column), self._flat(buffer, "batch_of")
+            if DEBUG:  # an input without a column keeps what it holds
+                given = Apply("greater", (arrays.ArraySize(rows.name, 0), Literal(0)))
+                statements.append(When(given, tuple(self._fill_invalid(buffer))))
+            start = Apply("multiply", (row_step, Name("batch")))
+            statements.append(_call(load, rows, Name("order"), start, batch))
+        if STEP in self.lowering.buffers:
+            steps = Apply("add", (Apply("add", (Name("step"), Name("first"))), k))
+            statements.append(Store(self._use(self.lowering.buffers[STEP]).name, (), steps))
+        for position, number in enumerate(self.hyperparameters):
+            for name, flat in list(self.arguments.items()):
+                if isinstance(flat, FlatArgument) and flat.number == number:
+                    statements.append(Store(name, (), Element("hyperparameters", (k, Literal(position)))))
+        for position in range(len(self.invocations) + 1):
+            if position == self._known and self.lowering.loss is not None:
+                loss = Element(self._use(self.lowering.loss).name, ())
+                infinite = Apply("logical_not", (Apply("isfinite", (loss,)),))
+                statements.append(When(infinite, (Return(k),)))
+                statements.append(Store("totals", (Literal(0),), loss, adds=True))
+            statements += self._calls_of(self.invocations[position : position + 1])
+        statements += map(self._call_of, self._last)
+        counts = {rows.count.name: rows.count for rows in self.lowering.rows}
+        statements += [_call(release, self._use(count)) for count in counts.values()]
+        for position, mean in enumerate(self._metrics, 2):
+            statements.append(Store("totals", (Literal(position),), Element(self._use(mean).name, ()), adds=True))
+        if self.lowering.loss is not None:  # in every step, because a later one may raise
+            statements.append(Store("totals", (Literal(1),), Apply("add", (k, Literal(1)))))
+        return statements
+
+    @property
+    def _metrics(self) -> list[ArrayBuffer]:
+        """The scalars beside the loss whose totals an epoch returns."""
+        return [] if self.lowering.loss is None else self.lowering.outputs[1:]
+
+    def _calls_of(self, invocations: Sequence[Invocation]) -> Iterator[arrays.Statement]:
+        """Yield calls; in debug mode, each array is spoiled before the first call that uses it."""
+        for invocation in invocations:
+            roots = set(map(_root, invocation.buffers)) if DEBUG else ()
+            for buffer in sorted(roots, key=lambda each: each.name):  # in a fixed order
+                if buffer not in self._kept and buffer.leaf is None and buffer.fixed is None:
+                    self._kept.add(buffer)
+                    yield from self._fill_invalid(buffer)
+            yield self._call_of(invocation)
+
+    def _call_of(self, invocation: Invocation) -> arrays.CallStatement:
+        arguments = tuple(map(self._use, invocation.arguments))
+        return arrays.CallStatement(invocation.function, arguments, comment_of(invocation.comment))
+
+    def _fill_invalid(self, buffer: ArrayBuffer) -> list[arrays.Statement]:
+        if buffer.dtype.kind != "f" and buffer.dtype != np.int64:
+            return []
+        function = fill_with_nan if buffer.dtype.kind == "f" else fill_with_invalid_indices
+        return [_call(function, self._flat(buffer, "spoiled"))]
+
+    def _flat(self, buffer: ArrayBuffer, kind: str = "flat") -> Name:
+        """Return a new argument: the flat array of a buffer."""
+        return self._use(FlatArgument(self.lowering.name(f"{kind}_{buffer.name}"), buffer, 1))
+
+    def _use(self, argument: Argument) -> Name:
+        self.arguments.setdefault(argument.name, argument)
+        return Name(argument.name)
+
+    # --- text -----------------------------------------------------------------------------------------------------
+
+    @property
+    def text(self) -> str:
+        """The functions as text: op kernels in Python, the loops, the updates, and `run` last."""
+        return "\n\n".join([*self.op_kernels.sources, *self._texts()])
+
+    def _texts(self) -> list[str]:
+        routines = [kernel.function for kernel in self.kernels]
+        routines += self.updates.values()
+        texts = [routine.code.text for routine in dict.fromkeys(routines)]
+        texts += [text for rule in self.rules for text in rule._texts()]
+        return [*texts, *(text for scan in self.scans for text in scan._texts()), self.run.code.text]
+
+
+def _root(buffer: ArrayBuffer) -> ArrayBuffer:
+    return buffer.root
+
+
+def _call(function: Routine, *arguments: Expression) -> arrays.CallStatement:
+    return arrays.CallStatement(function, arguments)
+
+
+def _inner(outputs: Sequence[BaseNode], names: UniqueNames, ranges: Ranges | None = None) -> Lowering:
+    """Return the loops of a graph inside a step, whose outputs have arrays of their own; the names go on."""
+    replacements = expand(outputs)
+    schedule = Schedule([replacements[output] for output in outputs])
+    lowering = Lowering(schedule, Targets([]), ranges or Ranges(schedule.nodes), names)
+    lowering.outputs = [lowering.own_array(schedule.representative[replacements[output]]) for output in outputs]
+    return lowering
+
+
+class WholeUpdate(Source):
+    """The function of a rule over whole parameters: it computes the new values, and then copies them to the arrays."""
+
+    def __init__(self, rule: UpdateRule, names: UniqueNames, op_kernels: OpKernels) -> None:
+        lowering = _inner(rule.outputs, names)  # a new state may be another old one, so the outputs are copied
+        self._targets = [lowering.leaf(leaf) for leaf in (rule.parameter, *rule.state.values())]
+        self._name = names("update_whole")
+        super().__init__(materialize(lowering), (), op_kernels)
+        if self.evaluated:
+            raise RegistrationError(
+                f"an optimizer's rule uses {self.evaluated[0].node.op_name()}, which has no native form; train with "
+                f"backward() and step(), or use other ops"
+            )
+
+    def _routine(self) -> ArrayRoutine:
+        statements = list(self._calls_of(self.invocations))
+        for new, target in zip(self.lowering.outputs, self._targets, strict=True):
+            statements.append(_call(copied, self._flat(new), self._flat(target)))
+        return ArrayRoutine(ArrayFunction(self._name, tuple(self.arguments), tuple(statements)), calls_shared=True)
+
+
+class ScanSource(Source):
+    """The function of a loop inside a graph: it runs the body in each step, as a program does for each row of data."""
+
+    def __init__(self, node: BaseNode, names: UniqueNames, op_kernels: OpKernels, ranges: Ranges) -> None:
+        steps = LOOPS.of(node).steps(node)
+        assert steps is not None
+        self.steps = steps
+        lowering = _inner(steps.body.outputs, names, ranges.inside(node))
+        self.outer: list[str] = []
+        self._name = names("scan")
+        super().__init__(materialize(lowering), (), op_kernels)
+
+    def _routine(self) -> ArrayRoutine:
+        steps, lowering = self.steps, self.lowering
+        inputs, count = steps.body.inputs, steps.carried
+        carried = [self._flat(lowering.leaf(leaf)) for leaf in inputs[:count]]
+        next_carried, rows, sums = self.lowering.outputs[:count], self.lowering.outputs[count:], list[ArrayBuffer]()
+        condition = rows.pop() if steps.stops else None
+        if steps.summed:
+            rows, sums = rows[: -steps.summed], rows[-steps.summed :]
+        before, per_step, after = list[arrays.Statement](), list[arrays.Statement](), list[arrays.Statement]()
+        done, t = Name("done"), Name("t")
+        if steps.limited:
+            before.append(arrays.Let("done", Literal(0)))
+        limit = self._outer("limit") if steps.limited else None
+        starts = [self._outer("start") for _ in carried]
+        sequences = [self._outer("sequence") for _ in range(steps.sequences)]
+        length: Expression = self._outer("length")
+        if limit is None:
+            before.append(arrays.Let("count", length))
+        else:
+            asked = Element(limit.name, (Literal(0),))
+            beyond = Apply("greater", (asked, length))
+            before.append(arrays.Let("count", Apply("where", (beyond, length, arrays.Convert(asked, INT64)))))
+        histories: list[str] = []
+        for start, carry in zip(starts, carried, strict=True):
+            names = ("last", "history") if steps.reverse else ("history", "last")
+            outer = {name: self._outer(name) for name in names}
+            last, history = outer["last"], outer["history"]
+            histories.append(history.name)
+            before.append(_call(copied, start, carry))
+            after.append(_call(copied, carry, last))
+            if steps.keeps:
+                per_step.append(_call(put, carry, history, t))
+                if steps.limited and not steps.reverse:  # the carry after the last step is stored too
+                    after.append(When(Apply("less", (done, length)), (_call(put, carry, history, done),)))
+        for sequence, leaf in zip(sequences, inputs[count : count + steps.sequences], strict=True):
+            if leaf in lowering.buffers:
+                per_step.append(_call(taken, sequence, t, self._flat(lowering.leaf(leaf))))
+        per_step += self._calls_of(self.invocations)
+        for buffer in rows:
+            stacked = self._outer("made")
+            histories.append(stacked.name)
+            per_step.append(_call(put, self._flat(buffer), stacked, t))
+        for buffer in sums:
+            total = self._outer("total")
+            before.append(arrays.fill(total.name, 1))
+            per_step.append(_call(added, self._flat(buffer), total))
+        for buffer, carry in zip(next_carried, carried, strict=True):
+            per_step.append(_call(copied, self._flat(buffer), carry))
+        if steps.limited and steps.keeps:
+            before += [arrays.fill(history, 2) for history in histories]
+        if steps.limited:
+            per_step.append(arrays.Let("done", Apply("add", (Name("k"), Literal(1)))))
+        if condition is not None:
+            after.append(Store(self._outer("steps_done").name, (Literal(0),), done))
+            stops = Apply("logical_not", (Element(self._use(condition).name, ()),))
+            per_step.append(When(stops, (arrays.Break(),)))
+        last_step = Apply("subtract", (Name("count"), Literal(1)))
+        first = arrays.Let("t", Apply("subtract", (last_step, Name("k"))) if steps.reverse else Name("k"))
+        body = (*before, arrays.CountedLoop("k", Name("count"), (first, *per_step)), *after)
+        return ArrayRoutine(ArrayFunction(self._name, (*self.outer, *self.arguments), body), calls_shared=True)
+
+    def _outer(self, name: str) -> Name:
+        """Return a new argument that the program around the loop passes."""
+        self.outer.append(self.lowering.name(name))
+        return Name(self.outer[-1])

@@ -1,0 +1,142 @@
+"""What an engine asks of an optimizer: rules, which are graphs, and the numbers and the state that they work on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.graph.base import BaseNode
+from wyrm.graph.leaves import Input, Parameter
+from wyrm.graph.node import Node
+from wyrm.graph.rows import RowSparse
+from wyrm.graph.storage import stored
+
+# The rules' number that bounds the global norm of the gradients; a program computes it in each step.
+GRADIENT_SCALE = "gradient__scale"
+
+
+class UpdateRule(Protocol):
+    """The graph of an update; `outputs` are the new parameter and the new state, computed from the inputs.
+
+    `elementwise` says whether it is one of elements, or else of parameters of one shape. If it `flushes`, denormal
+    state becomes zero where the gradient is zero.
+    """
+
+    parameter: Input
+    gradient: Input
+    state: dict[str, Input]
+    hyperparameters: dict[str, Input]
+    outputs: list[Node]
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether the graph is about one element."""
+        ...
+
+    @property
+    def flushes(self) -> bool:
+        """Whether denormal state becomes zero."""
+        ...
+
+
+class OptimizerInterface(Protocol):
+    """The interface of an optimizer that a program needs."""
+
+    parameters: list[Parameter]
+    steps: int
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the next step."""
+        ...
+
+    @property
+    def average(self) -> object:
+        """The average of the parameters that the optimizer keeps, or None."""
+        ...
+
+    @property
+    def max_norm(self) -> float | None:
+        """The largest global norm of the gradients, which the number `GRADIENT_SCALE` of the rules brings about."""
+        ...
+
+    def rule(self, parameter: Parameter) -> Any:
+        """Return the rule of a parameter, the same for parameters with the same one."""
+        ...
+
+    def numbers(self, count: int, parameters: Any) -> dict[str, NDArray[np.float64]]:
+        """Return the rules' numbers for the next `count` steps of these parameters."""
+        ...
+
+    def average_of(self, parameter: Parameter) -> tuple[str, str] | None:
+        """Return the names of a parameter's average in its state and of its weight among the numbers, or None."""
+        ...
+
+    def state_of(self, parameter: Parameter) -> Mapping[str, np.ndarray]:
+        """Return the arrays of a parameter's state."""
+        ...
+
+    def hold_on_device(self, newer: Callable[[], None]) -> None:
+        """Declare that the newest state is on a device; `newer` copies it to the host once it is needed there."""
+        ...
+
+    def numbers_on_device(self, count: int, parameters: Any) -> dict[str, NDArray[np.float64]]:
+        """Return `numbers` for a program that holds the state on a device, and leave it there."""
+        ...
+
+    def step_counts(self) -> list[int]:
+        """Return the steps of the optimizer, then those of each parameter."""
+        ...
+
+    def load_step_counts(self, counts: Sequence[int]) -> None:
+        """Go on counting from a result of `step_counts`."""
+        ...
+
+    def advance(self, count: int, parameters: Any) -> None:
+        """Count finished steps of these parameters; a negative `count` takes steps back."""
+        ...
+
+
+# --- gradients on the host --------------------------------------------------------------------------------------------
+
+# An array, or the touched rows of a table.
+Gradient = np.ndarray | RowSparse
+
+
+class Stepper(Protocol):
+    """An optimizer whose `step` applies the gradients that its parameters hold."""
+
+    parameters: list[Parameter]
+
+    def step(self) -> None:
+        """Update every parameter that has a gradient."""
+
+
+def add(total: dict[BaseNode, Gradient], gradients: Mapping[BaseNode, Gradient]) -> None:
+    """Add gradients to the total, in place; an empty total becomes the gradients."""
+    for parameter, gradient in gradients.items():
+        before = total.get(parameter)
+        if isinstance(before, np.ndarray):
+            before += np.asarray(gradient)
+        elif isinstance(before, RowSparse) and isinstance(gradient, RowSparse):
+            total[parameter] = before.joined(gradient)
+        else:
+            total[parameter] = gradient
+
+
+def step_by(optimizer: Stepper, gradients: Mapping[BaseNode, Gradient]) -> None:
+    """Do a step of the optimizer with these gradients, whatever gradients its parameters hold."""
+    # A parameter that the loss does not depend on must not move.
+    held = {storage: storage.gradient for storage in map(stored, optimizer.parameters)}
+    try:
+        for storage in held:
+            storage.gradient = None
+        for parameter, gradient in gradients.items():
+            stored(parameter).gradient = gradient
+        optimizer.step()
+    finally:
+        for storage, before in held.items():
+            storage.gradient = before

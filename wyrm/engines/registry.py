@@ -1,0 +1,88 @@
+"""The engines that programs run on, by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from wyrm.errors import OptionError
+from wyrm.support.options import choice
+
+if TYPE_CHECKING:
+    from wyrm.engines.engine import Engine
+
+# The names that wyrm has itself; packages register others.
+EngineName = Literal["native", "jax"]
+DEFAULT: EngineName = "native"
+# A class, or where it is: "module:name", which is imported on first use.
+_known: dict[str, type[Engine] | str] = {
+    "native": "wyrm.engines.native.run.engine:NativeEngine",
+    "jax": "wyrm.engines.jax.engine:JaxEngine",
+}
+_OWN = frozenset(_known)
+
+
+def register(name: str, engine: type[Engine] | str) -> None:
+    """Give an engine a name for `wyrm.compile(..., engine=name)`.
+
+    `engine` is a subclass of `Engine`, or "module:name" of one, which is then imported on first use. An installed
+    package registers one by an entry point of the group "wyrm.engines".
+
+    Raise `OptionError` for a name that is none or wyrm's own, `TypeError` for anything but an engine.
+    """
+    from wyrm.engines.engine import Engine
+
+    if not isinstance(name, str) or not name.isidentifier():
+        raise OptionError(f"the name of an engine must be a Python identifier, not {name!r}")
+    if name in _OWN:
+        raise OptionError(f"engine {name!r} is wyrm's own: choose another name")
+    if not isinstance(engine, str) and not (isinstance(engine, type) and issubclass(engine, Engine)):
+        raise TypeError(f"an engine is a subclass of wy.engines.Engine, or 'module:name' of one, not {engine!r}")
+    _known[name] = engine
+
+
+def names() -> list[str]:
+    """Return the names of all engines: wyrm's own, registered ones, and those of installed packages.
+
+    >>> names()[:2]
+    ['native', 'jax']
+    """
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group="wyrm.engines"):
+        _known.setdefault(entry.name, entry.value)
+    return list(_known)
+
+
+def engine_class(name: object, *others: str) -> type[Engine]:
+    """Return the class of an engine; raise `OptionError`, which lists all engines and `others`, for an unknown name."""
+    if not isinstance(name, str) or name not in _known:
+        choice("engine", name, [*others, *names()])
+    assert isinstance(name, str)
+    found = _known[name]
+    if isinstance(found, str):
+        module, _, attribute = found.partition(":")
+        found = _known[name] = getattr(importlib.import_module(module), attribute)
+    assert not isinstance(found, str)
+    return found
+
+
+def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given for an engine; raise an error for those that it does not take."""
+    engine = engine_class(name)
+    for option, value in options.items():
+        if option not in engine.Options.__annotations__:
+            raise _refusal(engine, option, value)
+    engine.check_options(options)
+    return dict(options)
+
+
+def _refusal(engine: type[Engine], option: str, value: object) -> Exception:
+    """Return the error for an option that an engine does not take, but maybe another one."""
+    if option in engine.refusals:
+        return OptionError(engine.refusals[option].format(value))
+    for other in _known:
+        if option in engine_class(other).Options.__annotations__:
+            return OptionError(f"{option} is an option of engine={other!r}; give that too")
+    return TypeError(f"wyrm.compile() got an unexpected keyword argument {option!r}")

@@ -1,0 +1,189 @@
+"""Fused gated recurrent unit (GRU) over a whole sequence, with one matrix product per step for all gates.
+
+`wyrm.ops.recurrence.recurrence` tells how the three ops work together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import Axis, Dims, product, unify
+from wyrm.graph.base import ZERO, Gradient, format_dims, label
+from wyrm.graph.index_maps import IndexLiteral, IndexMap
+from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import FloatArray
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.ops.indexing.slicing import concatenate
+from wyrm.ops.recurrence.gru_kernels import backward_kernel, forward_kernel
+from wyrm.ops.recurrence.recurrence import (
+    Axes3,
+    Cell,
+    Functions,
+    GradientLoops,
+    Recurrent,
+    Residuals,
+    ResidualsGradient,
+    ResidualsLoops,
+)
+
+# The residuals of a step: the reset and update gates, the recurrent part of the candidate, the candidate, and the
+# states before and after.
+_RECURRENT, _PREVIOUS, _HIDDEN, _ENTRIES = 2, 4, 5, 6
+# The entries of the gradient of a step: with respect to the pre-activations of the gates and of the candidate, to the
+# recurrent part of the candidate, and to the previous state by its weight in the new one.
+_GATES, _RECURRENT_GRADIENT, _DIRECT, _GRADIENTS = 2, 3, 4, 5
+
+
+class _GRUCell(Cell):
+    layer = "a GRU"
+    states = 1
+
+    def forward(
+        self, of: Functions[Any], inputs: Any, product: Any, parameters: Any, states: Any, axes: Axes3
+    ) -> tuple[list[Any], list[Any]]:
+        (bias,), (hidden,) = parameters, states
+        products: tuple[Any, Any] = inputs, product
+        projected, sums = (x.reshape(axes) for x in products)
+        reset, update = of.sigmoid(projected[:, 0] + sums[:, 0]), of.sigmoid(projected[:, 1] + sums[:, 1])
+        recurrent = sums[:, _RECURRENT] + bias
+        candidate = of.tanh(projected[:, 2] + reset * recurrent)
+        new_hidden: Any = candidate + update * (hidden - candidate)
+        return [reset, update, recurrent, candidate], [new_hidden]
+
+    def backward(
+        self, entry: Callable[[int], Any], cotangents: Sequence[Any], gates: int
+    ) -> tuple[list[Any], list[Any], Any]:
+        (hidden_gradient,) = cotangents
+        reset, update, recurrent, candidate, previous = (entry(k) for k in range(_HIDDEN))
+        inward = hidden_gradient * (1.0 - update) * (1.0 - candidate * candidate)
+        of_gates: list[Any] = [
+            inward * recurrent * reset * (1.0 - reset),
+            hidden_gradient * (previous - candidate) * update * (1.0 - update),
+        ]
+        direct = hidden_gradient * update
+        of_product = [*of_gates, inward * reset]
+        return [*of_gates, inward, inward * reset], of_product, direct
+
+    def of_product(self, xp: ArrayNamespace, gradients: Any) -> Any:
+        return xp.concat([gradients[:, 0, :_GATES], gradients[:, 0, _RECURRENT_GRADIENT:_DIRECT]], axis=1)
+
+    def before(self, hidden: Any, direct: Any) -> list[Any]:
+        return [hidden + direct]
+
+
+_CELL_OF_GRU = _GRUCell()
+
+
+class GRUResiduals(Residuals[Axes]):
+    """The residuals of a GRU, of the axes (batch, time, 6, hidden); see `GRU` for the operands.
+
+    The entries of a step are the reset gate, the update gate, the recurrent part of the candidate, the candidate, the
+    previous state (zeros after a reset) and the new state.
+    """
+
+    __slots__ = ()
+    cell = _CELL_OF_GRU
+    gates = 3
+
+    def __init__(self, projected: Node, weights: Node, bias: Node, hidden: Node, *resets: Node) -> None:
+        self._construct((projected, weights, bias, hidden, *resets))
+
+    def shape_rule(self) -> Dims:
+        batch, time, width = self.common_axes(self.gates, (3,))
+        bias = self.parents[2]
+        if len(bias.dims) != 1:
+            raise ShapeError(f"{label(bias)} must have one axis, not {format_dims(bias.dims)}")
+        return batch, time, _ENTRIES, unify(width, bias.dims[0])
+
+
+@LOOPS.register(GRUResiduals)
+class _GRUResidualsLoops(ResidualsLoops):
+    kernel = staticmethod(forward_kernel)
+
+
+class GRU(Recurrent[Axes]):
+    """The states of a gated recurrent unit, of the axes (batch, time, hidden).
+
+    `projected`, of the axes (batch, time, 3 * hidden), is the inputs times their weights, plus the bias. `weights`, of
+    the axes (hidden, 3 * hidden), multiplies the previous state `h`; `bias`, of the axis (hidden,), is added to its
+    part for the candidate. `hidden`, of the axes (batch, hidden), is the initial state. With reset gate r, update gate
+    z and candidate n, in this order: `n = tanh(projected_n + r * (h @ weights_n + bias))`, `h = (1 - z) * n + z * h`,
+    where r and z are sigmoids (Cho et al., 2014, with the reset after the product, as cuDNN and PyTorch). Where the
+    optional mask `resets`, of the axes (batch, time), is true, the state is set to zero before that step.
+
+    The axes of batch and time may get their sizes from the data; a second-order gradient needs the size of time.
+
+    Raise `ShapeError` for axes that do not match or a time axis of size 0, `DTypeError` unless `resets` is bool and
+    the other operands have one float dtype.
+
+    >>> gates, weights = wy.Constant(np.zeros((2, 5, 9))), wy.Constant(np.zeros((3, 9)))
+    >>> start, bias = wy.Constant(np.ones((2, 3))), wy.Constant(np.zeros(3))
+    >>> wy.ops.recurrence.gru.GRU(gates, weights, bias, start).forward()[0, :, 0].tolist()
+    [0.5, 0.25, 0.125, 0.0625, 0.03125]
+    """
+
+    __slots__ = ()
+    cell = _CELL_OF_GRU
+    residual_parents = frozenset([0])
+
+    def __init__(self, projected: Node, weights: Node, bias: Node, hidden: Node, *resets: Node) -> None:
+        residuals: GRUResiduals = GRUResiduals(projected, weights, bias, hidden, *resets)
+        self._construct((residuals, *residuals.parents))
+
+    def shape_rule(self) -> Dims:
+        batch, time, _, width = self.parents[0].dims
+        return batch, time, width
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        return operands[0][:, :, _HIDDEN]
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        residuals, projected, weights, _, _, *resets = self.parents
+        batch, time, _, width = residuals.dims
+        gradients: Node = GRUGradient(residuals, weights, gradient, *resets)
+        sums: Node = concatenate([gradients[:, :, :_GATES], gradients[:, :, _RECURRENT_GRADIENT:_DIRECT]], axis=2)
+        rows = sums.reshape((product((batch, time)), product((3, width))))
+        previous = residuals[:, :, _PREVIOUS].reshape((product((batch, time)), width))
+        first: Node = sums[:, 0].reshape((batch, product((3, width))))
+        hidden_gradient: Node = first @ weights.T + gradients[:, 0, _DIRECT]
+        for mask in resets:
+            hidden_gradient = where(mask[:, 0, None], 0.0, hidden_gradient)
+        return (
+            ZERO, gradients[:, :, :_RECURRENT_GRADIENT].reshape(projected.dims), previous.T @ rows,
+            gradients[:, :, _RECURRENT_GRADIENT].sum(axis=(0, 1)), hidden_gradient, *(ZERO for _ in resets),
+        )  # fmt: skip
+
+
+@LOOPS.register(GRU)
+class _GRULoops(LoopForm):
+    def gather_index(self, node: GRU, index: IndexMap) -> IndexMap:
+        batch, time, width = index
+        return batch, time, IndexLiteral(_HIDDEN), width
+
+
+class GRUGradient(ResidualsGradient[Axes]):
+    """The VJP of a GRU, of the axes (batch, time, 5, hidden), from the cotangent of its states.
+
+    The entries of a step are the gradients with respect to the pre-activations of the reset gate, of the update gate
+    and of the candidate, to the recurrent part of the candidate, and to the previous state by `z * h`.
+    """
+
+    __slots__ = ()
+    cell = _CELL_OF_GRU
+    gates = 3
+
+    def gradients(self, entries: Axis) -> int:
+        return _GRADIENTS
+
+
+@LOOPS.register(GRUGradient)
+class _GRUGradientLoops(GradientLoops):
+    kernel = staticmethod(backward_kernel)
+
+
+__all__ = ["GRU", "GRUGradient", "GRUResiduals"]

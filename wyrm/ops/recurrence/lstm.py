@@ -1,0 +1,199 @@
+"""Fused long short-term memory (LSTM) over a whole sequence, with one matrix product per step for all gates.
+
+The caller projects the inputs with one ordinary product for all steps. `wyrm.ops.recurrence.recurrence` tells how the
+three ops work together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from wyrm.graph.axes import Axis, Dims, axis_size, product
+from wyrm.graph.base import ZERO, Gradient
+from wyrm.graph.index_maps import IndexMap
+from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array, FloatArray
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.ops.recurrence.lstm_kernels import backward_kernel, forward_kernel, states_kernel
+from wyrm.ops.recurrence.recurrence import (
+    Axes3,
+    Cell,
+    Functions,
+    GradientLoops,
+    Recurrent,
+    Residuals,
+    ResidualsGradient,
+    ResidualsLoops,
+)
+
+# The residuals of a step after its gates, by index from the end.
+_TANH_CELL, _PREVIOUS_HIDDEN, _PREVIOUS_CELL, _HIDDEN, _CELL = -5, -4, -3, -2, -1
+_STATE_ENTRIES = 5
+
+
+class _LSTMCell(Cell):
+    layer = "an LSTM"
+    states = 2
+
+    def forward(
+        self, of: Functions[Any], inputs: Any, product: Any, parameters: Any, states: Any, axes: Axes3
+    ) -> tuple[list[Any], list[Any]]:
+        _, cell = states
+        preactivations: Any = (inputs + product).reshape(axes)
+        *cell_gates, candidate, output = (preactivations[:, k] for k in range(axes[1]))
+        gates: list[Any] = [*map(of.sigmoid, cell_gates), of.tanh(candidate), of.sigmoid(output)]
+        forget = 1.0 - gates[0] if len(gates) == 3 else gates[1]
+        new_cell = forget * cell + gates[0] * gates[-2]
+        tanh_cell = of.tanh(new_cell)
+        return [*gates, tanh_cell], [gates[-1] * tanh_cell, new_cell]
+
+    def backward(
+        self, entry: Callable[[int], Any], cotangents: Sequence[Any], gates: int
+    ) -> tuple[list[Any], list[Any], Any]:
+        hidden_gradient, cell_gradient = cotangents
+        *cell_gates, candidate, output = (entry(k) for k in range(gates))
+        tanh_cell, previous = entry(gates), entry(_PREVIOUS_CELL)
+        cell_gradient = cell_gradient + hidden_gradient * output * (1.0 - tanh_cell * tanh_cell)
+        if len(cell_gates) == 1:
+            forget, cell_gate_factors = 1.0 - cell_gates[0], [candidate - previous]
+        else:
+            forget, cell_gate_factors = cell_gates[1], [candidate, previous]
+        parts: list[Any] = [
+            cell_gradient * factor * gate * (1.0 - gate)
+            for factor, gate in zip(cell_gate_factors, cell_gates, strict=True)
+        ]
+        parts += [
+            cell_gradient * cell_gates[0] * (1.0 - candidate * candidate),
+            hidden_gradient * tanh_cell * output * (1.0 - output),
+        ]
+        return parts, parts, cell_gradient * forget
+
+    def before(self, hidden: Any, direct: Any) -> list[Any]:
+        return [hidden, direct]
+
+
+_CELL_OF_LSTM = _LSTMCell()
+
+
+class LSTMResiduals(Residuals[Axes]):
+    """The residuals of an LSTM, of the axes (batch, time, entries, hidden); see `LSTM` for the operands.
+
+    The entries of a step are the gates, tanh(cell), the previous hidden state and cell (zeros after a reset), and the
+    new hidden state and cell.
+    """
+
+    __slots__ = ("coupled",)
+    cell = _CELL_OF_LSTM
+    coupled: bool
+
+    def __init__(
+        self, projected: Node, weights: Node, hidden: Node, cell: Node, *resets: Node, coupled: bool = False
+    ) -> None:
+        self._construct((projected, weights, hidden, cell, *resets), coupled=coupled)
+
+    @property
+    def gates(self) -> int:
+        return 3 if self.coupled else 4
+
+    def shape_rule(self) -> Dims:
+        batch, time, width = self.common_axes(self.gates, (2, 3))
+        return batch, time, self.gates + _STATE_ENTRIES, width
+
+
+@LOOPS.register(LSTMResiduals)
+class _LSTMResidualsLoops(ResidualsLoops):
+    kernel = staticmethod(forward_kernel)
+
+
+class LSTM(Recurrent[Axes]):
+    """The states of a long short-term memory, of the axes (batch, time, 2, hidden): hidden at 0, cell at 1.
+
+    `projected`, of the axes (batch, time, gates * hidden), is the inputs times their weights, plus the bias. `weights`,
+    of the axes (hidden, gates * hidden), multiplies the hidden state. `hidden` and `cell`, of the axes (batch, hidden),
+    are the initial state. With input gate i, forget gate f, candidate g and output gate o, in this order:
+    `c = f * c + i * g`, `h = o * tanh(c)`, where i, f and o are sigmoids and g is a tanh (Hochreiter and Schmidhuber,
+    "Long short-term memory", 1997; Gers et al., "Learning to forget", 2000). With `coupled`, the gates are i, g and o,
+    and `f = 1 - i` (Greff et al., "LSTM: a search space odyssey", 2017). Where the optional mask `resets`, of the axes
+    (batch, time), is true, the state is set to zero before that step.
+
+    The axes of batch and time may get their sizes from the data; a second-order gradient needs the size of time.
+
+    Raise `ShapeError` for axes that do not match or a time axis of size 0, `DTypeError` unless `resets` is bool and
+    the other operands have one float dtype.
+
+    >>> gates, weights = wy.Constant(np.zeros((2, 5, 12))), wy.Constant(np.zeros((3, 12)))
+    >>> start = wy.Constant(np.ones((2, 3)))
+    >>> wy.ops.recurrence.lstm.LSTM(gates, weights, start, start).forward()[0, :, 1, 0].tolist()
+    [0.5, 0.25, 0.125, 0.0625, 0.03125]
+    """
+
+    __slots__ = ()
+    cell = _CELL_OF_LSTM
+    residual_parents = frozenset([0])
+
+    def __init__(
+        self, projected: Node, weights: Node, hidden: Node, cell: Node, *resets: Node, coupled: bool = False
+    ) -> None:
+        residuals = LSTMResiduals(projected, weights, hidden, cell, *resets, coupled=coupled)
+        self._construct((residuals, *residuals.parents))
+
+    def shape_rule(self) -> Dims:
+        batch, time, _, width = self.parents[0].dims
+        return batch, time, 2, width
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        return operands[0][:, :, _HIDDEN:]
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        residuals, projected, weights, _, _, *resets = self.parents
+        batch, time, entries, width = residuals.dims
+        gates_gradient = LSTMGradient(residuals, weights, gradient, *resets)
+        preactivations_gradient = gates_gradient[:, :, : entries - _STATE_ENTRIES].reshape(projected.dims)
+        rows = product((batch, time))
+        previous = residuals[:, :, _PREVIOUS_HIDDEN].reshape((rows, width))
+        weights_gradient = previous.T @ preactivations_gradient.reshape((rows, projected.dims[-1]))
+        hidden_gradient: Node = preactivations_gradient[:, 0] @ weights.T
+        cell_gradient = gates_gradient[:, 0, -1]
+        for mask in resets:
+            hidden_gradient = where(mask[:, 0, None], 0.0, hidden_gradient)
+        return ZERO, preactivations_gradient, weights_gradient, hidden_gradient, cell_gradient, *(ZERO for _ in resets)
+
+
+@LOOPS.register(LSTM)
+class _LSTMLoops(LoopForm):
+    kernel = staticmethod(states_kernel)
+
+    def gather_index(self, node: LSTM, index: IndexMap) -> IndexMap:
+        batch, time, state, width = index
+        return batch, time, node.parents[0].dims[2] + _HIDDEN + state, width
+
+    def kernel_arguments(self, node: LSTM, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
+        return operands[0], out
+
+
+class LSTMGradient(ResidualsGradient[Axes]):
+    """The VJP of an LSTM, of the axes (batch, time, gates + 1, hidden), from the cotangent of its states.
+
+    The entries of a step are the gradients with respect to the pre-activations of the gates and, last, with respect to
+    the previous cell.
+    """
+
+    __slots__ = ()
+    cell = _CELL_OF_LSTM
+
+    @property
+    def gates(self) -> int:
+        dims: Any = self.dims
+        return int(dims[2]) - 1
+
+    def gradients(self, entries: Axis) -> int:
+        return (axis_size(entries) or 0) - _STATE_ENTRIES + 1
+
+
+@LOOPS.register(LSTMGradient)
+class _LSTMGradientLoops(GradientLoops):
+    kernel = staticmethod(backward_kernel)

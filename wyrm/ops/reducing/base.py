@@ -1,0 +1,162 @@
+"""The base classes of reductions over one, several or all axes, and the number of elements reduced."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import AxisLike, Dims, all_axes, axis_size, reduced_dims
+from wyrm.graph.base import ZERO, BaseNode, Gradient, explain
+from wyrm.graph.loop_form import LoopForm, Reducer
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import FloatArray
+from wyrm.ops.elementwise.elementwise import Axes, Left_co, bind_class, constant_like
+from wyrm.ops.indexing.along_axis import OneAxis, float_dtype
+from wyrm.ops.reducing.keywords import check_keepdims, refuse_keywords
+
+
+class Reduction(Node[tuple[Left_co], Axes], abstract=True):
+    """An op that reduces the axes `axis`, stored as sorted positions from 0."""
+
+    declaration = """
+@overload
+def {method}(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False{more}) -> {op}[L, tuple[()]]: ...
+@overload
+def {method}(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False{more}) -> {op}[L]: ...
+@overload
+def {method}(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]{more}) -> {op}[L, tuple[*Bs, One]]: ...
+@overload
+def {method}(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False{more}) -> {op}[L, tuple[*Bs]]: ...
+@overload
+def {method}(self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False{more}) -> {op}[L, tuple[*Bs]]: ...
+@overload
+def {method}(self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]{more}) -> {op}[L, tuple[One, *Bs]]: ...
+@overload
+def {method}(self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False{more}) -> {op}[L, tuple[M, *Bs]]: ...
+@overload
+def {method}(self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]{more}) -> {op}[L, tuple[M, One, *Bs]]: ...
+@overload
+def {method}(self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False{more}) -> {op}[L, tuple[*Bs, N]]: ...
+@overload
+def {method}(self: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False{more}) -> {op}[L, tuple[*Bs]]: ...
+@overload
+def {method}(self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False{more}) -> {op}[L, tuple[*Bs]]: ...
+@overload
+def {method}(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False{more}) -> {op}[L]: ...
+"""  # noqa: E501
+    more_arguments: ClassVar[str] = ""
+
+    __slots__ = ("axis", "keepdims")
+    axis: tuple[int, ...]
+    keepdims: bool
+    # The result of reducing no elements; None if that is undefined.
+    empty: float | None = None
+
+    def __init_subclass__(cls, **keywords: bool) -> None:
+        super().__init_subclass__(**keywords)
+        if "method" in cls.__dict__:
+            bind_class(cls, lambda _: cls.of_mask)
+
+    @classmethod
+    def of_mask(cls, x: Node, *arguments: Any, **keywords: Any) -> Any:
+        """Return the reduction of a mask as a node; by default that of floats, which refuses it."""
+        return cls(x, *arguments, **keywords)
+
+    def __init__(self, x: Node, axis: AxisLike = None, keepdims: bool = False, **attributes: Any) -> None:
+        if attributes.keys() - self.attributes:
+            refuse_keywords(f"node.{self.op_name()}", attributes.keys() - self.attributes, self.attributes)
+        self._construct((x,), axis=axis, keepdims=check_keepdims(self.op_name(), keepdims), **attributes)
+
+    def shape_rule(self) -> Dims:
+        (x,) = self.parents
+        object.__setattr__(self, "axis", all_axes(self.axis, len(x.dims)))
+        if self.empty is None and any(axis_size(x.dims[a]) == 0 for a in self.axis):
+            raise ShapeError("has no value over an axis of size 0")
+        return reduced_dims(x.dims, self.axis, self.keepdims)
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node:
+        axes = tuple(axis + 1 for axis in self.axis)
+        return self.rebuild(tuple(operands), self.attribute_values() | {"axis": axes})
+
+    def dtype_rule(self) -> np.dtype:
+        return float_dtype(self.parents[0])
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        if self.empty is None and any(shapes[0][axis] == 0 for axis in self.axis):
+            raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
+
+    def expand(self, reduced: Node) -> Node:
+        """Return a node of this op's shape with the reduced axes restored at size 1."""
+        return reduced if self.keepdims else reduced.expand_dims(self.axis)
+
+    def spread(self, reduced: Node) -> Node:
+        """Return a node of this op's shape broadcast to the operand's axes."""
+        (x,) = self.parents
+        return self.expand(reduced).broadcast_to(x.dims)
+
+    def count(self, reduced: Node) -> Node:
+        """Return the number of elements reduced to one, as a scalar with the dtype of `reduced`."""
+        (x,) = self.parents
+        sizes = [axis_size(x.dims[a]) for a in self.axis]
+        if None in sizes:
+            return Count(x, self.axis)
+        return constant_like(float(math.prod(size for size in sizes if size is not None)), reduced)
+
+
+class ReductionLoops(LoopForm):
+    """A loop that reduces the axes of a `Reduction`."""
+
+    def __init__(self, reducer: Reducer) -> None:
+        self.reducer = reducer
+
+    def reduce_axes(self, node: Reduction) -> tuple[int, ...]:
+        return node.axis
+
+
+class Count(Reduction[Left_co, Axes]):
+    """The number of elements along `axis`, as a scalar that depends only on the operand's shape."""
+
+    __slots__ = ()
+    _own: Count[Any, Axes]
+    empty = 0.0
+    shape_only = True
+
+    def shape_rule(self) -> Dims:
+        super().shape_rule()
+        return ()
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node:
+        return super().batched(operands, mapped).broadcast_to((operands[0].dims[0],))
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        return xp.asarray(math.prod(operands[0].shape[a] for a in self.axis), dtype=self.dtype)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,)
+
+
+class ReducedAxis(OneAxis[Any, Axes], IndexNode[Axes], abstract=True):
+    """An op that reduces one axis to integers."""
+
+    __slots__ = ("keepdims",)
+    keepdims: bool
+    # Whether the op has a value over an axis of size 0.
+    of_none: ClassVar[bool] = False
+
+    def __init__(self, x: BaseNode, axis: int, keepdims: bool = False) -> None:
+        self._construct((x,), axis=axis, keepdims=keepdims)
+
+    def shape_rule(self) -> Dims:
+        dims = super().shape_rule()
+        if not self.of_none and axis_size(dims[self.axis]) == 0:
+            raise ShapeError("has no value over an axis of size 0")
+        return reduced_dims(dims, (self.axis,), self.keepdims)
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        if not self.of_none and shapes[0][self.axis] == 0:
+            raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))

@@ -1,0 +1,47 @@
+"""What an import of a module of an earlier layout says: pickles of that layout name such modules and do not load."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+# The rooms of the earlier layout that are there no more, each with the room that holds what it held.
+_ROOMS = {
+    "_bind": "wyrm.graph",
+    "_files": "wyrm.support.files",
+    "_interrupts": "wyrm.support.interrupts",
+    "_lazy_imports": "wyrm.support",
+    "backends": "wyrm.engines",
+    "compiler": "wyrm.engines.native.stages",
+    "foreign_names": "wyrm.support.foreign_names",
+    "grad": "wyrm.ops.gradients",
+    "ir": "wyrm.engines.native.ir",
+    "kernels": "wyrm.engines.native.kernels",
+    "node": "wyrm.graph",
+    "schedule": "wyrm.graph",
+    "types": "wyrm.graph",
+}
+# The rooms that lost only some of their modules.
+_PARTS = {"ops": "a folder of wyrm.ops, one for each family of ops", "train": "wyrm.engines"}
+
+
+class _Moved:
+    """Asked for a module of wyrm that no other finder has: says where its room has moved."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
+        package, _, rest = name.partition(".")
+        room = rest.partition(".")[0]
+        place = _ROOMS.get(room) if rest == room or room not in _PARTS else _PARTS[room]
+        if package == "wyrm" and place is not None:
+            raise ModuleNotFoundError(
+                f"No module named {name!r}: modules of this room of earlier versions are in {place} now. A pickle that "
+                f"names one does not load; arrays that wy.io.save or Module.save wrote do.",
+                name=name,
+            )
+
+
+def tell_of_moved_modules() -> None:
+    """Make imports of modules of the earlier layout say where they are."""
+    sys.meta_path.append(_Moved)
