@@ -14,19 +14,10 @@ FEWEST_LINES, MOST_LINES, MOST_ENTRIES = 40, 400, 30
 ANY_LENGTH = ("__init__.py", "__main__.py")
 # Files beyond the limits, until they are divided or joined with others.
 SHORT = {
-    "data/checks.py",
-    "data/files.py",
-    "engines/jax/precision.py",
-    "engines/jax/unique_names.py",
-    "engines/native/kernels/errors.py",
-    "engines/native/stages/analysis.py",
-    "engines/native/stages/deduplicate.py",
-    "engines/native/stages/indices.py",
     "functions/op_functions.py",
     "functions/reduction_types.py",
     "graph/methods.py",
     "graph/operators.py",
-    "io/files.py",
     "ops/batching.py",
     "ops/gradients/composite_gradient.py",
     "ops/kernels/lapack.py",
@@ -44,10 +35,11 @@ SHORT = {
     "view/ipython.py",
 }
 LONG = {
-    "engines/jax/epoch.py",
+    "engines/columns.py",
+    "engines/jax/engine.py",
     "engines/native/kernels/expressions.py",
-    "engines/native/run/training.py",
-    "engines/native/stages/lower.py",
+    "engines/native/stages/fuse.py",
+    "engines/native/stages/write.py",
     "functions/function.py",
     "graph/base.py",
     "graph/leaves.py",
@@ -56,13 +48,12 @@ LONG = {
     "ops/elementwise/elementwise.py",
     "ops/indexing/slicing.py",
     "ops/random/sampling.py",
-    "ops/reducing/reduction.py",
     "ops/shaping/shape.py",
     "random/distributions.py",
     "train/program.py",
     "watch/writer.py",
 }
-CROWDED = {"functions", "nn"}
+CROWDED = {"functions"}
 
 
 def lines(path: Path) -> int:
