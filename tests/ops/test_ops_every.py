@@ -11,7 +11,7 @@ import pytest
 
 import wyrm as wy
 from tests.samples import SAMPLES
-from tests.sampling import Sample
+from tests.samples.sample import Sample
 from wyrm.errors import NotFinite, ShapeError
 from wyrm.graph import REGISTRY
 from wyrm.testing import check_grads

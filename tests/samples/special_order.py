@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 import wyrm as wy
-from tests.sampling import Sample, positive, unary
+from tests.samples.sample import Sample, positive, unary
 from wyrm.ops.elementwise import bessel_of_order, incomplete
 
 
@@ -23,7 +23,7 @@ def _of_argument(op: type[Any], function: Callable[..., Any], *parameters: float
     return unary(op, lambda x: function(*parameters, x), lambda *shape: positive(*shape) / 2.5, build)
 
 
-def special_order_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     orders = [
         (bessel_of_order.BesselJ, special.jv),
         (bessel_of_order.BesselY, special.yv),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import wyrm as wy
-from tests.sampling import Sample, normal
+from tests.samples.sample import Sample, normal
 from wyrm.ops.control.digits import FromDigits, ToDigits
 from wyrm.ops.control.scan import PlacePart, Scan, ScanPart
 
@@ -70,7 +70,7 @@ def _digit_samples() -> list[Sample]:
     ]
 
 
-def scan_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Return samples of loops with a fixed number of steps, of loops that stop, and of parts of residuals."""
     operands = (normal(3), normal(5, 3), 0.5 * normal(3, 3))
     loops = [
