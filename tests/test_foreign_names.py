@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.support.foreign_names import calls, nodes, numpy_functions, objects, packages
+from wyrm.support.foreign_names import calls, nodes, objects, packages
 
 NAMES = {
     "node": """
@@ -264,7 +264,7 @@ def tables() -> Iterator[tuple[str, dict[str, str]]]:
     yield "programs", objects.PROGRAM
     yield from packages.ANSWERS.items()
     yield "keywords", calls.ANSWERS
-    yield "numpy", numpy_functions.ANSWERS
+    yield "numpy", objects.NUMPY_FUNCTIONS
 
 
 @pytest.mark.parametrize(("place", "table"), list(tables()), ids=lambda value: value if isinstance(value, str) else "")
@@ -292,7 +292,7 @@ COMPUTED = [
 
 @pytest.mark.parametrize(("name", "instead"), COMPUTED)
 def test_what_an_answer_computes_is_what_numpy_computes(name: str, instead: str) -> None:
-    assert instead in numpy_functions.ANSWERS[name]
+    assert instead in objects.NUMPY_FUNCTIONS[name]
     x, y = np.array([[0.5, -2.0, 3.0], [-0.25, np.nan, 1.0], [8.0, -7.0, 6.0]]), np.array([3.0, -7.0])
     node = wy.Input(x, finite=False)
     found = eval(instead, {"np": np, "wy": wy, "x": node, "y": wy.Constant(y), "axis": 0}).forward()

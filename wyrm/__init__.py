@@ -65,7 +65,6 @@ import itertools
 import sys
 from typing import TYPE_CHECKING
 
-from wyrm import _bind as _bind  # attaches methods that other packages implement to nodes
 from wyrm import _names, errors
 from wyrm.engines.numpy import Timing, run, time_ops, watch_nan
 from wyrm.errors import WyrmError
@@ -89,6 +88,7 @@ from wyrm.graph import (
     Undefined,
     any_dim,
 )
+from wyrm.graph.binding import bind as _bind
 from wyrm.graph.jax_form import JAX, JaxForm
 from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.ops.control.updating import updating
@@ -96,7 +96,7 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Binary, Elementwise, Unary
 from wyrm.ops.gradients import grad, value_and_grad
 from wyrm.ops.indexing.slicing import concatenate, stack
-from wyrm.support import late_imports as _lazy_imports
+from wyrm.support.late_imports import lazy_imports
 from wyrm.support.moved import tell_of_moved_modules
 
 if TYPE_CHECKING:
@@ -113,39 +113,24 @@ if TYPE_CHECKING:
 
 if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every name
     # Imported on first use: subpackages, and names by the module that defines them.
-    _ROOMS = (
-        "data",
-        "engines",
-        "io",
-        "jax",
-        "linalg",
-        "losses",
-        "metrics",
-        "nn",
-        "optim",
-        "profile",
-        "random",
-        "special",
-        "testing",
-        "train",
-        "view",
-        "watch",
-    )
-    _NAMES = {
-        **_names.FUNCTIONS,
-        "ops.attention.attention": ("attention",),
-        "ops.control.checkpoint": ("checkpoint",),
-        "ops.attention.dot_product_attention": ("scaled_dot_product_attention",),
-        "ops.cross_entropy.linear_cross_entropy": ("linear_cross_entropy",),
-        "train.compiling": ("compile",),
-        "train.program": ("Program",),
-        "view.model_summary": ("summary",),
-    }
-    __getattr__, __dir__ = _lazy_imports.lazy_imports(
+    _ROOMS = "data engines io jax linalg losses metrics nn optim profile random special testing train view watch"
+    __getattr__, __dir__, _ = lazy_imports(
         __name__,
-        {room: room for room in _ROOMS} | {name: module for module, names in _NAMES.items() for name in names},
+        {
+            **dict.fromkeys(_ROOMS.split(), ""),
+            **_names.FUNCTIONS,
+            "ops.attention.attention": "attention",
+            "ops.control.checkpoint": "checkpoint",
+            "ops.attention.dot_product_attention": "scaled_dot_product_attention",
+            "ops.cross_entropy.linear_cross_entropy": "linear_cross_entropy",
+            "train.compiling": "compile",
+            "train.program": "Program",
+            "view.model_summary": "summary",
+        },
     )
 
+
+_bind(_names.METHODS)
 
 __version__ = "0.1.0"
 
@@ -218,6 +203,7 @@ if not TYPE_CHECKING:
     # The shell of a notebook, if wyrm is imported in one.
     _shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if _shell is not None:
-        from wyrm.view.ipython import show_axes_as_tables
+        from wyrm.graph.text import show_axes_as_tables
 
-        show_axes_as_tables(_shell)
+        # `import wyrm` does not import `wyrm.view`.
+        show_axes_as_tables(_shell, lambda dims: __getattr__("view").notebook.of_dims(dims))

@@ -132,6 +132,24 @@ def test_epochs_with_metrics_in_a_random_order(engine: str, dtype: Any) -> None:
     assert models[1].program.state_dict() == {"steps": 33, "epochs": 3}
 
 
+def test_fizzbuzz(engine: str) -> None:
+    """The model of examples/fizzbuzz.py, with fewer epochs."""
+    wy.nn.seed(0)
+    bits, words = wy.Input(dims=(Batch(), 10), name="bits"), wy.IndexInput(dims=(Batch(),), name="words")
+    model = wy.nn.Sequential(wy.nn.Linear(10, 100), wy.nn.Activation("relu"), wy.nn.Linear(100, 4))
+    scores = model(bits)
+    right = (scores.argmax(axis=-1) == words).astype(np.float32).mean()
+    optimizer: Any = wy.optim.Adam(model.parameters(), 3e-3)
+    program: Any = wy.compile(scores.cross_entropy(words).mean(), optimizer, metrics={"accuracy": right}, engine=engine)
+    numbers = np.arange(101, 1024)
+    data = {
+        bits: 2.0 * ((numbers[:, None] >> np.arange(10)) & 1) - 1.0,
+        words: np.where(numbers % 3 == 0, 1, 0) + np.where(numbers % 5 == 0, 2, 0),
+    }
+    history = wy.train.fit(program, data, epochs=60, batch_size=16, shuffle=True)
+    assert history["accuracy"][-1] > 0.8 > history["accuracy"][0]
+
+
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "SGD with momentum": lambda p: wy.optim.SGD(p, 0.1, momentum=0.9),
     "Adam with a schedule": lambda p: wy.optim.Adam(p, wy.optim.Step(0.05, 4, 0.5), max_norm=0.5),
@@ -435,6 +453,11 @@ def test_bad_data_is_refused_before_anything_moves(engine: str) -> None:
         model.program({model.x: x[:5], model.y: y[:4]})
     with pytest.raises(IndexOutOfRange, match=r"column y holds 3 in row 0"):
         model.program.backward({model.x: x[:1], model.y: [3]})
+    if engine != "native":
+        with pytest.raises(OptionError, match="takes no threads"):
+            model.program.epoch(model.data, batch_size=10, threads=2)
+        with pytest.raises(OptionError, match="takes no threads"):
+            model.program.backward(model.data, threads=2)
     for a, b in zip(before, model.values(), strict=True):
         np.testing.assert_array_equal(a, b)
     assert model.program.state_dict() == {"steps": 0, "epochs": 0}

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm import declare_functions
-from wyrm.ops.elementwise.elementwise import FUNCTIONS
+from wyrm.declare import functions as declared
+from wyrm.graph.binding import FUNCTIONS
 from wyrm.ops.elementwise.exponential import Exp
 from wyrm.ops.reducing.reduction import Sum
 
@@ -36,7 +36,7 @@ class Batch(wy.Dim): ...
 class Hidden(wy.Dim): ...
 
 
-@pytest.mark.parametrize("name", [name for name in declare_functions.names() if hasattr(wy.Node, name)])
+@pytest.mark.parametrize("name", [name for name in declared.names() if hasattr(wy.Node, name)])
 def test_a_function_does_what_the_method_does(name: str) -> None:
     function, node, arguments = getattr(wy, name), wy.Constant(X), ARGUMENTS.get(name, ())
     expected = getattr(node, name)(*arguments)
@@ -48,7 +48,7 @@ def test_a_function_does_what_the_method_does(name: str) -> None:
     assert function.__name__ == name and function.__doc__ == getattr(wy.Node, name).__doc__
 
 
-@pytest.mark.parametrize("name", declare_functions.ops())
+@pytest.mark.parametrize("name", declared.ops())
 def test_a_function_constructs_its_op(name: str) -> None:
     function: Any = getattr(wy.special if "." in name else wy, name.removeprefix("special."))
     operands = [X.astype(np.float64) + 1.0 / (2 + i) for i in range(function.__code__.co_argcount)]
@@ -71,16 +71,6 @@ def test_functions_are_typed_as_the_methods_are() -> None:
     assert_type(wy.sum(x, axis=-1), Sum[wy.Input[tuple[Batch, Hidden]], tuple[Batch]])
     assert_type(wy.exp(x), Exp[wy.Input[tuple[Batch, Hidden]], tuple[Batch, Hidden]])
     assert_type(wy.exp(X), wy.Node[Any, Any])
-
-
-def test_the_declarations_are_those_that_the_methods_give() -> None:
-    for path, text in declare_functions.declarations().items():
-        assert path.read_text(encoding="utf-8") == text, "out of date: run python -m wyrm.declare_functions"
-
-
-def test_the_table_of_names_is_that_of_the_modules() -> None:
-    written = declare_functions.table_path().read_text(encoding="utf-8")
-    assert written == declare_functions.table(), "out of date: run python -m wyrm.declare_functions"
 
 
 def test_star_import_leaves_the_builtins_alone() -> None:

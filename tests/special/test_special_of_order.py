@@ -10,7 +10,7 @@ from scipy import special
 
 import wyrm as wy
 from wyrm.errors import NotDifferentiable
-from wyrm.special import of_order
+from wyrm.special import composite as of_order
 
 X = np.array([0.05, 0.4, 1.0, 2.5, 9.0])
 CASES: dict[str, tuple[tuple[Any, ...], Any]] = {

@@ -10,7 +10,6 @@ import pytest
 from tests.once import computed_once
 from tests.typing.check_corpus import CHECKERS, HAS_PYRIGHT, Report, check, programs, readme
 from tests.typing.generate import programs as long_programs
-from wyrm import declare
 
 
 @pytest.fixture(scope="module", params=CHECKERS)
@@ -48,12 +47,6 @@ def test_messages_are_short(checker: str, report: Report) -> None:
     if checker == "pyright":
         pytest.skip("pyright explains an error on several lines")
     assert statistics.median(report.lengths) <= 120
-
-
-@pytest.mark.parametrize("file", declare.declarations())
-def test_the_declarations_are_those_that_the_ops_give(file: str) -> None:
-    written = (declare.folder() / file).read_text(encoding="utf-8")
-    assert written == declare.declarations()[file], f"{file} is out of date: run python -m wyrm.declare"
 
 
 def test_the_long_programs_are_as_long_as_they_say() -> None:

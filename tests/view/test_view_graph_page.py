@@ -16,7 +16,7 @@ from PIL import Image
 import wyrm as wy
 from tests.browser import OpenPage, brightness, likeness
 from wyrm.view.graph_data import graph_data
-from wyrm.view.graph_page import graph_html
+from wyrm.view.html import graph_html
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

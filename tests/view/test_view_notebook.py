@@ -17,7 +17,7 @@ import pytest
 import wyrm as wy
 from wyrm.engines.jax.sharding_table import ShardingRow, ShardingTable
 from wyrm.view import graph_data, notebook
-from wyrm.view.expressions import MathNotation, Written
+from wyrm.view.derivation import MathNotation, Written
 
 
 class Model(wy.nn.Module):

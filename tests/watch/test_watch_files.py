@@ -13,8 +13,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import DataError, OptionError
-from wyrm.watch.lines import Lines, read
-from wyrm.watch.records import EVENTS, HISTOGRAMS, decoded, encoded, number
+from wyrm.watch.records import EVENTS, HISTOGRAMS, Lines, decoded, encoded, number, read
 from wyrm.watch.runs import Histograms, RunFolder, Runs, part_of
 
 PLACE = {"time": 0, "elapsed": 0.5, "epoch": 1.0, "step": 10}

@@ -165,7 +165,7 @@ def _until_closed(connection: socket.socket) -> bytes:
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nX: "])
 def test_requests_that_do_not_end_are_closed(server: Server, sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wyrm.watch.connections.SECONDS", 0.3)
+    monkeypatch.setattr("wyrm.watch.server.SECONDS", 0.3)
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(sent)
         assert _until_closed(connection) == b""
@@ -174,7 +174,7 @@ def test_requests_that_do_not_end_are_closed(server: Server, sent: bytes, monkey
 def test_a_connection_that_asks_bit_by_bit_after_an_answer_is_closed(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wyrm.watch.connections.SECONDS", 0.3)
+    monkeypatch.setattr("wyrm.watch.server.SECONDS", 0.3)
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b"403" in connection.recv(1 << 16)
@@ -187,7 +187,7 @@ def test_a_connection_that_asks_bit_by_bit_after_an_answer_is_closed(
 def test_beyond_the_limit_the_connection_that_waits_longest_ends(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wyrm.watch.connections.MOST", 4)
+    monkeypatch.setattr("wyrm.watch.server.MOST", 4)
     with contextlib.ExitStack() as stack:
         begun = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(4)]
         for connection in begun:

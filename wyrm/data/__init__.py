@@ -10,32 +10,18 @@
 - Text: `Tokenizer` learns or loads a byte-pair encoding, `TokenBlocks` cuts a text into rows of one length.
 """
 
-from typing import TYPE_CHECKING
+from wyrm.support.late_imports import lazy_imports
 
-from wyrm.data.dataset import Dataset
-from wyrm.data.idx import read_idx
-from wyrm.data.interactions import Interactions, low_rank_preferences, read_movielens
-from wyrm.data.loader import DataLoader
-from wyrm.data.split import concatenate, split_by_group, train_test_split
-from wyrm.data.text import TokenBlocks, load_text_dataset, read_text
-from wyrm.data.tokenizers import Tokenizer
-from wyrm.support import late_imports as _lazy_imports
-
-if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
-    __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
-
-__all__ = [
-    "DataLoader",
-    "Dataset",
-    "Interactions",
-    "TokenBlocks",
-    "Tokenizer",
-    "concatenate",
-    "load_text_dataset",
-    "low_rank_preferences",
-    "read_idx",
-    "read_movielens",
-    "read_text",
-    "split_by_group",
-    "train_test_split",
-]
+# Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
+__getattr__, __dir__, __all__ = lazy_imports(
+    __name__,
+    {
+        "dataset": "Dataset",
+        "idx": "read_idx",
+        "interactions": "Interactions low_rank_preferences read_movielens",
+        "loader": "DataLoader",
+        "split": "concatenate split_by_group train_test_split",
+        "text": "TokenBlocks load_text_dataset read_text",
+        "tokenizers": "Tokenizer",
+    },
+)

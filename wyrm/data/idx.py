@@ -59,9 +59,10 @@ def read_idx(path: FilePath) -> np.ndarray:
 
 
 def _read(name: str, file: BufferedIOBase, size: int | None, most: int | None) -> np.ndarray:
-    """Return the array of a file of `size` bytes, if known, and of at most `most` bytes, if limited.
+    """Return the array of a file.
 
-    The header is validated before the content is read, and no more than the stated size is read.
+    `size` is the number of bytes of the file if it is known, `most` the limit if there is one. The header is validated
+    before the content is read, and no more than the stated size is read.
     """
     magic = file.read(4)
     if not magic:

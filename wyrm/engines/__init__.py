@@ -12,29 +12,16 @@ An engine is a subclass of `Engine`, whose module says all that it must know: `w
 ['native', 'jax']
 """
 
-from typing import TYPE_CHECKING
+from wyrm.support.late_imports import lazy_imports
 
-from wyrm.support import late_imports
-
-if TYPE_CHECKING:
-    from wyrm.engines.columns import Columns
-    from wyrm.engines.engine import Engine
-    from wyrm.engines.epochs import Epoch, EpochOptions
-    from wyrm.engines.graph import ProgramGraph
-    from wyrm.engines.registry import names, register
-
-__all__ = ["Columns", "Engine", "Epoch", "EpochOptions", "ProgramGraph", "names", "register"]
-
-if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every name
-    __getattr__, __dir__ = late_imports.lazy_imports(
-        __name__,
-        {
-            "Columns": "columns",
-            "Engine": "engine",
-            "Epoch": "epochs",
-            "EpochOptions": "epochs",
-            "ProgramGraph": "graph",
-            "names": "registry",
-            "register": "registry",
-        },
-    )
+# Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
+__getattr__, __dir__, __all__ = lazy_imports(
+    __name__,
+    {
+        "columns": "Columns",
+        "engine": "Engine",
+        "epochs": "Epoch EpochOptions",
+        "graph": "ProgramGraph",
+        "registry": "names register",
+    },
+)

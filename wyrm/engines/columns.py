@@ -13,7 +13,7 @@ from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Dim, axis_size, open_axes, resolve_axis
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.leaves import Input
-from wyrm.graph.ranges import Limit
+from wyrm.graph.schedule import Limit
 from wyrm.graph.storage import accepted_indices, bound_array, check_int64, first_out_of_range, not_set, stored
 
 

@@ -1,7 +1,8 @@
 """`Engine`: what computes and trains the nodes of a program. To write one, derive from it; this file is all of it.
 
 An engine gets the outputs (with an optimizer, the first one is the loss), the optimizer or None, and its own options.
-It owes four things: `run`, `train`, `backward`, and for a faster `call` or more to show, what it overrides below.
+It owes three methods: `run`, `train` and `backward`. It overrides others where it does more: a faster call, what it
+shows. What it cannot do, it leaves: the methods here raise an error, in the engine's words if `refusals` has some.
 
 What all engines share stands beside it, written once: `graph` has the nodes with their gradients, in order;
 `columns` checks data before anything moves; `epochs` has the order of rows, counts steps, shows progress, reads
@@ -20,7 +21,6 @@ import numpy as np
 
 from wyrm.engines.columns import Columns, check_open_ranges, checked_inputs
 from wyrm.engines.epochs import EpochPosition
-from wyrm.engines.fixed_shapes import CalledShapes, FixedShapes
 from wyrm.engines.graph import ProgramGraph
 from wyrm.errors import OptionError, Unavailable
 from wyrm.graph.axes import Dim
@@ -28,6 +28,7 @@ from wyrm.graph.base import BaseNode
 
 if TYPE_CHECKING:
     from wyrm.engines.epochs import Epoch, EpochOptions
+    from wyrm.engines.fixed_shapes import FixedShapes
 
 
 class NoOptions(TypedDict):
@@ -130,6 +131,8 @@ class Engine(ABC):
     @classmethod
     def function(cls, outputs: Sequence[BaseNode], inputs: Sequence[BaseNode]) -> FixedShapes:
         """Return the outputs as a function of inputs whose axes all have sizes, for `wyrm.function`."""
+        from wyrm.engines.fixed_shapes import CalledShapes
+
         made: Any = cls
         return CalledShapes(made(outputs, None), inputs)
 

@@ -101,6 +101,14 @@ class Epoch:
             return None
         return int(np.random.SeedSequence([options.seed, self.number - 1]).generate_state(1, np.uint64)[0])
 
+    def rows_of(self, rows: int) -> dict[str, object]:
+        """Return what decides which of `rows` rows each batch has."""
+        options = self.options
+        return {
+            "rows": rows, "batch_size": options.batch_size, "shuffle": options.shuffle, "seed": options.seed,
+            "accumulate": options.accumulate,
+        }  # fmt: skip
+
     def order(self, rows: int, shuffle: Shuffle) -> NDArray[np.int64]:
         """Return the rows in the order of the epoch, without those that are done."""
         order = np.arange(rows, dtype=np.int64)
@@ -110,7 +118,8 @@ class Epoch:
 
     def add(self, batches: int, rows: int, sums: NDArray[np.float64], losses: float) -> None:
         """Count finished batches; `sums` are those of their outputs times weights, `losses` of the losses of rows."""
-        self.position.done = self.done.plus(batches, rows, sums)
+        done = self.position.done
+        self.position.done = Done(done.batches + batches, done.rows + rows, done.sums + sums)
         self.bar.add(rows, losses)
 
     def mean(self) -> list[float]:
@@ -130,11 +139,7 @@ def train_epoch(engine: Engine, data: Any, options: EpochOptions, totals: Totals
     columns = checked_columns(data, graph.inputs, graph.ranges.limits)
     engine.check_epoch(columns, options, in_batches=False)
     epoch.totals = totals.for_columns(columns.given, columns.singly)
-    rows_of = {
-        "rows": columns.rows, "batch_size": options.batch_size, "shuffle": options.shuffle, "seed": options.seed,
-        "accumulate": options.accumulate,
-    }  # fmt: skip
-    with deferred, engine.position.epoch(rows_of, len(totals.nodes)) as done:
+    with deferred, engine.position.epoch(epoch.rows_of(columns.rows), len(totals.nodes)) as done:
         epoch.skipped = done.batches
         with bar(columns.rows - done.rows, options.progress) as epoch.bar:
             engine.train(columns, epoch)

@@ -18,8 +18,7 @@ from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Constant, Input, Parameter
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.node import Node
-from wyrm.graph.ranges import Ranges
-from wyrm.graph.schedule import Schedule
+from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.graph.source_location import located_at
 from wyrm.graph.text import text_of
 from wyrm.graph.traversal import shallow_first, topological_order

@@ -45,12 +45,17 @@ class UpdateRule(Protocol):
 class OptimizerInterface(Protocol):
     """The interface of an optimizer that a program needs."""
 
-    parameters: list[Parameter]
     steps: int
 
+    # Both are Any, because pyright compares the descriptors of an optimizer with these types, not what they return.
     @property
-    def learning_rate(self) -> float:
-        """The learning rate of the next step."""
+    def parameters(self) -> Any:
+        """The parameters of all groups, a list."""
+        ...
+
+    @property
+    def learning_rate(self) -> Any:
+        """The learning rate of the next step, a number."""
         ...
 
     @property

@@ -1,26 +1,29 @@
-"""Differences, integrals and interpolation over sampled values, with NumPy's names and arguments."""
+"""Differences, cumulative sums, integrals and interpolation over sampled values, with NumPy's arguments."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.functions.operands import Numbers, Operand, as_node, as_nodes
+from wyrm.functions.operands import Operand, S, as_node, as_nodes
+from wyrm.functions.rearranging import pad
 from wyrm.graph.axes import AxisLike, all_axes, normalize_axis
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node
 from wyrm.ops.elementwise.comparison import where
-from wyrm.ops.elementwise.elementwise import S
 from wyrm.ops.indexing.index import Index
 from wyrm.ops.indexing.rearranging import sized_axis
 from wyrm.ops.indexing.slicing import concatenate
+from wyrm.ops.reducing.cumulative import CumProd, CumSum
 from wyrm.ops.reducing.sorting import SearchSorted
 
-__all__ = ["diff", "ediff1d", "gradient", "interp", "trapezoid"]
+__all__ = [
+    "cumulative_prod", "cumulative_sum", "diff", "ediff1d", "gradient", "interp", "trapezoid",
+]  # fmt: skip
 
 
 def _along(axis: int, start: int | None, stop: int | None) -> tuple[slice, ...]:
@@ -168,13 +171,9 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: float = 1.0, axis: int =
     return total
 
 
-@overload
 def interp(
-    x: Node[Any, S], xp: Operand, fp: Operand, left: float | None = None, right: float | None = None
-) -> Node[Any, S]: ...
-@overload
-def interp(x: Numbers, xp: Operand, fp: Operand, left: float | None = None, right: float | None = None) -> Node: ...
-def interp(x: Operand, xp: Operand, fp: Operand, left: float | None = None, right: float | None = None) -> Node:
+    x: Operand[S], xp: Operand, fp: Operand, left: float | None = None, right: float | None = None
+) -> Node[Any, S]:
     """Return at `x` the piecewise linear function through the points `(xp, fp)`, whose `xp` must rise.
 
     Beyond the ends it is `left` and `right`, by default the first and last of `fp`. Differentiable by all three; at a
@@ -195,3 +194,35 @@ def interp(x: Operand, xp: Operand, fp: Operand, left: float | None = None, righ
         inside = start + (at - near) * ((Index(values[1:], piece) - start) / (Index(points[1:], piece) - near))
     ended = where(above, values[-1] if right is None else right, inside)
     return where(below, values[0] if left is None else left, ended)
+
+
+def _cumulative(op: Any, start: float, x: Operand, axis: int | None, include_initial: bool) -> Node:
+    node = as_node(x)
+    if axis is None and node.ndim != 1:
+        raise ShapeError(f"{op.op_name()}: {describe(node)} has {node.ndim} axes: pass the axis")
+    axis = normalize_axis(0 if axis is None else axis, node.ndim)
+    result: Node = op(node, axis=axis)
+    widths = {axis: (1, 0)}
+    return pad(result, widths, constant_values=start) if include_initial else result
+
+
+def cumulative_sum(x: Operand, /, *, axis: int | None = None, include_initial: bool = False) -> Node:
+    """Return the sums of the elements up to each one along `axis`, after a 0 with `include_initial`.
+
+    `axis` may be left out if there is one. Raise `ShapeError` if there are more.
+
+    >>> wy.cumulative_sum([1.0, 2.0, 3.0], include_initial=True).forward().tolist()
+    [0.0, 1.0, 3.0, 6.0]
+    """
+    return _cumulative(CumSum, 0.0, x, axis, include_initial)
+
+
+def cumulative_prod(x: Operand, /, *, axis: int | None = None, include_initial: bool = False) -> Node:
+    """Return the products of the elements up to each one along `axis`, after a 1 with `include_initial`.
+
+    `axis` may be left out if there is one. Raise `ShapeError` if there are more.
+
+    >>> wy.cumulative_prod([1.0, 2.0, 3.0], include_initial=True).forward().tolist()
+    [1.0, 1.0, 2.0, 6.0]
+    """
+    return _cumulative(CumProd, 1.0, x, axis, include_initial)

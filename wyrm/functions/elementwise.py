@@ -1,4 +1,4 @@
-"""NumPy's elementwise functions that are made of others."""
+"""NumPy's elementwise functions that are made of others, and those of complex numbers, of real ones."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from typing import Any, overload
 
 import numpy as np
 
-from wyrm.functions.operands import Operand, as_node, as_nodes
+from wyrm.functions.creation import full_like, zeros_like
+from wyrm.functions.operands import Operand, S, as_node, as_nodes
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, BoolArray, Number
 from wyrm.ops.elementwise.comparison import of_chosen_type, where
-from wyrm.ops.elementwise.elementwise import S, operand
+from wyrm.ops.elementwise.elementwise import operand
 from wyrm.ops.elementwise.predicates import IsFinite, IsInf, IsNan
+from wyrm.ops.elementwise.trigonometric import Arctan2
 
 __all__ = [
-    "allclose", "array_equal", "deg2rad", "degrees", "divmod", "float_power", "isclose", "isneginf", "isposinf",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "nan_to_num", "positive", "rad2deg", "radians",
-    "reciprocal", "select", "sinc",
+    "allclose", "angle", "array_equal", "conj", "conjugate", "deg2rad", "degrees", "divmod", "float_power", "imag",
+    "isclose", "iscomplex", "isneginf", "isposinf", "isreal", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "nan_to_num", "positive", "rad2deg", "radians", "real", "real_if_close", "reciprocal", "select", "sinc",
 ]  # fmt: skip
 
 
@@ -29,11 +31,7 @@ def _mask(x: Operand) -> Node:
     return node if node.dtype.kind == "b" else node.not_equal(0.0)
 
 
-@overload
-def reciprocal(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def reciprocal(x: Number | Array) -> Node: ...
-def reciprocal(x: Operand) -> Node:
+def reciprocal(x: Operand[S]) -> Node[Any, S]:
     """Return `1 / x`, elementwise.
 
     >>> wy.reciprocal(wy.Constant([2.0, 0.0])).forward().tolist()
@@ -42,11 +40,7 @@ def reciprocal(x: Operand) -> Node:
     return 1.0 / as_node(x)
 
 
-@overload
-def positive(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def positive(x: Number | Array) -> Node: ...
-def positive(x: Operand) -> Node:
+def positive(x: Operand[S]) -> Node[Any, S]:
     """Return `+x`, which is `x`. Raise `DTypeError` for a mask.
 
     >>> wy.positive(wy.Constant([-2.0])).forward().tolist()
@@ -55,11 +49,7 @@ def positive(x: Operand) -> Node:
     return +as_node(x)
 
 
-@overload
-def deg2rad(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def deg2rad(x: Number | Array) -> Node: ...
-def deg2rad(x: Operand) -> Node:
+def deg2rad(x: Operand[S]) -> Node[Any, S]:
     """Return angles in degrees as radians, elementwise; `radians` is the same function.
 
     >>> f'{wy.deg2rad(180.0).forward().item():.4f}'
@@ -68,11 +58,7 @@ def deg2rad(x: Operand) -> Node:
     return as_node(x) * (math.pi / 180.0)
 
 
-@overload
-def rad2deg(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def rad2deg(x: Number | Array) -> Node: ...
-def rad2deg(x: Operand) -> Node:
+def rad2deg(x: Operand[S]) -> Node[Any, S]:
     """Return angles in radians as degrees, elementwise; `degrees` is the same function.
 
     >>> wy.rad2deg(np.pi).forward().item()
@@ -84,11 +70,7 @@ def rad2deg(x: Operand) -> Node:
 radians, degrees = deg2rad, rad2deg
 
 
-@overload
-def sinc(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def sinc(x: Number | Array) -> Node: ...
-def sinc(x: Operand) -> Node:
+def sinc(x: Operand[S]) -> Node[Any, S]:
     """Return `sin(pi x) / (pi x)`, elementwise, and 1 at 0; the derivatives of all orders are accurate near 0 too.
 
     >>> wy.sinc(wy.Constant([0.0, 0.5])).forward().round(4).tolist()
@@ -135,11 +117,7 @@ def divmod(x: Operand, y: Operand) -> tuple[Node, Node]:
 # --- masks ------------------------------------------------------------------------------------------------------------
 
 
-@overload
-def logical_not(x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def logical_not(x: Number | Array) -> Node: ...
-def logical_not(x: Operand) -> Node:
+def logical_not(x: Operand[S]) -> Node[Any, S]:
     """Return whether `x` is false, or 0, elementwise.
 
     >>> wy.logical_not(wy.Constant([0.0, 2.0])).forward().tolist()
@@ -252,15 +230,9 @@ def array_equal(a1: Operand, a2: Operand) -> Node[Any, tuple[()]]:
 # --- choices ----------------------------------------------------------------------------------------------------------
 
 
-@overload
 def nan_to_num(
-    x: Node[Any, S], nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
-) -> Node[Any, S]: ...
-@overload
-def nan_to_num(
-    x: Number | Array, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
-) -> Node: ...
-def nan_to_num(x: Operand, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Node:
+    x: Operand[S], nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Node[Any, S]:
     """Return `x` with NaN and the infinities replaced by numbers, by default 0 and the largest of the dtype.
 
     No gradient goes to replaced elements.
@@ -294,3 +266,71 @@ def select(condlist: Sequence[Node | BoolArray], choicelist: Sequence[Operand], 
         chosen: Any = choice
         result = where(mask, chosen, result)
     return result  # type: ignore[no-any-return]  # a node, as there is at least one condition
+
+
+def real(val: Operand) -> Node:
+    """Return the real part, as `numpy.real`: the operand itself.
+
+    >>> wy.real(wy.Constant([1.0, -2.0])).forward().tolist()
+    [1.0, -2.0]
+    """
+    return as_node(val)
+
+
+def imag(val: Operand) -> Node:
+    """Return the imaginary part, as `numpy.imag`: zeros.
+
+    >>> wy.imag(wy.Constant([1.0, -2.0])).forward().tolist()
+    [0.0, 0.0]
+    """
+    return zeros_like(as_node(val))
+
+
+def conj(x: Operand) -> Node:
+    """Return the complex conjugate, as `numpy.conj`: the operand itself.
+
+    >>> wy.conj(wy.Constant([1.0, -2.0])).forward().tolist()
+    [1.0, -2.0]
+    """
+    return as_node(x)
+
+
+conjugate = conj
+
+
+def real_if_close(a: Operand, tol: float = 100.0) -> Node:
+    """Return the operand, as `numpy.real_if_close` does for real numbers.
+
+    >>> wy.real_if_close(wy.Constant([1.0])).forward().tolist()
+    [1.0]
+    """
+    return as_node(a)
+
+
+def angle(z: Operand, deg: bool = False) -> Node:
+    """Return the angle of each number in the complex plane, as `numpy.angle`: 0, or pi for a negative number.
+
+    >>> wy.angle(wy.Constant([1.0, -2.0]), deg=True).forward().tolist()
+    [0.0, 180.0]
+    """
+    node = as_node(z)
+    radians: Node = Arctan2(zeros_like(node), node)
+    return radians * (180.0 / math.pi) if deg else radians
+
+
+def iscomplex(x: Operand) -> Node:
+    """Return a mask of the numbers with an imaginary part, as `numpy.iscomplex`: all False.
+
+    >>> wy.iscomplex(wy.Constant([1.0, -2.0])).forward().tolist()
+    [False, False]
+    """
+    return full_like(as_node(x), False, bool)
+
+
+def isreal(x: Operand) -> Node:
+    """Return a mask of the numbers without an imaginary part, as `numpy.isreal`: all True.
+
+    >>> wy.isreal(wy.Constant([1.0, -2.0])).forward().tolist()
+    [True, True]
+    """
+    return full_like(as_node(x), True, bool)

@@ -31,9 +31,9 @@ from wyrm.graph.typing import FloatArray
 from wyrm.ops.control.pass_through import alias
 from wyrm.ops.gradients.reverse import grad as gradient_of
 from wyrm.ops.random.philox import advance_step
-from wyrm.support.exact import exact
 from wyrm.support.foreign_names import answering
 from wyrm.support.memory import KEPT_BYTES
+from wyrm.support.texts import exact
 
 __all__ = ["Function", "function", "show"]
 
@@ -270,7 +270,7 @@ class Function(Generic[P, R]):
     @property
     def graph(self) -> str:
         """The nodes of the last call, one per line. Raise `MissingValue` before the first call."""
-        from wyrm.view.text import to_text
+        from wyrm.view.notebook import to_text
 
         return to_text(self._known().trace.outputs)
 

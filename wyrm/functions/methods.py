@@ -1,6 +1,6 @@
 """Methods and ops as functions, `wy.exp(x)` for `x.exp()`: of nodes, and of arrays and numbers as constants.
 
-`methods.pyi`, which `python -m wyrm.declare_functions` generates from the methods, holds their types.
+`methods.pyi`, which `python -m wyrm.declare` generates from the methods, holds their types.
 """
 
 from __future__ import annotations

@@ -261,9 +261,9 @@ def _nodes(operands: Any) -> list[Any]:
 
 
 def _unknown(name: str, package: str = "numpy") -> TypeError:
-    from wyrm.support.foreign_names.numpy_functions import ANSWERS
+    from wyrm.support.foreign_names.objects import NUMPY_FUNCTIONS
 
-    instead = ANSWERS.get(name) or (
+    instead = NUMPY_FUNCTIONS.get(name) or (
         f"compose it of operators and methods of nodes, write an op of your own, or compute {package}.{name} on "
         f"x.forward()"
     )

@@ -8,9 +8,10 @@ from typing import Any
 
 from wyrm import _names
 from wyrm.graph.base import BaseNode
+from wyrm.graph.binding import FUNCTIONS
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
-from wyrm.ops.elementwise.elementwise import FUNCTIONS, operand
+from wyrm.ops.elementwise.elementwise import operand
 
 
 def function_of(name: str, module: str) -> Callable[..., Any]:

@@ -1,22 +1,27 @@
-"""Operands of functions: nodes, arrays and numbers; and errors that describe them."""
+"""Operands of functions: nodes, arrays and numbers; errors that describe them; and the types of reductions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, cast, overload
+
+from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
 from wyrm.graph.arrays import as_array
+from wyrm.graph.axes import AxisLike
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
 from wyrm.graph.source_location import user_location
-from wyrm.graph.typing import Array, Number
-from wyrm.ops.elementwise.elementwise import operand
+from wyrm.graph.typing import Array, AtLeast1D, Bs, N, Number, Shaped
+from wyrm.ops.elementwise.elementwise import L, operand
 
+# The axes of an operand that is a node; for numbers, type checkers infer the default.
+S = TypeVar("S", default=Any)
 # Numbers that become a constant.
 Numbers: TypeAlias = Number | Array | Sequence[float] | Sequence[Sequence[float]]
-Operand: TypeAlias = Node | Numbers
+Operand: TypeAlias = Node[Any, S] | Numbers
 
 
 def as_nodes(*operands: Operand) -> tuple[Node, ...]:
@@ -45,3 +50,29 @@ def shape_error(name: str, reason: str, operands: Sequence[Node]) -> ShapeError:
     lines = [f"{name}: {reason}", *(f"  operand {i}  {describe(each)}" for i, each in enumerate(operands))]
     where = user_location()
     return ShapeError("\n".join([*lines, f"  at {where.filename}:{where.line}: {where.source}"]))
+
+
+class Reduction(Protocol):
+    """A function that reduces the axes `axis`, all by default."""
+
+    @overload
+    def __call__(
+        self, a: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False
+    ) -> Node[Any, tuple[()]]: ...
+    @overload
+    def __call__(self, a: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Node: ...
+    @overload
+    def __call__(
+        self, a: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> Node[Any, tuple[*Bs]]: ...
+    @overload
+    def __call__(
+        self, a: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> Node[Any, tuple[*Bs]]: ...
+    @overload
+    def __call__(self, a: Operand, axis: AxisLike = None, keepdims: bool = False) -> Node: ...
+
+
+def reduction(function: Callable[[Operand, AxisLike, bool], Node]) -> Reduction:
+    """Declare that a function reduces axes: for the axes that a type checker knows, it knows those of the result."""
+    return cast(Reduction, function)

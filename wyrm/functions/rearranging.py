@@ -1,34 +1,31 @@
-"""Functions that rearrange or repeat the elements of an array, with NumPy's names and arguments."""
+"""Functions that rearrange, repeat or pad the elements of an array, with NumPy's names and arguments."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from typing import Any, overload
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wyrm.errors import ShapeError
-from wyrm.functions.operands import Numbers, Operand, as_node
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.functions.operands import Operand, S, as_node
 from wyrm.graph.axes import AxisLike, Dims, all_axes, normalize_axis
 from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import Node
-from wyrm.ops.elementwise.elementwise import S
 from wyrm.ops.indexing.rearranging import sized_axis, taken
 from wyrm.ops.indexing.slicing import concatenate
-from wyrm.support.options import is_integer
+from wyrm.support.options import choice, is_integer
 
 __all__ = [
-    "compress", "extract", "flip", "fliplr", "flipud", "moveaxis", "permute_dims", "roll", "rollaxis", "rot90", "tile",
+    "compress", "extract", "flip", "fliplr", "flipud", "moveaxis", "pad", "permute_dims", "roll", "rollaxis", "rot90",
+    "tile",
 ]  # fmt: skip
 
 
-@overload
-def flip(m: Node[Any, S], axis: AxisLike = None) -> Node[Any, S]: ...
-@overload
-def flip(m: Numbers, axis: AxisLike = None) -> Node: ...
-def flip(m: Any, axis: AxisLike = None) -> Node:
+def flip(m: Operand[S], axis: AxisLike = None) -> Node[Any, S]:
     """Return `m` with the order of its elements along `axis` reversed: an axis, several, or all by default.
 
     >>> wy.flip([1.0, 2.0, 3.0]).forward().tolist()
@@ -47,11 +44,7 @@ def _with_axes(name: str, m: Operand, count: int) -> Node:
     return x
 
 
-@overload
-def flipud(m: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def flipud(m: Numbers) -> Node: ...
-def flipud(m: Any) -> Node:
+def flipud(m: Operand[S]) -> Node[Any, S]:
     """Return `m` with its rows, along the first axis, in reverse order.
 
     >>> wy.flipud([[1.0, 2.0], [3.0, 4.0]]).forward().tolist()
@@ -60,11 +53,7 @@ def flipud(m: Any) -> Node:
     return flip(_with_axes("flipud", m, 1), 0)
 
 
-@overload
-def fliplr(m: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def fliplr(m: Numbers) -> Node: ...
-def fliplr(m: Any) -> Node:
+def fliplr(m: Operand[S]) -> Node[Any, S]:
     """Return `m` with its columns, along the second axis, in reverse order.
 
     >>> wy.fliplr([[1.0, 2.0], [3.0, 4.0]]).forward().tolist()
@@ -93,11 +82,7 @@ def rot90(m: Operand, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Node:
     return flip(x.swapaxes(first, second), second)
 
 
-@overload
-def roll(a: Node[Any, S], shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Node[Any, S]: ...
-@overload
-def roll(a: Numbers, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Node: ...
-def roll(a: Any, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Node:
+def roll(a: Operand[S], shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Node[Any, S]:
     """Return `a` with its elements moved by `shift` positions along `axis`; those beyond the end come in at the start.
 
     Without an axis, all elements move in row-major order. Several shifts go with several axes. Raise `ShapeError` if
@@ -243,3 +228,61 @@ def extract(condition: ArrayLike, arr: Operand) -> Node:
     if mask.size != x.size:
         raise ShapeError(f"extract: {describe(x)}: a condition of shape {mask.shape} for {x.size} elements")
     return taken(x.ravel(), np.flatnonzero(mask), 0)
+
+
+# One number for all ends, one for each end of every axis, or a pair for each axis.
+Widths = int | Sequence[int] | Sequence[Sequence[int]] | Mapping[int, int | tuple[int, int]] | np.ndarray
+Mode = Literal["constant", "edge", "reflect", "symmetric", "wrap"]
+
+
+def _widths(x: Node, pad_width: Widths) -> np.ndarray:
+    """Return the widths before and after each axis, of shape (axes, 2)."""
+    if isinstance(pad_width, Mapping):
+        widths = np.zeros((x.ndim, 2), np.int64)
+        for axis, width in pad_width.items():
+            widths[normalize_axis(axis, x.ndim)] = width
+    else:
+        given = np.asarray(pad_width)
+        try:
+            widths = np.broadcast_to(given, (x.ndim, 2))
+        except ValueError:
+            raise ShapeError(f"pad: {describe(x)}: widths of shape {given.shape} for {x.ndim} axes") from None
+    if widths.dtype.kind not in "iu" or (widths < 0).any():
+        raise ShapeError(f"pad: {describe(x)}: widths must be integers of at least 0, not {pad_width}")
+    return widths
+
+
+def pad(array: Operand, pad_width: Widths, mode: Mode = "constant", constant_values: Any = 0) -> Node:
+    """Return `array` with elements added before and after each axis, as `numpy.pad`.
+
+    `pad_width` is one width for all ends, a pair (before, after) for all axes, a pair for each axis, or a dict of
+    widths by axis. The new elements are, by `mode`: "constant", `constant_values`, given as the widths are; "edge", the
+    last element; "reflect", a mirror image around the last element; "symmetric", one that repeats the last element;
+    "wrap", those of the other end. Raise `ShapeError` for widths that do not fit, or for a mode other than "constant"
+    along an axis whose size the data of each run decides, or of size 0.
+
+    >>> wy.pad([1.0, 2.0, 3.0], (2, 1), "reflect").forward().tolist()
+    [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]
+    """
+    x = as_node(array)
+    choice("pad: mode", mode, ("constant", "edge", "reflect", "symmetric", "wrap"), DTypeError)
+    values = np.broadcast_to(np.asarray(constant_values), (x.ndim, 2))
+    result = x
+    for axis, (before, after) in enumerate(_widths(x, pad_width).tolist()):
+        if not before and not after:
+            continue
+        if mode == "constant":
+            result = _with_constants(result, axis, (before, after), values[axis])
+            continue
+        size = sized_axis("pad", x, axis)
+        if not size:
+            raise ShapeError(f"pad: {describe(x)}: axis {axis} has no elements to repeat")
+        result = taken(result, np.pad(np.arange(size), (before, after), mode), axis)
+    return result
+
+
+def _with_constants(x: Node, axis: int, widths: tuple[int, int], values: np.ndarray) -> Node:
+    dims: Any = x.dims
+    shapes: Any = [(*dims[:axis], width, *dims[axis + 1 :]) for width in widths]
+    ends = [as_constant(value, x.dtype).broadcast_to(shape) for shape, value in zip(shapes, values, strict=True)]
+    return concatenate([ends[0], x, ends[1]], axis)

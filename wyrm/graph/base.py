@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, NoReturn, Self, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, IndexOutOfRange, MissingShape, RegistrationError, ShapeError
 from wyrm.graph.axes import Dims, axis_size
+from wyrm.graph.op import Op
 from wyrm.graph.pickling import copied, flatten, restore
 from wyrm.graph.rules import check_rule_names
 from wyrm.graph.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
@@ -18,14 +19,11 @@ from wyrm.graph.state import Stateful, set_cell, set_runner
 from wyrm.graph.traversal import topological_order
 from wyrm.graph.weak_types import FLOATS, WEAK32, WEAK64, chosen, is_weak, joined
 from wyrm.support.foreign_names import Foreign, SizeWithHint, nodes
-from wyrm.support.late_imports import LateFunction, LateMethod
+from wyrm.support.late_imports import Late
 from wyrm.support.texts import encodable
 
 if TYPE_CHECKING:
-    from wyrm.graph.index_operands import IndexOperand
     from wyrm.graph.leaves import Parameter
-    from wyrm.graph.namespace import ArrayNamespace
-    from wyrm.graph.node import Node
 
 # Class-level variables have defaults (PEP 696): a bare `Node` is `Node[Any, Any]`, and never a false alarm.
 P_co = TypeVar("P_co", bound="tuple[BaseNode, ...]", covariant=True, default=Any)
@@ -53,7 +51,7 @@ class Undefined(NamedTuple):
     reason: str
 
 
-class BaseNode(Stateful, Generic[P_co, S]):
+class BaseNode(Op, Stateful, Generic[P_co, S]):
     """One operation: parents, static attributes, axes, dtype, an optional name, and the user's line that made it.
 
     A subclass is an op. It defines `shape_rule`, a meaning (`formula` or `evaluate`) and `vjp`; its public `__slots__`
@@ -63,23 +61,8 @@ class BaseNode(Stateful, Generic[P_co, S]):
 
     __slots__ = ("__weakref__", "dims", "dtype", "name", "origin", "parents")
 
+    # The names of the static attributes.
     attributes: ClassVar[tuple[str, ...]] = ()
-    formula: ClassVar[str | None] = None
-    method: ClassVar[str | None] = None
-    operator: ClassVar[str | None] = None
-    # The declaration of the method for type checkers, with fields {method} and {op}; see `wyrm.declare`.
-    declaration: ClassVar[str] = ""
-    # Whether the op's `evaluate` accepts row-sparse operands; other ops get dense arrays.
-    takes_rows: ClassVar[bool] = False
-    # Whether the op's value is row-sparse.
-    gives_rows: ClassVar[bool] = False
-    # Whether the result has all elements of the only operand in the same row-major order, under other axes.
-    same_elements: ClassVar[bool] = False
-    # Whether the value is a sum over an axis that all operands have and it lacks: the values for parts of the operands,
-    # divided along that axis, add up to it.
-    adds_rows: ClassVar[bool] = False
-    # Whether the value may be a view into the memory of the first operand.
-    is_view: ClassVar[bool] = False
     # Whether the node starts a graph and holds an array, and whether an optimizer may change that array.
     is_leaf: ClassVar[bool] = False
     is_parameter: ClassVar[bool] = False
@@ -89,10 +72,6 @@ class BaseNode(Stateful, Generic[P_co, S]):
     is_argument: ClassVar[bool] = False
     # Whether the node only gives its parent another identity: engines skip it, and messages name the parent.
     same_value: ClassVar[bool] = False
-    # Whether the value depends only on the operands' shapes.
-    shape_only: ClassVar[bool] = False
-    # The positions of parents that are functions of other parents, whose gradient covers theirs.
-    residual_parents: ClassVar[frozenset[int]] = frozenset()
 
     parents: P_co
     dims: S
@@ -109,66 +88,6 @@ class BaseNode(Stateful, Generic[P_co, S]):
         cls.attributes = tuple(dict.fromkeys(name for name in names if not name.startswith("_")))
         if not abstract:
             register(cls)
-
-    # --- defined by an op -----------------------------------------------------------------------------------------
-
-    @classmethod
-    def check_registration(cls) -> None:
-        """Raise `RegistrationError` if the class cannot be an op; called before it is registered."""
-
-    def shape_rule(self) -> Dims:
-        """Return the axes of the result from the parents and attributes; raise `ShapeError` with the reason."""
-        raise NotImplementedError
-
-    def dtype_rule(self) -> np.dtype:
-        """Return the dtype of the result; raise `DTypeError` with the reason."""
-        raise NotImplementedError
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
-        """Compute the value with the functions of the array namespace `xp`; `shape` is the result's in this run."""
-        raise NotImplementedError
-
-    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
-        """Raise an error if sizes that come from data do not match: the parents' `shapes`, or the result's `shape`.
-
-        Every engine calls it when it binds data, before anything is computed.
-        """
-
-    def index_operands(self) -> tuple[IndexOperand, ...]:
-        """Return the operands whose integers index an axis; see `HasIndexOperands`."""
-        return ()
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        """Return how the value depends on rows of data, unless its formula or loop form shows it.
-
-        `rows` has for each parent the axis with an element for each row, or None if the parent is the same for all
-        rows. The answer is "rows" if each row of the result depends only on that row of the parents, "mean" for a mean
-        over independent rows, and None if rows depend on each other or it is unknown.
-        """
-        return None
-
-    def weight_of_rows(self) -> Node | None:
-        """Return the sum of the weights of its rows as a node, for an op that is a mean over rows with weights.
-
-        A mean over all rows of a data set then follows from those over batches, as for labels that are ignored. It is 0
-        where the sum is 0.
-        """
-        return None
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        """Return for each parent a node with its gradient, `ZERO`, or `Undefined(reason)`."""
-        raise NotImplementedError
-
-    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
-        """Return the result of `vjp`; entries for parents that are not `wanted` are ignored, so an op may skip them."""
-        return self.vjp(gradient)
-
-    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> BaseNode | None:
-        """Return this op on a batch of operands: the `mapped` ones and the result have a new first axis.
-
-        Return None if the op has no batched form for these operands; a loop then computes one row at a time.
-        """
-        return None
 
     # --- construction ---------------------------------------------------------------------------------------------
 
@@ -316,7 +235,7 @@ class BaseNode(Stateful, Generic[P_co, S]):
         return SizeWithHint(np.prod(self.shape, dtype=np.int64))
 
     # What notebooks display.
-    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_node")
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_node")
 
     # Nodes hash by identity. `==` returns a mask, and a class that defines `__eq__` has no hash otherwise.
     __hash__ = object.__hash__
@@ -373,16 +292,6 @@ class BaseNode(Stateful, Generic[P_co, S]):
                 f"wy.stack([x, y]) joins nodes"
             )
 
-        def __array_function__(
-            self, function: Callable[..., object], types: object, arguments: object, keywords: object
-        ) -> NoReturn:
-            name = function.__name__
-            instead = f"node.{name}(...), " if hasattr(self, name) else f"wyrm.{name}, " if name in _FUNCTIONS else ""
-            raise TypeError(
-                f"numpy.{name} takes arrays, not nodes: use {instead}another operator or method of the node, or "
-                f"numpy.{name} on node.value"
-            )
-
     def __dir__(self) -> list[str]:
         """Return the names that users need; Python suggests them for misspelled ones."""
         classes: list[Any] = [cls for cls in type(self).__mro__ if cls in _BASES or getattr(cls, "is_leaf", False)]
@@ -415,8 +324,6 @@ _TOLD = frozenset(
 )
 for _name in nodes.ANSWERS:
     setattr(BaseNode, _name, Foreign(_name))
-# The NumPy functions that wyrm also has.
-_FUNCTIONS = frozenset(["concatenate", "einsum", "stack", "where"])
 _BASES: set[object] = {BaseNode, Stateful, Generic, object}
 REGISTRY: dict[str, type[BaseNode]] = {}
 
@@ -446,7 +353,7 @@ def register(cls: type[BaseNode]) -> None:
     for name in (cls.__dict__.get("method"), f"__{cls.__dict__.get('operator')}__"):
         taken = name is not None and any(
             not isinstance(member := vars(base)[name], Foreign)
-            and not (isinstance(member, LateMethod) and member.module == cls.__module__)
+            and not (isinstance(member, Late) and member.module == cls.__module__)
             for base in cls.__mro__[1:-1]
             if name in vars(base)
         )

@@ -13,6 +13,7 @@ from wyrm.graph import methods
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Dims
 from wyrm.graph.base import _BASES, BaseNode, _set, _set_dims, _set_dtype, describe
+from wyrm.graph.binding import takes_methods
 from wyrm.graph.node import Node
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.source_location import Origin, located_at, portable, user_origin
@@ -484,3 +485,4 @@ def restore_weak(value: object, dims: Dims, name: str | None, dtype: str, origin
 
 
 _BASES.add(_FloatLeaf)
+takes_methods(Parameter)

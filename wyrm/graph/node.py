@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Generic, Self, overload
 import numpy as np
 
 from wyrm.errors import MissingShape, NotDifferentiable
-from wyrm.graph import methods, operators, values
+from wyrm.graph import methods, values
 from wyrm.graph.base import _BASES, ZERO, BaseNode, Gradient, P_co, S, describe
+from wyrm.graph.binding import takes_methods
 from wyrm.graph.state import runner_of
 from wyrm.graph.typing import Bs, FloatArray, IntegerArray
 from wyrm.support.foreign_names import answering
+from wyrm.support.late_imports import Late
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +78,7 @@ class IntegersReversed(Generic[S]):
         return self if node is None else node.transpose()
 
 
-class Node(operators.Node, methods.Node, values.Node[FloatArray], BaseNode[P_co, S], abstract=True):
+class Node(methods.Node, values.Node[FloatArray], BaseNode[P_co, S], abstract=True):
     """A node of the graph: `Node[Parents, Shape]`. Building one checks shapes and dtypes and computes nothing.
 
     `Parents` is the tuple of the parents' classes, exact one generation deep; `Shape` the tuple of the axes. Operators
@@ -89,8 +91,12 @@ class Node(operators.Node, methods.Node, values.Node[FloatArray], BaseNode[P_co,
     # For type checkers: the class of this node as that of a parent. An op that has type parameters for its parents
     # declares it with `Any` for them, so that types do not grow with the depth of the graph.
     _own: Self
-    if TYPE_CHECKING:  # NumPy's operators leave `array + node` to the node; wyrm._bind sets the rest
+    if TYPE_CHECKING:  # NumPy's operators leave `array + node` to the node
         __array_ufunc__: None = None
+    else:
+        __array_ufunc__ = Late("wyrm.functions.numpy_protocol", "__array_ufunc__", "ufunc")
+        __array_function__ = Late("wyrm.functions.numpy_protocol", "__array_function__", "array_function")
+        at = Late("wyrm.ops.indexing.index_update", "at")
 
     def erase(self) -> Node[Any, S]:
         """Return this node; type checkers forget its parents and keep its shape."""
@@ -180,8 +186,12 @@ class IndexNode(methods.IndexNode, values.Node[IntegerArray], BaseNode[Any, S], 
     """Integers of 64 bits, such as rows, labels and counts, with NumPy's names. Not a `Node`: they have no gradient."""
 
     __slots__ = ()
-    __array_ufunc__: None = None
     dims: S
+    if TYPE_CHECKING:  # as for `Node`
+        __array_ufunc__: None = None
+    else:
+        __array_ufunc__ = Late("wyrm.functions.numpy_protocol", "__array_ufunc__", "ufunc")
+        __array_function__ = Late("wyrm.functions.numpy_protocol", "__array_function__", "array_function")
     # The axes in reverse order.
     T: IntegersReversed[S] = IntegersReversed()
 
@@ -205,7 +215,8 @@ class IndexNode(methods.IndexNode, values.Node[IntegerArray], BaseNode[Any, S], 
         return int(dims[0])
 
 
-_BASES.update((Node, IndexNode, operators.Node, methods.Node, methods.IndexNode, values.Node))
+_BASES.update((Node, IndexNode, methods.Node, methods.IndexNode, values.Node))
+takes_methods(Node, IndexNode)
 
 # Tensor[Batch, Hidden], for signatures: the parents are erased, the shape is kept.
 Tensor = Node[Any, tuple[*Bs]]

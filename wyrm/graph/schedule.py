@@ -1,18 +1,21 @@
-"""A schedule: what to compute for some outputs, in which order, for which sizes. Pure data."""
+"""A schedule: what to compute for some outputs, in which order, for which sizes, and the ranges of its indices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
+from typing import NamedTuple
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Dim, One, axis_size, open_axes, resolve
+from wyrm.graph.axes import Axis, Dim, One, axis_size, open_axes, resolve
 from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.index_operands import holds_data, is_within, source_of
 from wyrm.graph.leaves import Constant
+from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.storage import held_shape
 from wyrm.graph.traversal import topological_order
-from wyrm.support.exact import exact
+from wyrm.support.texts import exact
 
 _NO_SHAPES: Mapping[BaseNode, tuple[int, ...]] = MappingProxyType({})
 
@@ -183,3 +186,85 @@ def _one_size_per_name(
                 )
             source.setdefault(type(axis), node)
     return sizes, source
+
+
+_NONE: Mapping[BaseNode, BaseNode] = MappingProxyType({})
+
+
+class Limit(NamedTuple):
+    """Data of `leaf` must be indices into `axis`, because `user` indexes with it; see `IndexOperand`."""
+
+    leaf: BaseNode
+    user: BaseNode
+    axis: Axis
+    ignore_index: int | None
+    from_end: bool
+
+
+class Ranges:
+    """The known ranges of the indices that `nodes` use, in the loops inside them too.
+
+    For the body of a loop, `outer` has the ranges around it, `given` maps each input of the body to the node that it
+    replaces, and `always` says whether every run does a step: data for a branch that is not taken may be anything.
+    """
+
+    def __init__(
+        self,
+        nodes: Iterable[BaseNode],
+        outer: Ranges | None = None,
+        given: Mapping[BaseNode, BaseNode] = _NONE,
+        always: bool = True,
+    ) -> None:
+        self._outer, self._given, self._always = outer, given, always
+        self._limits: dict[tuple[BaseNode, Axis, int | None, bool], Limit] = {}
+        self._below: dict[tuple[BaseNode, int | None, bool], int] = {}
+        for node in nodes:
+            for choice in node.index_operands():
+                leaf = node.parents[choice.operand]
+                self._add(Limit(leaf, node, choice.axis, choice.ignore_index, choice.from_end))
+            if LOOPS.of(node).steps(node) is not None:
+                self.inside(node)
+
+    @property
+    def limits(self) -> list[Limit]:
+        """The limits that data of leaves is checked against when it is given."""
+        return list(self._limits.values())
+
+    def inside(self, loop: BaseNode) -> Ranges:
+        """Return the ranges inside a loop, and add the limits that the loop puts on data to these."""
+        steps = LOOPS.of(loop).steps(loop)
+        assert steps is not None
+        body = steps.body
+        given = dict(zip(body.inputs, loop.parents[steps.limited :], strict=True))
+        always = not steps.limited and steps.length > 0
+        return Ranges(topological_order(body.outputs), self, given, always)
+
+    def _add(self, limit: Limit) -> None:
+        source = source_of(limit.leaf)
+        if source in self._given:
+            if self._always and self._outer is not None:
+                self._outer._add(limit._replace(leaf=self._given[source]))
+        elif holds_data(source):
+            size, key = axis_size(limit.axis), (source, limit.ignore_index, limit.from_end)
+            self._limits.setdefault((source, limit.axis, *key[1:]), limit._replace(leaf=source))
+            if size is not None:
+                self._below[key] = min(size, self._below.get(key, size))
+
+    def is_known(self, indices: BaseNode, axis: Axis, ignore_index: int | None = None, from_end: bool = False) -> bool:
+        """Return whether indices are in range of an axis in every run."""
+        if is_within(indices, axis):
+            return True
+        source, size = source_of(indices), axis_size(axis)
+        if source in self._given:
+            return (
+                self._always
+                and self._outer is not None
+                and self._outer.is_known(self._given[source], axis, ignore_index, from_end)
+            )
+        enough = ((source, None, False), (source, ignore_index, False), (source, ignore_index, from_end))
+        known = [self._below[key] for key in enough if key in self._below]
+        return size is not None and any(below <= size for below in known)
+
+
+# Larger constants are shown by shape alone.
+_SHOWN_ELEMENTS = 4

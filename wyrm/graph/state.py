@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from wyrm.support.garbage_collection import with_collector_paused
+from wyrm.support.memory import with_collector_paused
 
 if TYPE_CHECKING:
     from wyrm.graph.base import BaseNode

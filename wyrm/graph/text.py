@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
+from wyrm.graph.axes import Dim, Dims
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.leaves import Constant
 from wyrm.graph.storage import stored
@@ -58,3 +60,20 @@ def text_of(nodes: Sequence[BaseNode], parents: Callable[[BaseNode], Sequence[Ba
             for name, text, node, line in rows
         )
     )
+
+
+def show_axes_as_tables(shell: Any, table: Callable[[Dims], str]) -> None:
+    """Let a shell of IPython display tuples of axes as tables, unless the user has a format for tuples.
+
+    Tuples have no `_repr_mimebundle_`, which other values of wyrm have for notebooks.
+    """
+
+    def shown(value: tuple[Any, ...]) -> str | None:
+        if not any(isinstance(axis, Dim) for axis in value) or not all(isinstance(axis, Dim | int) for axis in value):
+            return None  # as text
+        return table(value)
+
+    display = getattr(shell, "display_formatter", None)
+    formatter = None if display is None else display.formatters.get("text/html")
+    if formatter is not None and tuple not in formatter:
+        formatter.for_type(tuple, shown)

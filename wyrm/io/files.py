@@ -187,7 +187,7 @@ def stored_arrays(path: FilePath) -> StoredArrays:
 
 
 def _listed(index: Path) -> dict[str, str]:
-    """Return the shard of each array by the index; raise `CheckpointError` for an index that cannot be."""
+    """Return the file of each array, as the index lists them; raise `CheckpointError` for a malformed index."""
     what = repr(os.fspath(index))
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

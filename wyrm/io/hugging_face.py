@@ -26,7 +26,7 @@ _BLOCK = {
     "ln_1": "attention_norm", "attn.c_attn": "attention.qkv", "attn.c_proj": "attention.out_proj",
     "ln_2": "feed_forward_norm", "mlp.c_fc": "feed_forward.fc1", "mlp.c_proj": "feed_forward.fc2",
 }  # fmt: skip
-# The values of fields that `GPT2` can have. The names of the activation are those of one function, of tanh.
+# The fields of which `GPT2` supports only these values. Both activations are one function, the approximate GELU.
 _SUPPORTED: dict[str, tuple[object, ...]] = {
     "activation_function": ("gelu_new", "gelu_pytorch_tanh"),
     "scale_attn_weights": (True,),
@@ -37,7 +37,7 @@ _IGNORED = re.compile(r"h\.[0-9]+\.attn\.(bias|masked_bias)")
 
 
 def _names(config: GPT2Config) -> dict[str, str]:
-    """Return our name of every parameter, biases included, by the library's name without the prefix."""
+    """Return the names of all parameters, also of biases: ours by that of the library without its prefix."""
     names = {"wte.weight": "tokens.weight", "wpe.weight": "positions.weight"}
     for block in range(config.n_layer):
         for theirs, ours in _BLOCK.items():
@@ -182,7 +182,7 @@ def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GP
 
 
 def _problem(stored: Outline, shape: tuple[int, ...]) -> str | None:
-    """Return why an array of the file cannot be the value of a parameter of this shape; None if it can."""
+    """Return what is wrong with an array of the file for a parameter of this shape; None if it fits."""
     if stored.shape != shape:
         return f"{stored.shape} in the file, {shape} by the configuration"
     return None if stored.dtype.kind == "f" else f"holds {stored.dtype}, not floats"

@@ -39,7 +39,7 @@ class CheckpointRecord(NamedTuple):
 
 
 def _digest(content: Mapping[str, Any], arrays: Iterable[tuple[str, np.ndarray]]) -> str:
-    """Return the SHA-256 of a record without its digest and of the arrays, which are sorted by name."""
+    """Return the SHA-256 of the arrays, sorted by name, and of the record without its digest."""
     digest = hashlib.sha256(json.dumps(content).encode())
     for name, array in arrays:
         digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())

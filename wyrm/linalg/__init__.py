@@ -14,71 +14,17 @@ The functions work on the last two axes and have gradients of any order. NumPy's
 - Products and norms: `matrix_power`, `multi_dot`, `trace`, `diagonal`, `norm` with every order of NumPy, `cond`.
 """
 
-from typing import TYPE_CHECKING
+from wyrm.support.late_imports import lazy_imports
 
-from wyrm.errors import LinAlgError
-from wyrm.functions.products import matmul, outer, tensordot, vecdot
-from wyrm.linalg.factorizations import (
-    cholesky,
-    eigh,
-    eigvalsh,
-    expm,
-    qr,
-    svd,
-    svdvals,
+# Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
+__getattr__, __dir__, __all__ = lazy_imports(
+    __name__,
+    {
+        "wyrm.errors": "LinAlgError",
+        "wyrm.functions.matrices": "matmul outer tensordot vecdot",
+        "factorizations": "cholesky eigh eigvalsh expm qr svd svdvals",
+        "products": ("cond cross diagonal matrix_norm matrix_power matrix_transpose multi_dot norm trace vector_norm"),
+        "results": "EighResult LstsqResult QRResult SlogdetResult SVDResult",
+        "systems": "cho_solve det inv lstsq pinv slogdet solve solve_triangular",
+    },
 )
-from wyrm.linalg.norms import cond, matrix_norm, norm, vector_norm
-from wyrm.linalg.products import cross, diagonal, matrix_power, matrix_transpose, multi_dot, trace
-from wyrm.linalg.results import EighResult, LstsqResult, QRResult, SlogdetResult, SVDResult
-from wyrm.linalg.systems import (
-    cho_solve,
-    det,
-    inv,
-    lstsq,
-    pinv,
-    slogdet,
-    solve,
-    solve_triangular,
-)
-from wyrm.support import late_imports as _lazy_imports
-
-if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
-    __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
-
-__all__ = [
-    "EighResult",
-    "LinAlgError",
-    "LstsqResult",
-    "QRResult",
-    "SVDResult",
-    "SlogdetResult",
-    "cho_solve",
-    "cholesky",
-    "cond",
-    "cross",
-    "det",
-    "diagonal",
-    "eigh",
-    "eigvalsh",
-    "expm",
-    "inv",
-    "lstsq",
-    "matmul",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_transpose",
-    "multi_dot",
-    "norm",
-    "outer",
-    "pinv",
-    "qr",
-    "slogdet",
-    "solve",
-    "solve_triangular",
-    "svd",
-    "svdvals",
-    "tensordot",
-    "trace",
-    "vecdot",
-    "vector_norm",
-]

@@ -14,49 +14,15 @@ Each takes `reduction="mean"`, `"sum"` or `"none"`, and `sample_weight`. None of
 shape is an error.
 """
 
-from typing import TYPE_CHECKING
+from wyrm.support.late_imports import lazy_imports
 
-from wyrm.losses.binary import bce, bce_with_logits, focal, hinge, squared_hinge
-from wyrm.losses.classification import cross_entropy, ctc, kl_divergence, multiclass_focal, nll
-from wyrm.losses.ranking import bpr, cosine_embedding, margin_ranking, triplet
-from wyrm.losses.regression import (
-    gaussian_nll,
-    huber,
-    l1,
-    log_cosh,
-    mse,
-    poisson_nll,
-    quantile,
-    smooth_l1,
-    student_t_nll,
+# Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
+__getattr__, __dir__, __all__ = lazy_imports(
+    __name__,
+    {
+        "binary": "bce bce_with_logits focal hinge squared_hinge",
+        "classification": "cross_entropy ctc kl_divergence multiclass_focal nll",
+        "ranking": "bpr cosine_embedding margin_ranking triplet",
+        "regression": "gaussian_nll huber l1 log_cosh mse poisson_nll quantile smooth_l1 student_t_nll",
+    },
 )
-from wyrm.support import late_imports as _lazy_imports
-
-if not TYPE_CHECKING:  # a module with `__getattr__` has every name, as far as the type checker can tell
-    __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
-
-__all__ = [
-    "bce",
-    "bce_with_logits",
-    "bpr",
-    "cosine_embedding",
-    "cross_entropy",
-    "ctc",
-    "focal",
-    "gaussian_nll",
-    "hinge",
-    "huber",
-    "kl_divergence",
-    "l1",
-    "log_cosh",
-    "margin_ranking",
-    "mse",
-    "multiclass_focal",
-    "nll",
-    "poisson_nll",
-    "quantile",
-    "smooth_l1",
-    "squared_hinge",
-    "student_t_nll",
-    "triplet",
-]

@@ -105,7 +105,8 @@ def focal(logits: Node, target: Node, *, gamma: float = 2.0, alpha: float | None
     >>> focal(wy.Constant([0.0]), np.array([1.0]), gamma=1.0, alpha=None).forward().round(4).item()
     0.3466
     """
-    # -log(q) for either answer; 1 - q is q of the other answer, so its power is an exponential that stays below 1.
+    # -log(q) if the target is 1, and if it is 0. The q of one is 1 minus that of the other, so (1 - q) ** gamma is
+    # exp(-gamma * -log(q of the other)), which stays below 1.
     if_yes, if_no = (-logits).softplus(), logits.softplus()
     yes, no = (if_no * -gamma).exp() * if_yes, (if_yes * -gamma).exp() * if_no
     if alpha is not None:

@@ -251,7 +251,7 @@ def ctc(
 
 
 def _lengths(name: str, lengths: IndexNode | IntegerArray | None, of: Node | IndexNode) -> IndexNode:
-    """Return the lengths, by default the size of the second axis of `of` for each of the batch."""
+    """Return the lengths; by default, every sequence has the size of the second axis of `of`."""
     if lengths is not None:
         return as_indices(lengths)
     batch, size = axis_size(of.dims[0]), axis_size(of.dims[1])

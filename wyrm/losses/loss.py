@@ -260,6 +260,6 @@ def _signature(formula: Callable[..., Node], labels: bool) -> inspect.Signature:
 
 
 def _without_axes(annotation: str) -> str:
-    """Return `Node | Array` for `Tensor[*Axes] | Array`."""
+    """Return an annotation for readers: `Node | Array` for `Tensor[*Axes] | Array`."""
     name, bracket, _ = annotation.partition("[")
     return (name + annotation.rpartition("]")[2] if bracket else name).replace("Tensor", "Node")

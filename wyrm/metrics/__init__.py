@@ -10,60 +10,20 @@
   `Collected` for any function of all rows.
 """
 
-from typing import TYPE_CHECKING
+from wyrm.support.late_imports import lazy_imports
 
-from wyrm.metrics.classification import accuracy, confusion_matrix, f1, precision, recall, specificity, top_k_accuracy
-from wyrm.metrics.ranking import mean_ranking_auc, mean_reciprocal_rank, ranking_auc, reciprocal_rank, roc_auc
-from wyrm.metrics.regression import (
-    explained_variance,
-    max_error,
-    mean_absolute_error,
-    mean_absolute_percentage_error,
-    mean_squared_error,
-    r2,
-    root_mean_squared_error,
+# Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
+__getattr__, __dir__, __all__ = lazy_imports(
+    __name__,
+    {
+        "classification": "accuracy confusion_matrix f1 precision recall specificity top_k_accuracy",
+        "ranking": "mean_ranking_auc mean_reciprocal_rank ranking_auc reciprocal_rank roc_auc",
+        "regression": (
+            "explained_variance max_error mean_absolute_error mean_absolute_percentage_error mean_squared_error "
+            "r2 root_mean_squared_error"
+        ),
+        "running": (
+            "Accuracy Collected ConfusionMatrix MaxError Mean MeanAbsoluteError MeanSquaredError RootMeanSquaredError"
+        ),
+    },
 )
-from wyrm.metrics.running import (
-    Accuracy,
-    Collected,
-    ConfusionMatrix,
-    MaxError,
-    Mean,
-    MeanAbsoluteError,
-    MeanSquaredError,
-    RootMeanSquaredError,
-)
-from wyrm.support import late_imports as _lazy_imports
-
-if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
-    __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
-
-__all__ = [  # in the order of `sorted`, as a test expects
-    "Accuracy",
-    "Collected",
-    "ConfusionMatrix",
-    "MaxError",
-    "Mean",
-    "MeanAbsoluteError",
-    "MeanSquaredError",
-    "RootMeanSquaredError",
-    "accuracy",
-    "confusion_matrix",
-    "explained_variance",
-    "f1",
-    "max_error",
-    "mean_absolute_error",
-    "mean_absolute_percentage_error",
-    "mean_ranking_auc",
-    "mean_reciprocal_rank",
-    "mean_squared_error",
-    "precision",
-    "r2",
-    "ranking_auc",
-    "recall",
-    "reciprocal_rank",
-    "roc_auc",
-    "root_mean_squared_error",
-    "specificity",
-    "top_k_accuracy",
-]

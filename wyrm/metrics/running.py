@@ -7,7 +7,7 @@ them. The results are those of the functions over all rows at once, up to roundi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -87,7 +87,23 @@ class Accuracy(_RunningSums):
         return float(self._means()[0])
 
 
-class MeanSquaredError(_RunningSums):
+class _MeanError(_RunningSums):
+    """Base class of the means of a function of the differences."""
+
+    # The function of the differences.
+    measure: ClassVar[np.ufunc]
+
+    def update(self, targets: ArrayLike, predictions: ArrayLike) -> None:
+        """Add a batch; raise what `mean_squared_error` raises for it."""
+        true, predicted = output_columns(targets, predictions)
+        self._add(self.measure(true - predicted))
+
+    def compute(self) -> float:
+        """Return the mean; raise `DataError` without rows."""
+        return float(self._means().mean())
+
+
+class MeanSquaredError(_MeanError):
     """The `mean_squared_error`, in batches.
 
     >>> metric = MeanSquaredError()
@@ -96,14 +112,7 @@ class MeanSquaredError(_RunningSums):
     2.0
     """
 
-    def update(self, targets: ArrayLike, predictions: ArrayLike) -> None:
-        """Add a batch; raise what `mean_squared_error` raises for it."""
-        true, predicted = output_columns(targets, predictions)
-        self._add((true - predicted) ** 2)
-
-    def compute(self) -> float:
-        """Return the mean; raise `DataError` without rows."""
-        return float(self._means().mean())
+    measure = np.square
 
 
 class RootMeanSquaredError(MeanSquaredError):
@@ -121,7 +130,7 @@ class RootMeanSquaredError(MeanSquaredError):
         return float(np.sqrt(self._means()).mean())
 
 
-class MeanAbsoluteError(_RunningSums):
+class MeanAbsoluteError(_MeanError):
     """The `mean_absolute_error`, in batches.
 
     >>> metric = MeanAbsoluteError()
@@ -130,14 +139,7 @@ class MeanAbsoluteError(_RunningSums):
     1.0
     """
 
-    def update(self, targets: ArrayLike, predictions: ArrayLike) -> None:
-        """Add a batch; raise what `mean_absolute_error` raises for it."""
-        true, predicted = output_columns(targets, predictions)
-        self._add(np.abs(true - predicted))
-
-    def compute(self) -> float:
-        """Return the mean; raise `DataError` without rows."""
-        return float(self._means().mean())
+    measure = np.abs
 
 
 class MaxError:

@@ -18,8 +18,8 @@ from wyrm.nn.layer import Layer, Pointwise
 from wyrm.nn.linear import Linear
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.composed_activation import halves
-from wyrm.support.foreign_names.nearest import nearest
 from wyrm.support.options import number
+from wyrm.support.texts import nearest
 
 _WEIGHT = XavierUniform()
 

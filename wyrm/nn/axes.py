@@ -78,7 +78,7 @@ def check_axis(layer: str, argument: str, axis: Axis, x: BaseNode, position: int
 def refuse_named_elsewhere(
     layer: str, argument: str, axis: Axis, x: BaseNode, position: int = -1, advice: str = ""
 ) -> None:
-    """Raise `ShapeError` if `axis`, the `argument` of a layer, is by its name another axis of `x` than `position`.
+    """Raise `ShapeError` if `x` has an axis called like `axis`, the `argument` of a layer, but not at `position`.
 
     A plain number at `position`, such as the width of an image, may be equal to the size by chance.
     """

@@ -71,7 +71,8 @@ def convolve_transposed(
             f"{name}: output_padding {more} must be less than the stride {strides} or the dilation {dilations} of its "
             f"axis"
         )
-    # A whole stride more would be the input of one more window. It is what `padding` removes, and zeros beyond.
+    # Where `output_padding` reaches a whole stride, the op would expect one more element of x. There, less is removed
+    # by `padding` instead, and zeros are added where that does not suffice.
     far = [extra if extra >= step else 0 for extra, step in zip(more, strides, strict=True)]
     zeros = [max(0, extra - after) for extra, (_, after) in zip(far, ends, strict=True)]
     ends = tuple((before, max(0, after - extra)) for extra, (before, after) in zip(far, ends, strict=True))
@@ -236,6 +237,3 @@ def conv_transpose3d(
     return convolve_transposed(
         "conv_transpose3d", 3, x, weight, bias, stride, padding, output_padding, groups, dilation
     )
-
-
-__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]

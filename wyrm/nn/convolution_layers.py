@@ -258,6 +258,3 @@ class ConvTranspose3d(Convolution3d[In, Out]):
         stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_TransposedOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
-
-
-__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]

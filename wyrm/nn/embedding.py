@@ -65,7 +65,7 @@ class Embedding(Module, Generic[Rows, Columns]):
         return f"Embedding({num_embeddings!r}, {embedding_dim!r})"
 
 
-Mode = Literal["sum", "mean", "max"]
+BagMode = Literal["sum", "mean", "max"]
 
 
 class EmbeddingBag(Module, Generic[Rows, Columns]):
@@ -83,20 +83,20 @@ class EmbeddingBag(Module, Generic[Rows, Columns]):
     """
 
     weight: Parameter[tuple[Rows, Columns]]
-    mode: Mode
+    mode: BagMode
 
     def __init__(
         self: EmbeddingBag[M, N],
         num_embeddings: M | Unnamed[M],
         embedding_dim: N | Unnamed[N],
         *,
-        mode: Mode = "mean",
+        mode: BagMode = "mean",
         padding_idx: int | None = None,
         initializer: Initializer = _WEIGHT,
         seed: int | None = None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        choice("EmbeddingBag: mode", mode, get_args(Mode))
+        choice("EmbeddingBag: mode", mode, get_args(BagMode))
         self.weight = Embedding(num_embeddings, embedding_dim, initializer=initializer, seed=seed, dtype=dtype).weight
         if padding_idx is not None:
             padding_idx = whole("EmbeddingBag: padding_idx", padding_idx, 0)
@@ -131,8 +131,11 @@ class EmbeddingBag(Module, Generic[Rows, Columns]):
         return f"EmbeddingBag({num_embeddings!r}, {embedding_dim!r}, mode={self.mode!r})"
 
 
-def _reduced(rows: Any, present: Any, mode: Mode) -> Any:
-    """Return the rows (..., bag, width) reduced over each bag; `present`, (..., bag, 1), may be None."""
+def _reduced(rows: Any, present: Any, mode: BagMode) -> Any:
+    """Return the sum, mean or maximum of the rows (..., bag, width) over each bag.
+
+    The mask `present`, (..., bag, 1), is false for padding; None if there is none.
+    """
     if present is None:
         return getattr(rows, mode)(axis=-2)
     if mode == "max":

@@ -124,7 +124,7 @@ def generate(
     return _generated(model, tokens, count, rng, temperature, top_k, top_p)
 
 
-# Decoders that no generator is using, per model: making one takes as long as many tokens.
+# Decoders of each model that no generator is using: to make one takes as long as to generate many tokens.
 _idle: WeakKeyDictionary[GPT2, list[CachedDecoder]] = WeakKeyDictionary()
 
 
@@ -209,7 +209,7 @@ def sample_tokens(
 
 
 def _most_likely(rows: NDArray[np.float64], top_k: int | None) -> NDArray[np.intp]:
-    """Return the indices of the `top_k` largest logits of each row, or of all, descending, ties by lower index.
+    """Return the indices of the `top_k` largest logits of each row, or of all: the largest first, of equals the lower.
 
     Logits decide, not weights: different logits may round to the same weight.
     """
@@ -224,7 +224,7 @@ def _most_likely(rows: NDArray[np.float64], top_k: int | None) -> NDArray[np.int
 
 
 def _nucleus(descending: NDArray[np.float64], top_p: float | None) -> NDArray[np.float64]:
-    """Return rows of descending weights, zero after the smallest prefix with `top_p` of each row's sum."""
+    """Keep the first weights of each row until they reach `top_p` of its sum, and set the others to zero."""
     if top_p is None or top_p == 1.0:  # a rounded sum may reach 1 early
         return descending
     sums = np.cumsum(descending, axis=-1)
@@ -233,7 +233,7 @@ def _nucleus(descending: NDArray[np.float64], top_p: float | None) -> NDArray[np
 
 
 def _sample(weights: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return an index of each row, drawn in proportion to its weights, some of which are positive.
+    """Draw an index of each row, with probabilities proportional to its weights.
 
     A long row is sampled in two levels: its cumulative sum would take longer than all else.
     """
@@ -247,7 +247,7 @@ def _sample(weights: NDArray[np.float64], rng: np.random.Generator) -> NDArray[n
 
 
 def _sample_in_blocks(weights: NDArray[np.float64], starts: NDArray[np.intp], draw: float) -> int:
-    """Return the index of a row that a draw from [0, 1) selects, from the sums of blocks of `_BLOCK` weights."""
+    """Return the index that a draw from [0, 1) selects: first the block of `_BLOCK` weights, then the index in it."""
     sums = np.add.reduceat(weights, starts).cumsum()
     draw *= float(sums[-1])
     block = int(sums.searchsorted(draw, "right"))

@@ -70,7 +70,7 @@ def initialized(
 
 
 def _check(name: str, value: object, rule: str = "", holds: Callable[[float], bool] = math.isfinite) -> None:
-    """Raise `OptionError` unless the option is finite and `holds` is true for it; `rule` describes that condition."""
+    """Raise `OptionError` unless an option is finite and `holds(value)` is true; `rule` says in words what holds."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise DTypeError(f"{name} must be a finite number{rule}, not {value!r}")
     if not (math.isfinite(value) and holds(float(value))):

@@ -61,7 +61,7 @@ class Pointwise(Layer):
 
 
 def _flattened(modules: tuple[Module, ...]) -> tuple[Any, ...]:
-    """Return the modules, with the members of a sequence in its place: a long chain of `>>` is one flat list."""
+    """Return the modules, each `Sequential` replaced by its layers, so that a chain of `>>` is one flat list."""
     layers: list[Any] = []
     for module in modules:
         if not (isinstance(module, Module) and callable(module)):

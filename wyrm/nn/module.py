@@ -14,7 +14,7 @@ from wyrm.graph.buffer import Buffer
 from wyrm.graph.leaves import Parameter
 from wyrm.nn.module_calls import recorded
 from wyrm.support.foreign_names import Answering, answering
-from wyrm.support.late_imports import LateFunction
+from wyrm.support.late_imports import Late
 from wyrm.support.texts import encodable
 
 # The attribute of a module inside a traced function: the nodes that replace its parameters.
@@ -38,8 +38,8 @@ def members(value: object, path: str) -> Sequence[tuple[str, object]]:
 def _walk(root: object) -> Iterator[tuple[str, Any, str]]:
     """Yield (path, value, first path) of every module, parameter and buffer under `root`, in the order of definition.
 
-    A shared value comes once for each path, and its members only under the first. The explicit stack allows any depth,
-    and cycles.
+    A value that several paths lead to comes once for each, its members only under the first. The stack is explicit, so
+    modules may be nested to any depth, also in cycles.
     """
     first: dict[int, str] = {}
     replacements = _replacement_ids(root)
@@ -66,7 +66,7 @@ def _each(root: object) -> Iterator[tuple[str, Any]]:
 
 
 def _described(value: object) -> str:
-    """Return one line of the outline of a module: a value with its own `__repr__` is shown by that."""
+    """Return the line of a value in the outline of a module."""
     if isinstance(value, Parameter | Buffer):
         return f"{type(value).__name__.split('[')[0]} {format_dims(value.dims)} {value.dtype}"
     return repr(value) if _has_own_repr(value) else type(value).__name__
@@ -215,7 +215,7 @@ class Module(Answering):
         load(self, path)
 
     # What notebooks display.
-    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_module")
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_module")
 
     def __repr__(self) -> str:
         """Return an outline of modules, parameters and buffers; a module with its own `__repr__` is shown by that."""

@@ -49,8 +49,8 @@ def _place(call: ModuleCall, module: object) -> Place | None:
         if member is module:
             return name
     if call.listed is None:
-        # Once for each call: a search for each of a thousand layers of a list would be slow. The first of two places
-        # of one module stays.
+        # Once for each call: a search for each of a thousand layers of a list would be slow. A module that stands
+        # twice in a list keeps its first place.
         call.listed = [
             (name, dict(zip(map(id, reversed(member)), range(len(member) - 1, -1, -1), strict=False)))
             for name, member in members
@@ -64,7 +64,7 @@ def _place(call: ModuleCall, module: object) -> Place | None:
 
 
 def _called_from_afar(outer: ModuleCall, module: object) -> ModuleCall:
-    """Return the call of a module that another one around holds, or that one inside does; else it is named by class."""
+    """Return the call of a module that `outer` does not hold: by its place in a caller further out, else by class."""
     kind = type(module).__name__
     holder: ModuleCall | None = outer
     while holder is not None:
@@ -76,7 +76,7 @@ def _called_from_afar(outer: ModuleCall, module: object) -> ModuleCall:
 
 
 def _deep_place(call: ModuleCall, module: object) -> str | None:
-    """Return the path of a module that a running module holds in other containers, or in the modules that it holds."""
+    """Return the path of a module inside containers and modules that a running module holds, or None."""
     if call.inner is None:
         # Once for each call, as above: an activation that no module holds may be called in each of many layers.
         call.inner = {}

@@ -52,7 +52,7 @@ def ewma(x: Node[Any, S], alpha: Tensor[()] | float, axis: int = 0, adjust: bool
 
 
 def _average(x: Any, keep: Node, axis: int) -> Any:
-    """Return the averages along `axis`: at first the first element, then `keep * previous + (1 - keep) * element`."""
+    """Return the averages along `axis`: the first element, then `keep * previous + (1 - keep) * element`."""
     is_first: Node = Shift(zeros_like(x), axis=axis, reverse=False, fill=1.0)
     return Recurrence(keep.broadcast_to(x.dims), where(is_first > 0.0, x, (1.0 - keep) * x), axis=axis)
 

@@ -210,7 +210,7 @@ class BatchNorm(Layer[Features, Features], Generic[Features]):
 
     def _moved(self, buffer: Buffer, batch: Node) -> Node:
         moved: Node = (1.0 - self.momentum) * buffer + self.momentum * batch.stop_gradient()
-        # A layer of a plain number may get an operand whose axis has a name.
+        # With `BatchNorm(3)`, the axis of `x` may have a name that the buffer lacks.
         return moved if moved.dims == buffer.dims else moved.reshape(buffer.dims)
 
     def _scaled(self, centred: Node, variance: Node, after: int) -> Node:
@@ -288,7 +288,7 @@ def instance_norm(
 
 
 class _ChannelNorm(Module, Generic[Features]):
-    """Base class of the layers: a weight, ones at first, and a bias, zeros at first, of the axis (channels,)."""
+    """Base class of the layers over channels: their options and parameters."""
 
     # The name of the argument with the channels.
     _argument: ClassVar[str]

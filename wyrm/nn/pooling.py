@@ -23,7 +23,7 @@ H = TypeVar("H")
 W = TypeVar("W")
 
 
-class _Pool(NamedTuple):
+class _AxisWindows(NamedTuple):
     """The windows along one axis of `size` elements; `outputs` is their number."""
 
     window: Window
@@ -49,10 +49,10 @@ class _Pool(NamedTuple):
         return tuple(found)
 
 
-def _pools(
+def _windows(
     name: str, x: Node, rank: int, kernel_size: object, stride: object, padding: object, dilation: object,
     ceil_mode: bool,
-) -> list[_Pool]:  # fmt: skip
+) -> list[_AxisWindows]:  # fmt: skip
     """Return the windows along each spatial axis; raise `ShapeError` if one covers no element of `x`."""
     sizes = spatial_sizes(name, x, rank)
     found = []
@@ -60,21 +60,21 @@ def _pools(
     for size, each, step, pair, spread in zip(sizes, *options, strict=True):
         window = Window(each, step, *pair, spread)
         outputs = window.count(size)
-        # A last window that is not whole must start inside of the axis or of the padding before it.
+        # A last window may reach beyond the end, but not start there: it would have no element.
         if ceil_mode and (size + sum(pair) - window.extent) % step and outputs * step < size + window.before:
             outputs += 1
-        pool = _Pool(window, size, outputs)
-        if outputs < 1 or any(first >= end for first, end, _ in pool.places()):
+        along = _AxisWindows(window, size, outputs)
+        if outputs < 1 or any(first >= end for first, end, _ in along.places()):
             raise ShapeError(
                 f"{name}: a window of {each} elements with stride {step}, padding {pair} and dilation {spread} has no "
                 f"element of an axis of size {size}, in {describe(x)}"
             )
-        found.append(pool)
+        found.append(along)
     return found
 
 
 def _max(x: Node, places: tuple[Places, ...], sizes: tuple[int, ...]) -> Node[Any, Any]:
-    """Return the maxima; those of `relu(y)` as `relu` of the maxima of `y`, which are fewer elements."""
+    """Return the maxima. For `relu(y)` they are `relu` of the maxima of `y`: the same, from fewer elements."""
     if isinstance(x, Relu):
         return Relu(MaxPool(x.parents[0], places=places, sizes=sizes))
     return MaxPool(x, places=places, sizes=sizes)
@@ -85,8 +85,8 @@ def max_pool(
     ceil_mode: bool,
 ) -> Node[Any, Any]:  # fmt: skip
     """Return the maximum of each window, for a function or layer called `name`."""
-    pools = _pools(name, x, rank, kernel_size, stride, padding, dilation, ceil_mode)
-    return _max(x, tuple(pool.places() for pool in pools), tuple(pool.size for pool in pools))
+    windows = _windows(name, x, rank, kernel_size, stride, padding, dilation, ceil_mode)
+    return _max(x, tuple(each.places() for each in windows), tuple(each.size for each in windows))
 
 
 def average_pool(
@@ -94,8 +94,8 @@ def average_pool(
     count_include_pad: bool,
 ) -> Node[Any, Any]:  # fmt: skip
     """Return the mean of each window, for a function or layer called `name`."""
-    pools = _pools(name, x, rank, kernel_size, stride, padding, 1, ceil_mode)
-    return resampled(x, [pool.mean_taps(count_include_pad) for pool in pools])
+    windows = _windows(name, x, rank, kernel_size, stride, padding, 1, ceil_mode)
+    return resampled(x, [each.mean_taps(count_include_pad) for each in windows])
 
 
 def adaptive_sizes(name: str, sizes: Sequence[int], output_size: object) -> tuple[int, ...]:
@@ -106,7 +106,7 @@ def adaptive_sizes(name: str, sizes: Sequence[int], output_size: object) -> tupl
 
 
 def _adaptive_ranges(name: str, x: Node, rank: int, output_size: object) -> list[list[tuple[int, int]]]:
-    """Return for each spatial axis the ranges of elements that its outputs pool, as even as possible."""
+    """Return for each spatial axis the range of elements of each output; the ranges are as even as possible."""
     sizes = spatial_sizes(name, x, rank)
     outputs = adaptive_sizes(name, sizes, output_size)
     if 0 in sizes:
@@ -300,13 +300,7 @@ def adaptive_avg_pool1d(x: Node[Any, tuple[B, C, W]], output_size: PerAxis) -> T
 def adaptive_avg_pool2d(
     x: Node[Any, tuple[B, C, H, W]], output_size: PerAxis | Sequence[int | None]
 ) -> Tensor[B, C, Any, Any]:
-    """Return the mean of each of `output_size` windows of `x`.
-
-    `output_size` is the number of windows along each spatial axis, an integer or one for each axis; None keeps the
-    size. Window i of o along an axis of n elements goes from `i * n // o` to `ceil((i + 1) * n / o)`.
-
-    Raise `ShapeError` for other axes and for spatial axes without a size, `DTypeError` for masks and for an output
-    size of another kind.
+    """Return the mean of each of `output_size` windows of `x`; see `adaptive_max_pool2d` for them and the errors.
 
     >>> adaptive_avg_pool2d(wy.Input(dims=(2, 3, 8, 9)), 2).shape
     (2, 3, 2, 2)
@@ -323,19 +317,3 @@ def adaptive_avg_pool3d(
     (2, 3, 2, 2, 2)
     """
     return adaptive_average_pool("adaptive_avg_pool3d", 3, x, output_size)
-
-
-__all__ = [
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "adaptive_max_pool1d",
-    "adaptive_max_pool2d",
-    "adaptive_max_pool3d",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "max_pool1d",
-    "max_pool2d",
-    "max_pool3d",
-]

@@ -22,7 +22,7 @@ from wyrm.nn.pooling import (
 from wyrm.nn.spatial import Padding, PerAxis, window_options
 
 
-class _Pool(Module):
+class _Pooling(Module):
     """Base class of the layers: `options` are the arguments of the function `pool` after `x`."""
 
     options: dict[str, Any]
@@ -41,7 +41,7 @@ class _Pool(Module):
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
 
 
-class Pooling1d(_Pool):
+class Pooling1d(_Pooling):
     rank = 1
 
     def __call__(self, x: Tensor[B, C, W]) -> Tensor[B, C, Any]:
@@ -49,7 +49,7 @@ class Pooling1d(_Pool):
         return self._apply(x)
 
 
-class Pooling2d(_Pool):
+class Pooling2d(_Pooling):
     rank = 2
 
     def __call__(self, x: Tensor[B, C, H, W]) -> Tensor[B, C, Any, Any]:
@@ -57,7 +57,7 @@ class Pooling2d(_Pool):
         return self._apply(x)
 
 
-class Pooling3d(_Pool):
+class Pooling3d(_Pooling):
     rank = 3
 
     def __call__(self, x: Tensor[B, C, D, H, W]) -> Tensor[B, C, Any, Any, Any]:
@@ -65,7 +65,7 @@ class Pooling3d(_Pool):
         return self._apply(x)
 
 
-class _MaxPool(_Pool):
+class _MaxPool(_Pooling):
     pool = staticmethod(max_pool)
 
     def __init__(
@@ -83,7 +83,7 @@ class _MaxPool(_Pool):
         }  # fmt: skip
 
 
-class _AvgPool(_Pool):
+class _AvgPool(_Pooling):
     pool = staticmethod(average_pool)
 
     def __init__(
@@ -101,7 +101,7 @@ class _AvgPool(_Pool):
         }  # fmt: skip
 
 
-class _AdaptivePool(_Pool):
+class _AdaptivePool(_Pooling):
     def __init__(self, output_size: PerAxis | Sequence[int | None]) -> None:
         adaptive_sizes(type(self).__name__, [1] * self.rank, output_size)
         self.options = {"output_size": output_size}
@@ -209,19 +209,3 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool, Pooling3d):
     >>> AdaptiveAvgPool3d(2)(wy.Input(dims=(2, 3, 4, 8, 9))).shape
     (2, 3, 2, 2, 2)
     """
-
-
-__all__ = [
-    "AdaptiveAvgPool1d",
-    "AdaptiveAvgPool2d",
-    "AdaptiveAvgPool3d",
-    "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d",
-    "AvgPool1d",
-    "AvgPool2d",
-    "AvgPool3d",
-    "MaxPool1d",
-    "MaxPool2d",
-    "MaxPool3d",
-]

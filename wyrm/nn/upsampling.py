@@ -16,7 +16,7 @@ from wyrm.ops.elementwise.elementwise import L
 from wyrm.ops.pooling.resample import Taps
 from wyrm.support.options import choice, number
 
-Mode = Literal["nearest", "linear", "bilinear", "trilinear"]
+Interpolation = Literal["nearest", "linear", "bilinear", "trilinear"]
 # The number of spatial axes that a mode is for; any number for "nearest".
 _RANKS: dict[str, int | None] = {"nearest": None, "linear": 1, "bilinear": 2, "trilinear": 3}
 
@@ -26,7 +26,7 @@ def interpolate(
     x: Shaped[L, AtLeast1D],
     size: int | Sequence[int] | None = None,
     scale_factor: float | Sequence[float] | None = None,
-    mode: Mode = ...,
+    mode: Interpolation = ...,
     align_corners: bool = False,
 ) -> Node: ...
 @overload
@@ -34,7 +34,7 @@ def interpolate(
     x: Node[Any, tuple[B, C, W]],
     size: int | Sequence[int] | None = None,
     scale_factor: float | Sequence[float] | None = None,
-    mode: Mode = ...,
+    mode: Interpolation = ...,
     align_corners: bool = False,
 ) -> Node[Any, tuple[B, C, Any]]: ...
 @overload
@@ -42,7 +42,7 @@ def interpolate(
     x: Node[Any, tuple[B, C, H, W]],
     size: int | Sequence[int] | None = None,
     scale_factor: float | Sequence[float] | None = None,
-    mode: Mode = ...,
+    mode: Interpolation = ...,
     align_corners: bool = False,
 ) -> Node[Any, tuple[B, C, Any, Any]]: ...
 @overload
@@ -50,14 +50,14 @@ def interpolate(
     x: Node[Any, tuple[B, C, D, H, W]],
     size: int | Sequence[int] | None = None,
     scale_factor: float | Sequence[float] | None = None,
-    mode: Mode = ...,
+    mode: Interpolation = ...,
     align_corners: bool = False,
 ) -> Node[Any, tuple[B, C, Any, Any, Any]]: ...
 def interpolate(
     x: Any,
     size: int | Sequence[int] | None = None,
     scale_factor: float | Sequence[float] | None = None,
-    mode: Mode = "nearest",
+    mode: Interpolation = "nearest",
     align_corners: bool = False,
 ) -> Node:
     """Return `x`, (batch, channels, *sizes), with its spatial axes resampled to other sizes, as PyTorch does.
@@ -96,7 +96,7 @@ def interpolate(
 
 
 def _check(name: str, size: object, scale_factor: object, mode: str, align_corners: bool) -> None:
-    """Raise `OptionError` for options that fit no node."""
+    """Raise `OptionError` for options that are wrong whatever the node is."""
     choice(f"{name}: mode", mode, _RANKS)
     if align_corners and mode == "nearest":
         raise OptionError(f"{name}: align_corners is for linear interpolation; 'nearest' has no such choice")
@@ -145,12 +145,12 @@ class Upsample(Module):
         self,
         size: int | Sequence[int] | None = None,
         scale_factor: float | Sequence[float] | None = None,
-        mode: Mode = "nearest",
+        mode: Interpolation = "nearest",
         align_corners: bool = False,
     ) -> None:
         _check("Upsample", size, scale_factor, mode, align_corners)
         self.size, self.scale_factor, self.align_corners = size, scale_factor, align_corners
-        self.mode: Mode = mode
+        self.mode: Interpolation = mode
 
     @overload
     def __call__(self, x: Shaped[L, AtLeast1D]) -> Node: ...
@@ -167,6 +167,3 @@ class Upsample(Module):
     def __repr__(self) -> str:
         by = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor}"
         return f"Upsample({by}, mode={self.mode!r}{', align_corners=True' if self.align_corners else ''})"
-
-
-__all__ = ["Upsample", "interpolate"]

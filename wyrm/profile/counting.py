@@ -34,7 +34,7 @@ from wyrm.engines.native.ir.program import (
     every,
 )
 from wyrm.engines.native.ir.types import PointerType, ScalarType
-from wyrm.profile.tally import Pointer, Tally, Unknown, Value
+from wyrm.profile.tally import KnownValue, Pointer, Tally, Unknown
 
 # Float operations that are not counted: they compare, select or change a sign.
 _FREE = frozenset(
@@ -52,7 +52,7 @@ class _Step(int):
 class _Ended(Exception):  # not an error
     """Raised where a function returns (with its values) or fails, or a loop breaks or continues."""
 
-    def __init__(self, how: str, values: tuple[Value, ...] = ()) -> None:
+    def __init__(self, how: str, values: tuple[KnownValue, ...] = ()) -> None:
         self.how, self.values = how, values
 
 
@@ -67,11 +67,11 @@ class Counter:
         self._functions = {each.name: each for each in program.functions}
         self._products = products
         self.tally = Tally()
-        self._variables: dict[str, Value] = {}
+        self._variables: dict[str, KnownValue] = {}
         self._left = _BUDGET
         # The work of loops that is the same each time, and of calls, by their arguments.
         self._loops: dict[tuple[int, int], Tally] = {}
-        self._calls: dict[object, tuple[Tally, tuple[Value, ...]]] = {}
+        self._calls: dict[object, tuple[Tally, tuple[KnownValue, ...]]] = {}
         # Loops whose iterations differ, by identity.
         self._uneven: set[int] = set()
         # How many loops around the current statement are counted once, and how many are run through.
@@ -83,14 +83,14 @@ class Counter:
 
     # --- functions and statements ---------------------------------------------------------------------------------
 
-    def call(self, function: LoopFunction, arguments: Sequence[Value]) -> tuple[Value, ...]:
+    def call(self, function: LoopFunction, arguments: Sequence[KnownValue]) -> tuple[KnownValue, ...]:
         """Count a call of a function; return its results."""
         key = function.name, tuple(arguments)
         if key not in self._calls:
             variables = dict(zip((each.name for each in function.parameters), arguments, strict=True))
             variables |= {each.name: 0 for each in function.cleared}
             around, self._variables = self._variables, variables
-            results: tuple[Value, ...] = (Unknown.DATA,) * len(function.results)
+            results: tuple[KnownValue, ...] = (Unknown.DATA,) * len(function.results)
             try:
                 with self._apart() as tally:
                     self._run(function.body)
@@ -279,7 +279,7 @@ class Counter:
             if ended.how != "fail":
                 self.tally.exact = False
 
-    def _product(self, values: Sequence[Value], type: ScalarType) -> None:
+    def _product(self, values: Sequence[KnownValue], type: ScalarType) -> None:
         """Count a matrix product, given the parts of three views with any strides, and whether it adds to the last."""
         (x, rows, inner), (y, _, columns), (out, *_), adds = values[:3], values[5:8], values[10:13], values[15]
         sizes = [self._known(size) for size in (rows, inner, columns)]
@@ -298,7 +298,7 @@ class Counter:
 
     # --- expressions ----------------------------------------------------------------------------------------------
 
-    def _known(self, value: Value) -> int | None:
+    def _known(self, value: KnownValue) -> int | None:
         """Return an integer, or None if it depends on data; a loop that is counted once must not decide."""
         if value is Unknown.ITERATION:
             raise _NeedsIterations
@@ -308,13 +308,13 @@ class Counter:
     def _count(self, flops: float, type: ScalarType) -> None:
         self.tally.flops[type.bits] = self.tally.flops.get(type.bits, 0.0) + flops
 
-    def _touch(self, counts: dict[str, float], array: Value, size: float) -> None:
+    def _touch(self, counts: dict[str, float], array: KnownValue, size: float) -> None:
         if isinstance(array, Pointer):
             counts[array.array] = counts.get(array.array, 0.0) + size
         else:
             self.tally.exact = False
 
-    def _value(self, expression: Expression) -> Value:
+    def _value(self, expression: Expression) -> KnownValue:
         match expression:
             case Variable(name):
                 return self._variables.get(name, Unknown.DATA)
@@ -342,7 +342,7 @@ class Counter:
             case Operation():
                 return self._operation(expression)
 
-    def _operation(self, operation: Operation) -> Value:
+    def _operation(self, operation: Operation) -> KnownValue:
         operands, kind = [self._value(each) for each in operation.operands], operation.operands[0].type
         if isinstance(kind, PointerType):
             return Unknown.DATA

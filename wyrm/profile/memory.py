@@ -12,7 +12,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.buffer import Buffer
 from wyrm.graph.leaves import Parameter
 from wyrm.graph.storage import bound_array
-from wyrm.profile.texts import aligned_table, bytes_text, of_all_layers
+from wyrm.support.texts import aligned_table, bytes_text, of_all_layers
 
 # Rows of the printed table of owners.
 _OWNERS = 12

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from wyrm.profile.memory import MemoryOfStep
 from wyrm.profile.peaks import Peaks
 from wyrm.profile.stages import Part, Stage
-from wyrm.profile.texts import aligned_table, of_all_layers, seconds_text
 from wyrm.support.files import replacing
+from wyrm.support.texts import aligned_table, of_all_layers, seconds_text
 
 # Rows of the printed table, and the width of its last column.
 _ROWS, _WIDTH = 25, 48
@@ -177,7 +177,7 @@ class Profile:
 
     def chrome_trace(self, path: str | Path) -> Path:
         """Write the last recorded steps in Chrome's trace event format, which https://ui.perfetto.dev opens."""
-        from wyrm.profile.trace import trace_text
+        from wyrm.profile.page import trace_text
 
         return _written(Path(path), trace_text(self))
 

@@ -21,7 +21,7 @@ class Pointer:
     array: str
 
 
-Value: TypeAlias = int | float | bool | Unknown | Pointer
+KnownValue: TypeAlias = int | float | bool | Unknown | Pointer
 
 
 @dataclass

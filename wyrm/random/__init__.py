@@ -20,43 +20,17 @@ A loop draws anew in each of its steps, `vmap` for each of its rows. Threads tha
 draw the numbers that one thread draws, except for `index` and the dropout of attention, which draw for each part alike.
 """
 
-from typing import TYPE_CHECKING
+from wyrm.support.late_imports import lazy_imports
 
-from wyrm.ops.random.philox import at_step, next_step, set_step
-from wyrm.ops.random.sampling import RandomIndex, index
-from wyrm.random.distributions import (
-    bernoulli,
-    categorical,
-    exponential,
-    gumbel,
-    laplace,
-    normal,
-    normal_like,
-    permutation,
-    randint,
-    uniform,
-    uniform_like,
+# Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
+__getattr__, __dir__, __all__ = lazy_imports(
+    __name__,
+    {
+        "wyrm.ops.random.philox": "at_step next_step set_step",
+        "wyrm.ops.random.sampling": "RandomIndex index",
+        "distributions": (
+            "bernoulli categorical exponential gumbel laplace normal normal_like permutation randint uniform "
+            "uniform_like"
+        ),
+    },
 )
-from wyrm.support import late_imports as _lazy_imports
-
-if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
-    __getattr__, __dir__ = _lazy_imports.lazy_imports(__name__, {})
-
-__all__ = [
-    "RandomIndex",
-    "at_step",
-    "bernoulli",
-    "categorical",
-    "exponential",
-    "gumbel",
-    "index",
-    "laplace",
-    "next_step",
-    "normal",
-    "normal_like",
-    "permutation",
-    "randint",
-    "set_step",
-    "uniform",
-    "uniform_like",
-]

@@ -9,80 +9,20 @@
 - Logistic functions, softmax and entropies: `expit`, `logit`, `logsumexp`, `softmax`, `xlogy`, `entr`, `rel_entr`.
 """
 
-from wyrm.functions.methods import erf
-from wyrm.functions.methods import sigmoid as expit
-from wyrm.special.composite import kl_div, log_softmax, logsumexp, multigammaln, polygamma, softmax
-from wyrm.special.elementwise import (
-    beta,
-    betaln,
-    digamma,
-    entr,
-    erfc,
-    erfinv,
-    gamma,
-    gammainc,
-    gammaincc,
-    gammaln,
-    i0,
-    i0e,
-    i1,
-    i1e,
-    log_expit,
-    log_ndtr,
-    logit,
-    ndtr,
-    ndtri,
-    psi,
-    rel_entr,
-    xlog1py,
-    xlogy,
-)
-from wyrm.special.of_order import betainc, erfcinv, gammasgn, iv, ive, j0, j1, jn, jv, rgamma, y0, y1, yn, yv
+from wyrm.support.late_imports import lazy_imports
 
-__all__ = [
-    "beta",
-    "betainc",
-    "betaln",
-    "digamma",
-    "entr",
-    "erf",
-    "erfc",
-    "erfcinv",
-    "erfinv",
-    "expit",
-    "gamma",
-    "gammainc",
-    "gammaincc",
-    "gammaln",
-    "gammasgn",
-    "i0",
-    "i0e",
-    "i1",
-    "i1e",
-    "iv",
-    "ive",
-    "j0",
-    "j1",
-    "jn",
-    "jv",
-    "kl_div",
-    "log_expit",
-    "log_ndtr",
-    "log_softmax",
-    "logit",
-    "logsumexp",
-    "multigammaln",
-    "ndtr",
-    "ndtri",
-    "polygamma",
-    "psi",
-    "rel_entr",
-    "rgamma",
-    "softmax",
-    "xlog1py",
-    "xlogy",
-    "y0",
-    "y1",
-    "yn",
-    "yv",
-]
+# Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
+__getattr__, __dir__, __all__ = lazy_imports(
+    __name__,
+    {
+        "wyrm.functions.methods": "erf sigmoid=expit",
+        "composite": (
+            "betainc erfcinv gammasgn iv ive j0 j1 jn jv kl_div log_softmax logsumexp multigammaln polygamma rgamma "
+            "softmax y0 y1 yn yv"
+        ),
+        "elementwise": (
+            "beta betaln digamma entr erfc erfinv gamma gammainc gammaincc gammaln i0 i0e i1 i1e log_expit "
+            "log_ndtr logit ndtr ndtri psi rel_entr xlog1py xlogy"
+        ),
+    },
+)

@@ -1,4 +1,4 @@
-"""Special functions made of other functions."""
+"""Special functions made of other functions, and those of an order or of three arguments."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import math
 import operator
 from typing import Any, Literal, overload
 
-from wyrm.functions.operands import Operand, as_node, as_nodes
+import numpy as np
+
+from wyrm.functions.operands import Operand, S, as_node, as_nodes
 from wyrm.graph.axes import AxisLike, all_axes, reduced_dims
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, Number
+from wyrm.ops.elementwise.bessel_of_order import BesselI, BesselIe, BesselJ, BesselY
 from wyrm.ops.elementwise.comparison import where
-from wyrm.ops.elementwise.elementwise import S, operand
+from wyrm.ops.elementwise.elementwise import operand
 from wyrm.ops.elementwise.entropy import RelEntr
 from wyrm.ops.elementwise.gamma import Digamma, GammaLn, HurwitzZeta
+from wyrm.ops.elementwise.incomplete import BetaInc
+from wyrm.ops.elementwise.normal_distribution import Ndtri
+from wyrm.ops.elementwise.rounding import Floor, Rint
 from wyrm.support.options import is_integer
 
 
-@overload
-def polygamma(n: int, x: Node[Any, S]) -> Node[Any, S]: ...
-@overload
-def polygamma(n: int, x: Number | Array) -> Node: ...
-def polygamma(n: int, x: Operand) -> Node:
+def polygamma(n: int, x: Operand[S]) -> Node[Any, S]:
     """Return the derivative of order `n` of `digamma` at `x`, elementwise. Raise `ValueError` for `n` below 0.
 
     >>> f'{wy.special.polygamma(1, 1.0).forward().item():.4f}'
@@ -37,11 +39,7 @@ def polygamma(n: int, x: Operand) -> Node:
     return zeta * (-1.0 if order % 2 == 0 else 1.0) * math.gamma(order + 1.0)
 
 
-@overload
-def multigammaln(a: Node[Any, S], d: int) -> Node[Any, S]: ...
-@overload
-def multigammaln(a: Number | Array, d: int) -> Node: ...
-def multigammaln(a: Operand, d: int) -> Node:
+def multigammaln(a: Operand[S], d: int) -> Node[Any, S]:
     """Return the logarithm of the multivariate gamma function of dimension `d`, elementwise in `a > (d - 1) / 2`.
 
     It is NaN at other `a`, where SciPy raises an error. Raise `ValueError` for `d` below 1.
@@ -88,11 +86,7 @@ def _shifted(x: Node, axis: AxisLike) -> Node:
     return x - where(abs(largest) < math.inf, largest, 0.0).stop_gradient()
 
 
-@overload
-def softmax(x: Node[Any, S], axis: AxisLike = None) -> Node[Any, S]: ...
-@overload
-def softmax(x: Number | Array, axis: AxisLike = None) -> Node: ...
-def softmax(x: Operand, axis: AxisLike = None) -> Node:
+def softmax(x: Operand[S], axis: AxisLike = None) -> Node[Any, S]:
     """Return `exp(x) / sum(exp(x))` over `axis`: an axis, several, or all by default.
 
     Raise `ShapeError` for an axis that `x` lacks, or of size 0.
@@ -107,11 +101,7 @@ def softmax(x: Operand, axis: AxisLike = None) -> Node:
     return powers / powers.sum(axis=_positions(axis, node), keepdims=True)
 
 
-@overload
-def log_softmax(x: Node[Any, S], axis: AxisLike = None) -> Node[Any, S]: ...
-@overload
-def log_softmax(x: Number | Array, axis: AxisLike = None) -> Node: ...
-def log_softmax(x: Operand, axis: AxisLike = None) -> Node:
+def log_softmax(x: Operand[S], axis: AxisLike = None) -> Node[Any, S]:
     """Return the logarithm of `softmax(x, axis)`, accurate where it is small.
 
     Raise `ShapeError` for an axis that `x` lacks, or of size 0.
@@ -178,3 +168,135 @@ def logsumexp(
     if not keepdims:
         result, sign = result.reshape(kept), sign.reshape(kept)
     return (result, sign) if return_sign else result
+
+
+def betainc(a: Operand, b: Operand, x: Operand) -> Node:
+    """Return the regularized incomplete beta function; `a` and `b` are above 0 and `x` is in [0, 1].
+
+    It has a gradient with respect to `x` only. The operands broadcast.
+
+    >>> round(wy.special.betainc(1.0, 2.0, wy.Constant(0.5)).forward().item(), 4)
+    0.75
+    """
+    return BetaInc(as_nodes(a, b, x))
+
+
+def jv(v: float, z: Operand[S]) -> Node[Any, S]:
+    """Return the Bessel function of the first kind of order `v`, a number.
+
+    >>> wy.special.jv(0, wy.Constant(0.0)).forward().item()
+    1.0
+    """
+    return BesselJ(as_node(z), v)
+
+
+def j0(x: Operand[S]) -> Node[Any, S]:
+    """Return the Bessel function of the first kind of order 0.
+
+    >>> wy.special.j0(wy.Constant(0.0)).forward().item()
+    1.0
+    """
+    return jv(0.0, x)
+
+
+def j1(x: Operand[S]) -> Node[Any, S]:
+    """Return the Bessel function of the first kind of order 1.
+
+    >>> wy.special.j1(wy.Constant(0.0)).forward().item()
+    0.0
+    """
+    return jv(1.0, x)
+
+
+def yv(v: float, z: Operand[S]) -> Node[Any, S]:
+    """Return the Bessel function of the second kind of order `v`, a number; `z` is above 0.
+
+    >>> round(wy.special.yv(0, wy.Constant(1.0)).forward().item(), 4)
+    0.0883
+    """
+    return BesselY(as_node(z), v)
+
+
+def y0(x: Operand[S]) -> Node[Any, S]:
+    """Return the Bessel function of the second kind of order 0; `x` is above 0.
+
+    >>> round(wy.special.y0(wy.Constant(1.0)).forward().item(), 4)
+    0.0883
+    """
+    return yv(0.0, x)
+
+
+def y1(x: Operand[S]) -> Node[Any, S]:
+    """Return the Bessel function of the second kind of order 1; `x` is above 0.
+
+    >>> round(wy.special.y1(wy.Constant(1.0)).forward().item(), 4)
+    -0.7812
+    """
+    return yv(1.0, x)
+
+
+def iv(v: float, z: Operand[S]) -> Node[Any, S]:
+    """Return the modified Bessel function of the first kind of order `v`, a number.
+
+    >>> wy.special.iv(0, wy.Constant(0.0)).forward().item()
+    1.0
+    """
+    return BesselI(as_node(z), v)
+
+
+def ive(v: float, z: Operand[S]) -> Node[Any, S]:
+    """Return `exp(-abs(z)) * iv(v, z)`, which does not overflow.
+
+    >>> wy.special.ive(0, wy.Constant(0.0)).forward().item()
+    1.0
+    """
+    return BesselIe(as_node(z), v)
+
+
+def gammasgn(x: Operand[S]) -> Node[Any, S]:
+    """Return the sign of the gamma function, of which the gradient is zero; NaN at the integers below 0.
+
+    >>> wy.special.gammasgn(wy.Constant([-0.5, -1.5, 2.0])).forward().tolist()
+    [-1.0, 1.0, 1.0]
+    """
+    node = as_node(x)
+    below = Floor(node).erase()
+    odd = (0.5 * below - Floor(0.5 * below)) * 4.0  # 2 for an odd number, else 0
+    sign = where(node > 0.0, 1.0, 1.0 - odd)
+    return where(node.equal(below) & (node < 0.0), math.nan, sign)
+
+
+def rgamma(x: Operand[S]) -> Node[Any, S]:
+    """Return the reciprocal of the gamma function, which is smooth everywhere and 0 at the integers up to 0.
+
+    >>> wy.special.rgamma(wy.Constant([3.0, 0.0])).forward().tolist()
+    [0.5, 0.0]
+    """
+    node = as_node(x)
+    # Below 1/2, `sin(pi x) / pi` has the zeros, and `gamma(1 - x)` is smooth: NIST DLMF 5.5.3.
+    below = (node < 0.5) & (node > -math.inf)
+    left = where(below, node, 0.25)
+    nearest: Node = Rint(left)
+    odd = 0.5 * nearest - Floor(0.5 * nearest)  # 1/2 for an odd number, else 0
+    distance = left - nearest
+    sine = (distance * math.pi).sin() * ((1.0 - 4.0 * odd) / math.pi)
+    size: Node = GammaLn(1.0 - left)
+    # At a far zero, a factor that overflows would make NaN of the zero.
+    largest = 0.99 * math.log(np.finfo(node.dtype).max)
+    size = where(distance.equal(0.0), size.minimum(largest), size)
+    right: Node = GammaLn(abs(where(below, 1.0, node)))  # infinite at -inf too
+    return where(below, sine * size.exp(), (-right).exp())
+
+
+def erfcinv(y: Operand[S]) -> Node[Any, S]:
+    """Return the inverse of `erfc`, of numbers in (0, 2).
+
+    >>> round(wy.special.erfcinv(wy.Constant(0.5)).forward().item(), 4)
+    0.4769
+    """
+    node = as_node(y)
+    quantile: Node = Ndtri(0.5 * node)
+    return quantile * -math.sqrt(0.5)
+
+
+jn, yn = jv, yv

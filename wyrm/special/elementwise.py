@@ -1,6 +1,6 @@
 """The elementwise functions, one for each op that has it as `function = "special...."`.
 
-`elementwise.pyi`, which `python -m wyrm.declare_functions` generates from the ops, holds their types.
+`elementwise.pyi`, which `python -m wyrm.declare` generates from the ops, holds their types.
 """
 
 from __future__ import annotations

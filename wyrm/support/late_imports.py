@@ -1,77 +1,90 @@
-"""Names that are imported on first use, and that `dir` and `import *` already list."""
+"""Names that stand in another module, which is imported on first use.
+
+`Late` is a member of a class, such as `Node.sort`; `lazy_imports` gives a package its names, such as `wy.nn.Linear`.
+Both list a name before it is imported: `dir`, `help` and `import *` know it. Type checkers read the stubs that
+`python -m wyrm.declare` generates: `wyrm/graph/methods.pyi` for methods, `__init__.pyi` of a package for its names.
+"""
 
 from __future__ import annotations
 
 import dis
 import importlib
 import sys
-from collections.abc import Callable, Mapping
-from types import FrameType, MethodType
+from collections.abc import Callable, Iterable, Mapping
+from types import FrameType
 from typing import Any
 
 
-def _is_from_import(frame: FrameType) -> bool:
-    """Return whether a frame is at `from package import name`, which replaces an `AttributeError` by its own text."""
-    return frame.f_code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]
+class Late:
+    """A member of a class that stands in another module: the first use imports the module, which replaces this one.
 
+    The module binds the member itself, as modules of ops do, or `function` names what becomes the member.
+    """
 
-class LateMethod:
-    """A method of nodes whose module is imported on first use; the module binds the method in its place."""
+    __slots__ = ("function", "module", "name")
 
-    __slots__ = ("module", "name")
-
-    def __init__(self, module: str, name: str) -> None:
-        self.module, self.name = module, name
+    def __init__(self, module: str, name: str, function: str | None = None) -> None:
+        self.module, self.name, self.function = module, name, function
 
     def __get__(self, instance: object, owner: type) -> Any:
-        importlib.import_module(self.module)
+        module = importlib.import_module(self.module)
+        if self.function is not None:
+            base = next(base for base in owner.__mro__ if vars(base).get(self.name) is self)
+            setattr(base, self.name, getattr(module, self.function))
         return getattr(owner if instance is None else instance, self.name)
 
 
-def declares(cls: type, name: str) -> bool:
-    """Return whether a class has a name, without importing what the name stands for, as `hasattr` would."""
-    return any(name in vars(base) for base in cls.__mro__)
+# The names of each package by the module that defines them; `wyrm.declare` reads it.
+PACKAGES: dict[str, dict[str, tuple[str, str]]] = {}
 
 
-class LateFunction:
-    """A method that a function of another module implements, which is imported with each use."""
+def lazy_imports(
+    package: str, modules: Mapping[str, str | Iterable[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` of a package, whose `modules` define these names.
 
-    __slots__ = ("module", "name")
-
-    def __init__(self, module: str, name: str) -> None:
-        self.module, self.name = module, name
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        function = getattr(importlib.import_module(self.module), self.name)
-        return function if instance is None else MethodType(function, instance)
-
-
-def lazy_imports(package: str, origins: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` for a package; `origins` gives the submodule that defines each name.
-
-    A name equal to its submodule's name is the submodule itself. `dir` lists the public names, from which Python
-    suggests corrections of misspelled ones.
+    Names may be separated by spaces. A module of another package is given in full, as in `wyrm.errors`; `old=new` gives
+    a name another one; and a module that names itself, as in `"initializers": "initializers"`, is public too.
+    `dir` lists the public names, from which Python suggests corrections of misspelled ones.
     """
+    origins: dict[str, tuple[str, str]] = {}
+    for module, names in modules.items():
+        full = module if module.startswith("wyrm.") else f"{package}.{module}"
+        for name in names.split() if isinstance(names, str) else names:
+            old, _, new = name.partition("=")
+            origins[new or old] = full, "" if name == module else old
+    public = sorted(origins)
+    PACKAGES[package] = origins
 
     def find(name: str) -> Any:
-        if name not in origins:
-            from wyrm.support.foreign_names import packages, refusal
-
-            answers = packages.ANSWERS.get(package, {})
-            if name in answers:
-                error = refusal(package, name, answers)
-                if _is_from_import(sys._getframe(1)):
-                    raise ImportError(str(error), name=package)
-                raise error
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = importlib.import_module(f"{package}.{origins[name]}")
-        found = module if name == origins[name] else getattr(module, name)
+        if name in origins:
+            module, defined = origins[name]
+            found = importlib.import_module(module)
+            found = getattr(found, defined) if defined else found
+        elif name in modules:
+            found = importlib.import_module(f"{package}.{name}")
+        else:
+            raise _unknown(package, name, sys._getframe(1))
         setattr(sys.modules[package], name, found)
         return found
 
     def known() -> list[str]:
         module = sys.modules[package]
         special = (name for name in vars(module) if name.startswith("__"))
-        return sorted({*special, *module.__all__, *(name for name, origin in origins.items() if name != origin)})
+        return sorted({*special, *module.__all__, *origins})
 
-    return find, known
+    return find, known, public
+
+
+def _unknown(package: str, name: str, frame: FrameType) -> ImportError | AttributeError:
+    """Return the error for a name that a package lacks, with what to use instead of one of another library."""
+    from wyrm.support.foreign_names import packages, refusal
+
+    answers = packages.ANSWERS.get(package, {})
+    if name not in answers:
+        return AttributeError(f"module {package!r} has no attribute {name!r}")
+    error = refusal(package, name, answers)
+    if frame.f_code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]:
+        # `from package import name` replaces an `AttributeError` by its own text.
+        return ImportError(str(error), name=package)
+    return error

@@ -24,6 +24,18 @@ _ROOMS = {
 }
 # The rooms that lost only some of their modules.
 _PARTS = {"ops": "a folder of wyrm.ops, one for each family of ops", "train": "wyrm.engines"}
+# Modules that became part of another one of their room.
+_JOINED = {
+    "data": ("columns", "files", "generated", "joined", "movielens", "tokens"),
+    "io": ("reading", "shards"),
+    "losses": ("likelihood", "temporal", "weights"),
+    "metrics": ("confusion",),
+    "nn": (
+        "activation_layers", "batch_normalization", "embedding_bag", "flatten", "gated_recurrent",
+        "group_normalization", "initial_states", "lstm_state", "positional_encoding", "recurrent_outputs",
+        "token_sampling",
+    ),
+}  # fmt: skip
 
 
 class _Moved:
@@ -32,8 +44,10 @@ class _Moved:
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
         package, _, rest = name.partition(".")
-        room = rest.partition(".")[0]
+        room, _, module = rest.partition(".")
         place = _ROOMS.get(room) if rest == room or room not in _PARTS else _PARTS[room]
+        if module in _JOINED.get(room, ()):
+            place = f"other modules of wyrm.{room}"
         if package == "wyrm" and place is not None:
             raise ModuleNotFoundError(
                 f"No module named {name!r}: modules of this room of earlier versions are in {place} now. A pickle that "

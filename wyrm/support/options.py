@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import TypeIs
 
 from wyrm.errors import DTypeError, OptionError, WyrmError
-from wyrm.support.foreign_names.nearest import nearest
+from wyrm.support.texts import nearest
 
 # A count of steps or epochs is below this, so that 64 bits hold it whatever is added.
 MOST_STEPS = 2**62

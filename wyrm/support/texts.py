@@ -1,6 +1,11 @@
-"""Texts that files and terminals can take."""
+"""Texts of numbers and tables, the nearest of several words, and keys that tell equal values apart."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Collection, Hashable, Iterable, Sequence
+
+import numpy as np
 
 
 def encodable(text: str) -> str:
@@ -10,3 +15,81 @@ def encodable(text: str) -> str:
     caf\udce9
     """
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def exact(value: object) -> Hashable:
+    """Return a key that is equal for values of the same type and bits, in tuples too; any NaN equals itself.
+
+    >>> exact(0.0) == exact(-0.0), exact(1) == exact(True), exact((1, 2.0)) == exact((1, 2.0))
+    (False, False, True)
+    """
+    kind = type(value)
+    if kind is int or kind is str or value is None:
+        return value
+    if isinstance(value, tuple):
+        return kind, tuple(map(exact, value))
+    if isinstance(value, float):  # `np.float64` too
+        return kind, float.hex(value)
+    if isinstance(value, bool | np.generic):
+        return kind, value.tobytes() if isinstance(value, np.generic) else int(value)
+    return value  # if unhashable, the dict that looks it up raises
+
+
+def nearest(word: object, words: Iterable[str]) -> str:
+    """Return the end of an error for an unknown word: which of `words` was probably meant; empty if none is like it.
+
+    >>> nearest("smae", ["same", "valid"])
+    "; did you mean 'same'?"
+    """
+    import difflib  # only errors need it
+
+    close = difflib.get_close_matches(str(word).lower(), list(words), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def bytes_text(size: float) -> str:
+    """Return a number of bytes with a unit.
+
+    >>> bytes_text(1536), bytes_text(12), bytes_text(3 * 2**20)
+    ('1.5 KiB', '12 B', '3 MiB')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            break
+        size /= 1024
+    return f"{size:.3g} {unit}" if size < 1000 else f"{size:.0f} {unit}"
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a time with a unit.
+
+    >>> seconds_text(0.0123), seconds_text(4.5e-8)
+    ('12.3 ms', '45 ns')
+    """
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
+        if seconds >= size or unit == "ns":
+            break
+    return f"{seconds / size:.3g} {unit}" if seconds < 100 * size else f"{seconds / size:.0f} {unit}"
+
+
+def of_all_layers(module: str) -> str:
+    """Return the path of a module without the numbers of layers.
+
+    >>> of_all_layers("blocks[3].attention")
+    'blocks[*].attention'
+    """
+    return re.sub(r"\[\d+\]", "[*]", module)
+
+
+def aligned_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:
+    """Return the lines of a table; `right` are the columns that are aligned to the right."""
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+
+    def line(row: Sequence[str]) -> str:
+        cells = (
+            cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        return encodable("  ".join(cells).rstrip())
+
+    lines = [line(head), *map(line, rows)]
+    return [lines[0], "-" * max(map(len, lines)), *lines[1:]]

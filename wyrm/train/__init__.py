@@ -11,51 +11,21 @@
 - Callbacks: `EarlyStopping`, `ReduceOnPlateau`, `Checkpoint`, `CSVLogger`, `TensorBoardLogger`, `ProgressBar`, and
   `Callback` and `LambdaCallback` for your own.
 
-`runner` compiles a graph and calls it, `training` runs epochs, `partition` divides rows among threads, `data_parallel`
-combines the gradients of parts of a batch, `feeding` checks data, `tables` reads that of other libraries, `batches`
-that of loaders, `evaluation` computes means and metrics, `snapshot` copies parameters. `fitting` is the loop over
-epochs.
+`program` is `wy.Program`, `compiling` is `wy.compile`, and `fitting` the loop over epochs. What computes is an engine:
+see `wy.engines`.
 """
 
-from typing import TYPE_CHECKING
+from wyrm.support.late_imports import lazy_imports
 
-from wyrm.support import late_imports as _lazy_imports
-
-if TYPE_CHECKING:
-    from wyrm.train.callbacks import Callback, LambdaCallback, ProgressBar, Run
-    from wyrm.train.checkpointing import Checkpoint
-    from wyrm.train.fitting import fit
-    from wyrm.train.history import EpochRecord, History
-    from wyrm.train.loggers import CSVLogger, TensorBoardLogger
-    from wyrm.train.monitoring import EarlyStopping, Monitor, ReduceOnPlateau
-
-# The public names of each file, which is imported on first use.
-_NAMES = {
-    "callbacks": ("Callback", "LambdaCallback", "ProgressBar", "Run"),
-    "checkpointing": ("Checkpoint",),
-    "fitting": ("fit",),
-    "history": ("EpochRecord", "History"),
-    "loggers": ("CSVLogger", "TensorBoardLogger"),
-    "monitoring": ("EarlyStopping", "Monitor", "ReduceOnPlateau"),
-}
-
-if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
-    __getattr__, __dir__ = _lazy_imports.lazy_imports(
-        __name__, {name: module for module, names in _NAMES.items() for name in names}
-    )
-
-__all__ = [
-    "CSVLogger",
-    "Callback",
-    "Checkpoint",
-    "EarlyStopping",
-    "EpochRecord",
-    "History",
-    "LambdaCallback",
-    "Monitor",
-    "ProgressBar",
-    "ReduceOnPlateau",
-    "Run",
-    "TensorBoardLogger",
-    "fit",
-]
+# Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
+__getattr__, __dir__, __all__ = lazy_imports(
+    __name__,
+    {
+        "callbacks": "Callback LambdaCallback ProgressBar Run",
+        "checkpointing": "Checkpoint",
+        "fitting": "fit",
+        "history": "EpochRecord History",
+        "loggers": "CSVLogger TensorBoardLogger",
+        "monitoring": "EarlyStopping Monitor ReduceOnPlateau",
+    },
+)

@@ -35,7 +35,7 @@ from wyrm.graph.training_mode import modes_of, warn_of_training
 from wyrm.graph.values import checked_weight
 from wyrm.ops.random.philox import pinned_step
 from wyrm.support.foreign_names import Answering, answering
-from wyrm.support.late_imports import LateFunction
+from wyrm.support.late_imports import Late
 from wyrm.support.options import whole
 from wyrm.train.arguments import check_metrics, check_optimizer, checked_counts, checked_outputs
 from wyrm.train.profiled import Profiled
@@ -428,7 +428,7 @@ class Program(Answering, Profiled, Generic[R, E]):
             self._evaluator = Evaluator(self._made_for_evaluation)
 
     # What notebooks display.
-    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_program")
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_program")
 
     def __repr__(self) -> str:
         what = ", ".join(map(label, self._outputs))

@@ -8,8 +8,8 @@ Notebooks display nodes, programs, modules, tuples of axes, summaries, derivatio
 """
 
 from wyrm.view.derivation import Derivation, to_derivation
+from wyrm.view.html import open, page
 from wyrm.view.model_summary import LayerSummary, Summary, summary
-from wyrm.view.pages import open, page
-from wyrm.view.text import to_dot, to_text
+from wyrm.view.notebook import to_dot, to_text
 
 __all__ = ["Derivation", "LayerSummary", "Summary", "open", "page", "summary", "to_derivation", "to_dot", "to_text"]

@@ -16,8 +16,7 @@ from wyrm.graph.traversal import has_more_nodes, topological_order
 from wyrm.ops.gradients.accumulation import accumulated
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.train.program import Program
-from wyrm.view.groups import BACKWARD, FORWARD, Groups, paths_of_parameters, plain_attributes
-from wyrm.view.loop_bodies import Unfolded
+from wyrm.view.groups import BACKWARD, FORWARD, Groups, Unfolded, paths_of_parameters, plain_attributes
 
 # What has a page: a node, several, or a program.
 Shown: TypeAlias = BaseNode | Sequence[BaseNode] | Program

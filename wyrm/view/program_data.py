@@ -13,7 +13,7 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dim, resolve
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.traversal import topological_order
-from wyrm.view.flops import has_products, multiply_adds
+from wyrm.view.model_summary import has_products, multiply_adds
 
 # Operations that the name of a loop lists.
 _LISTED = 4

@@ -8,22 +8,18 @@ live. `RunLogger` is the callback with more options, `RunWriter` writes the same
 ...     for step in (1, 2):
 ...         run.values(step, {"loss": 1.0 / step})
 
-`writer` measures by `measures` and `probe`, as often as `pace` allows, and appends `records` to files by `lines`.
-`server` and its `guard` serve what `runs` reads, and `page`.
+`writer` measures by `measures` and `probe`, as often as `pace` allows, and appends `records` to files; `server` serves
+what `runs` reads, and a page.
 """
 
-from typing import TYPE_CHECKING
+from wyrm.support.late_imports import lazy_imports
 
-from wyrm.support import late_imports as _lazy_imports
-
-if TYPE_CHECKING:
-    from wyrm.watch.logger import RunLogger
-    from wyrm.watch.server import serve
-    from wyrm.watch.writer import RunWriter
-
-if not TYPE_CHECKING:  # to a type checker, a module with `__getattr__` has every name
-    __getattr__, __dir__ = _lazy_imports.lazy_imports(
-        __name__, {"RunLogger": "logger", "RunWriter": "writer", "serve": "server"}
-    )
-
-__all__ = ["RunLogger", "RunWriter", "serve"]
+# Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
+__getattr__, __dir__, __all__ = lazy_imports(
+    __name__,
+    {
+        "logger": "RunLogger",
+        "server": "serve",
+        "writer": "RunWriter",
+    },
+)

@@ -21,7 +21,7 @@ from wyrm.graph.traversal import topological_order
 from wyrm.support.foreign_names import answering
 from wyrm.support.options import number
 from wyrm.train.callbacks import Callback, Run
-from wyrm.watch import checks
+from wyrm.watch import records as checks
 from wyrm.watch.pace import EPOCHS, Budget, Pace
 from wyrm.watch.probe import Probe, unused
 from wyrm.watch.writer import FilePath, RunWriter, stopped_by

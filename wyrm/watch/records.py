@@ -1,12 +1,18 @@
-"""The records of a run: what they hold, and how they are lines of JSON."""
+"""The records of a run: what they may hold, how they are lines of JSON, and the files they are appended to."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+from wyrm.errors import DataError, DTypeError, OptionError, WyrmError
+from wyrm.graph.leaves import Parameter
+from wyrm.support.options import whole
 
 # Readers refuse a higher number.
 FORMAT = 1
@@ -151,3 +157,161 @@ _FIELDS: dict[str, dict[str, Callable[[object], bool]]] = {
     "end": {"stopped": _is_text},
     "histograms": {"weights": _dict_of(_is_histogram), "gradients": _dict_of(_is_histogram)},
 }
+
+
+class Lines:
+    """An append-only file of records that this process writes.
+
+    A torn last line, which a killed process or a full disk leaves, is removed. Another process cannot write the file
+    meanwhile; the lock ends with the process. Raise `DataError` if the file cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o666)
+        except OSError as error:
+            raise DataError(f"cannot write {os.fspath(path)!r}: {error.strerror or error}") from error
+        try:
+            self._lock()
+            self._remove_torn_line()
+        except BaseException:
+            self.close()
+            raise
+
+    def _lock(self) -> None:
+        try:
+            import fcntl
+        except ImportError:  # Windows has no such locks
+            return
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataError(
+                f"another training writes {os.fspath(self.path)!r}: give each training a folder of its own"
+            ) from None
+        except OSError:  # some network file systems have no locks
+            pass
+
+    def _remove_torn_line(self) -> None:
+        end = os.fstat(self._descriptor).st_size
+        with open(self._descriptor, "rb", closefd=False) as file:
+            kept = end
+            while kept:
+                start = max(0, kept - (1 << 16))
+                file.seek(start)
+                newline = file.read(kept - start).rfind(b"\n")
+                if newline >= 0:
+                    kept = start + newline + 1
+                    break
+                kept = start
+        if kept < end:
+            os.ftruncate(self._descriptor, kept)
+
+    def write(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Append records, all or none; raise `OSError` if that fails, as when the disk is full."""
+        data = b"".join(map(encoded, records))
+        size = os.fstat(self._descriptor).st_size
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(self._descriptor, data[written:])
+        except OSError:
+            os.ftruncate(self._descriptor, size)
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def read(path: Path) -> Iterator[Record]:
+    """Yield the records of a file of this process's user, without damaged lines."""
+    with path.open("rb") as file:
+        while line := file.readline(LONGEST_LINE):
+            record = decoded(line) if line.endswith(b"\n") else None
+            if record is not None:
+                yield record
+
+
+def count(name: str, value: object) -> int:
+    """Return a number of steps, rows or epochs; raise `DTypeError` or `OptionError` if readers would refuse it.
+
+    >>> count("step", -1)
+    Traceback (most recent call last):
+    wyrm.errors.OptionError: step must be an integer of at least 0, not -1
+    """
+    result = whole(name, value, 0)
+    if result >= MOST_STEPS:
+        raise OptionError(f"{name} must be an integer below {MOST_STEPS:,}")
+    return result
+
+
+def text(name: str, value: object) -> str:
+    """Return a text; raise `DTypeError` for anything else."""
+    if not isinstance(value, str):
+        raise DTypeError(f"{name} must be text, not {value!r}")
+    return value
+
+
+def folder_or_none(value: object) -> Path | None:
+    """Return the folder of a run as a path; raise `DTypeError` if it is none."""
+    path = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if path is not None and not isinstance(path, str):
+        raise DTypeError(f'folder must be the path of a folder, such as "runs/first", not {value!r}')
+    return None if path is None else Path(path)
+
+
+def check_tensorboard(value: object) -> None:
+    """Raise `DTypeError` unless the option is True, False or None."""
+    if value is not None and not isinstance(value, bool):
+        raise DTypeError(f"tensorboard must be True, False, or None for where it is installed, not {value!r}")
+
+
+def numbers(values: object) -> dict[str, float]:
+    """Return values as floats by name; raise `DTypeError` unless they are single real numbers by names.
+
+    >>> numbers({"loss": np.float32(0.5), "accuracy": None})
+    Traceback (most recent call last):
+    wyrm.errors.DTypeError: the value of 'accuracy' must be a number, not None
+    """
+    if not isinstance(values, Mapping):
+        raise DTypeError(f'values must be a dict from names to numbers, such as {{"loss": 0.5}}, not {values!r}')
+    return {text("the name of a value", name): _float(name, value) for name, value in values.items()}
+
+
+def _float(name: str, value: Any) -> float:
+    if type(value) is float:
+        return value
+    # Text and arrays of one element could become floats too.
+    if not isinstance(value, str | bytes | bytearray) and not getattr(value, "shape", ()):
+        try:
+            return float(value)
+        except OverflowError:
+            raise OptionError(f"the value of {name!r} is too large for a float") from None
+        except WyrmError:  # a node that has no value yet says why
+            raise
+        except (TypeError, ValueError):
+            pass
+    raise DTypeError(f"the value of {name!r} must be a number, not {value!r}")
+
+
+def named_parameters(taker: str, parameters: Any) -> dict[str, Parameter]:
+    """Return the parameters of a model, or of a mapping, by name; raise `TypeError` for anything else.
+
+    A mapping with other keys than names, or with other values than parameters, raises `DTypeError` or `OptionError`.
+    """
+    if parameters is None:
+        return {}
+    if not isinstance(parameters, Mapping):
+        if not hasattr(parameters, "named_parameters"):
+            kind = type(parameters).__name__
+            raise TypeError(f"{taker} takes a module, or a dict from names to parameters, not {kind}")
+        return dict(parameters.named_parameters())
+    for name, parameter in parameters.items():
+        if not isinstance(parameter, Parameter):
+            raise OptionError(f"{name!r} is {parameter!r}; only parameters have updates")
+        text("the name of a parameter", name)
+    return dict(parameters)

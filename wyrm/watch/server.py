@@ -1,22 +1,27 @@
-"""The server of the page that shows runs, on this machine only."""
+"""The server of the page that shows runs, on this machine only: its connections, the requests it takes, the page."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import hmac
 import importlib
 import json
 import os
+import re
 import secrets
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
 from wyrm.errors import OptionError
 from wyrm.support.options import whole
-from wyrm.watch.guard import Application, Guard
-from wyrm.watch.page import page
+from wyrm.view.html import asset, html_page
 from wyrm.watch.runs import Histograms, RunFolder, Runs, part_of
 
 if TYPE_CHECKING:
@@ -57,7 +62,7 @@ def serve(
 def server_of(runs: Runs, token: str) -> Any:
     """Return the server of a page of runs, of uvicorn; it keeps no log, which would hold the token."""
     uvicorn = _uvicorn()
-    from wyrm.watch.connections import BoundedProtocol
+    from wyrm.watch.server import BoundedProtocol
 
     config = uvicorn.Config(
         application(runs, token), log_config=None, access_log=False, server_header=False, date_header=False,
@@ -192,3 +197,187 @@ def _uvicorn() -> Any:
             f"the page of runs needs the packages starlette and uvicorn ({error.name} is missing): "
             f"pip install 'wyrm-autodiff[watch]'"
         ) from None
+
+
+# Seconds from the beginning of a connection, or its last answer, to the end of its next answer. The page waits for 15.
+SECONDS = 20.0
+# A page has six at most.
+MOST = 128
+
+
+class BoundedProtocol(H11Protocol):
+    """HTTP on one connection, which ends after 20 seconds without a complete request and its answer.
+
+    uvicorn bounds the time between two requests only: a request that never ends, or an answer that is never read, would
+    keep its connection. Beyond 128 connections, each new one ends that which waits longest for its request.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+    _since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        """Begin."""
+        super().connection_made(transport)
+        self._wait()
+        if len(self.connections) > MOST:
+            waiting = [each for each in self.connections if isinstance(each, BoundedProtocol) and not each._answers]
+            longest = min(waiting, key=lambda each: each._since)
+            self.connections.discard(longest)  # at once: others may begin before it has ended
+            longest.transport.abort()
+
+    def on_response_complete(self) -> None:
+        """Give the next request its time."""
+        super().on_response_complete()
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        super().connection_lost(exc)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def _answers(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _wait(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._since = self.loop.time()
+        # Not `close`, which would wait until the other side has read what it was sent.
+        self._timer = self.loop.call_later(SECONDS, self.transport.abort)
+
+
+_BODY = """
+<header class="bar">
+  <h1>Training</h1>
+  <span id="connection" class="connection">Connecting</span>
+  <span class="space"></span>
+  <div id="axes" class="together" role="group" aria-label="Horizontal axis">
+    <button data-axis="step">Step</button>
+    <button data-axis="epoch">Epoch</button>
+    <button data-axis="elapsed">Time</button>
+  </div>
+  <button id="log" aria-pressed="false">Log scale</button>
+  <label for="smoothing">Smoothing <input id="smoothing" type="range" min="0" max="0.99" step="0.01" value="0">
+    <output id="smoothing-value" class="number" for="smoothing">0.00</output></label>
+  <button id="theme" class="icon"></button>
+</header>
+<p id="trouble" role="alert" hidden></p>
+<main class="watch">
+  <aside class="panel" aria-labelledby="runs-title">
+    <h2 id="runs-title">Runs</h2>
+    <ul id="runs"></ul>
+    <p id="empty" class="muted" hidden>No run yet. A training with <code>watch=True</code> appears here by itself.</p>
+  </aside>
+  <div>
+    <section id="no-rows" class="panel nothing" hidden>
+      <h2>No rows yet</h2>
+      <p>The curves appear when a run that is ticked on the left has trained its first steps.</p>
+    </section>
+    <section id="curves" class="grid" aria-label="Curves"></section>
+    <div id="panels" class="stack" hidden></div>
+  </div>
+</main>
+<div id="live" class="only-read" role="status" aria-live="polite"></div>
+<noscript>This page needs JavaScript.</noscript>
+"""
+_SCRIPTS = ("watch_store.js", "watch_chart.js", "watch_modules.js", "watch_histograms.js", "watch_main.js")
+
+
+@cache
+def page() -> str:
+    """Return the page, which asks the server that it comes from for the runs."""
+    return html_page(
+        "Training",
+        body=_BODY,
+        data={},
+        styles=[asset("wyrm.watch", "uPlot.min.css"), asset("wyrm.watch", "watch.css")],
+        libraries=[asset("wyrm.watch", "uPlot.iife.min.js")],
+        scripts=[asset("wyrm.watch", name) for name in _SCRIPTS],
+        connects=True,
+    )
+
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# The names of this machine by which a browser may call it. A site that rebinds its own name to 127.0.0.1 sends that
+# name. Any port, because a tunnel may lead here from another one.
+_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
+HEADERS = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class Guard:
+    """Passes on only requests that read, that come from this machine's own page, and that know the token.
+
+    The path of a request is `/TOKEN/...`; the application sees the rest.
+    """
+
+    def __init__(self, application: Application, token: str) -> None:
+        self._application, self._token = application, token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":  # no web sockets
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+            return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            status, text = refusal
+            headers = {**HEADERS, "content-type": "text/plain; charset=utf-8"}
+            if status == 405:
+                headers["allow"] = "GET, HEAD"
+            await send({"type": "http.response.start", "status": status, "headers": _encoded(headers)})
+            await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else text.encode()})
+            return
+
+        async def with_headers(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                own = {name for name, _ in message["headers"]}
+                added = [pair for pair in _encoded(HEADERS) if pair[0] not in own]
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        rest = "/" + scope["path"].split("/", 2)[2]
+        await self._application({**scope, "path": rest, "raw_path": rest.encode()}, receive, with_headers)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        """Return why a request is refused, None if it is not."""
+        headers: dict[bytes, list[str]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.lower(), []).append(value.decode("latin-1"))
+        hosts = headers.get(b"host", [])
+        if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
+            return 403, "This server answers requests to 127.0.0.1 and localhost only.\n"
+        if scope["method"] not in ("GET", "HEAD"):
+            return 405, "This server only reads.\n"
+        from_elsewhere = any(site not in ("same-origin", "none") for site in headers.get(b"sec-fetch-site", []))
+        if from_elsewhere or any(not _is_own(origin, hosts[0]) for origin in headers.get(b"origin", [])):
+            return 403, "This server answers its own page only. Copy the address into the browser's address bar.\n"
+        parts = scope["path"].split("/", 2)
+        known = hmac.compare_digest(parts[1].encode(errors="replace") if len(parts) == 3 else b"", self._token)
+        if not known:
+            return 403, "The address lacks the token: open the one that `python -m wyrm watch` prints.\n"
+        return None
+
+
+def _is_own(origin: str, host: str) -> bool:
+    """Return whether an origin is the page of this server, as its request addresses it."""
+    # Compared as text: what is no address is not that of this server.
+    return origin.lower() == f"http://{host.lower()}"
+
+
+def _encoded(headers: MutableMapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode()) for name, value in headers.items()]

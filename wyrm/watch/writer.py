@@ -21,13 +21,12 @@ from wyrm.graph.leaves import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.support.foreign_names import answering
 from wyrm.support.options import number
-from wyrm.watch import checks
-from wyrm.watch.lines import Lines, read
+from wyrm.watch import records as checks
 from wyrm.watch.measures import Parameters, current_gradients
 from wyrm.watch.pace import HISTOGRAMS as HISTOGRAMS_PACE
 from wyrm.watch.pace import MODULES, VALUES, Budget, Pace
 from wyrm.watch.probe import Probed
-from wyrm.watch.records import EVENTS, FORMAT, HISTOGRAMS, Record
+from wyrm.watch.records import EVENTS, FORMAT, HISTOGRAMS, Lines, Record, read
 from wyrm.watch.tensorboard import TensorBoard
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from wyrm.engines.native.ir.arrays import (
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.llvm.library import CompiledFunction
-from wyrm.engines.native.stages.interpret import Interpreter
+from wyrm.engines.native.run.in_python import Interpreter
 
 
 class Batch(wy.Dim): ...

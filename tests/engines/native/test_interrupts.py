@@ -252,7 +252,7 @@ def interrupted(where):
         return 0
     return 1  # it was not interrupted
 
-places = [("llvmlite/binding/__init__.py", "<module>"), ("engines/native/llvm/machine.py", "entry_of")]
+places = [("llvmlite/binding/__init__.py", "<module>"), ("engines/native/llvm/library.py", "entry_of")]
 for place in places:
     child = os.fork()
     if not child:

@@ -14,7 +14,7 @@ import pytest
 import wyrm as wy
 from wyrm.engines.numpy.plan import EvaluationPlan
 from wyrm.nn.module import Module
-from wyrm.support.garbage_collection import with_collector_paused
+from wyrm.support.memory import with_collector_paused
 
 
 class Scale(Module):

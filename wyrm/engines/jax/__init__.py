@@ -1,4 +1,4 @@
-"""The XLA backend: a graph lowered to a function of JAX arrays, which runs on CPU, GPU and TPU."""
+"""The engine `jax`: graphs and training steps as functions that JAX compiles for CPUs, GPUs and TPUs."""
 
 from __future__ import annotations
 

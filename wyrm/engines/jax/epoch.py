@@ -60,15 +60,11 @@ class JaxEpoch:
 
     def _common(self) -> dict[str, object]:
         """Return what all processes have in common at the start of an epoch."""
-        options, optimizer = self.epoch.options, self.graph.optimizer
+        optimizer = self.graph.optimizer
         assert optimizer is not None
-        rows_of = {
-            "rows": self.columns.rows, "batch_size": self.batch, "shuffle": options.shuffle, "seed": options.seed,
-            "accumulate": self.accumulate,
-        }  # fmt: skip
         counts = self.engine.steps, self.engine.epochs, optimizer.steps, self.epoch.done.batches
         common: dict[str, object] = {
-            "the options of the epoch or the number of rows": sorted(rows_of.items()),
+            "the options of the epoch or the number of rows": sorted(self.epoch.rows_of(self.columns.rows).items()),
             "the number of steps so far": counts,
         }
         if not self.epoch.in_batches:

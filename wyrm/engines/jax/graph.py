@@ -21,7 +21,7 @@ from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_operands import IndexOperand
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, LoopForm
-from wyrm.graph.ranges import Ranges
+from wyrm.graph.schedule import Ranges
 from wyrm.graph.storage import accepted_indices, bound_array
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.formula import FormulaCall, interpret

@@ -19,7 +19,7 @@ from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode
 from wyrm.graph.jax_form import JAX, JaxForm
 from wyrm.graph.schedule import Schedule
-from wyrm.support.exact import exact
+from wyrm.support.texts import exact
 
 # Attributes whose values may differ between repetitions; see `Lowering.attribute`.
 _VARYING = frozenset(["seed", "stream"])

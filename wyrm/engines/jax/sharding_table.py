@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from wyrm.support.late_imports import LateFunction
+from wyrm.support.late_imports import Late
 from wyrm.support.texts import encodable
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -51,7 +51,7 @@ class ShardingTable:
         return sum(row.state_bytes_per_device for row in self.rows)
 
     # What notebooks display.
-    _repr_mimebundle_ = LateFunction("wyrm.view.notebook", "of_sharding")
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_sharding")
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the texts of the table: its head, a line for each parameter, and the total."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from wyrm.engines.jax.loops import Values
 from wyrm.engines.jax.lower import Lowerer, Sizes, dense
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums
-from wyrm.engines.jax.sharding import Sharding
 from wyrm.engines.jax.state import State, stacks_of
 from wyrm.engines.jax.updates import Gradient, Updates, all_finite, summed_rows
 from wyrm.graph.base import BaseNode
@@ -22,6 +21,9 @@ from wyrm.graph.schedule import Schedule
 from wyrm.ops.random.philox import ROWS_BEFORE, STEP
 from wyrm.ops.random.philox_jax import words_of
 from wyrm.ops.random.steps_jax import as_words, sum_of_words
+
+if TYPE_CHECKING:
+    from wyrm.engines.jax.sharding import Sharding
 
 
 class Backward(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.engines.numpy.numpy_functions import formula_calls
+from wyrm.engines.numpy.calls import formula_calls
 from wyrm.graph.base import BaseNode
 from wyrm.graph.leaves import Input
 from wyrm.graph.schedule import Schedule

@@ -11,8 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wyrm.engines.numpy.calls import Call, Cell, CheckIndices, Evaluate, EvaluateInto, Owners
-from wyrm.engines.numpy.numpy_functions import Scratch, bound_calls, single_call
+from wyrm.engines.numpy.calls import (
+    Call,
+    Cell,
+    CheckIndices,
+    Evaluate,
+    EvaluateInto,
+    Owners,
+    Scratch,
+    bound_calls,
+    single_call,
+)
 from wyrm.engines.numpy.observe import Observer
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant

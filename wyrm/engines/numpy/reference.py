@@ -26,9 +26,8 @@ from wyrm.graph.training_mode import modes_of, warn_of_training
 from wyrm.ops.control.updating import updates_among
 from wyrm.ops.gradients.reverse import pull_back
 from wyrm.ops.random.philox import STEP, advance_step, drawing_for, step_is_announced
-from wyrm.support.garbage_collection import with_collector_paused
 from wyrm.support.interrupts import deferred
-from wyrm.support.memory import KEPT_BYTES
+from wyrm.support.memory import KEPT_BYTES, with_collector_paused
 
 # The number of data sizes whose plans are cached, as far as they take `KEPT_BYTES` together: every epoch ends with a
 # smaller batch.

@@ -291,7 +291,7 @@ def cross_entropy(
 def cross_entropy(
     logits: Shaped[L, tuple[*Bs, N]], labels: IndexNode[tuple[*Bs]] | IntegerArray, *, reduction: Literal["none"]
 ) -> CrossEntropy[L, tuple[*Bs]]: ...
-@method("cross_entropy")
+@method("cross_entropy", function=False)
 @answering
 def cross_entropy(logits: Any, labels: Any, *, reduction: Reduction = "mean") -> CrossEntropy:
     """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label.

@@ -42,7 +42,7 @@ class LeakyRelu(Unary[Left_co, Axes]):
         self._construct((x,), negative_slope=float(negative_slope))
 
 
-@method("leaky_relu")
+@method("leaky_relu", function=False)
 def leaky_relu(x: Shaped[L, S], negative_slope: float = 0.01) -> LeakyRelu[L, S]:
     """Return `x` where positive, else `negative_slope * x` (leaky rectified linear unit); so is the derivative at 0.
 
@@ -65,7 +65,7 @@ class Elu(Unary[Left_co, Axes]):
         self._construct((x,), alpha=float(alpha))
 
 
-@method("elu")
+@method("elu", function=False)
 def elu(x: Shaped[L, S], alpha: float = 1.0) -> Elu[L, S]:
     """Return `x` where positive, else `alpha * (exp(x) - 1)` (exponential linear unit; Clevert et al., 2015).
 
@@ -87,6 +87,7 @@ class Silu(Unary[Left_co, Axes]):
     formula = "x / (1.0 + exp(-x))"
     derivatives = ("g * (sigmoid(x) * (1.0 + x * (1.0 - sigmoid(x))))",)  # finite where exp(-x) is not
     method = "silu"
+    only_method = True
 
 
 class Gelu(Unary[Left_co, Axes]):
@@ -111,7 +112,7 @@ class GeluTanh(Unary[Left_co, Axes]):
 def gelu(x: Shaped[L, S], approximate: Literal[False] = False) -> Gelu[L, S]: ...
 @overload
 def gelu(x: Shaped[L, S], approximate: Literal[True]) -> GeluTanh[L, S]: ...
-@method("gelu")
+@method("gelu", function=False)
 @answering
 def gelu(x: Any, approximate: bool = False) -> Gelu | GeluTanh:
     """Return `x` times the standard normal CDF of `x` (Gaussian error linear unit; Hendrycks and Gimpel, 2016).

@@ -160,6 +160,7 @@ class Equal(Comparison[Left_co, Right_co, Axes]):
     formula = "x == y"
     operator = "eq"
     method = "equal"
+    only_method = True
 
 
 class NotEqual(Comparison[Left_co, Right_co, Axes]):
@@ -174,6 +175,7 @@ class NotEqual(Comparison[Left_co, Right_co, Axes]):
     formula = "x != y"
     operator = "ne"
     method = "not_equal"
+    only_method = True
 
 
 class LogicalAnd(_Mask, Comparison[Left_co, Right_co, Axes]):
@@ -339,7 +341,7 @@ class Cast(Unary[Left_co, Axes]):
 LOOPS.register(Cast)(SameIndex())
 
 
-@method("astype")
+@method("astype", function=False)
 def astype(x: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
     """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raise `DTypeError` for other dtypes.
 

@@ -17,7 +17,7 @@ _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 
 
-@method("relu6")
+@method("relu6", function=False)
 def relu6(x: Shaped[L, S]) -> Node[Any, S]:
     """Return `min(max(x, 0), 6)`; the derivative at 0 and at 6 is 0.
 
@@ -29,7 +29,7 @@ def relu6(x: Shaped[L, S]) -> Node[Any, S]:
     return result
 
 
-@method("hardtanh")
+@method("hardtanh", function=False)
 def hardtanh(x: Shaped[L, S], min_value: float = -1.0, max_value: float = 1.0) -> Node[Any, S]:
     """Return `x` limited to `min_value`..`max_value`, as `x.clip`; raise `ValueError` if `min_value` is the larger.
 
@@ -41,7 +41,7 @@ def hardtanh(x: Shaped[L, S], min_value: float = -1.0, max_value: float = 1.0) -
     return result
 
 
-@method("hardsigmoid")
+@method("hardsigmoid", function=False)
 def hardsigmoid(x: Shaped[L, S]) -> Node[Any, S]:
     """Return `x / 6 + 1 / 2` limited to 0..1, a piecewise linear approximation of the sigmoid.
 
@@ -55,7 +55,7 @@ def hardsigmoid(x: Shaped[L, S]) -> Node[Any, S]:
     return result
 
 
-@method("hardswish")
+@method("hardswish", function=False)
 def hardswish(x: Shaped[L, S]) -> Node[Any, S]:
     """Return `x * hardsigmoid(x)` (Howard et al., "Searching for MobileNetV3", 2019).
 
@@ -67,7 +67,7 @@ def hardswish(x: Shaped[L, S]) -> Node[Any, S]:
     return result
 
 
-@method("selu")
+@method("selu", function=False)
 def selu(x: Shaped[L, S]) -> Node[Any, S]:
     """Return `1.0507 * elu(x, 1.6733)` (Klambauer et al., "Self-normalizing neural networks", 2017).
 
@@ -79,7 +79,7 @@ def selu(x: Shaped[L, S]) -> Node[Any, S]:
     return result
 
 
-@method("celu")
+@method("celu", function=False)
 def celu(x: Shaped[L, S], alpha: float = 1.0) -> Node[Any, S]:
     """Return `x` where positive, else `alpha * (exp(x / alpha) - 1)`, which has a continuous derivative.
 
@@ -97,7 +97,7 @@ def celu(x: Shaped[L, S], alpha: float = 1.0) -> Node[Any, S]:
     return result
 
 
-@method("mish")
+@method("mish", function=False)
 def mish(x: Shaped[L, S]) -> Node[Any, S]:
     """Return `x * tanh(softplus(x))` (Misra, "Mish", 2019).
 
@@ -109,7 +109,7 @@ def mish(x: Shaped[L, S]) -> Node[Any, S]:
     return result
 
 
-@method("softsign")
+@method("softsign", function=False)
 def softsign(x: Shaped[L, S]) -> Node[Any, S]:
     """Return `x / (1 + |x|)`.
 
@@ -121,7 +121,7 @@ def softsign(x: Shaped[L, S]) -> Node[Any, S]:
     return result
 
 
-@method("log_sigmoid")
+@method("log_sigmoid", function=False)
 def log_sigmoid(x: Shaped[L, S]) -> Node[Any, S]:
     """Return `log(sigmoid(x))`, finite for all finite `x`.
 
@@ -139,7 +139,7 @@ def glu(x: Shaped[L, AtLeast1D], axis: int = -1) -> Node: ...
 def glu(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> Node[Any, tuple[*Bs, Any]]: ...
 @overload
 def glu(x: Shaped[L, tuple[*Bs, N]], axis: int) -> Node: ...
-@method("glu")
+@method("glu", function=False)
 def glu(x: Any, axis: int = -1) -> Node:
     """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`.
 

@@ -13,7 +13,7 @@ from wyrm.graph.base import ZERO, BaseNode, Gradient
 from wyrm.graph.leaves import as_constant
 from wyrm.ops.elementwise.derivatives import DERIVATIVES, WRITTEN, Rule
 from wyrm.ops.elementwise.formula import Argument, Attribute, EarlierCall, FormulaCall, Operand, array_function, parse
-from wyrm.support.exact import exact
+from wyrm.support.texts import exact
 
 if TYPE_CHECKING:
     from wyrm.graph.node import Node

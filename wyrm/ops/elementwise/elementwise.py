@@ -14,6 +14,7 @@ from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Dims, broadcast
 from wyrm.graph.base import BaseNode, Gradient, describe, label, lacking
+from wyrm.graph.binding import FUNCTIONS, method
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Shaped
@@ -22,8 +23,7 @@ from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.derivation import VJP, check_rules, derived_vjp, offer
 from wyrm.ops.elementwise.derivatives import Rule
 from wyrm.ops.elementwise.formula import OPERANDS, Attribute, Operand, parse
-from wyrm.support.foreign_names import Foreign, explain_keywords, keywords_of
-from wyrm.support.late_imports import declares
+from wyrm.support.foreign_names import explain_keywords, keywords_of
 
 # The classes of the operands and the axes of the result, as parameters of a class of ops. They have defaults, so that
 # `class Cube(Unary)` is an op of any operand. The type parameters of functions have none, because mypy would use the
@@ -36,33 +36,6 @@ Axes = TypeVar("Axes", default=Any)
 L = TypeVar("L", bound="Node")
 R = TypeVar("R", bound="Node")
 S = TypeVar("S")
-
-F = TypeVar("F", bound=Callable[..., object])
-
-
-def method(name: str, on: type[BaseNode] = Node, op: type[BaseNode] | None = None) -> Callable[[F], F]:
-    """Return a decorator that binds a function as the method `name` of the nodes of class `on`.
-
-    `wyrm.declare` generates the method's declaration from the function's signature or, for a function that only
-    constructs `op`, from the template of the op's family.
-    """
-
-    def bind(function: F) -> F:
-        METHODS[on.__name__, name] = function if op is None else op
-        if op is not None:
-            function.__name__, function.__qualname__, function.__doc__ = name, name, op.__doc__
-        setattr(on, name, function)
-        if on is Node and not name.startswith("__") and not declares(IndexNode, name):
-            setattr(IndexNode, name, Foreign(name))
-        return function
-
-    return bind
-
-
-# The functions bound as methods, or the ops that they construct, by class and method name; `wyrm.declare` reads it.
-METHODS: dict[tuple[str, str], Callable[..., object]] = {}
-# The ops that functions construct, by the function's name.
-FUNCTIONS: dict[str, type[BaseNode]] = {}
 
 
 def bind_class(cls: Any, of_masks: Callable[[Node], Callable[..., Any]] | None = None) -> None:
@@ -85,7 +58,7 @@ def bind_class(cls: Any, of_masks: Callable[[Node], Callable[..., Any]] | None =
 
     # Forwarding empty arguments would take a sixth of the time of building a node.
     build = plain if cls.__init__ is Unary.__init__ else with_arguments
-    method(cls.method, op=cls)(build)
+    method(cls.method, op=cls, function=not cls.only_method)(build)
 
 
 def common_dtype(parents: Iterable[BaseNode]) -> np.dtype:
@@ -353,7 +326,9 @@ def {{method}}(self: Shaped[R, S], other: Number | Array) -> {{op}}[Constant, R,
         if "operator" in cls.__dict__ and cls.operator is not None:
             bind_operator(cls, cls.operator)
         if "method" in cls.__dict__ and cls.method is not None:
-            method(cls.method, op=cls)(lambda self, other: cls(self, operand(other, self)))
+            method(cls.method, op=cls, function=not cls.only_method)(
+                lambda self, other: cls(self, operand(other, self))
+            )
 
     @overload
     def __init__(self, x: Shaped[Left_co, Axes], y: Shaped[Right_co, Axes]) -> None: ...

@@ -15,8 +15,8 @@ import numpy as np
 
 from wyrm.errors import RegistrationError
 from wyrm.graph.namespace import ArrayNamespace
-from wyrm.support.exact import exact
 from wyrm.support.records import Record
+from wyrm.support.texts import exact
 
 if TYPE_CHECKING:
     from wyrm.graph.base import BaseNode

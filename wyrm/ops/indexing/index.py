@@ -284,7 +284,7 @@ class _ScatterAddLoops(LoopForm):
         return ScatterTarget((IndexLoad(1, index[:rank]), *index[rank:]), adds=True) if parent == 2 else None
 
 
-@method("scatter_add")
+@method("scatter_add", function=False)
 def scatter_add(x: Shaped[L, S], indices: IndexNode | Indices, values: Node | Array) -> ScatterAdd[L, Node, S]:
     """Return this node with `values[i]` added to row `indices[i]`; values for the same row add up.
 

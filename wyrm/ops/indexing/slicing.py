@@ -338,7 +338,7 @@ def concat(
 def concat(
     x: Shaped[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
 ) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]: ...
-@method("concat")
+@method("concat", function=False)
 def concat(x: Any, other: Any) -> Concatenate:
     """Return this node joined with another along the last axis, which becomes `Plus[M, N]`.
 

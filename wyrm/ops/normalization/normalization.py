@@ -340,7 +340,7 @@ def layer_norm(
     bias: Shaped[Any, tuple[N]] | Array | None = None,
     epsilon: float = 1e-5,
 ) -> LayerNorm[L, tuple[*Bs, N]]: ...
-@method("layer_norm")
+@method("layer_norm", function=False)
 @answering
 def layer_norm(x: Any, weight: object, bias: object = None, epsilon: float = 1e-5) -> LayerNorm:
     """Return `(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis.
@@ -359,7 +359,7 @@ def rms_norm(x: Shaped[L, AtLeast1D], weight: Node | Array, epsilon: float = 1e-
 def rms_norm(
     x: Shaped[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-5
 ) -> RMSNorm[L, tuple[*Bs, N]]: ...
-@method("rms_norm")
+@method("rms_norm", function=False)
 def rms_norm(x: Any, weight: object, epsilon: float = 1e-5) -> RMSNorm:
     """Return `x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis.
 

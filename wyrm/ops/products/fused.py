@@ -200,7 +200,7 @@ def linear_gelu(
     bias: Shaped[Any, tuple[N]] | Array | None = None,
     approximate: bool = False,
 ) -> LinearGelu[L, tuple[*Bs, N]]: ...
-@method("linear_gelu")
+@method("linear_gelu", function=False)
 def linear_gelu(x: Any, weight: object, bias: object = None, approximate: bool = False) -> LinearGelu:
     """Return `(x @ weight + bias).gelu(approximate)` as one node.
 
@@ -298,7 +298,7 @@ def embed(table: Shaped[L, AtLeast1D], indices: IndexNode | Indices, positions: 
 def embed(
     table: Shaped[L, tuple[M, N]], indices: IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
 ) -> Embed[L, tuple[*Bs, N]]: ...
-@method("embed")
+@method("embed", function=False)
 def embed(table: Any, indices: Any, positions: object) -> Embed:
     """Return `table[indices] + positions[:time]`, of the axes (..., time, width).
 

@@ -227,7 +227,7 @@ def vector_dot(x: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]]) -> Vecto
 def vector_dot(x: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
 @overload
 def vector_dot(x: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant]: ...
-@method("vector_dot")
+@method("vector_dot", function=False)
 def vector_dot(x: Any, other: object) -> VectorDot:
     """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast.
 

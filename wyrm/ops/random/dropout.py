@@ -288,7 +288,7 @@ class _AddDropoutLoops(_DropoutLoops):
 JAX.register(Dropout, AddDropout)(DropoutForm)
 
 
-@method("dropout")
+@method("dropout", function=False)
 @answering
 def dropout(x: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
     """Return `x` with elements set to zero with probability `rate` and the rest divided by `1 - rate`.
@@ -304,7 +304,7 @@ def dropout(x: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = No
     return Dropout(x, rate, seed, stream_or_next(stream))
 
 
-@method("add_dropout")
+@method("add_dropout", function=False)
 def add_dropout(
     x: Shaped[L, S], addition: Shaped[R, S] | Array, rate: float, seed: int = 0, stream: int | None = None
 ) -> AddDropout[L, R, S]:

@@ -58,7 +58,7 @@ def explain_keywords(error: TypeError, name: str, keywords: Iterable[str], own: 
     takes.
     """
     from wyrm.support.foreign_names.calls import ANSWERS
-    from wyrm.support.foreign_names.nearest import nearest
+    from wyrm.support.texts import nearest
 
     message, own = str(error), list(own)
     for keyword in keywords:

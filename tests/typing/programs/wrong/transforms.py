@@ -36,8 +36,6 @@ def energy(g: wy.Tensor[Batch, In]) -> wy.Tensor[()]:
     return g.sum(axis=-1)  # error: [return-value] Incompatible return value type (got "Sum[Node[Any, tuple[Batch, In]], tuple[Batch]]", expected "Node[Any,
 #@ function_of_a_node
 wy.function(x)  # error: [call-overload] No overload variant of "function" matches argument type "Input[tuple[Batch, In]]"
-#@ unknown_engine
-wy.function(lambda v: v * v, engine="jit")  # error: [call-overload] No overload variant of "function" matches argument types "Callable[[Any], Any]", "str"
 #@ engine_by_position
 wy.function(lambda v: v * v, "native")  # error: [call-overload] No overload variant of "function" matches argument types "Callable[[Any], Any]", "str"
 #@ derivative_by_a_float

@@ -19,8 +19,6 @@ from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.engines.native.llvm import cache
-from wyrm.engines.native.stages.diagnosis import index_error
-from wyrm.engines.native.stages.interpret import Interpreter
 from wyrm.engines.native.stages.loops import Evaluation
 from wyrm.engines.native.stages.memory import Binding, plan_memory
 from wyrm.engines.native.stages.pipeline import Graph
@@ -113,11 +111,12 @@ class NativeRunner:
             with deferred, self._refusals():
                 from wyrm.engines.native.llvm.library import CompiledFunction
 
-                self._loaded = (
-                    CompiledFunction(self._routine)
-                    if self.compiled
-                    else partial(Interpreter(self._called_by_python).run, self._routine.code)
-                )
+                if self.compiled:
+                    self._loaded = CompiledFunction(self._routine)
+                else:
+                    from wyrm.engines.native.run.in_python import Interpreter
+
+                    self._loaded = partial(Interpreter(self._called_by_python).run, self._routine.code)
         return self._loaded
 
     def _called_by_python(self, function: Callee, arguments: list[Any], variables: dict[str, Any]) -> Any:
@@ -155,6 +154,8 @@ class NativeRunner:
         try:
             done: int = self.load()([*own, *self._values(binding, columns)]) if bound is None else bound()
         except IndexError as error:
+            from wyrm.engines.native.run.in_python import index_error
+
             binding.forget_rows()
             raise index_error(self.name, self.graph.schedule, binding, error) from None
         except BaseException:

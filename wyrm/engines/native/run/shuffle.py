@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.ops.kernels.sums import natural
 
 
@@ -67,6 +66,7 @@ def fingerprint(column: np.ndarray) -> int:
 @cache
 def compiled(function: Any) -> Any:
     """Return one of these functions as native code."""
+    from wyrm.engines.native.kernels.functions import KernelFunction
     from wyrm.engines.native.llvm.library import CompiledFunction
 
     return CompiledFunction(KernelFunction(function))

@@ -6,10 +6,8 @@ may be computed in that same loop; a value read at other indices, or as a whole,
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import permutations
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,16 +29,17 @@ from wyrm.engines.native.stages.loops import (
     ScalarBlock,
     Statement,
     Value,
+    dependencies,
     is_aligned,
     loop_axes,
     loop_index,
+    sums_in_place,
 )
 from wyrm.graph.axes import Axis, Dims, axis_size, broadcast
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexLoad, IndexMap, LoopIndex
 from wyrm.graph.loop_form import LOOPS
-from wyrm.graph.ranges import Ranges
-from wyrm.graph.schedule import Schedule
+from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.ops.shaping.shape import aligned_index
 
 Rest = TypeVar("Rest", IndexExpression, None)
@@ -185,22 +184,6 @@ class Lowering:
         size = axis_size(axis)
         return Checked(Read(False, reference), AxisLength(axis) if size is None else IndexLiteral(size))
 
-    def dependencies(self, references: Iterable[Reference]) -> list[Dependency]:
-        """Return the computed values that references and their indices read, each with its index (None: all of it)."""
-        dependencies: list[Dependency] = []
-        stack = list(references)
-        while stack:
-            reference = stack.pop()
-            if isinstance(reference.target, Value):
-                dependencies.append((reference.target, reference.index))
-            elif isinstance(reference.target, Generated):
-                stack += reference.target.operands
-            elif reference.viewed is not None:
-                dependencies.append((reference.viewed, None))
-            for entry in reference.index:
-                stack += [leaf.reference for leaf in entry.leaves() if isinstance(leaf, Read)]
-        return dependencies
-
     # --- placing --------------------------------------------------------------------------------------------------
 
     def _earliest(self, path: Sequence[Item], block: Block, needed: Iterable[Dependency], scalar: bool) -> int:
@@ -254,9 +237,9 @@ class Lowering:
 
     def _insert(self, dims: Dims, statement: Statement, after: Sequence[Value] = ()) -> list[Block]:
         """Insert a statement into loops over `dims`, or among the scalars, after values `after`; return its blocks."""
-        needed = [*self.dependencies(statement.operands), *((value, None) for value in after)]
+        needed = [*dependencies(statement.operands), *((value, None) for value in after)]
         if statement.target_index:
-            needed += self.dependencies([Reference(self.leaf_of(statement), statement.target_index)])
+            needed += dependencies([Reference(self.leaf_of(statement), statement.target_index)])
         path: list[Block] = [*self._loops(dims, needed, statement)] if loop_axes(dims) else [self._scalar_block(needed)]
         path[-1].append(statement)
         return path
@@ -412,30 +395,3 @@ def _spread(kept: Sequence[IndexExpression], dims: Dims, rest: Rest) -> Iterator
     wide = set(loop_axes(dims))
     for position in range(len(dims)):
         yield next(entries, rest) if position in wide else rest
-
-
-def sums_in_place(
-    schedule: Schedule,
-) -> dict[BaseNode, tuple[BaseNode, BaseNode]]:
-    """Return the sums to accumulate in place as {sum: (term, other)}: `term`'s kernel adds to the memory of `other`."""
-    users = Counter(parent for node in schedule.nodes for parent in schedule.parents(node))
-    users.update(schedule.outputs)
-    found: dict[BaseNode, tuple[BaseNode, BaseNode]] = {}
-    for node in schedule.nodes:
-        if node.formula == "x + y" and len(node.parents) == 2:
-            for term, other in permutations(schedule.parents(node), 2):
-                if (
-                    LOOPS.of(term).adding_kernel is not None
-                    and _has_memory(other)
-                    and users[term] == users[other] == 1
-                    and node.dims == term.dims == other.dims
-                ):
-                    found[node] = term, other
-    return found
-
-
-def _has_memory(node: BaseNode) -> bool:
-    """Return whether a node's array has memory of its own."""
-    rule = LOOPS.of(node)
-    view = node.is_view or (node.formula is None and rule.gather_index(node, loop_index(node.dims)) is not None)
-    return not (node.is_leaf or node.shape_only or rule.by_flat_index is not None or view)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +14,8 @@ from wyrm.engines.native.kernels.functions import Routine
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_maps import IndexExpression, IndexLiteral, IndexMap, IndexPair, LoopIndex
+from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.schedule import Schedule
 
 if TYPE_CHECKING:
     from wyrm.engines.native.stages.write import Source
@@ -311,3 +315,67 @@ class Invocation:
     comment: str = ""
     item: Item | None = None
     updated: BaseNode | None = None
+
+    @property
+    def roots(self) -> set[ArrayBuffer]:
+        """The buffers that own the memory of those that are live."""
+        return {buffer.root for buffer in self.buffers}
+
+
+def references_in(
+    references: Iterable[Reference], skips: Callable[[Reference], bool] = lambda reference: False
+) -> Iterator[Reference]:
+    """Yield references and those that their elements and indices are computed from, but not what `skips` tells."""
+    stack = list(references)
+    while stack:
+        reference = stack.pop()
+        if skips(reference):
+            continue
+        yield reference
+        if isinstance(reference.target, Generated):
+            stack += reference.target.operands
+        for entry in reference.index:
+            stack += integers_in(entry)
+
+
+def integers_in(entry: IndexExpression) -> list[Reference]:
+    """Return the references to integers that an index entry reads."""
+    return [leaf.reference for leaf in entry.leaves() if isinstance(leaf, Read)]
+
+
+def dependencies(references: Iterable[Reference]) -> list[tuple[Value, IndexMap | None]]:
+    """Return the computed values that references and their indices read, each with its index (None: all of it)."""
+    found: list[tuple[Value, IndexMap | None]] = []
+    for reference in references_in(references):
+        if isinstance(reference.target, Value):
+            found.append((reference.target, reference.index))
+        elif reference.viewed is not None and not isinstance(reference.target, Generated):
+            found.append((reference.viewed, None))
+    return found
+
+
+def sums_in_place(
+    schedule: Schedule,
+) -> dict[BaseNode, tuple[BaseNode, BaseNode]]:
+    """Return the sums to accumulate in place as {sum: (term, other)}: `term`'s kernel adds to the memory of `other`."""
+    users = Counter(parent for node in schedule.nodes for parent in schedule.parents(node))
+    users.update(schedule.outputs)
+    found: dict[BaseNode, tuple[BaseNode, BaseNode]] = {}
+    for node in schedule.nodes:
+        if node.formula == "x + y" and len(node.parents) == 2:
+            for term, other in permutations(schedule.parents(node), 2):
+                if (
+                    LOOPS.of(term).adding_kernel is not None
+                    and _has_memory(other)
+                    and users[term] == users[other] == 1
+                    and node.dims == term.dims == other.dims
+                ):
+                    found[node] = term, other
+    return found
+
+
+def _has_memory(node: BaseNode) -> bool:
+    """Return whether a node's array has memory of its own."""
+    rule = LOOPS.of(node)
+    view = node.is_view or (node.formula is None and rule.gather_index(node, loop_index(node.dims)) is not None)
+    return not (node.is_leaf or node.shape_only or rule.by_flat_index is not None or view)

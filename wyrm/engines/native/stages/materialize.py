@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from wyrm.engines.native.stages.fuse import Lowering
-from wyrm.engines.native.stages.loops import Block, Generated, Loop, Read, Reference, ScalarBlock, Statement, Value
+from wyrm.engines.native.stages.loops import (
+    Block,
+    Loop,
+    Reference,
+    ScalarBlock,
+    Statement,
+    Value,
+    integers_in,
+    references_in,
+)
 
 
 def materialize(lowering: Lowering) -> Lowering:
@@ -21,28 +31,16 @@ def _visit(block: Block, path: list[Block]) -> None:
         if isinstance(item, Loop):
             _visit(item, [*path, item])
         elif isinstance(item, Statement):
-            reads = list(item.operands)
-            reads += [
-                leaf.reference for entry in item.target_index for leaf in entry.leaves() if isinstance(leaf, Read)
-            ]
-            for value in _read_in_memory(reads, path):
-                value.stored = True
+            read = [*item.operands, *(each for entry in item.target_index for each in integers_in(entry))]
+            for reference in references_in(read, partial(_is_variable, path)):
+                if isinstance(reference.target, Value):
+                    reference.target.stored = True
 
 
-def _read_in_memory(references: Sequence[Reference], path: Sequence[Block]) -> Iterable[Value]:
-    """Yield the values that references and their indices read from arrays."""
-    stack = list(references)
-    while stack:
-        reference = stack.pop()
-        target = reference.target
-        if isinstance(target, Value) and target.register and in_scope(target, path):
-            continue
-        if isinstance(target, Value):
-            yield target
-        elif isinstance(target, Generated):
-            stack += target.operands
-        for entry in reference.index:
-            stack += [leaf.reference for leaf in entry.leaves() if isinstance(leaf, Read)]
+def _is_variable(path: Sequence[Block], reference: Reference) -> bool:
+    """Return whether an element is read from a variable."""
+    target = reference.target
+    return isinstance(target, Value) and target.register and in_scope(target, path)
 
 
 def in_scope(value: Value, path: Sequence[Block]) -> bool:

@@ -192,6 +192,36 @@ class UpdateCalls:
         self.hyperparameters: list[str] = []
         self.numbers: dict[str, FlatArgument] = {}
 
+    def placed(self, invocations: Sequence[Invocation], safe: int) -> list[Invocation]:
+        """Return the calls of a step with each update after its gradient is computed and its parameter read last.
+
+        This frees the gradient's memory for others, and finds the gradient still in the processor's cache. No update
+        comes before the call number `safe`.
+        """
+        last: dict[ArrayBuffer, int] = {}
+        for position, invocation in enumerate(invocations, 1):
+            last.update(dict.fromkeys(invocation.roots, position))
+        after: dict[int, list[Invocation]] = {}
+        for parameter, gradient in self.lowering.gradients.items():
+            buffers = self.lowering.leaf(parameter), gradient.root
+            position = max(safe, *(last.get(buffer, 0) for buffer in buffers))
+            after.setdefault(position, []).extend(self.update(parameter, gradient))
+        ordered = after.pop(0, [])
+        for position, invocation in enumerate(invocations, 1):
+            ordered += [invocation, *after.get(position, [])]
+        return ordered
+
+    def last(self) -> list[Invocation]:
+        """Return the calls after those of the step: updates by a bounded norm, those of rows, and new buffers."""
+        calls, max_norm = list[Invocation](), self.optimizer.max_norm
+        if max_norm is not None:
+            calls += self.scale(max_norm)
+            for parameter, gradient in self.lowering.gradients.items():
+                calls += self.update(parameter, gradient)
+        for rows in self.lowering.rows:
+            calls += self.update(rows.parameter, rows.sums, rows)
+        return calls + [self.move(buffer, becomes) for buffer, becomes in self.lowering.buffer_updates.items()]
+
     def update(self, parameter: BaseNode, gradient: ArrayBuffer, rows: RowSums | None = None) -> list[Invocation]:
         """Return the calls that update a parameter and its average."""
         assert isinstance(parameter, Parameter)

@@ -49,8 +49,7 @@ from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.loop_form import LOOPS
-from wyrm.graph.ranges import Ranges
-from wyrm.graph.schedule import Schedule
+from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.ops.kernels.scratch import DEBUG
 from wyrm.ops.random.philox import COUNTERS, STEP
 
@@ -181,44 +180,21 @@ class Source:
 
     def _first_with(self, buffer: ArrayBuffer) -> int:
         """Return the number of invocations after which an array is computed."""
-        using = (i for i, invocation in enumerate(self.invocations) if buffer.root in map(_root, invocation.buffers))
+        using = (i for i, invocation in enumerate(self.invocations) if buffer.root in invocation.roots)
         return next(using, -1) + 1
 
     def _update(self, optimizer: OptimizerInterface) -> None:
-        """Add the calls that update the parameters."""
+        """Add the calls that update the parameters and the buffers."""
         lowering = self.lowering
         calls = UpdateCalls(lowering, optimizer, lambda rule: WholeUpdate(rule, lowering.name, self.op_kernels))
         if optimizer.max_norm is None:
-            self._update_early(calls)
+            self.invocations = calls.placed(self.invocations, self._safe)
         else:  # no parameter changes before all gradients are known
             self.live_at_end += lowering.gradients.values()
-            self._last += calls.scale(optimizer.max_norm)
-            for parameter, gradient in lowering.gradients.items():
-                self._last += calls.update(parameter, gradient)
-        for rows in lowering.rows:
-            self._last += calls.update(rows.parameter, rows.sums, rows)
-        self._last += [calls.move(buffer, becomes) for buffer, becomes in lowering.buffer_updates.items()]
+        self._last = calls.last()
         self.updates, self.rules = calls.routines, list(calls.rules.values())
         self.hyperparameters = calls.hyperparameters
         self.arguments.update(calls.numbers)
-
-    def _update_early(self, calls: UpdateCalls) -> None:
-        """Put each update after its gradient is computed and its parameter is read for the last time.
-
-        This frees the gradient's memory for others, and finds the gradient still in the processor's cache.
-        """
-        last: dict[ArrayBuffer, int] = {}
-        for position, invocation in enumerate(self.invocations, 1):
-            last.update(dict.fromkeys(map(_root, invocation.buffers), position))
-        after: dict[int, list[Invocation]] = {}
-        for parameter, gradient in self.lowering.gradients.items():
-            buffers = self.lowering.leaf(parameter), gradient.root
-            position = max(self._safe, *(last.get(buffer, 0) for buffer in buffers))
-            after.setdefault(position, []).extend(calls.update(parameter, gradient))
-        ordered = after.pop(0, [])
-        for position, invocation in enumerate(self.invocations, 1):
-            ordered += [invocation, *after.get(position, [])]
-        self.invocations = ordered
 
     # --- run ------------------------------------------------------------------------------------------------------
 
@@ -271,7 +247,7 @@ class Source:
     def _calls_of(self, invocations: Sequence[Invocation]) -> Iterator[arrays.Statement]:
         """Yield calls; in debug mode, each array is spoiled before the first call that uses it."""
         for invocation in invocations:
-            roots = set(map(_root, invocation.buffers)) if DEBUG else ()
+            roots = invocation.roots if DEBUG else set()
             for buffer in sorted(roots, key=lambda each: each.name):  # in a fixed order
                 if buffer not in self._kept and buffer.leaf is None and buffer.fixed is None:
                     self._kept.add(buffer)
@@ -309,10 +285,6 @@ class Source:
         texts = [routine.code.text for routine in dict.fromkeys(routines)]
         texts += [text for rule in self.rules for text in rule._texts()]
         return [*texts, *(text for scan in self.scans for text in scan._texts()), self.run.code.text]
-
-
-def _root(buffer: ArrayBuffer) -> ArrayBuffer:
-    return buffer.root
 
 
 def _call(function: Routine, *arguments: Expression) -> arrays.CallStatement:

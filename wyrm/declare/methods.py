@@ -1,10 +1,9 @@
-"""Generates the stubs of the operators and methods of nodes: `wyrm/graph/operators.pyi` and `methods.pyi`.
+"""The types of the methods and operators of nodes, in `wyrm/graph/methods.pyi`.
 
-Run `python -m wyrm.declare` after adding an op, and `python -m wyrm.declare_functions` if its method is a function too;
-a test compares the files with the output. It needs ruff, which formats them. A method that is a function is declared by
-its own overloads. A method that is an op class is declared by the templates of the op's family: `declaration` for a
-method, `operator_declaration` and `reflected` for the two sides of an operator. Their fields are {method}, {op},
-{more}.
+A method that is a function is declared by its own overloads. A method that is an op class is declared by the templates
+of the op's family: `declaration` for a method, `operator_declaration` and `reflected` for the two sides of an operator.
+Their fields are {method}, {op}, {more}. An op class without type parameters has the type of its family, which has the
+axes of the result.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import Any, NamedTuple
 import wyrm.graph
 import wyrm.ops
 from wyrm.errors import RegistrationError
-from wyrm.ops.elementwise.elementwise import FUNCTIONS, METHODS
+from wyrm.graph.binding import FUNCTIONS, METHODS
 
 for _each in pkgutil.walk_packages(wyrm.ops.__path__, "wyrm.ops."):
     importlib.import_module(_each.name)  # the ops register as they are imported
@@ -56,12 +55,8 @@ _VOCABULARY = (
     "wyrm.ops.reducing.counting",
     "typing",
 )
-_SUMMARIES = {
-    "operators.pyi": "The operators of nodes.",
-    "methods.pyi": "The methods of nodes.",
-}
-# The classes of each file.
-_OWNERS = {"operators.pyi": ("Node",), "methods.pyi": ("Node", "Parameter", "IndexNode")}
+# The classes that methods are added to.
+_OWNERS = ("Node", "Parameter", "IndexNode")
 
 
 class Declaration(NamedTuple):
@@ -123,8 +118,13 @@ def _from_class(name: str, cls: Any, owner: str) -> Declaration:
         template = cls.reflected
     else:
         template = cls.operator_declaration if name == f"__{cls.operator}__" else cls.declaration
-    text = template.format(method=name, op=cls.__name__, more=getattr(cls, "more_arguments", ""))
+    text = template.format(method=name, op=_family(cls).__name__, more=getattr(cls, "more_arguments", ""))
     return _documented(_signatures(text, name, cls.__name__), cls.__doc__, cls.__module__)
+
+
+def _family(cls: Any) -> Any:
+    """Return the op class, or its nearest base class with type parameters if it has none."""
+    return next(base for base in cls.__mro__ if getattr(base, "__parameters__", ()))
 
 
 def _signatures(text: str, name: str, op: str) -> list[ast.FunctionDef]:
@@ -169,17 +169,14 @@ def _documented(statements: list[ast.FunctionDef], docstring: str | None, module
     return Declaration(statements, module)
 
 
-def _declared(file: str, owner: str) -> list[Declaration]:
-    """Return the declarations of a class, sorted by the module of their ops, then in the order of binding."""
-    operators = file == "operators.pyi"
+def _declared(owner: str) -> list[Declaration]:
+    """Return the declarations of a class: operators first, sorted by the module of their ops, then in binding order."""
     sources = [
         (name, source)
         for (bound_to, name), source in METHODS.items()
-        if bound_to == owner
-        and source.__module__.startswith("wyrm.")
-        and (owner != "Node" or name.startswith("__") == operators)
+        if bound_to == owner and source.__module__.startswith("wyrm.")
     ]
-    sources.sort(key=lambda pair: pair[1].__module__)
+    sources.sort(key=lambda pair: (not pair[0].startswith("__"), pair[1].__module__))
     return [
         _from_class(name, source, owner) if isinstance(source, type) else _from_function(name, source)
         for name, source in sources
@@ -194,7 +191,7 @@ def _imports(declarations: Iterable[Declaration]) -> str:
             found = (_origins(place).get(name) for place in (declaration.module, *_VOCABULARY))
             origin = next((origin for origin in found if origin is not None), None)
             if origin is not None:  # else a builtin
-                lines.add(f"from {origin} import {name}{f' as _{name}' if name in _OWNERS['methods.pyi'] else ''}")
+                lines.add(f"from {origin} import {name}{f' as _{name}' if name in _OWNERS else ''}")
     return "\n".join(sorted(lines))
 
 
@@ -202,7 +199,7 @@ def _renamed(text: str) -> str:
     """Prefix the node classes with an underscore, to tell them from the classes that the file defines."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id in _OWNERS["methods.pyi"]:
+        if isinstance(node, ast.Name) and node.id in _OWNERS:
             node.id = f"_{node.id}"
     return ast.unparse(tree).replace(",]", "]")
 
@@ -222,13 +219,10 @@ def formatted(text: str, file: Path) -> str:
     return text
 
 
-def declarations() -> dict[str, str]:
-    """Return the text of each generated file of `wyrm/graph`, by file name."""
-    texts = {}
-    for file, summary in _SUMMARIES.items():
-        classes = _classes({owner: _declared(file, owner) for owner in _OWNERS[file]})
-        texts[file] = formatted(_FILE.format(summary=summary, **classes), folder() / file)
-    return texts
+def methods() -> str:
+    """Return the text of `wyrm/graph/methods.pyi`."""
+    classes = _classes({owner: _declared(owner) for owner in _OWNERS})
+    return formatted(_FILE.format(summary="The methods and operators of nodes.", **classes), path())
 
 
 def functions(prefix: str) -> str:
@@ -253,11 +247,6 @@ def _classes(declared: dict[str, list[Declaration]]) -> dict[str, str]:
     return {"imports": _imports(one for found in declared.values() for one in found), "classes": classes}
 
 
-def folder() -> Path:
-    """Return the folder of the generated files."""
-    return Path(wyrm.graph.__file__).parent
-
-
-if __name__ == "__main__":
-    for file, text in declarations().items():
-        (folder() / file).write_text(text, encoding="utf-8")
+def path() -> Path:
+    """Return the path of the declarations of methods."""
+    return Path(wyrm.graph.__file__).with_name("methods.pyi")

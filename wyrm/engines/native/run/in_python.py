@@ -1,16 +1,27 @@
-"""Runs array functions in Python, statement by statement, for steps that call an op without a native form."""
+"""Python in native programs: steps with an op without a native form, and the search for the cause of an error.
+
+`Interpreter` runs array functions statement by statement. `index_error` repeats in NumPy a step of native code that
+ended with an error, because native code reports only the kind of an error.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from wyrm.engines.native.ir import arrays
 from wyrm.engines.native.ir.arrays import ArrayFunction, Callee, Expression, Statement
+from wyrm.engines.native.stages.memory import Binding
+from wyrm.errors import IndexOutOfRange, LinAlgError, WyrmError
+from wyrm.graph.base import BaseNode
+from wyrm.graph.schedule import Schedule
+from wyrm.graph.storage import bound_array
+from wyrm.ops.control.loop_body import value_of
 from wyrm.ops.elementwise.formula import array_function
+from wyrm.ops.kernels.scratch import DEBUG, NO_SOLUTION, OUT_OF_RANGE
 
 _BY_NAME: dict[str, Callable[..., Any]] = {
     "abs": abs, "min": min, "erf": math.erf, "natural": lambda index: index,
@@ -98,3 +109,38 @@ class Interpreter:
                 named = _BY_NAME.get(function) or array_function(np, function)
                 return named(*(self._value(each, variables) for each in operands))
         raise AssertionError(f"{expression} is not an expression")
+
+
+def index_error(name: str, schedule: Schedule, binding: Binding, error: IndexError) -> Exception:
+    """Return the error to raise for an `IndexError` of native code, which stands for a `LinAlgError` too.
+
+    Debug mode checks every array access; there, an error that no index check raised is an access outside an array.
+    """
+    unsolvable = str(error) == NO_SOLUTION
+    if DEBUG and not unsolvable and str(error) != OUT_OF_RANGE:
+        return AssertionError(f"{name}: native code reads or writes outside of an array: {error}")
+    cause = _cause(schedule, binding)
+    kind, known = (LinAlgError, NO_SOLUTION) if unsolvable else (IndexOutOfRange, "an index is out of range")
+    which = f": {cause}" if isinstance(cause, kind) else ""
+    return kind(f"{name}: {known}{which}; no parameter has moved in this step")
+
+
+def _cause(schedule: Schedule, binding: Binding) -> WyrmError | None:
+    """Return the first error of the step whose data is bound; it names the node, the operands and the user's line."""
+    buffers = binding.source.lowering.buffers
+    values: dict[BaseNode, Any] = {}
+    try:
+        with np.errstate(all="ignore"):
+            for node in schedule.nodes:
+                if node.is_leaf:
+                    values[node] = np.array(binding.array(buffers[node]) if node in buffers else bound_array(node))
+                else:
+                    values[node] = value_of(np, node, _parent_values(schedule, node, values), binding.sizes)
+    except WyrmError as error:
+        return error
+    return None
+
+
+def _parent_values(schedule: Schedule, node: BaseNode, values: Mapping[BaseNode, Any]) -> dict[BaseNode, Any]:
+    """Return the values of the node's parents."""
+    return {parent: values[schedule.representative[parent]] for parent in node.parents}

@@ -1,0 +1,5 @@
+"""`python -m wyrm.declare`."""
+
+from wyrm.declare import write
+
+write()

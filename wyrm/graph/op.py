@@ -1,0 +1,115 @@
+"""`Op`: what the author of an op defines.
+
+Every op has axes and a dtype, a meaning, and a gradient: `shape_rule` and `dtype_rule`, a `formula` or `evaluate`, and
+`vjp`. A family gives most of them: an elementwise op is a class of `Unary` or `Binary` with a formula. The other
+members say more about some ops; each has a default that is right for an op that says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from wyrm.graph.axes import Dims
+
+if TYPE_CHECKING:
+    from wyrm.graph.base import BaseNode, Gradient
+    from wyrm.graph.index_operands import IndexOperand
+    from wyrm.graph.namespace import ArrayNamespace
+    from wyrm.graph.node import Node
+
+
+class Op:
+    """The members of a class of nodes that its author overrides."""
+
+    __slots__ = ()
+
+    # --- every op -------------------------------------------------------------------------------------------------
+
+    # The meaning as an expression of the operands, or None for an op that has `evaluate`.
+    formula: ClassVar[str | None] = None
+    # The name of the method, and of Python's operator (such as `add`), that construct the op.
+    method: ClassVar[str | None] = None
+    operator: ClassVar[str | None] = None
+    # Whether the method is no function, as `x.silu()` is, of which there is no `wy.silu(x)`.
+    only_method: ClassVar[bool] = False
+
+    def shape_rule(self) -> Dims:
+        """Return the axes of the result from the parents and attributes; raise `ShapeError` with the reason."""
+        raise NotImplementedError
+
+    def dtype_rule(self) -> np.dtype:
+        """Return the dtype of the result; raise `DTypeError` with the reason."""
+        raise NotImplementedError
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
+        """Compute the value with the functions of the array namespace `xp`; `shape` is the result's in this run."""
+        raise NotImplementedError
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        """Return for each parent a node with its gradient, `ZERO`, or `Undefined(reason)`."""
+        raise NotImplementedError
+
+    # --- some ops -------------------------------------------------------------------------------------------------
+
+    # The declaration of the method for type checkers, with fields {method} and {op}; see `wyrm.declare`.
+    declaration: ClassVar[str] = ""
+    # Whether the op's `evaluate` accepts row-sparse operands; other ops get dense arrays.
+    takes_rows: ClassVar[bool] = False
+    # Whether the op's value is row-sparse.
+    gives_rows: ClassVar[bool] = False
+    # Whether the result has all elements of the only operand in the same row-major order, under other axes.
+    same_elements: ClassVar[bool] = False
+    # Whether the value is a sum over an axis that all operands have and it lacks: the values for parts of the operands,
+    # divided along that axis, add up to it.
+    adds_rows: ClassVar[bool] = False
+    # Whether the value may be a view into the memory of the first operand.
+    is_view: ClassVar[bool] = False
+    # Whether the value depends only on the operands' shapes.
+    shape_only: ClassVar[bool] = False
+    # The positions of parents that are functions of other parents, whose gradient covers theirs.
+    residual_parents: ClassVar[frozenset[int]] = frozenset()
+
+    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
+        """Return the result of `vjp`; entries for parents that are not `wanted` are ignored, so an op may skip them."""
+        return self.vjp(gradient)
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> BaseNode | None:
+        """Return this op on a batch of operands: the `mapped` ones and the result have a new first axis.
+
+        Return None if the op has no batched form for these operands; a loop then computes one row at a time.
+        """
+        return None
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        """Raise an error if sizes that come from data do not match: the parents' `shapes`, or the result's `shape`.
+
+        Every engine calls it when it binds data, before anything is computed.
+        """
+
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        """Return the operands whose integers index an axis; see `HasIndexOperands`."""
+        return ()
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        """Return how the value depends on rows of data, unless its formula or loop form shows it.
+
+        `rows` has for each parent the axis with an element for each row, or None if the parent is the same for all
+        rows. The answer is "rows" if each row of the result depends only on that row of the parents, "mean" for a mean
+        over independent rows, and None if rows depend on each other or it is unknown.
+        """
+        return None
+
+    def weight_of_rows(self) -> Node | None:
+        """Return the sum of the weights of its rows as a node, for an op that is a mean over rows with weights.
+
+        A mean over all rows of a data set then follows from those over batches, as for labels that are ignored. It is 0
+        where the sum is 0.
+        """
+        return None
+
+    @classmethod
+    def check_registration(cls) -> None:
+        """Raise `RegistrationError` if the class cannot be an op; called before it is registered."""
