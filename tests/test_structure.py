@@ -15,31 +15,20 @@ ANY_LENGTH = ("__init__.py", "__main__.py")
 # Files beyond the limits, until they are divided or joined with others.
 SHORT = {
     "functions/op_functions.py",
-    "functions/reduction_types.py",
     "graph/methods.py",
-    "graph/operators.py",
     "ops/batching.py",
     "ops/gradients/composite_gradient.py",
     "ops/kernels/lapack.py",
     "ops/kernels/scratch.py",
     "ops/reducing/keywords.py",
     "special/elementwise.py",
-    "support/exact.py",
-    "support/foreign_names/nearest.py",
-    "support/foreign_names/numpy_functions.py",
     "support/foreign_names/phrases.py",
-    "support/garbage_collection.py",
-    "support/memory.py",
-    "support/texts.py",
-    "view/graph_page.py",
-    "view/ipython.py",
 }
 LONG = {
+    "_names.py",
     "engines/columns.py",
     "engines/jax/engine.py",
     "engines/native/kernels/expressions.py",
-    "engines/native/stages/fuse.py",
-    "engines/native/stages/write.py",
     "functions/function.py",
     "graph/base.py",
     "graph/leaves.py",
@@ -51,9 +40,8 @@ LONG = {
     "ops/shaping/shape.py",
     "random/distributions.py",
     "train/program.py",
-    "watch/writer.py",
 }
-CROWDED = {"functions"}
+CROWDED = set[str]()
 
 
 def lines(path: Path) -> int:

@@ -81,7 +81,7 @@ def samples() -> list[Sample]:
             _expected(where, reverse),
             name=f"Scan-{where}{'-reverse' if reverse else ''}",
             empty=False,
-            misfit=(normal(4), *operands[1:]),
+            misfit=(operands[0], normal(5, 2, 3), operands[2]),  # the first step would return another shape
         )
         for where in ("last", "stacked")
         for reverse in (False, True)
