@@ -60,7 +60,7 @@ class MemoryOfStep:
         source, optimizer = graph.source, trained.optimizer
         plan, uses = plan_memory(source, binding.sizes), lifetimes(source)
         makers: dict[ArrayBuffer, BaseNode] = {}
-        for item in [*graph.lowering.early, graph.lowering.root]:
+        for item in [*graph.tree.early, graph.tree.root]:
             for buffer, node in _written(item):
                 makers.setdefault(buffer.root, node)
         arrays = []

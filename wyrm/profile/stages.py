@@ -12,7 +12,7 @@ import numpy as np
 from wyrm.engines.native.ir.types import PointerType
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.values import types_of
-from wyrm.engines.native.stages.loops import Evaluation, KernelCall, nodes_of
+from wyrm.engines.native.stages.loops import KernelCall, PythonCall, nodes_of
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.graph.axes import Dim, resolve
@@ -142,7 +142,7 @@ def described(site: Site, frame: Frame) -> Description:
     invocation = site.invocation
     if invocation is None:
         assert site.column is not None
-        batch, (column, *_) = binding.array(binding.source.lowering.leaf(site.column)), site.call.arguments
+        batch, (column, *_) = binding.array(binding.source.tree.leaf(site.column)), site.call.arguments
         # A column without rows means that the input keeps its data. The order of the rows is read too.
         rows = (batch.shape[0] if batch.ndim else 1) if values[str(column)].shape[0] else 0
         moved = float(batch.nbytes if rows else 0)
@@ -151,7 +151,7 @@ def described(site: Site, frame: Frame) -> Description:
     item, name = invocation.item, invocation.function.__name__
     nodes = () if item is None else tuple(dict.fromkeys(nodes_of(item)))
     part: Part = "forward" if any(node in frame.forward for node in nodes) else "backward"
-    if isinstance(invocation.function, Evaluation):
+    if isinstance(invocation.function, PythonCall):
         return Description(name, "Python", part, nodes, None)
     if isinstance(item, KernelCall) and item.loop is not None:
         return Description(name, "scan", part, nodes, None)

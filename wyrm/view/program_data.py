@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from wyrm.engines.native.stages.loops import ArrayBuffer, Evaluation, Invocation, Item, KernelCall, Loop, nodes_of
+from wyrm.engines.native.stages.loops import ArrayBuffer, Invocation, Item, KernelCall, Loop, PythonCall, nodes_of
 from wyrm.engines.native.stages.memory import lifetimes
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.errors import ShapeError
@@ -30,7 +30,7 @@ def program_data(
     owners = _owners(graph, position)
     calls = graph.source.calls
     computed: dict[ArrayBuffer, list[int]] = {}
-    for node, value in graph.lowering.values.items():
+    for node, value in graph.tree.values.items():
         if value.stored:
             computed.setdefault(value.buffer.root, []).extend(owners.get(node, ()))
     # Updates of parameters and buffers follow the invocations.
@@ -95,7 +95,7 @@ def _kind(call: Invocation) -> str:
         return "update" if item is None else "loop" if isinstance(item, Loop) else "scalars"
     if call.buffers != {item.out, *item.operands}:
         return "check"
-    if isinstance(call.function, Evaluation):
+    if isinstance(call.function, PythonCall):
         return "Python"
     return "scan" if item.loop is not None else "product" if has_products(item.node) else "kernel"
 

@@ -72,7 +72,7 @@ def run_by_python(program: wy.Program, feed: dict[Any, Any]) -> list[Any]:
     with np.errstate(all="ignore"):
         done = Interpreter(call).run(runner.graph.source.run.code, [*own, *runner._values(binding, columns)])
     assert done == 1
-    return [np.array(binding.array(slot)) for slot in runner.graph.lowering.outputs]
+    return [np.array(binding.array(slot)) for slot in runner.graph.tree.outputs]
 
 
 @pytest.mark.parametrize("build", [elementwise, shapes, tables])

@@ -1,4 +1,4 @@
-"""Functions that are specialized for the kinds of their arguments, among them kernels written in Python."""
+"""Functions that are specialized for the kinds of their arguments, and what the syntax of a kernel tells about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Translation of subscripts `x[...]` and attributes `x.name`."""
+"""Translation of subscripts `x[...]`, attributes `x.name`, and `for` loops over arrays and ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Translation of functions to a loop program: each function is specialized once per combination of argument kinds."""
+"""Translates functions to a loop program, once per combination of argument kinds, and finishes the whole program.
+
+`written_by` finds the parameters that a function writes to. `parameterized` turns float constants of generated code
+into parameters, so that a changed constant reuses the code.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The values that names in a kernel have at compile time, and their kinds, for which functions are specialized."""
+"""The values that names in a kernel have at compile time, and their kinds, for which functions are specialized.
+
+Code outside the kernel language raises `NotCompiled`.
+"""
 
 from __future__ import annotations
 

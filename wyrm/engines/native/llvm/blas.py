@@ -1,4 +1,7 @@
-"""The addresses of BLAS and LAPACK functions: gemm from NumPy's bundled OpenBLAS, the others from SciPy."""
+"""BLAS and LAPACK: the addresses of their functions, and how many threads they use while programs run.
+
+NumPy's bundled OpenBLAS has gemm, SciPy the others. The number of threads holds for the whole process.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The code cache: its location, its keys, and the message that is shown during long compilations."""
+"""The cache of compiled code on disk: its folder, its keys, and the checks that code passes before it may run.
+
+An entry is a file: the SHA-256 digest of its name and content, then the content. It is used only if the digest matches
+and no user other than this one and the administrator could have written it. A key covers this engine's own source, so
+entries of another version are never read.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Matrix multiplication in kernels: BLAS, or generated loops where they are faster.
+"""Products of matrices in kernels, by BLAS or by loops where they are faster, and calls of LAPACK.
 
-It is compiled and cached once per precision; programs only call it.
+The product is compiled and cached once per precision; programs only call it.
 """
 
 from __future__ import annotations

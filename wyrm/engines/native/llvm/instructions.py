@@ -1,4 +1,4 @@
-"""Translation of expressions to LLVM instructions."""
+"""Translates the expressions of a loop program to LLVM instructions."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class RepeatedCall:
         # `take` counts the keys that it knows, so every input needs a target.
         self._usable = {each.leaf for each in self._targets} == set(graph.inputs)
         self.columns: Sequence[np.ndarray] = [graph.no_columns[leaf] for leaf in binding.columns]
-        self._outputs = [binding.array(buffer) for buffer in graph.lowering.outputs]
+        self._outputs = [binding.array(buffer) for buffer in graph.tree.outputs]
 
     def take(self, feed: object) -> bool:
         """Copy the data of a call if it has these shapes and dtypes; False leaves it to the full check."""
@@ -158,6 +158,6 @@ class FixedShapeProgram:
             positions = {leaf: position for position, leaf in self._read}
             graph = self.runner.graph
             self._targets = [(positions[leaf], binding.array(buffer)) for leaf, buffer in graph.source.fed]
-            self._outputs = [binding.array(buffer) for buffer in graph.lowering.outputs]
+            self._outputs = [binding.array(buffer) for buffer in graph.tree.outputs]
             self._columns = [graph.no_columns[leaf] for leaf in binding.columns]
         return binding

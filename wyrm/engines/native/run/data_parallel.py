@@ -84,7 +84,7 @@ class DataParallelStep:
             totals, rows = np.zeros(1), parts[thread]
             self.runner.call(bindings[thread], columns, (0, 1, len(rows), step, rows, totals, np.zeros((1, 0))))
 
-        rows_before, count = self.runner.graph.lowering.buffers.get(ROWS_BEFORE), 0
+        rows_before, count = self.runner.graph.tree.buffers.get(ROWS_BEFORE), 0
         for binding, rows in zip(bindings, parts, strict=True):
             if rows_before is not None:
                 binding.array(rows_before)[...] = count
@@ -96,7 +96,7 @@ class DataParallelStep:
             return [1.0] * len(parts) if kind is Combination.SUM else means
 
         weights = weights_of(combination)
-        outputs = [[binding.array(buffer) for buffer in self.runner.graph.lowering.outputs] for binding in bindings]
+        outputs = [[binding.array(buffer) for buffer in self.runner.graph.tree.outputs] for binding in bindings]
         loss = float(sum(part_weight * float(arrays[0]) for part_weight, arrays in zip(weights, outputs, strict=True)))
         if not np.isfinite(loss):
             return loss, {}

@@ -101,7 +101,7 @@ class NativeEngine(Engine):
         with nullcontext() if optimizer is None else deferred:
             done = self.runner.call(binding, graph.no_columns, self._own)
             if optimizer is not None and done == 0:
-                loss = float(binding.array(graph.lowering.outputs[0]))
+                loss = float(binding.array(graph.tree.outputs[0]))
                 raise Diverged(
                     f"the loss is {loss} in step {optimizer.steps + 1} at learning rate {optimizer.learning_rate:g}; "
                     f"no parameter has moved"

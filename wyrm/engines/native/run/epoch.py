@@ -89,8 +89,8 @@ class NativeEpoch:
         if self.epoch.skipped and threads > 1:
             raise OptionError("an epoch that was interrupted goes on in one thread: use threads=1")
         engine.runner.load()
-        partition, reordered = engine.partitioner.divide(rows, stepping, given, graph.lowering.rows)
-        sparse = {sums.parameter for sums in graph.lowering.rows}
+        partition, reordered = engine.partitioner.divide(rows, stepping, given, graph.tree.rows)
+        sparse = {sums.parameter for sums in graph.tree.rows}
         separate = partition.disjoint and optimizer.average is None and all(p in sparse for p in graph.parameters)
         data_parallel = self.accumulate > 1 or (threads > 1 and options.mode == "synchronized" and not separate)
         used = given if data_parallel else reordered

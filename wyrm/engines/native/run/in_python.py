@@ -127,7 +127,7 @@ def index_error(name: str, schedule: Schedule, binding: Binding, error: IndexErr
 
 def _cause(schedule: Schedule, binding: Binding) -> WyrmError | None:
     """Return the first error of the step whose data is bound; it names the node, the operands and the user's line."""
-    buffers = binding.source.lowering.buffers
+    buffers = binding.source.tree.buffers
     values: dict[BaseNode, Any] = {}
     try:
         with np.errstate(all="ignore"):

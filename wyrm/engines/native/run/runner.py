@@ -19,7 +19,7 @@ from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.engines.native.llvm import cache
-from wyrm.engines.native.stages.loops import Evaluation
+from wyrm.engines.native.stages.loops import PythonCall
 from wyrm.engines.native.stages.memory import Binding, plan_memory
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.errors import CompileError, NotDifferentiable, RegistrationError
@@ -120,7 +120,7 @@ class NativeRunner:
         return self._loaded
 
     def _called_by_python(self, function: Callee, arguments: list[Any], variables: dict[str, Any]) -> Any:
-        if isinstance(function, Evaluation):
+        if isinstance(function, PythonCall):
             return variables[function.name]()
         return self._entry(function)(*arguments)
 
@@ -251,7 +251,7 @@ class NativeRunner:
         """Yield the compiled functions that a Python `run` calls, with their arguments."""
         values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
         for call in self.graph.source.calls:
-            if not isinstance(call.function, Evaluation):
+            if not isinstance(call.function, PythonCall):
                 yield self._entry(call.function), [values[argument.name] for argument in call.arguments]
 
     def after_fork(self) -> None:

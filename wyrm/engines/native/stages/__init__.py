@@ -1,6 +1,7 @@
-"""Compiles a graph to functions for a backend: `pipeline` lists the stages, each in a file of its own.
+"""The stages of the native engine after those that all engines share: `pipeline` lists them.
 
-Nodes become a tree of loops (`loops`, `lower`), and that becomes functions over arrays (`functions`, with `reductions`,
-`updates` for optimizers and `scans` for loops inside a graph) and `run`, which calls them (`source`). For data of given
-sizes, `memory` assigns an offset to every buffer, and `arguments` an array to every argument.
+`fuse` puts nodes into a tree of loops (`loops`), `materialize` decides which values arrays store, and `write` writes
+functions over arrays and `run`, which calls them: with `functions` and `reductions` for loops, `expressions` for what
+stands in them, `updates` for optimizers and `runtime` for what every program calls. For data of given sizes, `memory`
+places every buffer and binds an array to every argument.
 """

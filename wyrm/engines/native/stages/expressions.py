@@ -1,4 +1,4 @@
-"""Elementwise formulas as expressions over numbers, in the float type of their node."""
+"""What generated code says of nodes: elementwise formulas and index maps as expressions, and names."""
 
 from __future__ import annotations
 
@@ -153,7 +153,10 @@ _OPERATORS: dict[type[IndexPair], str] = {IndexSum: "add", IndexDifference: "sub
 
 
 def expression_of(entry: IndexExpression, leaves: Mapping[IndexExpression, Expression] = _NOTHING) -> Expression:
-    """Return an index entry as an expression; `leaves` has the expressions of sizes and of integers that it reads."""
+    """Turn an entry of "element i of the result is element j of the operand" into code.
+
+    `leaves` has the expressions of the sizes and the integers that the entry reads.
+    """
     match entry:
         case LoopIndex():
             return Name(str(entry))

@@ -24,7 +24,7 @@ from wyrm.engines.native.ir.arrays import (
 from wyrm.engines.native.ir.types import INT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.stages.expressions import expression_of, float_type, formula_steps, number, scalar_type
-from wyrm.engines.native.stages.fuse import Lowering
+from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.loops import (
     ArrayBuffer,
     Block,
@@ -65,15 +65,15 @@ class Kernel:
 class FunctionWriter:
     """Writes the functions of one program, and collects the op kernels that they call."""
 
-    def __init__(self, lowering: Lowering, kernels: OpKernels) -> None:
-        self.lowering, self.op_kernels = lowering, kernels
+    def __init__(self, tree: LoopTree, kernels: OpKernels) -> None:
+        self.tree, self.op_kernels = tree, kernels
         self._extents: dict[object, SizeArgument] = {}
 
     def extent(self, axis: Axis) -> SizeArgument:
         """Return the argument for the size of an axis."""
         if axis not in self._extents:
             name = f"n_{type(axis).__name__.lower()}" if isinstance(axis, Dim) else f"n_{axis}"
-            self._extents[axis] = SizeArgument(self.lowering.name(name), axis)
+            self._extents[axis] = SizeArgument(self.tree.name(name), axis)
         return self._extents[axis]
 
     def kernels(self, items: Sequence[Loop | ScalarBlock]) -> list[Kernel]:
@@ -94,14 +94,14 @@ class _Function:
 
     def __init__(self, writer: FunctionWriter, item: Loop | ScalarBlock) -> None:
         self.writer, self.item = writer, item
-        self.lowering = writer.lowering
+        self.tree = writer.tree
         self.arguments: dict[ArrayBuffer | SizeArgument, None] = {}
         self.before: dict[Item, list[arrays.Statement]] = {}
         self.loaded: dict[tuple[Item | None, str], Name] = {}
         # Statements that must come before the one being written.
         self.pending: list[arrays.Statement] = []
         self._count = 0
-        self.totals = ReductionWriter(self, self.lowering.name)
+        self.totals = ReductionWriter(self, self.tree.name)
         self._adds_to_rows = any(each.rows is not None for each in _statements(item))
 
     def build(self) -> ArrayFunction:
@@ -109,10 +109,10 @@ class _Function:
         item = self.item
         if isinstance(item, Loop):
             over = type(item.axis).__name__.lower() if isinstance(item.axis, Dim) else str(item.axis)
-            name = self.lowering.name(f"loop_over_{over}")
+            name = self.tree.name(f"loop_over_{over}")
             body = self._loop(item, [item])
         else:
-            name = self.lowering.name("scalars")
+            name = self.tree.name("scalars")
             self.before[item] = [self._zeros(buffer) for buffer in item.fills]
             rest = [each for one in item.items if isinstance(one, Statement) for each in self._statement(one, [item])]
             body = [*self.before[item], *rest]

@@ -1,4 +1,4 @@
-"""Lowers nodes to loops: which node is computed in which loop, and which arrays are needed.
+"""The stage `fuse` puts nodes into loops, which they share where possible.
 
 A node joins the last loop over its axes that starts after its dependencies. A value read at the loop's current index
 may be computed in that same loop; a value read at other indices, or as a whole, must be complete before the loop.
@@ -46,12 +46,12 @@ Rest = TypeVar("Rest", IndexExpression, None)
 Dependency = tuple[Value, IndexMap | None]
 
 
-def fuse(scheduled: Scheduled) -> Lowering:
+def fuse(scheduled: Scheduled) -> LoopTree:
     """Return the loops that compute the program."""
-    return Lowering(scheduled.schedule, scheduled.targets, scheduled.ranges)
+    return LoopTree(scheduled.schedule, scheduled.targets, scheduled.ranges)
 
 
-class Lowering:
+class LoopTree:
     """The loops that compute a schedule and the sums of row-sparse gradients, and the arrays of `targets`.
 
     All nodes of `targets` are in the schedule.

@@ -1,4 +1,4 @@
-"""The tree of loops that a schedule is lowered to, and the arrays that the loops read and write."""
+"""What the stages hand on: the tree of loops, the arrays that loops read and write, and the calls of a step."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ Argument = ArrayBuffer | SizeArgument | KernelArgument | FlatArgument | WholeArg
 
 
 @dataclass(eq=False)
-class Evaluation:
+class PythonCall:
     """The `evaluate` of an op without a kernel, which Python calls by the name of an argument."""
 
     name: str
@@ -309,7 +309,7 @@ class Invocation:
     `item` is what the call computes, and `updated` the parameter or buffer that it updates; each may be None.
     """
 
-    function: Routine | Evaluation
+    function: Routine | PythonCall
     arguments: Sequence[Argument]
     buffers: set[ArrayBuffer]
     comment: str = ""

@@ -1,11 +1,11 @@
-"""Decides which values are stored in arrays: those read where their variable is out of scope."""
+"""The stage `materialize`: an array stores a value that is read where its variable is out of scope."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
 
-from wyrm.engines.native.stages.fuse import Lowering
+from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.loops import (
     Block,
     Loop,
@@ -18,12 +18,12 @@ from wyrm.engines.native.stages.loops import (
 )
 
 
-def materialize(lowering: Lowering) -> Lowering:
+def materialize(tree: LoopTree) -> LoopTree:
     """Mark as stored every value that is read outside the loops in which it is computed; return the same loops."""
-    for item in lowering.root.items:
+    for item in tree.root.items:
         if isinstance(item, Loop | ScalarBlock):
             _visit(item, [item])
-    return lowering
+    return tree
 
 
 def _visit(block: Block, path: list[Block]) -> None:

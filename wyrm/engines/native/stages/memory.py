@@ -1,4 +1,7 @@
-"""Memory planning: buffers that are not live at the same time share memory."""
+"""The memory of a program for data of given sizes.
+
+`plan_memory` lets buffers share memory that are not live at the same time; `Binding` has an array for each argument.
+"""
 
 from __future__ import annotations
 
@@ -101,13 +104,13 @@ def lifetimes(source: Source) -> dict[ArrayBuffer, tuple[int, int]]:
     One after the last stands for what follows all invocations.
     """
     uses: dict[ArrayBuffer, tuple[int, int]] = {}
-    held = {buffer for rows in source.lowering.rows for buffer in rows.buffers}
+    held = {buffer for rows in source.tree.rows for buffer in rows.buffers}
     for position, invocation in enumerate(source.invocations):
         for buffer in sorted(invocation.buffers, key=lambda each: each.name):  # the same plan in every process
             root = buffer.root
             if root.leaf is None and root.fixed is None and root not in held:
                 uses[root] = (uses.get(root, (position, 0))[0], position)
-    for buffer in [*source.lowering.outputs, *source.live_at_end]:
+    for buffer in [*source.tree.outputs, *source.live_at_end]:
         if buffer.root in uses:
             uses[buffer.root] = (uses[buffer.root][0], len(source.invocations))
     return uses
@@ -179,9 +182,9 @@ class Binding:
 
     def forget_rows(self) -> None:
         """Clear the row sums of a step that was not finished."""
-        for rows in self.source.lowering.rows:
+        for rows in self.source.tree.rows:
             self.array(rows.sums)[: self.array(rows.count)[0]] = 0
-        for count in {id(array): array for array in (self.array(r.count) for r in self.source.lowering.rows)}.values():
+        for count in {id(array): array for array in (self.array(r.count) for r in self.source.tree.rows)}.values():
             count[1] += count[0]
             count[0] = 0
 
@@ -238,7 +241,7 @@ class Binding:
             if view.size and not np.may_share_memory(view, operand):
                 raise AssertionError(f"{buffer.name} is not a view of {buffer.base.name}")
             return view
-        for rows in self.source.lowering.rows:
+        for rows in self.source.tree.rows:
             if buffer in rows.buffers:
                 return self._rows(rows, buffer, shape)
         raise AssertionError(f"{buffer.name} has no memory")

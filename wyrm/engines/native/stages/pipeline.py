@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from wyrm.engines.graph import DECOMPOSE, DEDUPLICATE, DIFFERENTIATE, ProgramGraph, Stage
-from wyrm.engines.native.stages.fuse import Lowering, fuse
+from wyrm.engines.native.stages.fuse import LoopTree, fuse
 from wyrm.engines.native.stages.loops import Block, Item, KernelCall, Loop, ScalarBlock, Statement
 from wyrm.engines.native.stages.materialize import materialize
 from wyrm.engines.native.stages.write import Source, write
@@ -23,9 +23,9 @@ from wyrm.graph.base import BaseNode, format_dims, label
 # --- results of stages as text ----------------------------------------------------------------------------------------
 
 
-def loops(lowering: Lowering) -> str:
+def loops(tree: LoopTree) -> str:
     """Return the tree of loops: a line for each loop, kernel call and node computed in a loop."""
-    items = [*lowering.early, *lowering.root.items]
+    items = [*tree.early, *tree.root.items]
     return "\n".join(line for item in items for line in _lines(item))
 
 
@@ -48,14 +48,14 @@ def _named(node: BaseNode) -> str:
     return f"{node.op_name()} {format_dims(node.dims)}  # {node.location} {node.location.source}".rstrip()
 
 
-def stored_arrays(lowering: Lowering) -> str:
+def stored_arrays(tree: LoopTree) -> str:
     """Return the arrays that store values, and the nodes that no array stores."""
     lines = [
         f"{value.buffer.name}: {format_dims(value.buffer.dims)} {value.buffer.dtype}"
-        for value in lowering.values.values()
+        for value in tree.values.values()
         if value.stored
     ]
-    never = sorted({label(value.node) for value in lowering.values.values() if not value.stored})
+    never = sorted({label(value.node) for value in tree.values.values() if not value.stored})
     return "\n".join([*lines, f"in variables only: {', '.join(never) or 'none'}"])
 
 
@@ -82,7 +82,7 @@ class Graph(ProgramGraph):
 
     def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
         super().__init__(outputs, optimizer)
-        self.lowering: Lowering = self._values["materialize"]
+        self.tree: LoopTree = self._values["materialize"]
         self.source: Source = self._values["write"]
         # In the order of the columns that `run` reads.
         self.inputs = self.source.inputs
@@ -92,4 +92,4 @@ class Graph(ProgramGraph):
     @property
     def computed(self) -> set[str]:
         """The nodes that no array stores."""
-        return {label(value.node) for value in self.lowering.values.values() if not value.stored}
+        return {label(value.node) for value in self.tree.values.values() if not value.stored}

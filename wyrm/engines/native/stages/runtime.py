@@ -1,4 +1,4 @@
-"""The few functions that every program calls; all are inlined into their callers."""
+"""What programs call: a few functions of the engine, which are inlined, and the kernels of ops, which are checked."""
 
 from __future__ import annotations
 

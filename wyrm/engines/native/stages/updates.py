@@ -1,4 +1,4 @@
-"""An optimizer's rule as a loop over the elements of a parameter, or over the rows that a step touched."""
+"""The updates of a step: an optimizer's rules as loops over elements or touched rows, and the order of their calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from wyrm.engines.native.ir.types import FLOAT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.stages.expressions import formula_steps, number, scalar_type
 from wyrm.engines.native.stages.functions import small_size
-from wyrm.engines.native.stages.fuse import Lowering
+from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.loops import (
     Argument,
     ArrayBuffer,
@@ -184,9 +184,9 @@ class UpdateCalls:
     """
 
     def __init__(
-        self, lowering: Lowering, optimizer: OptimizerInterface, rule_source: Callable[[UpdateRule], Source]
+        self, tree: LoopTree, optimizer: OptimizerInterface, rule_source: Callable[[UpdateRule], Source]
     ) -> None:
-        self.lowering, self.optimizer, self._rule_source = lowering, optimizer, rule_source
+        self.tree, self.optimizer, self._rule_source = tree, optimizer, rule_source
         self.routines: dict[object, ArrayRoutine] = {}
         self.rules: dict[UpdateRule, Source] = {}
         self.hyperparameters: list[str] = []
@@ -202,8 +202,8 @@ class UpdateCalls:
         for position, invocation in enumerate(invocations, 1):
             last.update(dict.fromkeys(invocation.roots, position))
         after: dict[int, list[Invocation]] = {}
-        for parameter, gradient in self.lowering.gradients.items():
-            buffers = self.lowering.leaf(parameter), gradient.root
+        for parameter, gradient in self.tree.gradients.items():
+            buffers = self.tree.leaf(parameter), gradient.root
             position = max(safe, *(last.get(buffer, 0) for buffer in buffers))
             after.setdefault(position, []).extend(self.update(parameter, gradient))
         ordered = after.pop(0, [])
@@ -216,11 +216,11 @@ class UpdateCalls:
         calls, max_norm = list[Invocation](), self.optimizer.max_norm
         if max_norm is not None:
             calls += self.scale(max_norm)
-            for parameter, gradient in self.lowering.gradients.items():
+            for parameter, gradient in self.tree.gradients.items():
                 calls += self.update(parameter, gradient)
-        for rows in self.lowering.rows:
+        for rows in self.tree.rows:
             calls += self.update(rows.parameter, rows.sums, rows)
-        return calls + [self.move(buffer, becomes) for buffer, becomes in self.lowering.buffer_updates.items()]
+        return calls + [self.move(buffer, becomes) for buffer, becomes in self.tree.buffer_updates.items()]
 
     def update(self, parameter: BaseNode, gradient: ArrayBuffer, rows: RowSums | None = None) -> list[Invocation]:
         """Return the calls that update a parameter and its average."""
@@ -232,10 +232,10 @@ class UpdateCalls:
         if names is not None:
             key, (state, weight) = ("average", parameter.dtype), names
             if key not in self.routines:
-                code = average(self.lowering.name(f"average_{parameter.dtype}"), parameter.dtype)
+                code = average(self.tree.name(f"average_{parameter.dtype}"), parameter.dtype)
                 self.routines[key] = ArrayRoutine(code, distinct=True)
             arguments = [
-                self._flat(self.lowering.leaf(parameter), 1),
+                self._flat(self.tree.leaf(parameter), 1),
                 self._state(parameter, state, 1),
                 self._number(weight, parameter.dtype),
             ]
@@ -251,9 +251,9 @@ class UpdateCalls:
         row_size = small_size(parameter.dims[1:]) if row_axes == 2 else None
         key = rule, kind, row_size
         if key not in self.routines:
-            name = self.lowering.name(f"update_{kind}_{parameter.dtype}")
+            name = self.tree.name(f"update_{kind}_{parameter.dtype}")
             self.routines[key] = ArrayRoutine(update(name, rule, row_axes, row_size), distinct=True)
-        axes, buffer = max(1, row_axes), self.lowering.leaf(parameter)
+        axes, buffer = max(1, row_axes), self.tree.leaf(parameter)
         arguments: list[Argument] = [self._flat(buffer, axes), self._flat(gradient, axes)]
         arguments += [self._state(parameter, state, axes) for state in rule.state]
         arguments += [self._number(number, parameter.dtype) for number in rule.hyperparameters]
@@ -268,7 +268,7 @@ class UpdateCalls:
         assert rows is None, "a rule over whole parameters has dense gradients"
         if rule not in self.rules:
             self.rules[rule] = self._rule_source(rule)
-        source, buffer = self.rules[rule], self.lowering.leaf(parameter)
+        source, buffer = self.rules[rule], self.tree.leaf(parameter)
         given: dict[BaseNode, FlatArgument] = {
             rule.parameter: self._flat(buffer, 1),
             rule.gradient: self._flat(gradient, 1),
@@ -276,9 +276,7 @@ class UpdateCalls:
         given |= {leaf: self._state(parameter, state, 1) for state, leaf in rule.state.items()}
         given |= {leaf: self._number(number, parameter.dtype) for number, leaf in rule.hyperparameters.items()}
         call = WholeCall(source, given)
-        arguments = [
-            WholeArgument(self.lowering.name(f"{buffer.name}_update_{i}"), call, i) for i in range(source.count)
-        ]
+        arguments = [WholeArgument(self.tree.name(f"{buffer.name}_update_{i}"), call, i) for i in range(source.count)]
         comment = f"{buffer.name} {format_dims(parameter.dims)}"
         return Invocation(source.run, arguments, {gradient}, comment, updated=parameter)
 
@@ -287,9 +285,9 @@ class UpdateCalls:
         if "move" not in self.routines:
             i = Name("i")
             loop = CountedLoop("i", ArraySize("target", 0), (Store("target", (i,), Element("value", (i,))),))
-            code = ArrayFunction(self.lowering.name("move"), ("target", "value"), (loop,))
+            code = ArrayFunction(self.tree.name("move"), ("target", "value"), (loop,))
             self.routines["move"] = ArrayRoutine(code, distinct=True)
-        memory = self.lowering.leaf(buffer)
+        memory = self.tree.leaf(buffer)
         comment = f"{memory.name} {format_dims(buffer.dims)}"
         arguments = [self._flat(memory, 1), self._flat(becomes, 1)]
         return Invocation(self.routines["move"], arguments, {becomes}, comment, updated=buffer)
@@ -298,27 +296,27 @@ class UpdateCalls:
         """Return the calls that compute the factor by which the rules scale all gradients."""
         calls: list[Invocation] = []
         total = self._scalar("squares__sum", np.dtype(np.float64))
-        given = [(buffer, parameter.dims, None) for parameter, buffer in self.lowering.gradients.items()]
-        for gradient, dims, rows in [*given, *((r.sums, r.parameter.dims, r) for r in self.lowering.rows)]:
+        given = [(buffer, parameter.dims, None) for parameter, buffer in self.tree.gradients.items()]
+        for gradient, dims, rows in [*given, *((r.sums, r.parameter.dims, r) for r in self.tree.rows)]:
             row_axes = 0 if rows is None else min(2, len(dims))
             key = "squares", gradient.dtype, row_axes, not calls
             if key not in self.routines:
-                code = squares(self.lowering.name(f"squares_{gradient.dtype}"), row_axes, not calls)
+                code = squares(self.tree.name(f"squares_{gradient.dtype}"), row_axes, not calls)
                 self.routines[key] = ArrayRoutine(code, distinct=True)
             arguments: list[Argument] = [self._flat(gradient, max(1, row_axes)), total]
             arguments += [] if rows is None else [rows.count]
             calls.append(Invocation(self.routines[key], arguments, {gradient}, gradient.name))
         for dtype in {gradient.dtype: None for invocation in calls for gradient in invocation.buffers}:
-            name = self.lowering.name(f"{GRADIENT_SCALE}_{dtype}")
+            name = self.tree.name(f"{GRADIENT_SCALE}_{dtype}")
             routine = self.routines[name] = ArrayRoutine(gradient_scale(name, max_norm, dtype), distinct=True)
             calls.append(Invocation(routine, [total, self._number(GRADIENT_SCALE, dtype)], set()))
         return calls
 
     def _flat(self, buffer: ArrayBuffer, axes: int) -> FlatArgument:
-        return FlatArgument(self.lowering.name(f"flat_{buffer.name}"), buffer, axes)
+        return FlatArgument(self.tree.name(f"flat_{buffer.name}"), buffer, axes)
 
     def _state(self, parameter: BaseNode, state: str, axes: int) -> FlatArgument:
-        name = self.lowering.name(f"{state}_of_{self.lowering.leaf(parameter).name}")
+        name = self.tree.name(f"{state}_of_{self.tree.leaf(parameter).name}")
         return FlatArgument(name, None, axes, state=(parameter, state))
 
     def _number(self, number: str, dtype: np.dtype) -> FlatArgument:

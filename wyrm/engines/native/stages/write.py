@@ -1,4 +1,4 @@
-"""The functions of a program: its loops, and `run`, which steps through the data and calls them."""
+"""The stage `write`: the functions of a program, and `run`, which steps through the data and calls them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.stages.expressions import UniqueNames, identifier
 from wyrm.engines.native.stages.functions import FunctionWriter, Kernel, comment_of
-from wyrm.engines.native.stages.fuse import Lowering
+from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.loops import (
     Argument,
     ArrayBuffer,
-    Evaluation,
     FlatArgument,
     Invocation,
     KernelArgument,
     KernelCall,
     Loop,
     NumberArgument,
+    PythonCall,
     ScalarBlock,
 )
 from wyrm.engines.native.stages.materialize import materialize
@@ -57,11 +57,11 @@ from wyrm.ops.random.philox import COUNTERS, STEP
 LARGEST_FUNCTION = 40
 
 
-def write(lowering: Lowering) -> Source:
+def write(tree: LoopTree) -> Source:
     """Return the functions of a lowered program, with columns of data for all inputs."""
-    leaves = lowering.schedule.leaves
+    leaves = tree.schedule.leaves
     inputs = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput) and leaf not in COUNTERS]
-    return Source(lowering, inputs, OpKernels())
+    return Source(tree, inputs, OpKernels())
 
 
 class Source:
@@ -70,33 +70,33 @@ class Source:
     `run` reads columns of data for `inputs`. A loss that is not finite ends a step.
     """
 
-    def __init__(self, lowering: Lowering, inputs: Sequence[BaseNode], op_kernels: OpKernels) -> None:
-        self.lowering, self.inputs, self.op_kernels = lowering, list(inputs), op_kernels
+    def __init__(self, tree: LoopTree, inputs: Sequence[BaseNode], op_kernels: OpKernels) -> None:
+        self.tree, self.inputs, self.op_kernels = tree, list(inputs), op_kernels
         # The sources of the loops inside the graph.
         self.scans: list[Source] = []
-        self._writer = FunctionWriter(lowering, self.op_kernels)
+        self._writer = FunctionWriter(tree, self.op_kernels)
         self.invocations: list[Invocation] = []
         self.arguments: dict[str, Argument] = {}
         self.evaluated: list[KernelCall] = []
         self.hyperparameters: list[str] = []
-        self.fed = [(leaf, lowering.leaf(leaf)) for leaf in inputs if leaf in lowering.buffers]
+        self.fed = [(leaf, tree.leaf(leaf)) for leaf in inputs if leaf in tree.buffers]
         # The buffers that are read after all calls.
-        self.live_at_end = [*lowering.buffer_updates.values(), *([] if lowering.loss is None else [lowering.loss])]
+        self.live_at_end = [*tree.buffer_updates.values(), *([] if tree.loss is None else [tree.loss])]
         # The arrays that debug mode does not spoil: leaves, sums of rows, and those that a call has used.
-        self._kept = {*lowering.buffers.values(), *(buffer for rows in lowering.rows for buffer in rows.buffers)}
+        self._kept = {*tree.buffers.values(), *(buffer for rows in tree.rows for buffer in rows.buffers)}
         self.kernels = self._loops()
         self.updates: dict[object, ArrayRoutine] = {}
         # The functions of rules over whole parameters.
         self.rules: list[Source] = []
         # The number of invocations after which the loss is known.
-        self._known = 0 if lowering.loss is None else self._first_with(lowering.loss)
+        self._known = 0 if tree.loss is None else self._first_with(tree.loss)
         # Python code may raise, so no parameter changes before the last such call.
         self._safe = max(
-            [self._known, *(i for i, each in enumerate(self.invocations, 1) if isinstance(each.function, Evaluation))]
+            [self._known, *(i for i, each in enumerate(self.invocations, 1) if isinstance(each.function, PythonCall))]
         )
         self._last: list[Invocation] = []
-        if lowering.optimizer is not None:
-            self._update(lowering.optimizer)
+        if tree.optimizer is not None:
+            self._update(tree.optimizer)
         inner = [*self.scans, *self.rules]
         self.size: int = len(self.invocations) + len(self._last) + sum(source.size for source in inner)
         self.run = self._routine()
@@ -119,10 +119,10 @@ class Source:
     # --- parts ----------------------------------------------------------------------------------------------------
 
     def _loops(self) -> list[Kernel]:
-        items = [item for item in self.lowering.root.items if isinstance(item, Loop | ScalarBlock) and item.items]
+        items = [item for item in self.tree.root.items if isinstance(item, Loop | ScalarBlock) and item.items]
         kernels = self._writer.kernels(items)
         by_item = dict(zip(items, kernels, strict=True))
-        for item in [*self.lowering.early, *self.lowering.root.items]:
+        for item in [*self.tree.early, *self.tree.root.items]:
             if isinstance(item, KernelCall):
                 self._add_call(item)
             elif item in by_item:
@@ -140,22 +140,22 @@ class Source:
             return
         kernel, ending = (rule.adding_kernel, "added_kernel") if call.adds else (rule.kernel, "kernel")
         if kernel is None:
-            name = self.lowering.name(f"evaluate_{identifier(node.op_name())}")
+            name = self.tree.name(f"evaluate_{identifier(node.op_name())}")
             self.evaluated.append(call)
-            self.invocations.append(Invocation(Evaluation(name), [], buffers, comment, call))
+            self.invocations.append(Invocation(PythonCall(name), [], buffers, comment, call))
             self.arguments[name] = KernelArgument(name, call, -1)
             return
         self._add_checks(call, node, comment)
         function = self.op_kernels.add(kernel, f"{identifier(node.op_name())}_{ending}")
         count = kernel.__code__.co_argcount
-        arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
+        arguments = [KernelArgument(self.tree.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
         self.invocations.append(Invocation(function, arguments, buffers, comment, call))
 
     def _add_checks(self, call: KernelCall, node: BaseNode, comment: str) -> None:
         """Check the indices of a kernel that are not known to be in range."""
         for choice in node.index_operands():
-            indices = self.lowering.schedule.representative[node.parents[choice.operand]]
-            if self.lowering.ranges.is_known(indices, *choice[1:]):
+            indices = self.tree.schedule.representative[node.parents[choice.operand]]
+            if self.tree.ranges.is_known(indices, *choice[1:]):
                 continue
             buffer = call.operands[choice.operand]
             arguments: list[Argument]
@@ -164,17 +164,17 @@ class Source:
                 function = check_from_end
             elif choice.ignore_index is not None:
                 function = check_counted
-                arguments.append(NumberArgument(self.lowering.name(f"ignored_of_{buffer.name}"), choice.ignore_index))
+                arguments.append(NumberArgument(self.tree.name(f"ignored_of_{buffer.name}"), choice.ignore_index))
             self.invocations.append(Invocation(function, arguments, {buffer}, f"the indices of {comment}", call))
 
     def _add_scan(self, call: KernelCall, node: BaseNode, buffers: set[ArrayBuffer], comment: str) -> bool:
         """Call the function of a loop; return False if its body has an op without a native form."""
-        source = ScanSource(node, self.lowering.name, self.op_kernels, self.lowering.ranges)
+        source = ScanSource(node, self.tree.name, self.op_kernels, self.tree.ranges)
         if source.evaluated:
             return False
         self.scans.append(source)
         call.loop = source
-        arguments = [KernelArgument(self.lowering.name(f"{call.out.name}_{i}"), call, i) for i in range(source.count)]
+        arguments = [KernelArgument(self.tree.name(f"{call.out.name}_{i}"), call, i) for i in range(source.count)]
         self.invocations.append(Invocation(source.run, arguments, buffers, comment, call))
         return True
 
@@ -185,12 +185,12 @@ class Source:
 
     def _update(self, optimizer: OptimizerInterface) -> None:
         """Add the calls that update the parameters and the buffers."""
-        lowering = self.lowering
-        calls = UpdateCalls(lowering, optimizer, lambda rule: WholeUpdate(rule, lowering.name, self.op_kernels))
+        tree = self.tree
+        calls = UpdateCalls(tree, optimizer, lambda rule: WholeUpdate(rule, tree.name, self.op_kernels))
         if optimizer.max_norm is None:
             self.invocations = calls.placed(self.invocations, self._safe)
         else:  # no parameter changes before all gradients are known
-            self.live_at_end += lowering.gradients.values()
+            self.live_at_end += tree.gradients.values()
         self._last = calls.last()
         self.updates, self.rules = calls.routines, list(calls.rules.values())
         self.hyperparameters = calls.hyperparameters
@@ -209,40 +209,40 @@ class Source:
         statements, k = list[arrays.Statement](), Name("k")
         row_step = Apply("add", (Name("first"), k))
         for leaf, buffer in self.fed:
-            column = FlatArgument(self.lowering.name(f"column_of_{buffer.name}"), None, 2, column=leaf)
+            column = FlatArgument(self.tree.name(f"column_of_{buffer.name}"), None, 2, column=leaf)
             rows, batch = self._use(column), self._flat(buffer, "batch_of")
             if DEBUG:  # an input without a column keeps what it holds
                 given = Apply("greater", (arrays.ArraySize(rows.name, 0), Literal(0)))
                 statements.append(When(given, tuple(self._fill_invalid(buffer))))
             start = Apply("multiply", (row_step, Name("batch")))
             statements.append(_call(load, rows, Name("order"), start, batch))
-        if STEP in self.lowering.buffers:
+        if STEP in self.tree.buffers:
             steps = Apply("add", (Apply("add", (Name("step"), Name("first"))), k))
-            statements.append(Store(self._use(self.lowering.buffers[STEP]).name, (), steps))
+            statements.append(Store(self._use(self.tree.buffers[STEP]).name, (), steps))
         for position, number in enumerate(self.hyperparameters):
             for name, flat in list(self.arguments.items()):
                 if isinstance(flat, FlatArgument) and flat.number == number:
                     statements.append(Store(name, (), Element("hyperparameters", (k, Literal(position)))))
         for position in range(len(self.invocations) + 1):
-            if position == self._known and self.lowering.loss is not None:
-                loss = Element(self._use(self.lowering.loss).name, ())
+            if position == self._known and self.tree.loss is not None:
+                loss = Element(self._use(self.tree.loss).name, ())
                 infinite = Apply("logical_not", (Apply("isfinite", (loss,)),))
                 statements.append(When(infinite, (Return(k),)))
                 statements.append(Store("totals", (Literal(0),), loss, adds=True))
             statements += self._calls_of(self.invocations[position : position + 1])
         statements += map(self._call_of, self._last)
-        counts = {rows.count.name: rows.count for rows in self.lowering.rows}
+        counts = {rows.count.name: rows.count for rows in self.tree.rows}
         statements += [_call(release, self._use(count)) for count in counts.values()]
         for position, mean in enumerate(self._metrics, 2):
             statements.append(Store("totals", (Literal(position),), Element(self._use(mean).name, ()), adds=True))
-        if self.lowering.loss is not None:  # in every step, because a later one may raise
+        if self.tree.loss is not None:  # in every step, because a later one may raise
             statements.append(Store("totals", (Literal(1),), Apply("add", (k, Literal(1)))))
         return statements
 
     @property
     def _metrics(self) -> list[ArrayBuffer]:
         """The scalars beside the loss whose totals an epoch returns."""
-        return [] if self.lowering.loss is None else self.lowering.outputs[1:]
+        return [] if self.tree.loss is None else self.tree.outputs[1:]
 
     def _calls_of(self, invocations: Sequence[Invocation]) -> Iterator[arrays.Statement]:
         """Yield calls; in debug mode, each array is spoiled before the first call that uses it."""
@@ -266,7 +266,7 @@ class Source:
 
     def _flat(self, buffer: ArrayBuffer, kind: str = "flat") -> Name:
         """Return a new argument: the flat array of a buffer."""
-        return self._use(FlatArgument(self.lowering.name(f"{kind}_{buffer.name}"), buffer, 1))
+        return self._use(FlatArgument(self.tree.name(f"{kind}_{buffer.name}"), buffer, 1))
 
     def _use(self, argument: Argument) -> Name:
         self.arguments.setdefault(argument.name, argument)
@@ -291,23 +291,23 @@ def _call(function: Routine, *arguments: Expression) -> arrays.CallStatement:
     return arrays.CallStatement(function, arguments)
 
 
-def _inner(outputs: Sequence[BaseNode], names: UniqueNames, ranges: Ranges | None = None) -> Lowering:
+def _inner(outputs: Sequence[BaseNode], names: UniqueNames, ranges: Ranges | None = None) -> LoopTree:
     """Return the loops of a graph inside a step, whose outputs have arrays of their own; the names go on."""
     replacements = expand(outputs)
     schedule = Schedule([replacements[output] for output in outputs])
-    lowering = Lowering(schedule, Targets([]), ranges or Ranges(schedule.nodes), names)
-    lowering.outputs = [lowering.own_array(schedule.representative[replacements[output]]) for output in outputs]
-    return lowering
+    tree = LoopTree(schedule, Targets([]), ranges or Ranges(schedule.nodes), names)
+    tree.outputs = [tree.own_array(schedule.representative[replacements[output]]) for output in outputs]
+    return tree
 
 
 class WholeUpdate(Source):
     """The function of a rule over whole parameters: it computes the new values, and then copies them to the arrays."""
 
     def __init__(self, rule: UpdateRule, names: UniqueNames, op_kernels: OpKernels) -> None:
-        lowering = _inner(rule.outputs, names)  # a new state may be another old one, so the outputs are copied
-        self._targets = [lowering.leaf(leaf) for leaf in (rule.parameter, *rule.state.values())]
+        tree = _inner(rule.outputs, names)  # a new state may be another old one, so the outputs are copied
+        self._targets = [tree.leaf(leaf) for leaf in (rule.parameter, *rule.state.values())]
         self._name = names("update_whole")
-        super().__init__(materialize(lowering), (), op_kernels)
+        super().__init__(materialize(tree), (), op_kernels)
         if self.evaluated:
             raise RegistrationError(
                 f"an optimizer's rule uses {self.evaluated[0].node.op_name()}, which has no native form; train with "
@@ -316,7 +316,7 @@ class WholeUpdate(Source):
 
     def _routine(self) -> ArrayRoutine:
         statements = list(self._calls_of(self.invocations))
-        for new, target in zip(self.lowering.outputs, self._targets, strict=True):
+        for new, target in zip(self.tree.outputs, self._targets, strict=True):
             statements.append(_call(copied, self._flat(new), self._flat(target)))
         return ArrayRoutine(ArrayFunction(self._name, tuple(self.arguments), tuple(statements)), calls_shared=True)
 
@@ -328,16 +328,16 @@ class ScanSource(Source):
         steps = LOOPS.of(node).steps(node)
         assert steps is not None
         self.steps = steps
-        lowering = _inner(steps.body.outputs, names, ranges.inside(node))
+        tree = _inner(steps.body.outputs, names, ranges.inside(node))
         self.outer: list[str] = []
         self._name = names("scan")
-        super().__init__(materialize(lowering), (), op_kernels)
+        super().__init__(materialize(tree), (), op_kernels)
 
     def _routine(self) -> ArrayRoutine:
-        steps, lowering = self.steps, self.lowering
+        steps, tree = self.steps, self.tree
         inputs, count = steps.body.inputs, steps.carried
-        carried = [self._flat(lowering.leaf(leaf)) for leaf in inputs[:count]]
-        next_carried, rows, sums = self.lowering.outputs[:count], self.lowering.outputs[count:], list[ArrayBuffer]()
+        carried = [self._flat(tree.leaf(leaf)) for leaf in inputs[:count]]
+        next_carried, rows, sums = self.tree.outputs[:count], self.tree.outputs[count:], list[ArrayBuffer]()
         condition = rows.pop() if steps.stops else None
         if steps.summed:
             rows, sums = rows[: -steps.summed], rows[-steps.summed :]
@@ -368,8 +368,8 @@ class ScanSource(Source):
                 if steps.limited and not steps.reverse:  # the carry after the last step is stored too
                     after.append(When(Apply("less", (done, length)), (_call(put, carry, history, done),)))
         for sequence, leaf in zip(sequences, inputs[count : count + steps.sequences], strict=True):
-            if leaf in lowering.buffers:
-                per_step.append(_call(taken, sequence, t, self._flat(lowering.leaf(leaf))))
+            if leaf in tree.buffers:
+                per_step.append(_call(taken, sequence, t, self._flat(tree.leaf(leaf))))
         per_step += self._calls_of(self.invocations)
         for buffer in rows:
             stacked = self._outer("made")
@@ -396,5 +396,5 @@ class ScanSource(Source):
 
     def _outer(self, name: str) -> Name:
         """Return a new argument that the program around the loop passes."""
-        self.outer.append(self.lowering.name(name))
+        self.outer.append(self.tree.name(name))
         return Name(self.outer[-1])
