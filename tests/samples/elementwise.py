@@ -9,7 +9,9 @@ from scipy import special
 
 import wyrm as wy
 from tests.samples.sample import Sample, binary, distinct, mask, normal, positive, unary
-from wyrm.ops.elementwise import activation, arithmetic, comparison, exponential
+from wyrm.ops.control.pass_through import StopGradient
+from wyrm.ops.elementwise import activation, arithmetic, comparison, exponential, probability, trigonometric
+from wyrm.ops.elementwise.conversion import Cast
 
 
 def _power_of_constant(exponent: float) -> Sample:
@@ -48,16 +50,16 @@ def samples() -> list[Sample]:
         *unary(E.Log2, np.log2, positive),
         *unary(E.Log10, np.log10, positive),
         *binary(E.LogAddExp, np.logaddexp),
-        *unary(E.Sinh, np.sinh),
-        *unary(E.Cosh, np.cosh),
+        *unary(trigonometric.Sinh, np.sinh),
+        *unary(trigonometric.Cosh, np.cosh),
         *unary(E.Log1p, np.log1p, positive),
         *unary(E.LimitedLog, np.log, positive),
-        *unary(E.Sin, np.sin),
-        *unary(E.Cos, np.cos),
-        *unary(E.Tanh, np.tanh),
-        *unary(E.Sigmoid, sigmoid),
-        *unary(E.Softplus, lambda x: np.logaddexp(x, 0.0)),
-        *unary(E.Erf, special.erf),
+        *unary(trigonometric.Sin, np.sin),
+        *unary(trigonometric.Cos, np.cos),
+        *unary(trigonometric.Tanh, np.tanh),
+        *unary(activation.Sigmoid, sigmoid),
+        *unary(activation.Softplus, lambda x: np.logaddexp(x, 0.0)),
+        *unary(probability.Erf, special.erf),
         *unary(activation.Relu, lambda x: np.maximum(x, 0.0)),
         *unary(activation.LeakyRelu, lambda x: np.where(x > 0, x, 0.2 * x), normal, lambda x: x.leaky_relu(0.2)),
         *unary(activation.Elu, lambda x: np.where(x > 0, x, 0.7 * np.expm1(x)), normal, lambda x: x.elu(0.7)),
@@ -87,13 +89,13 @@ def samples() -> list[Sample]:
         ),
         Sample(C.Where, wy.where, (mask(3, 1), normal(4), normal()), np.where, name="Where-broadcast", empty=False),
         Sample(
-            C.Cast,
+            Cast,
             lambda x: x.astype(np.float64),
             (mask(3, 4),),
             lambda x: x.astype(np.float64),
             name="Cast-mask",
             differentiable=False,
         ),
-        Sample(C.Cast, lambda x: x.astype(x.dtype), (normal(3, 4),), lambda x: x),
-        Sample(C.StopGradient, lambda x: x.stop_gradient(), (normal(3, 4),), lambda x: x, differentiable=False),
+        Sample(Cast, lambda x: x.astype(x.dtype), (normal(3, 4),), lambda x: x),
+        Sample(StopGradient, lambda x: x.stop_gradient(), (normal(3, 4),), lambda x: x, differentiable=False),
     ]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.samples.sample import Sample, integers, mask
-from wyrm.ops.elementwise.index_choice import IndexWhere
+from wyrm.ops.elementwise.integers import IndexWhere
 from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis
 from wyrm.ops.reducing.index_reduction import IndexCumSum, IndexMax, IndexMin, IndexSum
 

@@ -9,20 +9,20 @@ from scipy import special
 
 from tests.samples.sample import Sample, binary, distinct, integers, mask, normal, positive, unary
 from wyrm.ops.elementwise import (
+    arithmetic,
     bessel,
-    division,
-    entropy,
+    comparison,
+    exponential,
     gamma,
-    index_arithmetic,
-    index_choice,
-    normal_distribution,
-    powers,
-    predicates,
+    probability,
     rounding,
-    signs,
     trigonometric,
 )
-from wyrm.ops.elementwise.comparison import Cast, LogicalXor
+from wyrm.ops.elementwise import (
+    integers as index,
+)
+from wyrm.ops.elementwise.comparison import LogicalXor
+from wyrm.ops.elementwise.conversion import Cast
 from wyrm.ops.reducing import counting
 
 
@@ -49,15 +49,14 @@ def _mills(x: Any) -> Any:
 
 
 def _index_samples() -> list[Sample]:
-    index = index_arithmetic
     pairs = [
         (index.IndexAdd, np.add),
         (index.IndexSubtract, np.subtract),
         (index.IndexMultiply, np.multiply),
         (index.IndexFloorDivide, np.floor_divide),
         (index.IndexRemainder, np.remainder),
-        (index_choice.IndexMaximum, np.maximum),
-        (index_choice.IndexMinimum, np.minimum),
+        (index.IndexMaximum, np.maximum),
+        (index.IndexMinimum, np.minimum),
     ]
 
     def whole(*shape: int) -> Any:
@@ -92,18 +91,18 @@ def _counts() -> list[Sample]:
 
 def samples() -> list[Sample]:
     """Samples of the ops that construct functions, most of them."""
-    t, n, e = trigonometric, normal_distribution, entropy
+    t, p = trigonometric, probability
     return [
         *unary(rounding.Floor, np.floor, differentiable=False),
         *unary(rounding.Ceil, np.ceil, differentiable=False),
         *unary(rounding.Trunc, np.trunc, differentiable=False),
         *unary(rounding.Rint, np.rint, differentiable=False),
-        *binary(division.FloorDivide, np.floor_divide, _wide, normal, differentiable=False),
-        *binary(division.Remainder, np.remainder, _wide, normal),
-        *binary(division.Fmod, np.fmod, _wide, normal),
-        *unary(powers.Cbrt, np.cbrt),
-        *binary(powers.Hypot, np.hypot),
-        *binary(powers.LogAddExp2, np.logaddexp2),
+        *binary(arithmetic.FloorDivide, np.floor_divide, _wide, normal, differentiable=False),
+        *binary(arithmetic.Remainder, np.remainder, _wide, normal),
+        *binary(arithmetic.Fmod, np.fmod, _wide, normal),
+        *unary(arithmetic.Cbrt, np.cbrt),
+        *binary(t.Hypot, np.hypot),
+        *binary(exponential.LogAddExp2, np.logaddexp2),
         *unary(t.Tan, np.tan, _unit),
         *unary(t.Arcsin, np.arcsin, _unit),
         *unary(t.Arccos, np.arccos, _unit),
@@ -112,14 +111,14 @@ def samples() -> list[Sample]:
         *unary(t.Arcsinh, np.arcsinh),
         *unary(t.Arccosh, np.arccosh, _above_one),
         *unary(t.Arctanh, np.arctanh, _unit),
-        *unary(predicates.IsNan, np.isnan, differentiable=False),
-        *unary(predicates.IsInf, np.isinf, differentiable=False),
-        *unary(predicates.IsFinite, np.isfinite, differentiable=False),
-        *unary(predicates.Signbit, np.signbit, differentiable=False),
-        *binary(signs.Copysign, np.copysign),
-        *binary(signs.Heaviside, np.heaviside, differentiable=False),
-        *binary(signs.Fmax, np.fmax, distinct, lambda *s: distinct(*s) + 0.1),
-        *binary(signs.Fmin, np.fmin, distinct, lambda *s: distinct(*s) + 0.1),
+        *unary(comparison.IsNan, np.isnan, differentiable=False),
+        *unary(comparison.IsInf, np.isinf, differentiable=False),
+        *unary(comparison.IsFinite, np.isfinite, differentiable=False),
+        *unary(comparison.Signbit, np.signbit, differentiable=False),
+        *binary(rounding.Copysign, np.copysign),
+        *binary(rounding.Heaviside, np.heaviside, differentiable=False),
+        *binary(rounding.Fmax, np.fmax, distinct, lambda *s: distinct(*s) + 0.1),
+        *binary(rounding.Fmin, np.fmin, distinct, lambda *s: distinct(*s) + 0.1),
         *unary(gamma.GammaLn, special.gammaln, _wide),
         *unary(gamma.Gamma, special.gamma, positive),
         *unary(gamma.Digamma, special.digamma, positive),
@@ -128,18 +127,18 @@ def samples() -> list[Sample]:
         ),
         *binary(gamma.BetaLn, special.betaln, positive, positive),
         *binary(gamma.Beta, special.beta, positive, positive),
-        *unary(n.Erfc, special.erfc),
-        *unary(n.ErfInv, special.erfinv, _unit),
-        *unary(n.Ndtr, special.ndtr),
-        *unary(n.LogNdtr, special.log_ndtr, lambda *s: normal(*s) * 9.0),
-        *unary(n.InverseMillsRatio, _mills),
-        *unary(n.Ndtri, special.ndtri, _probability),
-        *binary(e.Xlogy, special.xlogy, normal, positive),
-        *binary(e.Xlog1py, special.xlog1py, normal, positive),
-        *unary(e.Entr, special.entr, positive),
-        *binary(e.RelEntr, special.rel_entr, positive, positive),
-        *unary(e.Logit, special.logit, _probability),
-        *unary(e.LogExpit, special.log_expit),
+        *unary(p.Erfc, special.erfc),
+        *unary(p.ErfInv, special.erfinv, _unit),
+        *unary(p.Ndtr, special.ndtr),
+        *unary(p.LogNdtr, special.log_ndtr, lambda *s: normal(*s) * 9.0),
+        *unary(p.InverseMillsRatio, _mills),
+        *unary(p.Ndtri, special.ndtri, _probability),
+        *binary(p.Xlogy, special.xlogy, normal, positive),
+        *binary(p.Xlog1py, special.xlog1py, normal, positive),
+        *unary(p.Entr, special.entr, positive),
+        *binary(p.RelEntr, special.rel_entr, positive, positive),
+        *unary(p.Logit, special.logit, _probability),
+        *unary(p.LogExpit, special.log_expit),
         *unary(bessel.I0, special.i0),
         *unary(bessel.I0e, special.i0e),
         *unary(bessel.I1, special.i1),

@@ -17,7 +17,7 @@ from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant, as_constant, constant_of
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Bs, Indices, NewDims, Number, Size
-from wyrm.ops.elementwise.comparison import weak_floats
+from wyrm.ops.elementwise.conversion import weak_floats
 from wyrm.ops.gradients.reverse import with_sizes
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.shaping.shape import BroadcastTo

@@ -13,9 +13,9 @@ from wyrm.functions.operands import Operand, S, as_node, as_nodes
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, BoolArray, Number
-from wyrm.ops.elementwise.comparison import of_chosen_type, where
+from wyrm.ops.elementwise.comparison import IsFinite, IsInf, IsNan, where
+from wyrm.ops.elementwise.conversion import of_chosen_type
 from wyrm.ops.elementwise.elementwise import operand
-from wyrm.ops.elementwise.predicates import IsFinite, IsInf, IsNan
 from wyrm.ops.elementwise.trigonometric import Arctan2
 
 __all__ = [

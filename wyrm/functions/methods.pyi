@@ -35,37 +35,45 @@ from wyrm.graph.typing import (
     Size,
     Sizes,
 )
+from wyrm.ops.control.pass_through import StopGradient
 from wyrm.ops.cross_entropy.softmax import LogSoftmax, Softmax
-from wyrm.ops.elementwise.activation import Relu
-from wyrm.ops.elementwise.arithmetic import Absolute, Clip, Maximum, Minimum, Sign, Sqrt, Square
+from wyrm.ops.elementwise.activation import Relu, Sigmoid, Softplus
+from wyrm.ops.elementwise.arithmetic import (
+    Absolute,
+    Cbrt,
+    Clip,
+    FloorDivide,
+    Fmod,
+    Maximum,
+    Minimum,
+    Remainder,
+    Sign,
+    Sqrt,
+    Square,
+)
 from wyrm.ops.elementwise.bessel import I0
-from wyrm.ops.elementwise.comparison import StopGradient
-from wyrm.ops.elementwise.division import FloorDivide, Fmod, Remainder
+from wyrm.ops.elementwise.comparison import IsFinite, IsInf, IsNan, Signbit
 from wyrm.ops.elementwise.elementwise import L, R, S
-from wyrm.ops.elementwise.exponential import (
+from wyrm.ops.elementwise.exponential import Exp, Exp2, Expm1, Log, Log1p, Log2, Log10, LogAddExp, LogAddExp2
+from wyrm.ops.elementwise.integers import IndexMaximum, IndexMinimum
+from wyrm.ops.elementwise.probability import Erf
+from wyrm.ops.elementwise.rounding import Ceil, Copysign, Floor, Fmax, Fmin, Heaviside, Rint, Trunc
+from wyrm.ops.elementwise.trigonometric import (
+    Arccos,
+    Arccosh,
+    Arcsin,
+    Arcsinh,
+    Arctan,
+    Arctan2,
+    Arctanh,
     Cos,
     Cosh,
-    Erf,
-    Exp,
-    Exp2,
-    Expm1,
-    Log,
-    Log1p,
-    Log2,
-    Log10,
-    LogAddExp,
-    Sigmoid,
+    Hypot,
     Sin,
     Sinh,
-    Softplus,
+    Tan,
     Tanh,
 )
-from wyrm.ops.elementwise.index_choice import IndexMaximum, IndexMinimum
-from wyrm.ops.elementwise.powers import Cbrt, Hypot, LogAddExp2
-from wyrm.ops.elementwise.predicates import IsFinite, IsInf, IsNan, Signbit
-from wyrm.ops.elementwise.rounding import Ceil, Floor, Rint, Trunc
-from wyrm.ops.elementwise.signs import Copysign, Fmax, Fmin, Heaviside
-from wyrm.ops.elementwise.trigonometric import Arccos, Arccosh, Arcsin, Arcsinh, Arctan, Arctan2, Arctanh, Tan
 from wyrm.ops.indexing.index import Index
 from wyrm.ops.indexing.slicing import Slice
 from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis

@@ -14,8 +14,8 @@ from wyrm.graph.axes import AxisLike
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode, Node
-from wyrm.ops.elementwise.comparison import Cast, weak_floats
 from wyrm.ops.elementwise.comparison import where as select
+from wyrm.ops.elementwise.conversion import Cast, weak_floats
 from wyrm.ops.reducing.keywords import refuse_keywords
 
 # What the elements count that `where` leaves out of a sum and of a product.

@@ -15,8 +15,7 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.typing import D1, Bs, IntegerArray, N
-from wyrm.ops.elementwise.comparison import where
-from wyrm.ops.elementwise.predicates import IsNan
+from wyrm.ops.elementwise.comparison import IsNan, where
 from wyrm.ops.indexing.index import Index, as_indices
 from wyrm.ops.indexing.segment import SegmentMax, segment_total
 from wyrm.ops.reducing.counting import CountTrue

@@ -42,25 +42,27 @@ from wyrm.graph.typing import (
     Size,
     Sizes,
 )
+from wyrm.ops.control.pass_through import StopGradient
 from wyrm.ops.cross_entropy.softmax import CrossEntropy, LogSoftmax, Softmax
-from wyrm.ops.elementwise.activation import Elu, Gelu, GeluTanh, LeakyRelu, Relu, Silu
+from wyrm.ops.elementwise.activation import Elu, Gelu, GeluTanh, LeakyRelu, Relu, Sigmoid, Silu, Softplus
 from wyrm.ops.elementwise.arithmetic import (
     Absolute,
     Add,
     Clip,
     Divide,
+    FloorDivide,
     Maximum,
     Minimum,
     Multiply,
     Negative,
     Power,
+    Remainder,
     Sign,
     Sqrt,
     Square,
     Subtract,
 )
 from wyrm.ops.elementwise.comparison import (
-    Cast,
     Equal,
     Greater,
     GreaterEqual,
@@ -71,19 +73,21 @@ from wyrm.ops.elementwise.comparison import (
     LogicalOr,
     LogicalXor,
     NotEqual,
-    StopGradient,
 )
-from wyrm.ops.elementwise.division import FloorDivide, Remainder
+from wyrm.ops.elementwise.conversion import Cast
 from wyrm.ops.elementwise.elementwise import L, R, S
-from wyrm.ops.elementwise.exponential import Cos, Erf, Exp, Expm1, Log, Log1p, Sigmoid, Sin, Softplus, Tanh
-from wyrm.ops.elementwise.index_arithmetic import (
+from wyrm.ops.elementwise.exponential import Exp, Expm1, Log, Log1p
+from wyrm.ops.elementwise.integers import (
     IndexAdd,
     IndexFloorDivide,
+    IndexMaximum,
+    IndexMinimum,
     IndexMultiply,
     IndexRemainder,
     IndexSubtract,
 )
-from wyrm.ops.elementwise.index_choice import IndexMaximum, IndexMinimum
+from wyrm.ops.elementwise.probability import Erf
+from wyrm.ops.elementwise.trigonometric import Cos, Sin, Tanh
 from wyrm.ops.indexing.index import Index, ScatterAdd
 from wyrm.ops.indexing.keys import Advanced, All, Key_
 from wyrm.ops.indexing.slicing import Concatenate, IndexSlice, Slice
@@ -399,6 +403,151 @@ class Node:
 
     def __abs__(self: Shaped[L, S]) -> Absolute[L, S]:
         """Return the elementwise absolute value `|x|`; the derivative at 0 is 0."""
+
+    @overload
+    def __floordiv__(self: Shaped[L, S], other: Shaped[L, S]) -> FloorDivide[L, L, S]: ...
+    @overload
+    def __floordiv__(self: Shaped[L, S], other: Number | Array) -> FloorDivide[L, Constant, S]:
+        """Elementwise quotient `x // y`, rounded down; the gradient is zero."""
+
+    @overload
+    def __rfloordiv__(self: Shaped[R, S], other: Number | Array) -> FloorDivide[Constant, R, S]: ...
+    @overload
+    def __rfloordiv__(self: Shaped[R, S], other: Shaped[L, S]) -> FloorDivide[L, R, S]: ...
+    @overload
+    def __rfloordiv__(self: Shaped[R, tuple[()]], other: Shaped[L, S]) -> FloorDivide[L, R, S]: ...
+    @overload
+    def __rfloordiv__(self: Shaped[R, FittingShape], other: Shaped[L, S]) -> FloorDivide[L, R]: ...
+    @overload
+    def __rfloordiv__(self: Shaped[R, S], other: Shaped[L, FittingShape]) -> FloorDivide[L, R]: ...
+    @overload
+    def __rfloordiv__(self: Shaped[R, S], other: Shaped[L, tuple[()]]) -> FloorDivide[L, R, S]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[N]], other: Shaped[L, tuple[*Bs, N]]
+    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[*Bs, One]], other: Shaped[L, tuple[*Bs, N]]
+    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[N]]
+    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[*Bs, One]], other: Shaped[L, tuple[N]]
+    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[N]], other: Shaped[L, tuple[*Bs, One]]
+    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[*Bs, One]]
+    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[M, N]], other: Shaped[L, tuple[*Bs, M, N]]
+    ) -> FloorDivide[L, R, tuple[*Bs, M, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[*Bs, M, N]], other: Shaped[L, tuple[M, N]]
+    ) -> FloorDivide[L, R, tuple[*Bs, M, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]
+    ) -> FloorDivide[L, R, tuple[M, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]
+    ) -> FloorDivide[L, R, tuple[M, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]
+    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[One, N]]
+    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rfloordiv__(self: Shaped[R, tuple[One, M, N, *Bs]], other: Shaped[L, S]) -> FloorDivide[L, R]: ...
+    @overload
+    def __rfloordiv__(self: Shaped[R, tuple[A, One, M, *Bs]], other: Shaped[L, S]) -> FloorDivide[L, R]: ...
+    @overload
+    def __rfloordiv__(
+        self: Shaped[R, S], other: Shaped[L, tuple[One, M, N, *Bs]] | Shaped[L, tuple[A, One, M, *Bs]]
+    ) -> FloorDivide[L, R]:
+        """Elementwise quotient `x // y`, rounded down; the gradient is zero."""
+
+    @overload
+    def __mod__(self: Shaped[L, S], other: Shaped[L, S]) -> Remainder[L, L, S]: ...
+    @overload
+    def __mod__(self: Shaped[L, S], other: Number | Array) -> Remainder[L, Constant, S]:
+        """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`."""
+
+    @overload
+    def __rmod__(self: Shaped[R, S], other: Number | Array) -> Remainder[Constant, R, S]: ...
+    @overload
+    def __rmod__(self: Shaped[R, S], other: Shaped[L, S]) -> Remainder[L, R, S]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[()]], other: Shaped[L, S]) -> Remainder[L, R, S]: ...
+    @overload
+    def __rmod__(self: Shaped[R, FittingShape], other: Shaped[L, S]) -> Remainder[L, R]: ...
+    @overload
+    def __rmod__(self: Shaped[R, S], other: Shaped[L, FittingShape]) -> Remainder[L, R]: ...
+    @overload
+    def __rmod__(self: Shaped[R, S], other: Shaped[L, tuple[()]]) -> Remainder[L, R, S]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[N]], other: Shaped[L, tuple[*Bs, N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rmod__(
+        self: Shaped[R, tuple[*Bs, One]], other: Shaped[L, tuple[*Bs, N]]
+    ) -> Remainder[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[*Bs, One]], other: Shaped[L, tuple[N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[N]], other: Shaped[L, tuple[*Bs, One]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rmod__(
+        self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[*Bs, One]]
+    ) -> Remainder[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rmod__(
+        self: Shaped[R, tuple[M, N]], other: Shaped[L, tuple[*Bs, M, N]]
+    ) -> Remainder[L, R, tuple[*Bs, M, N]]: ...
+    @overload
+    def __rmod__(
+        self: Shaped[R, tuple[*Bs, M, N]], other: Shaped[L, tuple[M, N]]
+    ) -> Remainder[L, R, tuple[*Bs, M, N]]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> Remainder[L, R, tuple[M, N]]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Remainder[L, R, tuple[M, N]]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[One, N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[One, M, N, *Bs]], other: Shaped[L, S]) -> Remainder[L, R]: ...
+    @overload
+    def __rmod__(self: Shaped[R, tuple[A, One, M, *Bs]], other: Shaped[L, S]) -> Remainder[L, R]: ...
+    @overload
+    def __rmod__(
+        self: Shaped[R, S], other: Shaped[L, tuple[One, M, N, *Bs]] | Shaped[L, tuple[A, One, M, *Bs]]
+    ) -> Remainder[L, R]:
+        """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`."""
+
+    def __divmod__(self: Shaped[L, S], other: Shaped[L, S] | Number | Array) -> tuple[_Node[Any, S], _Node[Any, S]]:
+        """Return `x // other` and `x % other`, elementwise."""
+
+    def __rdivmod__(self: Shaped[L, S], other: Number | Array) -> tuple[_Node[Any, S], _Node[Any, S]]:
+        """Return `other // x` and `other % x`, elementwise."""
+
+    def __pos__(self: Shaped[L, S]) -> L:
+        """Return `x` itself; raise `DTypeError` for a mask, which has no sign."""
 
     @overload
     def __lt__(self: Shaped[L, S], other: Number | Array) -> Less[L, Constant, S]: ...
@@ -882,151 +1031,6 @@ class Node:
         """Elementwise logical not of a mask, `~x`."""
 
     @overload
-    def __floordiv__(self: Shaped[L, S], other: Shaped[L, S]) -> FloorDivide[L, L, S]: ...
-    @overload
-    def __floordiv__(self: Shaped[L, S], other: Number | Array) -> FloorDivide[L, Constant, S]:
-        """Elementwise quotient `x // y`, rounded down; the gradient is zero."""
-
-    @overload
-    def __rfloordiv__(self: Shaped[R, S], other: Number | Array) -> FloorDivide[Constant, R, S]: ...
-    @overload
-    def __rfloordiv__(self: Shaped[R, S], other: Shaped[L, S]) -> FloorDivide[L, R, S]: ...
-    @overload
-    def __rfloordiv__(self: Shaped[R, tuple[()]], other: Shaped[L, S]) -> FloorDivide[L, R, S]: ...
-    @overload
-    def __rfloordiv__(self: Shaped[R, FittingShape], other: Shaped[L, S]) -> FloorDivide[L, R]: ...
-    @overload
-    def __rfloordiv__(self: Shaped[R, S], other: Shaped[L, FittingShape]) -> FloorDivide[L, R]: ...
-    @overload
-    def __rfloordiv__(self: Shaped[R, S], other: Shaped[L, tuple[()]]) -> FloorDivide[L, R, S]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[N]], other: Shaped[L, tuple[*Bs, N]]
-    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[*Bs, One]], other: Shaped[L, tuple[*Bs, N]]
-    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[N]]
-    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[*Bs, One]], other: Shaped[L, tuple[N]]
-    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[N]], other: Shaped[L, tuple[*Bs, One]]
-    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[*Bs, One]]
-    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[M, N]], other: Shaped[L, tuple[*Bs, M, N]]
-    ) -> FloorDivide[L, R, tuple[*Bs, M, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[*Bs, M, N]], other: Shaped[L, tuple[M, N]]
-    ) -> FloorDivide[L, R, tuple[*Bs, M, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]
-    ) -> FloorDivide[L, R, tuple[M, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]
-    ) -> FloorDivide[L, R, tuple[M, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]
-    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[One, N]]
-    ) -> FloorDivide[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rfloordiv__(self: Shaped[R, tuple[One, M, N, *Bs]], other: Shaped[L, S]) -> FloorDivide[L, R]: ...
-    @overload
-    def __rfloordiv__(self: Shaped[R, tuple[A, One, M, *Bs]], other: Shaped[L, S]) -> FloorDivide[L, R]: ...
-    @overload
-    def __rfloordiv__(
-        self: Shaped[R, S], other: Shaped[L, tuple[One, M, N, *Bs]] | Shaped[L, tuple[A, One, M, *Bs]]
-    ) -> FloorDivide[L, R]:
-        """Elementwise quotient `x // y`, rounded down; the gradient is zero."""
-
-    @overload
-    def __mod__(self: Shaped[L, S], other: Shaped[L, S]) -> Remainder[L, L, S]: ...
-    @overload
-    def __mod__(self: Shaped[L, S], other: Number | Array) -> Remainder[L, Constant, S]:
-        """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`."""
-
-    @overload
-    def __rmod__(self: Shaped[R, S], other: Number | Array) -> Remainder[Constant, R, S]: ...
-    @overload
-    def __rmod__(self: Shaped[R, S], other: Shaped[L, S]) -> Remainder[L, R, S]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[()]], other: Shaped[L, S]) -> Remainder[L, R, S]: ...
-    @overload
-    def __rmod__(self: Shaped[R, FittingShape], other: Shaped[L, S]) -> Remainder[L, R]: ...
-    @overload
-    def __rmod__(self: Shaped[R, S], other: Shaped[L, FittingShape]) -> Remainder[L, R]: ...
-    @overload
-    def __rmod__(self: Shaped[R, S], other: Shaped[L, tuple[()]]) -> Remainder[L, R, S]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[N]], other: Shaped[L, tuple[*Bs, N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmod__(
-        self: Shaped[R, tuple[*Bs, One]], other: Shaped[L, tuple[*Bs, N]]
-    ) -> Remainder[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[*Bs, One]], other: Shaped[L, tuple[N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[N]], other: Shaped[L, tuple[*Bs, One]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmod__(
-        self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[*Bs, One]]
-    ) -> Remainder[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmod__(
-        self: Shaped[R, tuple[M, N]], other: Shaped[L, tuple[*Bs, M, N]]
-    ) -> Remainder[L, R, tuple[*Bs, M, N]]: ...
-    @overload
-    def __rmod__(
-        self: Shaped[R, tuple[*Bs, M, N]], other: Shaped[L, tuple[M, N]]
-    ) -> Remainder[L, R, tuple[*Bs, M, N]]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> Remainder[L, R, tuple[M, N]]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Remainder[L, R, tuple[M, N]]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[*Bs, N]], other: Shaped[L, tuple[One, N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[One, M, N, *Bs]], other: Shaped[L, S]) -> Remainder[L, R]: ...
-    @overload
-    def __rmod__(self: Shaped[R, tuple[A, One, M, *Bs]], other: Shaped[L, S]) -> Remainder[L, R]: ...
-    @overload
-    def __rmod__(
-        self: Shaped[R, S], other: Shaped[L, tuple[One, M, N, *Bs]] | Shaped[L, tuple[A, One, M, *Bs]]
-    ) -> Remainder[L, R]:
-        """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`."""
-
-    def __divmod__(self: Shaped[L, S], other: Shaped[L, S] | Number | Array) -> tuple[_Node[Any, S], _Node[Any, S]]:
-        """Return `x // other` and `x % other`, elementwise."""
-
-    def __rdivmod__(self: Shaped[L, S], other: Number | Array) -> tuple[_Node[Any, S], _Node[Any, S]]:
-        """Return `other // x` and `other % x`, elementwise."""
-
-    def __pos__(self: Shaped[L, S]) -> L:
-        """Return `x` itself; raise `DTypeError` for a mask, which has no sign."""
-
-    @overload
     def __getitem__(self: Shaped[L, AtLeast1D], key: Key_) -> Slice[L]: ...
     @overload
     def __getitem__(self: Shaped[L, tuple[N, *Bs]], key: int) -> Slice[L, tuple[*Bs]]: ...
@@ -1110,6 +1114,9 @@ class Node:
     ) -> MatMul[L, R, tuple[A, *Bs, M, N]]:
         """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast."""
 
+    def stop_gradient(self: Shaped[L, S]) -> StopGradient[L, S]:
+        """`x`, as a constant to differentiation: its gradient is zero."""
+
     @overload
     def softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L]: ...
     @overload
@@ -1152,6 +1159,47 @@ class Node:
     @overload
     def gelu(self: Shaped[L, S], approximate: Literal[True]) -> GeluTanh[L, S]:
         """Return `x` times the standard normal CDF of `x` (Gaussian error linear unit; Hendrycks and Gimpel, 2016)."""
+
+    def relu6(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `min(max(x, 0), 6)`; the derivative at 0 and at 6 is 0."""
+
+    def hardtanh(self: Shaped[L, S], min_value: float = -1.0, max_value: float = 1.0) -> _Node[Any, S]:
+        """Return `x` limited to `min_value`..`max_value`, as `x.clip`; raise `ValueError` if `min_value` is the larger."""
+
+    def hardsigmoid(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x / 6 + 1 / 2` limited to 0..1, a piecewise linear approximation of the sigmoid."""
+
+    def hardswish(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x * hardsigmoid(x)` (Howard et al., "Searching for MobileNetV3", 2019)."""
+
+    def selu(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `1.0507 * elu(x, 1.6733)` (Klambauer et al., "Self-normalizing neural networks", 2017)."""
+
+    def celu(self: Shaped[L, S], alpha: float = 1.0) -> _Node[Any, S]:
+        """Return `x` where positive, else `alpha * (exp(x / alpha) - 1)`, which has a continuous derivative."""
+
+    def mish(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x * tanh(softplus(x))` (Misra, "Mish", 2019)."""
+
+    def softsign(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `x / (1 + |x|)`."""
+
+    def log_sigmoid(self: Shaped[L, S]) -> _Node[Any, S]:
+        """Return `log(sigmoid(x))`, finite for all finite `x`."""
+
+    @overload
+    def glu(self: Shaped[L, AtLeast1D], axis: int = -1) -> _Node: ...
+    @overload
+    def glu(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> _Node[Any, tuple[*Bs, Any]]: ...
+    @overload
+    def glu(self: Shaped[L, tuple[*Bs, N]], axis: int) -> _Node:
+        """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`."""
+
+    def sigmoid(self: Shaped[L, S]) -> Sigmoid[L, S]:
+        """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow."""
+
+    def softplus(self: Shaped[L, S]) -> Softplus[L, S]:
+        """Elementwise `log(1 + exp(x))`, without overflow."""
 
     @overload
     def maximum(self: Shaped[L, S], other: Number | Array) -> Maximum[L, Constant, S]: ...
@@ -1378,44 +1426,6 @@ class Node:
     def astype(self: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
         """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raise `DTypeError` for other dtypes."""
 
-    def stop_gradient(self: Shaped[L, S]) -> StopGradient[L, S]:
-        """`x`, as a constant to differentiation: its gradient is zero."""
-
-    def relu6(self: Shaped[L, S]) -> _Node[Any, S]:
-        """Return `min(max(x, 0), 6)`; the derivative at 0 and at 6 is 0."""
-
-    def hardtanh(self: Shaped[L, S], min_value: float = -1.0, max_value: float = 1.0) -> _Node[Any, S]:
-        """Return `x` limited to `min_value`..`max_value`, as `x.clip`; raise `ValueError` if `min_value` is the larger."""
-
-    def hardsigmoid(self: Shaped[L, S]) -> _Node[Any, S]:
-        """Return `x / 6 + 1 / 2` limited to 0..1, a piecewise linear approximation of the sigmoid."""
-
-    def hardswish(self: Shaped[L, S]) -> _Node[Any, S]:
-        """Return `x * hardsigmoid(x)` (Howard et al., "Searching for MobileNetV3", 2019)."""
-
-    def selu(self: Shaped[L, S]) -> _Node[Any, S]:
-        """Return `1.0507 * elu(x, 1.6733)` (Klambauer et al., "Self-normalizing neural networks", 2017)."""
-
-    def celu(self: Shaped[L, S], alpha: float = 1.0) -> _Node[Any, S]:
-        """Return `x` where positive, else `alpha * (exp(x / alpha) - 1)`, which has a continuous derivative."""
-
-    def mish(self: Shaped[L, S]) -> _Node[Any, S]:
-        """Return `x * tanh(softplus(x))` (Misra, "Mish", 2019)."""
-
-    def softsign(self: Shaped[L, S]) -> _Node[Any, S]:
-        """Return `x / (1 + |x|)`."""
-
-    def log_sigmoid(self: Shaped[L, S]) -> _Node[Any, S]:
-        """Return `log(sigmoid(x))`, finite for all finite `x`."""
-
-    @overload
-    def glu(self: Shaped[L, AtLeast1D], axis: int = -1) -> _Node: ...
-    @overload
-    def glu(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> _Node[Any, tuple[*Bs, Any]]: ...
-    @overload
-    def glu(self: Shaped[L, tuple[*Bs, N]], axis: int) -> _Node:
-        """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`."""
-
     def exp(self: Shaped[L, S]) -> Exp[L, S]:
         """Elementwise exponential `exp(x)`."""
 
@@ -1428,6 +1438,12 @@ class Node:
     def log1p(self: Shaped[L, S]) -> Log1p[L, S]:
         """Elementwise `log(1 + x)`, accurate near 0; -inf at -1, NaN below."""
 
+    def erf(self: Shaped[L, S]) -> Erf[L, S]:
+        """Elementwise error function (Abramowitz and Stegun 7.1.1)."""
+
+    def round(self: Shaped[L, S], decimals: int = 0) -> _Node[Any, S]:
+        """Return `x` rounded to a number of decimals, halves to even, as `numpy.round`; the gradient is zero."""
+
     def sin(self: Shaped[L, S]) -> Sin[L, S]:
         """Elementwise sine of `x` in radians."""
 
@@ -1436,18 +1452,6 @@ class Node:
 
     def tanh(self: Shaped[L, S]) -> Tanh[L, S]:
         """Elementwise hyperbolic tangent."""
-
-    def sigmoid(self: Shaped[L, S]) -> Sigmoid[L, S]:
-        """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow."""
-
-    def softplus(self: Shaped[L, S]) -> Softplus[L, S]:
-        """Elementwise `log(1 + exp(x))`, without overflow."""
-
-    def erf(self: Shaped[L, S]) -> Erf[L, S]:
-        """Elementwise error function (Abramowitz and Stegun 7.1.1)."""
-
-    def round(self: Shaped[L, S], decimals: int = 0) -> _Node[Any, S]:
-        """Return `x` rounded to a number of decimals, halves to even, as `numpy.round`; the gradient is zero."""
 
     def scatter_add(
         self: Shaped[L, S], indices: _IndexNode | Indices, values: _Node | Array
@@ -2486,6 +2490,9 @@ class IndexNode:
     def __getitem__(self: _IndexNode, key: Advanced) -> _IndexNode:
         """Return the part of the integers that a key selects, as for `Node.__getitem__`, with the same errors."""
 
+    def astype(self: _IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
+        """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes."""
+
     @overload
     def maximum(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMaximum[S]: ...
     @overload
@@ -2534,9 +2541,6 @@ class IndexNode:
 
     def abs(self: _IndexNode[S]) -> _IndexNode[S]:
         """Return the absolute values of integers; the smallest integer of 64 bits has none and stays, as in NumPy."""
-
-    def astype(self: _IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
-        """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes."""
 
     @overload
     def take_along_axis(

@@ -16,7 +16,7 @@ from wyrm.graph.typing import S2, A, Array, AtLeast2D, Bs, FittingShape, K, M, N
 from wyrm.graph.weak_types import in_one_type
 from wyrm.linalg.factorizations import as_matrix, as_square
 from wyrm.linalg.results import LstsqResult, SlogdetResult
-from wyrm.ops.elementwise.comparison import of_chosen_type
+from wyrm.ops.elementwise.conversion import of_chosen_type
 from wyrm.ops.elementwise.elementwise import L, R, S
 from wyrm.ops.linalg.determinant import Determinant
 from wyrm.ops.linalg.least_squares import LeastSquares

@@ -16,8 +16,8 @@ from wyrm.nn.axes import Axes, Bs, Hidden, M, N, Width, axis_number, feature_axi
 from wyrm.nn.initializers import Initializer, XavierUniform
 from wyrm.nn.layer import Layer, Pointwise
 from wyrm.nn.linear import Linear
+from wyrm.ops.elementwise.activation import halves
 from wyrm.ops.elementwise.comparison import where
-from wyrm.ops.elementwise.composed_activation import halves
 from wyrm.support.options import number
 from wyrm.support.texts import nearest
 

@@ -12,13 +12,11 @@ from wyrm.functions.operands import Operand, S, as_node, as_nodes
 from wyrm.graph.axes import AxisLike, all_axes, reduced_dims
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, Number
-from wyrm.ops.elementwise.bessel_of_order import BesselI, BesselIe, BesselJ, BesselY
+from wyrm.ops.elementwise.bessel import BesselI, BesselIe, BesselJ, BesselY
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import operand
-from wyrm.ops.elementwise.entropy import RelEntr
-from wyrm.ops.elementwise.gamma import Digamma, GammaLn, HurwitzZeta
-from wyrm.ops.elementwise.incomplete import BetaInc
-from wyrm.ops.elementwise.normal_distribution import Ndtri
+from wyrm.ops.elementwise.gamma import BetaInc, Digamma, GammaLn, HurwitzZeta
+from wyrm.ops.elementwise.probability import Ndtri, RelEntr
 from wyrm.ops.elementwise.rounding import Floor, Rint
 from wyrm.support.options import is_integer
 

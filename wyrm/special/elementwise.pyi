@@ -13,10 +13,20 @@ from wyrm.graph.node import Node as _Node
 from wyrm.graph.typing import A, Array, Bs, FittingShape, M, N, Number, Shaped
 from wyrm.ops.elementwise.bessel import I0, I1, I0e, I1e
 from wyrm.ops.elementwise.elementwise import L, R, S
-from wyrm.ops.elementwise.entropy import Entr, LogExpit, Logit, RelEntr, Xlog1py, Xlogy
-from wyrm.ops.elementwise.gamma import Beta, BetaLn, Digamma, Gamma, GammaLn
-from wyrm.ops.elementwise.incomplete import GammaInc, GammaIncC
-from wyrm.ops.elementwise.normal_distribution import Erfc, ErfInv, LogNdtr, Ndtr, Ndtri
+from wyrm.ops.elementwise.gamma import Beta, BetaLn, Digamma, Gamma, GammaInc, GammaIncC, GammaLn
+from wyrm.ops.elementwise.probability import (
+    Entr,
+    Erfc,
+    ErfInv,
+    LogExpit,
+    Logit,
+    LogNdtr,
+    Ndtr,
+    Ndtri,
+    RelEntr,
+    Xlog1py,
+    Xlogy,
+)
 
 @overload
 def beta(x: Shaped[L, S], other: Number | Array) -> Beta[L, Constant, S]: ...

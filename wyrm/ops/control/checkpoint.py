@@ -15,8 +15,7 @@ from wyrm.graph.source_location import located_at
 from wyrm.graph.traversal import replaced, topological_order
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.graph.weak_types import forms_among
-from wyrm.ops.control.pass_through import PassThrough, Transparent
-from wyrm.ops.elementwise.pass_through_jax import OptimizationBarrierForm
+from wyrm.ops.control.pass_through import OptimizationBarrierForm, PassThrough, Transparent
 from wyrm.ops.gradients.composite_gradient import composite_vjp
 
 

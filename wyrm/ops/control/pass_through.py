@@ -1,24 +1,27 @@
-"""Ops whose value is that of their first parent."""
+"""Ops whose value is that of their first parent, and their forms for JAX."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.graph.axes import Dims
-from wyrm.graph.base import BaseNode, S
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.base import ZERO, BaseNode, Gradient
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering
+from wyrm.graph.loop_form import LOOPS, LoopForm, SameIndex
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array
+from wyrm.ops.elementwise.elementwise import Axes, Left_co, Unary
 from wyrm.ops.indexing.index import Indexable
 
 T = TypeVar("T")
 
 
-class PassThrough(Node[tuple[Node, *tuple[BaseNode, ...]], S], abstract=True):
+class PassThrough(Node[tuple[Node, *tuple[BaseNode, ...]], Axes], abstract=True):
     """Base class of ops whose value is that of their first parent."""
 
     __slots__ = ()
@@ -34,7 +37,7 @@ class PassThrough(Node[tuple[Node, *tuple[BaseNode, ...]], S], abstract=True):
         return operands[0]
 
 
-class Transparent(PassThrough[S], abstract=True):
+class Transparent(PassThrough[Axes], abstract=True):
     """Base class of ops that the native engine replaces by their first parent."""
 
     __slots__ = ()
@@ -49,7 +52,7 @@ class _TransparentLoops(LoopForm):
         return node.parents[0]
 
 
-class Alias(Indexable, Transparent[S]):
+class Alias(Indexable, Transparent[Axes]):
     """A distinct node with the value of `x`: its gradient is separate from the gradient with respect to `x`."""
 
     __slots__ = ()
@@ -65,3 +68,72 @@ class Alias(Indexable, Transparent[S]):
 def alias(leaf: T) -> T | Alias:
     """Return an `Alias` of a float node, and anything else, which has no gradient, unchanged."""
     return Alias(leaf) if isinstance(leaf, Node) and leaf.dtype.kind == "f" else leaf
+
+
+class StopGradient(Unary[Left_co, Axes]):
+    """`x`, as a constant to differentiation: its gradient is zero.
+
+    >>> x = wy.Parameter(3.0)
+    >>> wy.grad(x * x.stop_gradient(), x).forward().item()
+    3.0
+    """
+
+    __slots__ = ()
+    _own: StopGradient[Any, Axes]
+    is_view = True
+    method = "stop_gradient"
+
+    def dtype_rule(self) -> np.dtype:
+        return self.parents[0].dtype
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return operands[0]
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (ZERO,)
+
+
+LOOPS.register(StopGradient)(SameIndex())
+
+
+@JAX.register(StopGradient)
+class _StopGradientForm(JaxForm):
+    """The lowering of `StopGradient`."""
+
+    narrow = True
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax
+
+        return jax.lax.stop_gradient(operands[0])
+
+
+class OptimizationBarrierForm(JaxForm):
+    """The lowering of `OptimizationBarrier`: XLA merges nothing across it either."""
+
+    narrow = True
+
+    def own_gradient(self, node: Any) -> bool:
+        return True  # JAX cannot differentiate the loop that stands for a barrier on CPUs
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax
+
+        def barrier(x: Any, after: Any) -> Any:
+            return jax.lax.optimization_barrier((x, after))[0]
+
+        x, after = operands
+        if after.size == 0:
+            return x
+        return jax.lax.platform_dependent(x, after, cpu=_unfolded, default=barrier)
+
+
+def _unfolded(x: Any, after: Any) -> Any:
+    """Return `x` after a loop of no turns, which depends on `after`.
+
+    XLA for CPUs drops its barriers before it merges equal operations, and it cannot tell that this loop has no turns.
+    """
+    import jax
+
+    turns = (after[(0,) * after.ndim] > 0).astype(np.int32) - 1
+    return jax.lax.while_loop(lambda state: state[0] > 0, lambda state: (state[0] - 1, -state[1]), (turns, x))[1]

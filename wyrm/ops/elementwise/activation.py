@@ -1,11 +1,16 @@
-"""Activation functions of neural networks."""
+"""Activation functions of neural networks: ops, and those composed of other ops, with which they fuse."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, Literal, overload
 
-from wyrm.graph.typing import Shaped
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import axis_size, normalize_axis
+from wyrm.graph.base import describe
+from wyrm.graph.node import Node
+from wyrm.graph.typing import AtLeast1D, Bs, N, Shaped
+from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, Unary, method
 from wyrm.support.foreign_names import answering
 
@@ -123,3 +128,181 @@ def gelu(x: Any, approximate: bool = False) -> Gelu | GeluTanh:
     [0.0]
     """
     return GeluTanh(x) if approximate else Gelu(x)
+
+
+# The constants with which activations keep mean 0 and variance 1 (Klambauer et al., 2017).
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+
+
+@method("relu6", function=False)
+def relu6(x: Shaped[L, S]) -> Node[Any, S]:
+    """Return `min(max(x, 0), 6)`; the derivative at 0 and at 6 is 0.
+
+    >>> wy.Constant([-1.0, 2.0, 7.0]).relu6().forward().tolist()
+    [0.0, 2.0, 6.0]
+    """
+    node: Any = x
+    result: Node[Any, S] = where(node >= 6.0, 6.0, node.relu())
+    return result
+
+
+@method("hardtanh", function=False)
+def hardtanh(x: Shaped[L, S], min_value: float = -1.0, max_value: float = 1.0) -> Node[Any, S]:
+    """Return `x` limited to `min_value`..`max_value`, as `x.clip`; raise `ValueError` if `min_value` is the larger.
+
+    >>> wy.Constant([-2.0, 0.5, 2.0]).hardtanh().forward().tolist()
+    [-1.0, 0.5, 1.0]
+    """
+    node: Any = x
+    result: Node[Any, S] = node.clip(min_value, max_value)
+    return result
+
+
+@method("hardsigmoid", function=False)
+def hardsigmoid(x: Shaped[L, S]) -> Node[Any, S]:
+    """Return `x / 6 + 1 / 2` limited to 0..1, a piecewise linear approximation of the sigmoid.
+
+    The derivative at -3 and at 3 is 0.
+
+    >>> wy.Constant([-4.0, 0.0, 4.0]).hardsigmoid().forward().tolist()
+    [0.0, 0.5, 1.0]
+    """
+    node: Any = x
+    result: Node[Any, S] = (node + 3.0).relu6() * (1.0 / 6.0)
+    return result
+
+
+@method("hardswish", function=False)
+def hardswish(x: Shaped[L, S]) -> Node[Any, S]:
+    """Return `x * hardsigmoid(x)` (Howard et al., "Searching for MobileNetV3", 2019).
+
+    >>> wy.Constant([-4.0, 0.0, 4.0]).hardswish().forward().tolist()
+    [-0.0, 0.0, 4.0]
+    """
+    node: Any = x
+    result: Node[Any, S] = node * node.hardsigmoid()
+    return result
+
+
+@method("selu", function=False)
+def selu(x: Shaped[L, S]) -> Node[Any, S]:
+    """Return `1.0507 * elu(x, 1.6733)` (Klambauer et al., "Self-normalizing neural networks", 2017).
+
+    >>> wy.Constant([0.0, 1.0]).selu().forward().round(4).tolist()
+    [0.0, 1.0506999492645264]
+    """
+    node: Any = x
+    result: Node[Any, S] = node.elu(_SELU_ALPHA) * _SELU_SCALE
+    return result
+
+
+@method("celu", function=False)
+def celu(x: Shaped[L, S], alpha: float = 1.0) -> Node[Any, S]:
+    """Return `x` where positive, else `alpha * (exp(x / alpha) - 1)`, which has a continuous derivative.
+
+    Barron, "Continuously differentiable exponential linear units" (2017). Raise `ValueError` if `alpha` is 0.
+
+    >>> wy.Constant([0.0, 1.0]).celu(2.0).forward().tolist()
+    [0.0, 1.0]
+    """
+    if alpha == 0.0:
+        raise ValueError("celu: alpha must not be 0")
+    node: Any = x
+    # Both branches have the slope 1 at 0, where the minimum of `x` and 0 would have 1/2.
+    below = where(node > 0.0, 0.0, node)
+    result: Node[Any, S] = where(node > 0.0, node, (below * (1.0 / alpha)).expm1() * alpha)
+    return result
+
+
+@method("mish", function=False)
+def mish(x: Shaped[L, S]) -> Node[Any, S]:
+    """Return `x * tanh(softplus(x))` (Misra, "Mish", 2019).
+
+    >>> wy.Constant([0.0, 40.0]).mish().forward().tolist()
+    [0.0, 40.0]
+    """
+    node: Any = x
+    result: Node[Any, S] = node * node.softplus().tanh()
+    return result
+
+
+@method("softsign", function=False)
+def softsign(x: Shaped[L, S]) -> Node[Any, S]:
+    """Return `x / (1 + |x|)`.
+
+    >>> wy.Constant([-1.0, 3.0]).softsign().forward().tolist()
+    [-0.5, 0.75]
+    """
+    node: Any = x
+    result: Node[Any, S] = node / (1.0 + node.abs())
+    return result
+
+
+@method("log_sigmoid", function=False)
+def log_sigmoid(x: Shaped[L, S]) -> Node[Any, S]:
+    """Return `log(sigmoid(x))`, finite for all finite `x`.
+
+    >>> wy.Constant([0.0, -1e4]).log_sigmoid().forward().round(4).tolist()
+    [-0.6930999755859375, -10000.0]
+    """
+    node: Any = x
+    result: Node[Any, S] = -(-node).softplus()
+    return result
+
+
+@overload
+def glu(x: Shaped[L, AtLeast1D], axis: int = -1) -> Node: ...
+@overload
+def glu(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> Node[Any, tuple[*Bs, Any]]: ...
+@overload
+def glu(x: Shaped[L, tuple[*Bs, N]], axis: int) -> Node: ...
+@method("glu", function=False)
+def glu(x: Any, axis: int = -1) -> Node:
+    """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`.
+
+    Dauphin et al., "Language modeling with gated convolutional networks" (2017). `wyrm.nn.GLU` takes other activations.
+    Raise `ShapeError` unless the axis has an even size.
+
+    >>> wy.Constant([[3.0, 0.0]]).glu().forward().tolist()
+    [[1.5]]
+    """
+    first, second = halves(x, axis, "glu")
+    return first * second.sigmoid()
+
+
+def halves(x: Node, axis: int, caller: str) -> tuple[Node, Node]:
+    """Return the halves of `x` along an axis; raise `ShapeError` naming `caller` unless the axis has an even size."""
+    node: Any = x
+    position = normalize_axis(axis, node.ndim)
+    size = axis_size(node.dims[position])
+    if size is None or size % 2:
+        raise ShapeError(f"{caller}: axis {axis} of {describe(x)} needs an even size")
+    before = (slice(None),) * position
+    return node[(*before, slice(0, size // 2))], node[(*before, slice(size // 2, size))]
+
+
+class Sigmoid(Unary[Left_co, Axes]):
+    """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow.
+
+    >>> wy.Constant([0.0, 1e4]).sigmoid().forward().tolist()
+    [0.5, 1.0]
+    """
+
+    __slots__ = ()
+    _own: Sigmoid[Any, Axes]
+    formula = "sigmoid(x)"
+    method = "sigmoid"
+
+
+class Softplus(Unary[Left_co, Axes]):
+    """Elementwise `log(1 + exp(x))`, without overflow.
+
+    >>> wy.Constant([-1e4, 1e4]).softplus().forward().tolist()
+    [0.0, 10000.0]
+    """
+
+    __slots__ = ()
+    _own: Softplus[Any, Axes]
+    formula = "softplus(x)"
+    method = "softplus"

@@ -1,4 +1,4 @@
-"""Elementwise arithmetic: the operators `+ - * / **`, maximum and minimum, sign, square root, clipping."""
+"""Elementwise arithmetic: `+ - * / ** // %`, maximum and minimum, absolute value, roots, clipping."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any, overload
 
 import numpy as np
 
+from wyrm.errors import DTypeError
 from wyrm.graph.arrays import as_array
-from wyrm.graph.base import BaseNode
+from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
-from wyrm.graph.typing import Array, Shaped
+from wyrm.graph.typing import Array, Number, Shaped
 from wyrm.ops.elementwise.elementwise import (
     Axes,
     Binary,
@@ -252,3 +253,85 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Node:
         most = operand(max, result)
         result = where((result > most) | most.not_equal(most), most, result)
     return result
+
+
+class FloorDivide(Binary[Left_co, Right_co, Axes]):
+    """Elementwise quotient `x // y`, rounded down; the gradient is zero.
+
+    >>> (wy.Constant([7.0, -7.0]) // 2.0).forward().tolist()
+    [3.0, -4.0]
+    """
+
+    __slots__ = ()
+    _own: FloorDivide[Any, Any, Axes]
+    formula = "floor_divide(x, y)"
+    function = "floor_divide"
+    operator = "floordiv"
+
+
+class Remainder(Binary[Left_co, Right_co, Axes]):
+    """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
+
+    The derivative with respect to `y` is `-(x // y)`.
+
+    >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
+    [1.0, 2.0]
+    """
+
+    __slots__ = ()
+    _own: Remainder[Any, Any, Axes]
+    formula = "remainder(x, y)"
+    function = "remainder mod"
+    operator = "mod"
+
+
+class Fmod(Binary[Left_co, Right_co, Axes]):
+    """Elementwise rest of the division that rounds towards zero; it has the sign of `x`.
+
+    The derivative with respect to `y` is minus the quotient, rounded towards zero.
+
+    >>> wy.fmod(wy.Constant([7.0, -7.0]), 3.0).forward().tolist()
+    [1.0, -1.0]
+    """
+
+    __slots__ = ()
+    _own: Fmod[Any, Any, Axes]
+    formula = "fmod(x, y)"
+    function = "fmod"
+
+
+@method("__divmod__")
+def divmod_of(x: Shaped[L, S], other: Shaped[L, S] | Number | Array) -> tuple[Node[Any, S], Node[Any, S]]:
+    """Return `x // other` and `x % other`, elementwise."""
+    node: Any = x
+    return node // other, node % other
+
+
+@method("__rdivmod__")
+def reflected_divmod(x: Shaped[L, S], other: Number | Array) -> tuple[Node[Any, S], Node[Any, S]]:
+    """Return `other // x` and `other % x`, elementwise."""
+    node: Any = x
+    return other // node, other % node
+
+
+@method("__pos__")
+def positive(x: Shaped[L, S]) -> L:
+    """Return `x` itself; raise `DTypeError` for a mask, which has no sign."""
+    node: Any = x
+    if node.dtype.kind != "f":
+        raise DTypeError(f"positive: {describe(node)} is a mask, which has no sign")
+    same: L = node
+    return same
+
+
+class Cbrt(Unary[Left_co, Axes]):
+    """Elementwise cube root.
+
+    >>> wy.cbrt(wy.Constant([8.0, -1.0])).forward().tolist()
+    [2.0, -1.0]
+    """
+
+    __slots__ = ()
+    _own: Cbrt[Any, Axes]
+    formula = "cbrt(x)"
+    function = "cbrt"

@@ -1,4 +1,4 @@
-"""Comparisons, logical ops on masks, `where`, dtype conversion and `stop_gradient`."""
+"""Masks, elementwise: comparisons, logical ops, questions about a number; and `where`, which selects by a mask."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ from collections.abc import Callable
 from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import One
-from wyrm.graph.base import ZERO, BaseNode, Gradient, describe, label
+from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_leaves import IndexConstant
-from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant, as_constant
-from wyrm.graph.loop_form import LOOPS, SameIndex
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import A, Array, BoolArray, Bs, IntegerArray, M, N, Number, Shaped, Size
-from wyrm.graph.weak_types import FLOATS, chosen, default_type, is_weak
+from wyrm.graph.weak_types import FLOATS, chosen, default_type
 from wyrm.ops.elementwise.elementwise import (
     COMPARISONS,
     Axes,
@@ -30,14 +26,12 @@ from wyrm.ops.elementwise.elementwise import (
     Left_co,
     R,
     Right_co,
-    S,
     Unary,
     check_comparable,
     common_dtype,
     method,
     operand,
 )
-from wyrm.ops.elementwise.pass_through_jax import StopGradientForm
 
 
 class Comparison(Binary[Left_co, Right_co, Axes], abstract=True):
@@ -309,81 +303,72 @@ def where(condition: Any, x: object, y: object) -> Any:
             raise DTypeError(f"where: the condition must be a mask, such as x > 0, not an array of {array.dtype}")
         mask = as_constant(array, np.bool_)
     if isinstance(x, IndexNode) or isinstance(y, IndexNode):
-        from wyrm.ops.elementwise.index_choice import where_integers
+        from wyrm.ops.elementwise.integers import where_integers
 
         return where_integers(mask, x, y)
     return Where(mask, operand(x, beside), operand(y, beside))
 
 
-class Cast(Unary[Left_co, Axes]):
-    """The operand converted to another float dtype; a mask becomes zeros and ones, integers become floats."""
+class _Predicate(Unary[Left_co, Axes], abstract=True):
+    """An op whose result is a mask."""
 
-    __slots__ = ("to",)
-    _own: Cast[Any, Axes]
-    to: np.dtype
+    __slots__ = ()
 
-    def __init__(self, x: Shaped[Left_co, Axes], to: DTypeLike) -> None:
-        self._construct((x,), to=np.dtype(to))
+    def _is_mask(self) -> Literal[True]:
+        return True
 
     def dtype_rule(self) -> np.dtype:
-        if self.to not in FLOATS:
-            raise DTypeError(f"the dtype must be float32 or float64, not {self.to}; for a mask, compare, as in x > 0")
-        return self.to
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        return operands[0].astype(self.to)
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        (x,) = self.parents
-        return (Cast(gradient, x.dtype) if x.dtype.kind == "f" else ZERO,)
+        common_dtype(self.parents)
+        return np.dtype(np.bool_)
 
 
-LOOPS.register(Cast)(SameIndex())
+class IsNan(_Predicate[Left_co, Axes]):
+    """Elementwise, whether `x` is NaN.
 
-
-@method("astype", function=False)
-def astype(x: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
-    """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raise `DTypeError` for other dtypes.
-
-    >>> (wy.Constant([-1.0, 2.0]) > 0).astype("float32").forward().tolist()
-    [0.0, 1.0]
-    """
-    return Cast(x, chosen(np.dtype(dtype)))
-
-
-def weak_floats(x: BaseNode) -> Node:
-    """Return a mask as zeros and ones, or integers as floats, of a weak type; see `wyrm.graph.weak_types`."""
-    discrete: Any = x
-    return Cast(discrete, default_type(x))
-
-
-def of_chosen_type(x: Node) -> Node:
-    """Return a weak node in its default type, which stays, for a function that depends on the precision."""
-    return Cast(x, chosen(x.dtype)) if is_weak(x.dtype) else x
-
-
-class StopGradient(Unary[Left_co, Axes]):
-    """`x`, as a constant to differentiation: its gradient is zero.
-
-    >>> x = wy.Parameter(3.0)
-    >>> wy.grad(x * x.stop_gradient(), x).forward().item()
-    3.0
+    >>> wy.isnan(wy.Constant([np.nan, 1.0])).forward().tolist()
+    [True, False]
     """
 
     __slots__ = ()
-    _own: StopGradient[Any, Axes]
-    is_view = True
-    method = "stop_gradient"
-
-    def dtype_rule(self) -> np.dtype:
-        return self.parents[0].dtype
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        return operands[0]
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return (ZERO,)
+    _own: IsNan[Any, Axes]
+    formula = "isnan(x)"
+    function = "isnan"
 
 
-LOOPS.register(StopGradient)(SameIndex())
-JAX.register(StopGradient)(StopGradientForm)
+class IsInf(_Predicate[Left_co, Axes]):
+    """Elementwise, whether `x` is infinite, of either sign.
+
+    >>> wy.isinf(wy.Constant([-np.inf, np.nan])).forward().tolist()
+    [True, False]
+    """
+
+    __slots__ = ()
+    _own: IsInf[Any, Axes]
+    formula = "isinf(x)"
+    function = "isinf"
+
+
+class IsFinite(_Predicate[Left_co, Axes]):
+    """Elementwise, whether `x` is neither infinite nor NaN.
+
+    >>> wy.isfinite(wy.Constant([np.inf, np.nan, 1.0])).forward().tolist()
+    [False, False, True]
+    """
+
+    __slots__ = ()
+    _own: IsFinite[Any, Axes]
+    formula = "isfinite(x)"
+    function = "isfinite"
+
+
+class Signbit(_Predicate[Left_co, Axes]):
+    """Elementwise, whether the sign bit of `x` is set: `x` is below zero, or a zero below zero.
+
+    >>> wy.signbit(wy.Constant([-0.0, 0.0, -2.0])).forward().tolist()
+    [True, False, True]
+    """
+
+    __slots__ = ()
+    _own: Signbit[Any, Axes]
+    formula = "signbit(x)"
+    function = "signbit"

@@ -21,17 +21,7 @@ if TYPE_CHECKING:
 # The ops whose formula is a call of one function, by the function, with the arguments of the call.
 OPS: dict[str, tuple[type[BaseNode], tuple[Argument, ...]]] = {}
 # The modules of such ops that `import wyrm` does not import.
-_LATE = (
-    "bessel",
-    "division",
-    "gamma",
-    "normal_distribution",
-    "powers",
-    "predicates",
-    "rounding",
-    "signs",
-    "trigonometric",
-)
+_LATE = ("activation", "bessel", "gamma", "probability", "rounding", "trigonometric")
 # The cotangent of the node, and its value.
 _COTANGENT, _NODE = EarlierCall(-1), EarlierCall(-2)
 

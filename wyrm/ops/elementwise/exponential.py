@@ -1,7 +1,8 @@
-"""Exponentials, logarithms, trigonometric and hyperbolic functions, sigmoid, softplus and erf, all elementwise."""
+"""Exponentials and logarithms, elementwise."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from wyrm.graph.node import Node
@@ -9,6 +10,7 @@ from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co, Un
 
 # Equal infinities get half of the gradient each, as other equal operands do; but their difference is NaN.
 _DIFFERENCE = "where((x == y) & (abs(x) == 1e999), 0.0, x - y)"
+_DIFFERENCE_2 = f"({_DIFFERENCE} * {math.log(2.0)})"
 
 
 class Exp(Unary[Left_co, Axes]):
@@ -90,24 +92,6 @@ class LogAddExp(Binary[Left_co, Right_co, Axes]):
     function = "logaddexp"
 
 
-class Sinh(Unary[Left_co, Axes]):
-    """Elementwise hyperbolic sine."""
-
-    __slots__ = ()
-    _own: Sinh[Any, Axes]
-    formula = "sinh(x)"
-    function = "sinh"
-
-
-class Cosh(Unary[Left_co, Axes]):
-    """Elementwise hyperbolic cosine."""
-
-    __slots__ = ()
-    _own: Cosh[Any, Axes]
-    formula = "cosh(x)"
-    function = "cosh"
-
-
 class LimitedLog(Unary[Left_co, Axes]):
     """Elementwise `max(log(x), low)` of a probability; the derivative is `min(1 / x, 1e12)`, as in PyTorch."""
 
@@ -134,79 +118,15 @@ class Log1p(Unary[Left_co, Axes]):
     method = "log1p"
 
 
-class Sin(Unary[Left_co, Axes]):
-    """Elementwise sine of `x` in radians.
+class LogAddExp2(Binary[Left_co, Right_co, Axes]):
+    """Elementwise `log2(2 ** x + 2 ** y)` without overflow; the operands broadcast. See `logaddexp` for infinities.
 
-    >>> wy.Constant(0.0).sin().forward().item()
-    0.0
+    >>> wy.logaddexp2(wy.Constant([3.0]), 3.0).forward().tolist()
+    [4.0]
     """
 
     __slots__ = ()
-    _own: Sin[Any, Axes]
-    formula = "sin(x)"
-    method = "sin"
-
-
-class Cos(Unary[Left_co, Axes]):
-    """Elementwise cosine of `x` in radians.
-
-    >>> wy.Constant(0.0).cos().forward().item()
-    1.0
-    """
-
-    __slots__ = ()
-    _own: Cos[Any, Axes]
-    formula = "cos(x)"
-    method = "cos"
-
-
-class Tanh(Unary[Left_co, Axes]):
-    """Elementwise hyperbolic tangent.
-
-    >>> wy.Constant([0.0, 100.0]).tanh().forward().tolist()
-    [0.0, 1.0]
-    """
-
-    __slots__ = ()
-    _own: Tanh[Any, Axes]
-    formula = "tanh(x)"
-    method = "tanh"
-
-
-class Sigmoid(Unary[Left_co, Axes]):
-    """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow.
-
-    >>> wy.Constant([0.0, 1e4]).sigmoid().forward().tolist()
-    [0.5, 1.0]
-    """
-
-    __slots__ = ()
-    _own: Sigmoid[Any, Axes]
-    formula = "sigmoid(x)"
-    method = "sigmoid"
-
-
-class Softplus(Unary[Left_co, Axes]):
-    """Elementwise `log(1 + exp(x))`, without overflow.
-
-    >>> wy.Constant([-1e4, 1e4]).softplus().forward().tolist()
-    [0.0, 10000.0]
-    """
-
-    __slots__ = ()
-    _own: Softplus[Any, Axes]
-    formula = "softplus(x)"
-    method = "softplus"
-
-
-class Erf(Unary[Left_co, Axes]):
-    """Elementwise error function (Abramowitz and Stegun 7.1.1).
-
-    >>> wy.Constant([0.0, 10.0]).erf().forward().tolist()
-    [0.0, 1.0]
-    """
-
-    __slots__ = ()
-    _own: Erf[Any, Axes]
-    formula = "erf(x)"
-    method = "erf"
+    _own: LogAddExp2[Any, Any, Axes]
+    formula = "where(x == y, x + 1.0, maximum(x, y) + log1p(exp2(-abs(x - y))) * 1.4426950408889634)"
+    derivatives = (f"g * sigmoid({_DIFFERENCE_2})", f"g * sigmoid(-{_DIFFERENCE_2})")
+    function = "logaddexp2"

@@ -1,12 +1,19 @@
-"""The gamma function and its relatives, elementwise."""
+"""The gamma and beta functions, elementwise. SciPy computes the incomplete ones, in native programs too."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from wyrm.graph.base import BaseNode, Gradient, Undefined
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering
+from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
-from wyrm.graph.typing import Shaped
-from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co, Unary
+from wyrm.graph.typing import FloatArray, Shaped
+from wyrm.ops.elementwise.elementwise import Axes, Binary, Elementwise, Left_co, Parents_co, Right_co, Unary
+from wyrm.ops.elementwise.probability import Xlog1py, Xlogy
 
 
 class GammaLn(Unary[Left_co, Axes]):
@@ -92,3 +99,108 @@ def _slopes(x: Node, y: Node) -> tuple[Node, Node]:
     """Return the derivatives of the logarithm of the beta function."""
     both, of_x, of_y = (Digamma(each) for each in (x.erase() + y.erase(), x.erase(), y.erase()))
     return of_x - both.erase(), of_y - both.erase()
+
+
+_OF_ARGUMENT_ONLY = Undefined("only the derivative with respect to the last argument has a formula")
+
+
+class GammaInc(Binary[Left_co, Right_co, Axes]):
+    """Elementwise regularized lower incomplete gamma function of a parameter and an argument, both at least 0.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammainc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.6321
+    """
+
+    __slots__ = ()
+    _own: GammaInc[Any, Any, Axes]
+    function = "special.gammainc"
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        from scipy import special
+
+        return np.asarray(special.gammainc(*operands), self.dtype)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (_OF_ARGUMENT_ONLY, gradient * _gamma_density(*self.parents))
+
+
+class GammaIncC(Binary[Left_co, Right_co, Axes]):
+    """Elementwise `1 - gammainc(a, x)`, precise where it is small.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammaincc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.3679
+    """
+
+    __slots__ = ()
+    _own: GammaIncC[Any, Any, Axes]
+    function = "special.gammaincc"
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        from scipy import special
+
+        return np.asarray(special.gammaincc(*operands), self.dtype)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        return (_OF_ARGUMENT_ONLY, -gradient * _gamma_density(*self.parents))
+
+
+def _gamma_density(a: Node, x: Node) -> Node:
+    """Return `x ** (a - 1) * exp(-x) / gamma(a)`."""
+    a, x = a.erase(), x.erase()
+    return (Xlogy(a - 1.0, x) - x - GammaLn(a)).exp()
+
+
+class BetaInc(Elementwise[Parents_co, Axes]):
+    """Elementwise regularized incomplete beta function of two parameters above 0 and an argument in [0, 1].
+
+    It has a gradient with respect to the argument only.
+    """
+
+    __slots__ = ()
+    _own: BetaInc[Any, Axes]
+    arity = 3
+
+    def __init__(self, operands: tuple[Node, ...]) -> None:
+        self._construct(operands)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        from scipy import special
+
+        return np.asarray(special.betainc(*operands), self.dtype)
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        parents: Any = self.parents
+        a, b, x = (parent.erase() for parent in parents)
+        slope = (Xlogy(a - 1.0, x) + Xlog1py(b - 1.0, -x) - BetaLn(a, b)).exp()
+        return (_OF_ARGUMENT_ONLY, _OF_ARGUMENT_ONLY, gradient * slope)
+
+
+@JAX.register(GammaInc, GammaIncC)
+class _IncompleteGammaForm(JaxForm):
+    """The function of `jax.scipy.special`, with SciPy's values where the parameter is 0 or infinite."""
+
+    def lower(self, node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax.numpy as jnp
+        from jax.scipy import special
+
+        a, x = operands
+        if isinstance(node, GammaInc):
+            value, at_zero, at_infinity = special.gammainc(a, x), 1.0, 0.0
+        else:
+            value, at_zero, at_infinity = special.gammaincc(a, x), 0.0, 1.0
+        value = jnp.where((a == 0.0) & (x > 0.0), at_zero, value)
+        return jnp.where(jnp.isinf(a) & (x >= 0.0), jnp.where(jnp.isinf(x), jnp.nan, at_infinity), value)
+
+
+@JAX.register(BetaInc)
+class _BetaIncForm(JaxForm):
+    """The function of `jax.scipy.special`."""
+
+    def lower(self, node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        from jax.scipy.special import betainc
+
+        return betainc(*operands)

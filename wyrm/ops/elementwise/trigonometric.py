@@ -1,4 +1,4 @@
-"""The tangent, the inverse trigonometric functions and the inverse hyperbolic ones, all elementwise."""
+"""Trigonometric and hyperbolic functions and their inverses, and the length of a vector, all elementwise."""
 
 from __future__ import annotations
 
@@ -111,3 +111,73 @@ class Arctanh(Unary[Left_co, Axes]):
     _own: Arctanh[Any, Axes]
     formula = "arctanh(x)"
     function = "arctanh atanh"
+
+
+class Sinh(Unary[Left_co, Axes]):
+    """Elementwise hyperbolic sine."""
+
+    __slots__ = ()
+    _own: Sinh[Any, Axes]
+    formula = "sinh(x)"
+    function = "sinh"
+
+
+class Cosh(Unary[Left_co, Axes]):
+    """Elementwise hyperbolic cosine."""
+
+    __slots__ = ()
+    _own: Cosh[Any, Axes]
+    formula = "cosh(x)"
+    function = "cosh"
+
+
+class Sin(Unary[Left_co, Axes]):
+    """Elementwise sine of `x` in radians.
+
+    >>> wy.Constant(0.0).sin().forward().item()
+    0.0
+    """
+
+    __slots__ = ()
+    _own: Sin[Any, Axes]
+    formula = "sin(x)"
+    method = "sin"
+
+
+class Cos(Unary[Left_co, Axes]):
+    """Elementwise cosine of `x` in radians.
+
+    >>> wy.Constant(0.0).cos().forward().item()
+    1.0
+    """
+
+    __slots__ = ()
+    _own: Cos[Any, Axes]
+    formula = "cos(x)"
+    method = "cos"
+
+
+class Tanh(Unary[Left_co, Axes]):
+    """Elementwise hyperbolic tangent.
+
+    >>> wy.Constant([0.0, 100.0]).tanh().forward().tolist()
+    [0.0, 1.0]
+    """
+
+    __slots__ = ()
+    _own: Tanh[Any, Axes]
+    formula = "tanh(x)"
+    method = "tanh"
+
+
+class Hypot(Binary[Left_co, Right_co, Axes]):
+    """Elementwise `sqrt(x ** 2 + y ** 2)` without overflow; the operands broadcast. The gradient at the origin is 0.
+
+    >>> wy.hypot(wy.Constant([3.0]), 4.0).forward().tolist()
+    [5.0]
+    """
+
+    __slots__ = ()
+    _own: Hypot[Any, Any, Axes]
+    formula = "hypot(x, y)"
+    function = "hypot"

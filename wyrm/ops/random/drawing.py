@@ -19,7 +19,7 @@ from wyrm.graph.source_location import located_at
 from wyrm.graph.traversal import topological_order
 from wyrm.graph.typing import Array, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes
-from wyrm.ops.elementwise.index_arithmetic import IndexAdd
+from wyrm.ops.elementwise.integers import IndexAdd
 from wyrm.ops.random.philox import STEP, Draws, philox_block
 from wyrm.ops.random.steps_jax import LoopStepsForm, SumOfStepsForm
 

@@ -13,7 +13,8 @@ from wyrm.graph.loop_form import LOOPS, LoopForm, Reducer
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
-from wyrm.ops.elementwise.comparison import weak_floats, where
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.conversion import weak_floats
 from wyrm.ops.elementwise.elementwise import Axes, Left_co
 from wyrm.ops.kernels.sums import summed
 from wyrm.ops.reducing import counting
