@@ -3,52 +3,46 @@
 from __future__ import annotations
 
 import functools
-import math
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Hashable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, Literal, overload
+from typing import Any, Generic, Literal, overload
 
 import numpy as np
 from typing_extensions import ParamSpec, TypeVar
 
-from wyrm.engines.numpy.reference import ReferenceRunner
-from wyrm.engines.registry import DEFAULT, engine_class
-from wyrm.errors import CompileError, DTypeError, MissingValue, NotDifferentiable, ShapeError
+from wyrm.engines.registry import engine_class
+from wyrm.errors import DTypeError, MissingValue, NotDifferentiable, ShapeError
 from wyrm.functions.pytree import ArrayTree, Leaf, PyTreeDef, Unknown, flatten, leaf_paths, unflatten
-from wyrm.functions.tracing import Kind, Trace, argument_names, argument_nodes, kinds_of, name_of, number_dtype
-from wyrm.graph.axes import axis_size
+from wyrm.functions.specialization import UNCOMPILED, Specialization
+from wyrm.functions.tracing import (
+    Trace,
+    Wrt,
+    argument_names,
+    argument_nodes,
+    kinds_of,
+    name_of,
+    positions_of,
+    split_aux,
+)
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant, Parameter
 from wyrm.graph.node import Node
-from wyrm.graph.rows import RowSparse
-from wyrm.graph.state import cell_of, set_cell
-from wyrm.graph.storage import store, stored
-from wyrm.graph.traversal import topological_order
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.control.pass_through import alias
 from wyrm.ops.gradients.reverse import grad as gradient_of
-from wyrm.ops.random.philox import advance_step
 from wyrm.support.foreign_names import answering
 from wyrm.support.memory import KEPT_BYTES
 from wyrm.support.texts import exact
 
 __all__ = ["Function", "function", "show"]
 
-if TYPE_CHECKING:
-    from wyrm.engines.fixed_shapes import FixedShapes
-
-# Engines of functions that compile nothing, or that choose.
-_UNCOMPILED = ("reference", "auto")
-
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
 
 # "reference", "auto", or the name of an engine that compiles.
 FunctionEngine = Literal["reference", "native", "auto"]
-Wrt = int | str | Sequence[int | str]
 # Most recently used traces that a function caches; their arrays take at most `KEPT_BYTES`, or those of the last call.
 _KEPT_TRACES = 16
 
@@ -61,7 +55,7 @@ class Function(Generic[P, R]):
     def __init__(
         self, function: Callable[P, R], engine: FunctionEngine | str = "reference", derives: bool = False
     ) -> None:
-        if engine not in _UNCOMPILED:
+        if engine not in UNCOMPILED:
             engine_class(engine, "reference", "auto")
         if not callable(function):
             raise TypeError(f"wyrm.function takes a function, not {function!r}")
@@ -70,8 +64,8 @@ class Function(Generic[P, R]):
         self.engine: str = engine
         # Whether this function takes derivatives: then a module's parameters are arguments of their own as well.
         self._derives = derives
-        self._calls: dict[object, _Specialization] = {}
-        self._last: _Specialization | None = None
+        self._calls: dict[object, Specialization] = {}
+        self._last: Specialization | None = None
         # Reentrant, since a function may call itself while it is traced.
         self._lock = threading.RLock()
 
@@ -233,7 +227,7 @@ class Function(Generic[P, R]):
             parts.append(structure)
         return leaves, PyTreeDef(tuple, (), tuple(parts))
 
-    def _call(self, leaves: Sequence[Leaf], structure: PyTreeDef, static: dict[str, object]) -> _Specialization:
+    def _call(self, leaves: Sequence[Leaf], structure: PyTreeDef, static: dict[str, object]) -> Specialization:
         kinds = tuple(kinds_of(leaves, lambda: self._names(structure)))
         key: Hashable = (
             structure,
@@ -249,7 +243,7 @@ class Function(Generic[P, R]):
             ) from None
         if call is None:
             trace = Trace(self.function, structure, kinds, static)
-            call = _Specialization(trace, kinds, self.engine, plain=structure.is_flat and not static)
+            call = Specialization(trace, kinds, self.engine, plain=structure.is_flat and not static)
             if trace.open:  # it belongs to the enclosing trace, so another call cannot use it
                 return call
         self._calls.pop(key, None)
@@ -279,38 +273,13 @@ class Function(Generic[P, R]):
         """The source generated for the last call. Raise `MissingValue` before the first call."""
         return self._known().compiled.source
 
-    def _known(self) -> _Specialization:
+    def _known(self) -> Specialization:
         if self._last is None:
             raise MissingValue(f"{name_of(self.function)} has not been called yet, so it has no trace to show")
         return self._last
 
     def __repr__(self) -> str:
         return f"<wyrm.function {name_of(self.function)}>"
-
-
-def split_aux(result: object, has_aux: bool, function: Callable[..., object]) -> tuple[Any, Any]:
-    """Return the result of a function and what it returns beside; raise `ShapeError` unless it is such a pair."""
-    if not has_aux:
-        return result, None
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise ShapeError(f"with has_aux=True {name_of(function)} must return a pair (value, aux), not {result!r}")
-    return result
-
-
-def positions_of(function: Callable[..., object], wrt: Wrt, count: int) -> list[int]:
-    """Return the positions of the arguments that `wrt` selects among `count`, or raise `ValueError`."""
-    names = argument_names(function, count)
-    found = []
-    for which in (wrt,) if isinstance(wrt, int | str) else tuple(wrt):
-        if isinstance(which, str):
-            if which not in names:
-                raise ValueError(f"{name_of(function)} has no argument {which!r}; its arguments are {', '.join(names)}")
-            found.append(names.index(which))
-        elif not -count <= which < count:
-            raise ValueError(f"{name_of(function)} was called with {count} arguments, so wrt={which} is out of range")
-        else:
-            found.append(which % count)
-    return found
 
 
 def function_of_nodes(function: object, refusal: str) -> Callable[..., Any]:
@@ -324,121 +293,6 @@ def function_of_nodes(function: object, refusal: str) -> Callable[..., Any]:
 def evaluated(function: Callable[..., Any], like: Callable[..., object]) -> Function:
     """Return `function` as a `wyrm.function` on the engine of `like`."""
     return Function(function, like.engine if isinstance(like, Function) else "reference", derives=True)
-
-
-class _Specialization:
-    """A function specialized to one signature: the shapes and dtypes of its arguments and its static arguments."""
-
-    def __init__(self, trace: Trace, kinds: Sequence[Kind], engine: str, plain: bool) -> None:
-        self.trace = trace
-        # "auto" becomes the engine that it chooses.
-        self.engine = engine
-        # The signature if every argument is one array or number, so that `fits` can check it fast.
-        self._arrays = kinds if plain else None
-        self._dtypes = [dtype for _, dtype in kinds]
-        self._integers = [position for position, dtype in enumerate(self._dtypes) if dtype.kind == "i"]
-        self._storages = [stored(leaf) for leaf in trace.inputs]
-        self._runner: ReferenceRunner | None = None
-        # Whether the arrays of a call are allocated.
-        self.holds_arrays = False
-
-    @functools.cached_property
-    def bytes(self) -> int:
-        """The bytes of the arrays that a call computes, if each has memory of its own."""
-        own = set(self.trace.inputs)
-        return sum(
-            node.dtype.itemsize * math.prod(axis_size(axis) or 0 for axis in node.dims)
-            for node in topological_order(self.trace.outputs)
-            if not (node.is_view or node.gives_rows) and (not node.is_leaf or node in own)
-        )
-
-    @functools.cached_property
-    def compiled(self) -> FixedShapes:
-        """The compiled program."""
-        name = DEFAULT if self.engine in _UNCOMPILED else self.engine
-        return engine_class(name).function(self.trace.outputs, self.trace.inputs)
-
-    def release(self) -> None:
-        """Free the arrays of the last call; the next call allocates them again."""
-        self.holds_arrays = False
-        compiled = self.__dict__.get("compiled")
-        if compiled is not None:
-            compiled.release()
-        if self._runner is not None:
-            self._runner = None
-            for node in topological_order(self.trace.outputs):
-                cell = cell_of(node)
-                if cell is not None and not cell.plans():
-                    set_cell(node, None)
-        for storage in self._storages:
-            storage.array = None
-
-    def fits(self, args: Sequence[object]) -> bool:
-        """Return whether a fast check shows that these arguments have this signature."""
-        kinds = self._arrays
-        if kinds is None or len(args) != len(kinds):
-            return False
-        numbers: list[np.dtype] = []
-        for position, (shape, dtype) in enumerate(kinds):
-            argument = args[position]
-            if type(argument) is np.ndarray:
-                if argument.shape != shape or argument.dtype is not dtype:
-                    return False
-            elif type(argument) is float and not shape:
-                numbers.append(dtype)
-            else:
-                return False
-        if not numbers:
-            return True
-        number = number_dtype(args)
-        return all(dtype is number for dtype in numbers)
-
-    def call(self, found: list[np.ndarray]) -> Any:
-        """Return the result of the function, with these leaves."""
-        structure = self.trace.structure
-        return found[0] if structure.kind is None else unflatten(structure, found)
-
-    def __call__(self, leaves: Sequence[Leaf]) -> list[np.ndarray]:
-        if not self.trace.outputs:
-            return []
-        self.holds_arrays = True
-        arrays = [np.asarray(leaf, dtype, order="C") for leaf, dtype in zip(leaves, self._dtypes, strict=True)]
-        for position in self._integers:
-            self.trace.inputs[position].set(np.asarray(leaves[position]))  # `set` checks the range, uint64 too
-        if self.engine == "reference":
-            return [array[()] if array.ndim == 0 else array for array in self._by_reference(arrays)]
-        return self._compiled(arrays)
-
-    def call_unchecked(self, args: Sequence[Any]) -> list[np.ndarray]:
-        """Return the leaves of the result without checking the arguments, which must fit."""
-        if self.engine in _UNCOMPILED or self._integers or not self.trace.outputs:
-            return self(args)
-        compiled = self.compiled
-        return compiled(args, advance_step() if compiled.draws else 0)
-
-    def _compiled(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        compiled = self.compiled
-        if self.engine == "auto":
-            try:
-                compiled.prepare()
-            except CompileError as error:
-                warnings.warn(f"{error}; falling back to the reference engine", RuntimeWarning, stacklevel=4)
-                self.engine = "reference"
-                return self(arrays)
-            self.engine = DEFAULT
-        return compiled(arrays, advance_step() if compiled.draws else 0)
-
-    def _by_reference(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        if self._runner is None:
-            self._runner = ReferenceRunner(self.trace.outputs)
-        for storage, array in zip(self._storages, arrays, strict=True):
-            if array.dtype.kind != "i":
-                store(storage, array.copy() if storage.array is None else array)
-        if self._runner.random:
-            advance_step()
-        plan = self._runner.run()
-        values = [plan.value(node) for node in self.trace.outputs]
-        return [value.dense() if isinstance(value, RowSparse) else np.array(value) for value in values]
 
 
 @overload

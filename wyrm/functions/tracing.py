@@ -20,6 +20,8 @@ from wyrm.graph.weak_types import TRACED, chosen, default_type, in_one_type, in_
 from wyrm.ops.control.loop_body import IndexPlaceholder, Placeholder
 from wyrm.ops.indexing.index import Indexable
 
+# Which arguments a derivative is by: a position, a name, or several of them.
+Wrt = int | str | Sequence[int | str]
 # The signature of one argument leaf: its shape and dtype.
 Kind = tuple[tuple[int, ...], np.dtype]
 
@@ -179,3 +181,28 @@ def argument_names(function: Callable[..., object], count: int) -> list[str]:
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             names.append(parameter.name)
     return [*names, *(f"argument {i}" for i in range(len(names), count))][:count]
+
+
+def split_aux(result: object, has_aux: bool, function: Callable[..., object]) -> tuple[Any, Any]:
+    """Return the result of a function and what it returns beside; raise `ShapeError` unless it is such a pair."""
+    if not has_aux:
+        return result, None
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise ShapeError(f"with has_aux=True {name_of(function)} must return a pair (value, aux), not {result!r}")
+    return result
+
+
+def positions_of(function: Callable[..., object], wrt: Wrt, count: int) -> list[int]:
+    """Return the positions of the arguments that `wrt` selects among `count`, or raise `ValueError`."""
+    names = argument_names(function, count)
+    found = []
+    for which in (wrt,) if isinstance(wrt, int | str) else tuple(wrt):
+        if isinstance(which, str):
+            if which not in names:
+                raise ValueError(f"{name_of(function)} has no argument {which!r}; its arguments are {', '.join(names)}")
+            found.append(names.index(which))
+        elif not -count <= which < count:
+            raise ValueError(f"{name_of(function)} was called with {count} arguments, so wrt={which} is out of range")
+        else:
+            found.append(which % count)
+    return found

@@ -11,7 +11,7 @@ from typing_extensions import TypeVarTuple
 
 from wyrm.errors import NotDifferentiable, ShapeError
 from wyrm.functions.carries import dtype_of
-from wyrm.functions.function import Function, Wrt, evaluated, function_of_nodes, positions_of, split_aux
+from wyrm.functions.function import Function, evaluated, function_of_nodes
 from wyrm.functions.mapping import batched
 from wyrm.functions.pytree import (
     ArrayTree,  # noqa: F401  # documentation tools look up the parts of `Tree` here
@@ -21,7 +21,7 @@ from wyrm.functions.pytree import (
     flatten,
     unflatten,
 )
-from wyrm.functions.tracing import name_of
+from wyrm.functions.tracing import Wrt, name_of, positions_of, split_aux
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import Node, Tensor

@@ -46,6 +46,7 @@ class LoopForm:
     one of these ways; the first that is defined is used:
 
     - `decompose`: a graph of simpler ops.
+    - `by_flat_index`: a function of one element's flat index, which is computed wherever the element is read.
     - `reducer`: a reduction over `reduce_axes`.
     - `gather_index`: for each element of the result, its index in the first operand.
     - `scatter_index`: for each element of the operands, its index in the result.
@@ -151,15 +152,5 @@ class SameIndex(LoopForm):
         return index
 
 
-LOOPS: Rules[LoopForm] = Rules(
-    "LOOPS",
-    LoopForm(),
-    {
-        word: word
-        for word in (
-            "adding_kernel", "by_flat_index", "counts_rows", "decompose", "flat_index_arguments", "gather_index",
-            "gradient_of_rows", "kernel", "kernel_arguments", "part_of_residuals", "preserves_layout", "reduce_axes",
-            "reducer", "scatter_index", "starts_from_zero", "takes_views",
-        )
-    },
-)  # fmt: skip
+_MEMBERS = [word for word in vars(LoopForm) if not word.startswith("_")]
+LOOPS: Rules[LoopForm] = Rules("LOOPS", LoopForm(), {word: word for word in _MEMBERS})

@@ -21,13 +21,12 @@ __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
         "adaptive": "Adadelta Adafactor Adagrad RMSprop",
-        "averaging": "EMA SWA",
         "clipping": "clip_by_global_norm clip_by_value",
         "combined": "Combined",
         "descent": "LARS SGD Lion Muon",
         "moments": "LAMB Adam Adamax AdamW NAdam RAdam",
         "optimizer": "Optimizer",
-        "options": "StepOptions",
+        "options": "EMA SWA StepOptions",
         "schedules": (
             "Cosine CosineRestarts Exponential Joined LinearWarmup MultiStep OneCycle Piecewise Polynomial Step "
             "WarmupCosine"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wyrm.errors import OptionError
-from wyrm.optim.averaging import Average
 from wyrm.optim.optimizer import LearningRate, Optimizer, Rate
-from wyrm.optim.options import check_step_options
+from wyrm.optim.options import Average, check_step_options
 from wyrm.optim.rules import GroupRules
 
 

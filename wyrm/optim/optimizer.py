@@ -18,10 +18,10 @@ from wyrm.graph.leaves import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, stored, touch
 from wyrm.graph.typing import FloatArray
-from wyrm.optim.averaging import Average
 from wyrm.optim.clipping import all_finite, global_norm, summed
 from wyrm.optim.options import (
     GROUP_OPTIONS,
+    Average,
     LearningRate,
     ParameterGroups,
     StepOptions,

@@ -89,7 +89,7 @@ class DifferentiableLowerer(Lowerer):
                 if isinstance(part, Undefined):
                     raise NotDifferentiable(explain(node, f"no gradient for {label(parent)}: {part.reason}"))
                 if isinstance(part, BaseNode):
-                    # An elementwise op multiplies each element of the cotangent by a number, as it does a tangent's.
+                    # Elementwise Jacobians are diagonal, so the vjp is also the jvp.
                     known = {**dict(zip(twin.parents, primals, strict=True)), twin: value}
                     known[gradient] = jnp.broadcast_to(tangent, value.shape)
                     total += self.outputs([part], known)[0]

@@ -23,7 +23,7 @@ wy.special.gammaln("x")  # error: [call-overload] No overload variant of "gammal
 #@ special_function_of_other_axes
 wy.special.xlogy(x, y)  # error: [misc] Cannot infer value of type parameter "S" of "xlogy"
 #@ special_function_result
-r: wy.Tensor[Batch] = wy.special.j0(x)  # error: [arg-type] Argument 1 to "j0" has incompatible type "Input[tuple[Batch, In]]"; expected "Node[Any, tuple[Batch]]"
+r: wy.Tensor[Batch] = wy.special.j0(x)  # error: [arg-type] Argument 1 to "j0" has incompatible type "Input[tuple[Batch, In]]"; expected "Node[Any, tuple[Batch]] | float
 #@ misspelled_special_function
 wy.special.gamaln(x)  # error: [attr-defined] Module has no attribute "gamaln"
 #@ count_plus_a_node

@@ -17,7 +17,7 @@ r: wy.Tensor[Batch, Time, Emb] = wy.nn.EmbeddingBag(words, emb)(tokens)  # error
 #@ bag_of_an_unknown_mode
 wy.nn.EmbeddingBag(words, emb, mode="median")  # error: [arg-type] Argument "mode" to "EmbeddingBag" has incompatible type "Literal['median']"
 #@ segments_by_floats
-wy.segment_sum(sequence, vector, 3)  # error: [call-overload] No overload variant of "segment_sum" matches argument types "Input[tuple[Batch, Time, In]]", "Input[tuple[In]]", "int"
+wy.segment_sum(sequence, vector, 3)  # error: [arg-type] Argument 2 to "segment_sum" has incompatible type "Input[tuple[In]]"; expected "IndexNode[tuple[Batch]] |
 #@ segments_of_other_rows
 wy.segment_max(h0.T, labels, 3)  # error: [misc] Cannot infer value of type parameter "N" of "segment_max"
 #@ attention_to_other_features
