@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests import quick
 from tests.browser import browser, open_page
 from tests.once import shared_folder
 from wyrm.engines.native.llvm import cache
@@ -35,3 +37,18 @@ def _level_of_programs(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.node.get_closest_marker("optimized") is None:
             patch.setattr(cache, "LEVEL", LEVEL)
         yield
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import only files with quick tests, where these alone are asked for."""
+    if config.getoption("markexpr") != "quick" or not collection_path.match("test_*.py"):
+        return None
+    return True if not quick.entries_of(collection_path) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the quick tests."""
+    for item in items:
+        if quick.is_quick(item.path, getattr(item, "originalname", item.name)):
+            item.add_marker(pytest.mark.quick)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.sampling import distinct
+from tests.samples.sample import distinct
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.testing import check_grads
 

@@ -11,7 +11,7 @@ import pytest
 
 import wyrm as wy
 from tests.samples import SAMPLES
-from tests.sampling import Sample
+from tests.samples.sample import Sample
 from wyrm.errors import ShapeError
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.random.philox import STEP

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 
 import wyrm as wy
-from tests.grouped import grouped
 from tests.ops.test_ops_every import projected, run
-from tests.sampling import Sample
+from tests.samples.grouped import grouped
+from tests.samples.sample import Sample
 from wyrm.engines.jax.differentiable import _is_piecewise
 
 

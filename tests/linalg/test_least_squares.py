@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import wyrm as wy
-from tests.sampling import normal
+from tests.samples.sample import normal
 from wyrm.errors import LinAlgError, OptionError
 
 ENGINES = ("reference", "native", "jax")

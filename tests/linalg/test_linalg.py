@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.linalg_samples import positive_definite, regular
-from tests.sampling import normal
+from tests.samples.linalg import positive_definite, regular
+from tests.samples.sample import normal
 from wyrm.errors import LinAlgError, OptionError, ShapeError
 
 SQUARE, BATCH = regular(3, 3), regular(2, 4, 4)

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 import wyrm as wy
-from tests.linalg_samples import positive_definite, regular
-from tests.sampling import normal
+from tests.samples.linalg import positive_definite, regular
+from tests.samples.sample import normal
 
 jnp = jax.numpy
 LA, JLA = wy.linalg, jax.numpy.linalg

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 import wyrm as wy
 from tests.against_torch import check_against_torch
-from tests.sampling import distinct
+from tests.samples.sample import distinct
 from wyrm.errors import ShapeError
 
 CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 import wyrm as wy
 from tests.against_torch import check_against_torch
-from tests.sampling import normal
+from tests.samples.sample import normal
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.testing import check_grads
 

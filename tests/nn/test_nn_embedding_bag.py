@@ -11,7 +11,7 @@ from torch.nn import functional
 
 import wyrm as wy
 from tests.against_torch import check_against_torch
-from tests.sampling import distinct
+from tests.samples.sample import distinct
 from wyrm.errors import ShapeError
 from wyrm.ops.indexing.index import row_parts
 

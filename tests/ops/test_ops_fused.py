@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.fused_samples import linear_gelu, linear_gelu_gradient
+from tests.samples.fused import linear_gelu, linear_gelu_gradient
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.ops.products.fused import Embed, LinearGelu
 from wyrm.ops.random.dropout import AddDropout

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.normalization_samples import gradients, normalized
+from tests.samples.normalization import gradients, normalized
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.ops.normalization.normalization import LayerNorm, NormalizationGradient, NormalizationWeightGradient, RMSNorm
 from wyrm.testing import check_grads

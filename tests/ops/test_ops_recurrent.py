@@ -9,7 +9,7 @@ import pytest
 
 import wyrm as wy
 from tests.native import compiled
-from tests.recurrent_samples import lstm_states
+from tests.samples.lstm import lstm_states
 from wyrm.errors import DTypeError, NotDifferentiable, ShapeError
 from wyrm.ops.elementwise import fast_math
 from wyrm.ops.recurrence.lstm import LSTM, LSTMGradient, LSTMResiduals

@@ -9,7 +9,7 @@ import pytest
 
 import wyrm as wy
 from tests.ops.test_ops_every import every
-from tests.sampling import Sample
+from tests.samples.sample import Sample
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.weak_types import in_type, is_weak
 

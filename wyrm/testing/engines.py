@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wyrm.engines.engine import Engine
 from wyrm.engines.numpy.reference import ReferenceRunner
 from wyrm.engines.registry import engine_class, names
 from wyrm.errors import WyrmError
@@ -40,7 +41,8 @@ def compare_engines(outputs: Sequence[BaseNode], engines: Sequence[str] | None =
     numbers is left out.
     """
     chosen = installed_engines() if engines is None else engines
-    nodes = [node for node in topological_order(outputs) if not node.is_leaf and _is_foreign(node)]
+    every = [engine_class(name) for name in names()]
+    nodes = [node for node in topological_order(outputs) if not node.is_leaf and _is_foreign(node, every)]
     if not chosen or not nodes:
         return
     alone = _each_alone(_distinct(nodes))
@@ -62,9 +64,9 @@ def installed_engines() -> list[str]:
     return [name for name in names() if engine_class(name).is_installed()]
 
 
-def _is_foreign(node: BaseNode) -> bool:
-    """Return whether the op, or a rule for it, is defined outside of wyrm."""
-    rules = [engine_class(name).rule(node) for name in names()]
+def _is_foreign(node: BaseNode, engines: Iterable[type[Engine]]) -> bool:
+    """Return whether the op, or an engine's rule for it, is defined outside of wyrm."""
+    rules = [engine.rule(node) for engine in engines]
     return any(not type(each).__module__.startswith("wyrm.") for each in (node, *rules) if each is not None)
 
 

@@ -120,8 +120,8 @@ def trained(model: Model, where: Any) -> dict[str, Any]:
         table, state = program.sharding, program._engine.state
         result |= {"table": str(table), "bytes_per_device": table.bytes_per_device, "held": on_first(state.values())}
         result |= {"state_bytes_per_device": table.state_bytes_per_device, "held_state": on_first(state.slots())}
-        # Over all devices, in a step.
-        result["reductions"] = program.stages()["optimized"].count(" all-reduce(")
+        if axes == {Batch: "data"}:  # over all devices, in a step
+            result["reductions"] = program.stages()["optimized"].count(" all-reduce(")
     result["parameters"] = [float(np.abs(parameter.value).sum()) for parameter in optimizer.parameters]
     for parameter, value in zip(optimizer.parameters, start, strict=True):
         parameter.set(value)
@@ -137,18 +137,21 @@ def accumulated(model: Model, where: Any) -> dict[str, Any]:
         options = {"mesh": jax.make_mesh(shape, names), "sharding": axes}
     program: Any = wy.compile(model.loss, optimizer, engine="jax", **options)
     training, wrong, whole = program._engine, set[str](), set[str]()
-    run = training.execute
+    run, texts = training.execute, dict[Any, str]()
 
     def recorded(function: Any, *arguments: Any) -> Any:
         results = run(function, *arguments)
         if function is training.add_gradients:
-            text, by_rows = program.stages()["optimized"], training.graph.targets.rows
+            shapes = tuple(np.shape(array) for array in jax.tree.leaves(arguments))
+            if shapes not in texts:  # XLA compiles the function again to show it
+                texts[shapes] = program.stages()["optimized"]
+            by_rows = training.graph.targets.rows
             for parameter, total, value in zip(training.graph.parameters, results[1], arguments[0], strict=False):
                 if parameter in by_rows:
                     placed = where is None or total.values.sharding.spec[1:] == value.sharding.spec[1:]
                     rows, columns = value.addressable_shards[0].data.shape
                     # Code that writes an array as large as the device's part of the table.
-                    whole.update(re.findall(rf" = f32\[{rows},{columns}\]\S* (?!parameter)\w+\(", text))
+                    whole.update(re.findall(rf" = f32\[{rows},{columns}\]\S* (?!parameter)\w+\(", texts[shapes]))
                 else:
                     placed = where is None or total.sharding == value.sharding
                 if not placed:

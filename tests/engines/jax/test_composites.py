@@ -10,8 +10,8 @@ import pytest
 
 import wyrm as wy
 from tests.engines.jax.parity import assert_parity
-from tests.linalg_samples import positive_definite, regular
-from tests.sampling import distinct, normal, positive
+from tests.samples.linalg import positive_definite, regular
+from tests.samples.sample import distinct, normal, positive
 
 
 def leaf(array: Any) -> Any:

@@ -12,9 +12,9 @@ import pytest
 from scipy import special
 
 import wyrm as wy
-from tests.linalg_samples import positive_definite, regular
 from tests.samples import SAMPLES
-from tests.sampling import Sample
+from tests.samples.linalg import positive_definite, regular
+from tests.samples.sample import Sample
 from wyrm.engines.jax.lower import Lowerer
 from wyrm.engines.jax.namespace import betaln
 from wyrm.errors import IndexOutOfRange

@@ -48,30 +48,31 @@ EXACT: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("name", EXACT)
-def test_bits(name: str, step: int, wide: bool) -> None:
-    node = EXACT[name]()
+def test_bits(step: int, wide: bool) -> None:
+    nodes = {name: make() for name, make in EXACT.items()}
     wy.random.set_step(step)
-    expected = node.forward()
+    expected = wy.run(list(nodes.values()))
     with jax.enable_x64(wide):
-        (found,) = lowered([node])
-    np.testing.assert_array_equal(found, expected)
+        found = lowered(list(nodes.values()))
+    for name, have, want in zip(nodes, found, expected, strict=True):
+        np.testing.assert_array_equal(have, want, err_msg=name)
+
+
+FLOATS = [draws.StandardNormal, draws.StandardUniform, draws.StandardExponential, draws.StandardGumbel,
+          draws.StandardLaplace]  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize(
-    "op", [draws.StandardNormal, draws.StandardUniform, draws.StandardExponential, draws.StandardGumbel,
-           draws.StandardLaplace],
-)  # fmt: skip
-def test_floats(op: Any, step: int, dtype: Any) -> None:
-    node = op(key(), (40, 500), np.dtype(dtype))
+def test_floats(step: int, dtype: Any) -> None:
+    nodes: list[Any] = [op(key(), (40, 500), np.dtype(dtype)) for op in FLOATS]
     wy.random.set_step(step)
-    expected = node.forward()
+    expected = wy.run(nodes)
     with jax.enable_x64(dtype == np.float64):
-        (found,) = lowered([node])
+        found = lowered(nodes)
     tolerance = 2e-6 if dtype == np.float32 else 4e-15
-    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    for op, have, want in zip(FLOATS, found, expected, strict=True):
+        np.testing.assert_allclose(have, want, rtol=tolerance, atol=tolerance, err_msg=op.__name__)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.grouped import grouped
 from tests.samples import SAMPLES
-from tests.sampling import Sample
+from tests.samples.grouped import grouped
+from tests.samples.sample import Sample
 from wyrm.engines.native.llvm import cache
 
 pytestmark = pytest.mark.optimized

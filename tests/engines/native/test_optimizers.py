@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.engines.native.test_training import eager_epoch, model
+from tests.engines.native.test_training import OPTIMIZERS, eager_epoch, model
 from wyrm.errors import Diverged, OptionError, RegistrationError
 from wyrm.optim import (
     EMA,
@@ -66,6 +66,8 @@ MAKERS: dict[str, Callable[[Any], wy.optim.Optimizer]] = {
     "everything": lambda p: muon(p, max_norm=0.3, average=EMA(0.8, every=2)),
     "groups and norm": lambda p: grouped(p, max_norm=0.3, average=SWA()),
 }
+EVERY = {**OPTIMIZERS, **MAKERS}
+EPOCHS = 10  # of five steps, the last one of fewer rows
 
 
 def trained(make: Callable[[Any], wy.optim.Optimizer], run: Callable[[Any, Any, Any], float]) -> Any:
@@ -91,18 +93,18 @@ def same(one: Any, other: Any, tolerance: float = 1e-9) -> None:
 def native(loop: Any = "auto", **options: Any) -> Callable[[Any, Any, Any], float]:
     def run(loss: Any, columns: Any, optimizer: Any) -> float:
         program = wy.compile(loss, optimizer, loop=loop)
-        return [float(program.epoch(columns, batch_size=5, **options)) for _ in range(2)][-1]
+        return [float(program.epoch(columns, batch_size=5, **options)) for _ in range(EPOCHS)][-1]
 
     return run
 
 
 def eager(loss: Any, columns: Any, optimizer: Any) -> float:
-    return [eager_epoch(loss, columns, optimizer, 5) for _ in range(2)][-1]
+    return [eager_epoch(loss, columns, optimizer, 5) for _ in range(EPOCHS)][-1]
 
 
-@pytest.mark.parametrize("name", MAKERS)
-def test_native_epochs_are_those_of_the_reference(name: str) -> None:
-    same(trained(MAKERS[name], native()), trained(MAKERS[name], eager))
+@pytest.mark.parametrize("name", EVERY)
+def test_fifty_steps_are_those_of_the_reference(name: str) -> None:
+    same(trained(EVERY[name], native()), trained(EVERY[name], eager))
 
 
 @pytest.mark.parametrize("options", [{"loop": "python"}, {"threads": 2, "mode": "synchronized"}])

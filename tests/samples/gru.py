@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.sampling import Sample, mask, normal
+from tests.samples.sample import Sample, mask, normal
 from wyrm.ops.recurrence.gru import GRU, GRUGradient, GRUResiduals
 
 BATCH, TIME, HIDDEN = 2, 3, 2
@@ -72,7 +72,7 @@ def _gradient(projected: Any, weights: Any, bias: Any, hidden: Any, states_gradi
     return GRUGradient(GRUResiduals(projected, weights, bias, hidden, *resets), weights, states_gradient, *resets)
 
 
-def gated_recurrent_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Return samples of each op with and without resets."""
     samples = []
     for resets, kind in (((), ""), ((mask(BATCH, TIME),), "-reset")):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.sampling import Sample, integers, mask
+from tests.samples.sample import Sample, integers, mask
 from wyrm.ops.elementwise.integers import IndexWhere
 from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis
 from wyrm.ops.reducing.index_reduction import IndexCumSum, IndexMax, IndexMin, IndexSum
@@ -17,7 +17,7 @@ def whole(*shape: int) -> Any:
     return integers(19, *shape) - 9
 
 
-def integer_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Samples of reductions, sorting and selection."""
     reductions: list[tuple[Any, Any]] = [(IndexSum, np.sum), (IndexMax, np.max), (IndexMin, np.min)]
     return [

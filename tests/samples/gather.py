@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import wyrm as wy
-from tests.sampling import Sample, integers, normal
+from tests.samples.sample import Sample, integers, normal
 from wyrm.ops.indexing.advanced_indexing import FromEnd
 from wyrm.ops.indexing.gather import Gather, IndexGather, Place
 from wyrm.ops.indexing.index_update import LastWriter
@@ -27,7 +27,7 @@ def _place_side_by_side(values: Any, rows: Any) -> Any:
     return result
 
 
-def gather_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Samples with arrays side by side and apart, broadcast, repeated and negative indices."""
     rows, columns = np.array([3, 0, 3, 1]), np.array([[2], [-5]])
     return [

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from tests.sampling import Sample, binary, distinct, integers, mask, normal, positive, unary
+from tests.samples.sample import Sample, binary, distinct, integers, mask, normal, positive, unary
 from wyrm.ops.elementwise import (
     arithmetic,
     bessel,
@@ -89,7 +89,7 @@ def _counts() -> list[Sample]:
     ]
 
 
-def elementwise_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Samples of the ops that construct functions, most of them."""
     t, p = trigonometric, probability
     return [

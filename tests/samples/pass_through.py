@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 import wyrm as wy
-from tests.sampling import Sample, normal
+from tests.samples.sample import Sample, normal
 from wyrm.ops.control.checkpoint import Checkpoint, OptimizationBarrier
 from wyrm.ops.control.custom import Custom
 from wyrm.ops.control.pass_through import Alias
 from wyrm.ops.control.updating import Updating
 
 
-def passing_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Return a sample of each op."""
     return [
         Sample(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.sampling import Sample, normal
+from tests.samples.sample import Sample, normal
 from wyrm.ops.convolution.base import Options
 from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient, ConvolutionWeightGradient
 
@@ -131,7 +131,7 @@ def _with_bias() -> Sample:
     )
 
 
-def convolution_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     return [_with_bias()] + [
         sample for name, (x, weight, options) in CASES.items() for sample in _samples(name, x, weight, options)
     ]

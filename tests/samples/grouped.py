@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.samples import SAMPLES
-from tests.sampling import Sample
+from tests.samples.sample import Sample
 
 
 def grouped(size: int, keep: Callable[[Sample], bool] = lambda sample: True) -> pytest.MarkDecorator:

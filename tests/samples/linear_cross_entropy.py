@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.sampling import Sample, integers, normal
+from tests.samples.sample import Sample, integers, normal
 from wyrm.ops.cross_entropy.linear_cross_entropy import LabelTargets, LinearCrossEntropy, LinearCrossEntropyResiduals
 from wyrm.ops.cross_entropy.residuals import PlaceInResiduals, ResidualsPart
 
@@ -53,7 +53,7 @@ def targets(labels: Any, weight: Any, label_smoothing: float, ignore_index: int)
     return probabilities
 
 
-def linear_cross_entropy_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Return samples of the five ops: plain, smoothed, with ignored labels."""
     x, weight, labels = normal(ROWS, WIDTH), normal(CLASSES, WIDTH), integers(CLASSES, ROWS)
     labels[1] = 2

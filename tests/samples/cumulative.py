@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.sampling import Sample, normal
+from tests.samples.sample import Sample, normal
 from wyrm.ops.reducing.cumulative import CumProd, CumSum, Recurrence, Shift
 
 
@@ -31,7 +31,7 @@ def _with_zeros() -> Any:
     return x
 
 
-def cumulative_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Samples of the four ops, in both directions."""
     return [
         Sample(CumSum, lambda x: x.cumsum(), (normal(2, 3),), np.cumsum, name="CumSum-all"),

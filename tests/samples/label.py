@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.sampling import Sample
+from tests.samples.sample import Sample
 from wyrm.ops.cross_entropy.label import CountedLabels
 
 
-def label_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Return samples of labels with ignored ones."""
     return [
         Sample(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.sampling import Sample, normal
+from tests.samples.sample import Sample, normal
 from wyrm.ops.ctc.ctc import CTC, CTCGradient
 
 LABELS, STEPS, LENGTHS = np.array([[1, 2], [2, 2], [1, 0]]), np.array([4, 4, 3]), np.array([2, 2, 1])
@@ -39,7 +39,7 @@ def ctc_gradient(log_probability: Any, *operands: Any) -> Any:
     return result
 
 
-def ctc_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Return a sample of the losses and one of their gradients."""
     operands = (normal(3, 4, 3), LABELS, STEPS, LENGTHS)
     wrong = (normal(2, 4, 3), *operands[1:])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from tests.sampling import Sample, distinct, normal
+from tests.samples.sample import Sample, distinct, normal
 from wyrm.ops.linalg import determinant, eigh, expm, least_squares, lu, matrices, qr, svd, triangular
 
 
@@ -162,7 +162,7 @@ def _determinant_samples() -> list[Sample]:
     ]
 
 
-def linalg_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     square, one, batch = (3, 3), (1, 1), (2, 3, 3)
     tall, wide = (2, 4, 3), (3, 5)
     solving = [
@@ -262,4 +262,4 @@ def linalg_samples() -> list[Sample]:
     ]  # fmt: skip
 
 
-__all__ = ["linalg_samples", "positive_definite", "regular"]
+__all__ = ["positive_definite", "regular", "samples"]

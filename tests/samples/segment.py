@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.sampling import Sample, distinct
+from tests.samples.sample import Sample, distinct
 from wyrm.ops.indexing.segment import SegmentMax
 
 IDS = np.array([3, 0, 3, 1, 2, 3])
@@ -18,7 +18,7 @@ def _largest(x: Any, ids: Any) -> Any:
     return result
 
 
-def segment_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Return samples of rows of several shapes."""
     return [
         Sample(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.sampling import Sample, distinct, normal
+from tests.samples.sample import Sample, distinct, normal
 from wyrm.ops.normalization.normalization import LayerNorm, NormalizationGradient, NormalizationWeightGradient, RMSNorm
 
 EPSILON = 1e-3
@@ -118,6 +118,6 @@ def _gradient_samples() -> list[Sample]:
     return samples
 
 
-def normalization_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Return samples of each op for operands of 1, 2 and 3 axes; layer norm with and without a bias."""
     return _forward_samples() + _gradient_samples()

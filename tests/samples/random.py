@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from tests.sampling import Sample, normal
+from tests.samples.sample import Sample, normal
 from wyrm.ops.random import draws
 from wyrm.ops.random.drawing import LoopSteps
 from wyrm.ops.random.dropout import RandomKey
@@ -65,7 +65,7 @@ _EXPECTED: list[tuple[Any, Callable[[Any], Any]]] = [
 ]
 
 
-def random_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Return samples of the ops that draw."""
     random = frozenset(["random"])
     key: Callable[[], Any] = lambda: RandomKey(STEP, SEED, STREAM)  # noqa: E731

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.sampling import Sample, mask, normal
+from tests.samples.sample import Sample, mask, normal
 from wyrm.ops.attention.attention import Attention, AttentionGradient, AttentionMask
 from wyrm.ops.attention.cached_attention import CachedAttention
 from wyrm.ops.random.dropout_mask import drop_threshold, dropout_mask, kept_factor
@@ -84,7 +84,7 @@ def cached_attention(qkv: Any, cache: Any, allowed: Any) -> NDArray[Any]:
     return attention(whole, causal=True)[:, -1]
 
 
-def attention_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Return samples of the ops: plain, causal, masked, with ALiBi, with dropout."""
     qkv, cotangent = (BATCH, TIME, 3, HEADS, FEATURES), (BATCH, TIME, HEADS, FEATURES)
     allowed = mask(BATCH, TIME, TIME) | np.eye(TIME, dtype=np.bool_)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import wyrm as wy
-from tests.sampling import Sample, integers, normal
+from tests.samples.sample import Sample, integers, normal
 from wyrm.ops.products.fused import Embed, LinearGelu, LinearGeluGradient
 from wyrm.ops.random.dropout import AddDropout, Dropout, DropoutMask, RandomKey
 from wyrm.ops.random.philox import STEP
@@ -136,6 +136,6 @@ def _dropout_samples() -> list[Sample]:
     ]
 
 
-def fused_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Return samples of every op in `wyrm.ops.products.fused` and of the ops of dropout."""
     return [*_linear_samples(), *_embed_samples(), *_dropout_samples()]

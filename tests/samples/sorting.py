@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.sampling import Sample, distinct, normal
+from tests.samples.sample import Sample, distinct, normal
 from wyrm.ops.indexing.take_along_axis import TakeAlongAxis
 from wyrm.ops.reducing.sorting import ArgSort, SearchSorted
 
 
-def sorting_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Samples with and without ties."""
     tied = np.array([[2.0, 1.0, 2.0, 1.0, 1.0, -3.0, 7.0], [0.0, 9.0, 0.0, 5.0, 5.0, 5.0, -1.0]])
     ascending, values = np.array([-1.0, 0.0, 0.0, 2.0]), np.array([[-2.0, -1.0, 0.0], [2.0, 5.0, 1.0]])

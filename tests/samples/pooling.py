@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.sampling import Sample, distinct, normal
+from tests.samples.sample import Sample, distinct, normal
 from wyrm.ops.pooling.pooling import MaxPool, MaxPoolGradient, MaxPoolTake
 from wyrm.ops.pooling.resample import Resample, Taps
 
@@ -105,6 +105,6 @@ def _resampling(axis: int, shape: tuple[int, ...]) -> Sample:
     )  # fmt: skip
 
 
-def pooling_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     pools = [sample for name, (sizes, places) in CASES.items() for sample in _samples(name, sizes, places)]
     return [*pools, _resampling(0, (4, 3)), _resampling(1, (2, 4, 3)), _resampling(2, (3, 2, 4))]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.sampling import Sample, mask, normal
+from tests.samples.sample import Sample, mask, normal
 from wyrm.ops.recurrence.lstm import LSTM, LSTMGradient, LSTMResiduals
 
 BATCH, TIME, HIDDEN = 2, 3, 2
@@ -80,7 +80,7 @@ def _gradient(*operands: Any, coupled: bool = False) -> LSTMGradient:
     return LSTMGradient(residuals, weights, states_gradient, *resets)
 
 
-def recurrent_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Return samples of each op with and without a coupled forget gate and resets."""
     samples = []
     for gates, coupled, with_resets, kind in (

@@ -9,9 +9,8 @@ import numpy as np
 from scipy import special
 
 import wyrm as wy
-from tests.sampling import Sample, positive, unary
-from wyrm.ops.elementwise import bessel as bessel_of_order
-from wyrm.ops.elementwise import gamma as incomplete
+from tests.samples.sample import Sample, positive, unary
+from wyrm.ops.elementwise import bessel, gamma
 
 
 def _of_argument(op: type[Any], function: Callable[..., Any], *parameters: float) -> list[Sample]:
@@ -19,22 +18,22 @@ def _of_argument(op: type[Any], function: Callable[..., Any], *parameters: float
 
     def build(x: Any) -> Any:
         operands = (*(wy.Constant(np.asarray(each, x.dtype)) for each in parameters), x)
-        return op(operands) if op is incomplete.BetaInc else op(*operands)
+        return op(operands) if op is gamma.BetaInc else op(*operands)
 
     return unary(op, lambda x: function(*parameters, x), lambda *shape: positive(*shape) / 2.5, build)
 
 
-def special_order_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     orders = [
-        (bessel_of_order.BesselJ, special.jv),
-        (bessel_of_order.BesselY, special.yv),
-        (bessel_of_order.BesselI, special.iv),
-        (bessel_of_order.BesselIe, special.ive),
+        (bessel.BesselJ, special.jv),
+        (bessel.BesselY, special.yv),
+        (bessel.BesselI, special.iv),
+        (bessel.BesselIe, special.ive),
     ]
     samples = [
-        *_of_argument(incomplete.GammaInc, special.gammainc, 1.5),
-        *_of_argument(incomplete.GammaIncC, special.gammaincc, 1.5),
-        *_of_argument(incomplete.BetaInc, special.betainc, 1.5, 2.5),
+        *_of_argument(gamma.GammaInc, special.gammainc, 1.5),
+        *_of_argument(gamma.GammaIncC, special.gammaincc, 1.5),
+        *_of_argument(gamma.BetaInc, special.betainc, 1.5, 2.5),
     ]
     for op, function in orders:
         samples += unary(op, lambda x, f=function: f(1.5, x), positive, lambda x, op=op: op(x, 1.5))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import wyrm as wy
-from tests.sampling import Sample, normal
+from tests.samples.sample import Sample, normal
 from wyrm.ops.control.digits import FromDigits, ToDigits
 from wyrm.ops.control.scan import PlacePart, Scan, ScanPart
 
@@ -70,7 +70,7 @@ def _digit_samples() -> list[Sample]:
     ]
 
 
-def scan_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Return samples of loops with a fixed number of steps, of loops that stop, and of parts of residuals."""
     operands = (normal(3), normal(5, 3), 0.5 * normal(3, 3))
     loops = [
@@ -81,7 +81,7 @@ def scan_samples() -> list[Sample]:
             _expected(where, reverse),
             name=f"Scan-{where}{'-reverse' if reverse else ''}",
             empty=False,
-            misfit=(normal(4), *operands[1:]),
+            misfit=(operands[0], normal(5, 2, 3), operands[2]),  # the first step would return another shape
         )
         for where in ("last", "stacked")
         for reverse in (False, True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.sampling import Sample, normal, reducing
+from tests.samples.sample import Sample, normal, reducing
 from wyrm.ops.reducing.prod import Prod, ProductOfOthers, ProductOfOthersAlong
 
 
@@ -32,7 +32,7 @@ def _others_along(x: Any, along: Any) -> Any:
     return result
 
 
-def prod_samples() -> list[Sample]:
+def samples() -> list[Sample]:
     """Samples of the three ops."""
     zeros = _with_zeros()
     return [

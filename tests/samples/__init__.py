@@ -1,0 +1,76 @@
+"""Samples of every registered op, for the tests that run over all ops: a module for each family, with `samples()`.
+
+A sample has the op, a function that builds it from leaves, the operands as float64, bool or integer arrays, and a NumPy
+function of the expected value. Values stay away from kinks and ties, where finite differences are wrong.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from tests.samples import (
+    attention,
+    control,
+    convolution,
+    cross_entropy,
+    ctc,
+    cumulative,
+    drawing,
+    elementwise,
+    fused,
+    gather,
+    gru,
+    indexing,
+    integers,
+    label,
+    linalg,
+    linear_cross_entropy,
+    lstm,
+    normalization,
+    pass_through,
+    pooling,
+    prod,
+    products,
+    random,
+    reducing,
+    segment,
+    shaping,
+    sorting,
+    special,
+    special_order,
+)
+from tests.samples.sample import Sample
+
+# In this order: the values of a family depend on how many were drawn before.
+FAMILIES: list[ModuleType] = [
+    elementwise,
+    reducing,
+    cumulative,
+    integers,
+    sorting,
+    gather,
+    prod,
+    random,
+    products,
+    shaping,
+    indexing,
+    cross_entropy,
+    drawing,
+    special,
+    lstm,
+    gru,
+    segment,
+    ctc,
+    label,
+    attention,
+    linalg,
+    linear_cross_entropy,
+    normalization,
+    fused,
+    convolution,
+    pooling,
+    control,
+    special_order,
+    pass_through,
+]
+SAMPLES: list[Sample] = [sample for family in FAMILIES for sample in family.samples()]

@@ -1,0 +1,71 @@
+"""The size of files and folders of wyrm: a file fits in one head, and a folder in one look."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import wyrm
+from tests import quick
+
+ROOT = Path(wyrm.__file__).parent
+FEWEST_LINES, MOST_LINES, MOST_ENTRIES = 40, 400, 30
+# Names in `__init__` files, and modules that are run, are as long as they are.
+ANY_LENGTH = ("__init__.py", "__main__.py")
+# Files beyond the limits, until they are divided or joined with others.
+SHORT = {
+    "functions/op_functions.py",
+    "graph/methods.py",
+    "ops/batching.py",
+    "ops/gradients/composite_gradient.py",
+    "ops/kernels/lapack.py",
+    "ops/kernels/scratch.py",
+    "ops/reducing/keywords.py",
+    "special/elementwise.py",
+    "support/foreign_names/phrases.py",
+}
+LONG = {
+    "_names.py",
+    "engines/columns.py",
+    "engines/jax/engine.py",
+    "engines/native/kernels/expressions.py",
+    "functions/function.py",
+    "graph/base.py",
+    "graph/leaves.py",
+    "ops/convolution/kernels.py",
+    "ops/cross_entropy/linear_cross_entropy.py",
+    "ops/elementwise/elementwise.py",
+    "ops/indexing/slicing.py",
+    "ops/random/sampling.py",
+    "ops/shaping/shape.py",
+    "random/distributions.py",
+    "train/program.py",
+}
+CROWDED = set[str]()
+
+
+def lines(path: Path) -> int:
+    return path.read_text(encoding="utf-8").count("\n")
+
+
+FILES = {path.relative_to(ROOT).as_posix(): lines(path) for path in sorted(ROOT.rglob("*.py"))}
+
+
+def test_no_file_is_too_short_to_be_one_of_its_own() -> None:
+    short = {name for name, count in FILES.items() if count < FEWEST_LINES and not name.endswith(ANY_LENGTH)}
+    assert short <= SHORT
+
+
+def test_no_file_is_too_long_to_be_read_at_once() -> None:
+    assert {name for name, count in FILES.items() if count > MOST_LINES and not name.endswith(ANY_LENGTH)} <= LONG
+
+
+def test_no_folder_has_too_many_entries() -> None:
+    entries = Counter(path.parent for path in ROOT.rglob("*") if "__pycache__" not in path.parts)
+    entries -= Counter(path.parent for path in ROOT.rglob("*.pyi"))  # which stand beside their modules
+    crowded = {folder.relative_to(ROOT).as_posix() for folder, count in entries.items() if count > MOST_ENTRIES}
+    assert crowded <= CROWDED
+
+
+def test_the_quick_tests_are_there() -> None:
+    assert list(quick.missing()) == []
