@@ -14,7 +14,6 @@ FEWEST_LINES, MOST_LINES, MOST_ENTRIES = 40, 400, 30
 ANY_LENGTH = ("__init__.py", "__main__.py")
 # Files beyond the limits, until they are divided or joined with others.
 SHORT = {
-    "functions/op_functions.py",
     "graph/methods.py",
     "ops/batching.py",
     "ops/gradients/composite_gradient.py",

@@ -15,8 +15,9 @@ from typing_extensions import ParamSpec, TypeVar
 from wyrm.engines.registry import engine_class
 from wyrm.errors import DTypeError, MissingValue, NotDifferentiable, ShapeError
 from wyrm.functions.pytree import ArrayTree, Leaf, PyTreeDef, Unknown, flatten, leaf_paths, unflatten
-from wyrm.functions.specialization import UNCOMPILED, Specialization
 from wyrm.functions.tracing import (
+    UNCOMPILED,
+    Specialization,
     Trace,
     Wrt,
     argument_names,

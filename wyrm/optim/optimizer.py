@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import Unpack
 
-from wyrm.engines.numpy.blocks import BLOCK
+from wyrm.engines.numpy.calls import BLOCK
 from wyrm.errors import Diverged, NotSet, OptionError
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import Parameter

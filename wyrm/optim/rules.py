@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.numpy.blocks import BLOCK, BlockPlan
+from wyrm.engines.numpy.calls import BLOCK, BlockPlan
 from wyrm.engines.numpy.reference import ReferenceRunner
 from wyrm.errors import RegistrationError
 from wyrm.graph.axes import Dim

@@ -15,8 +15,7 @@ from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.engines.totals import Totals
 from wyrm.errors import OptionError, ShapeError
-from wyrm.profile.clock import cost_of_reading
-from wyrm.profile.instrument import Site
+from wyrm.profile.instrument import Site, cost_of_reading
 from wyrm.profile.memory import MemoryOfStep
 from wyrm.profile.peaks import Peaks, measured_peaks, processors
 from wyrm.profile.recording import RecordedTimes, Recorder, RecordingEngine, RecordingRunner

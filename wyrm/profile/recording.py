@@ -23,8 +23,7 @@ from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.engines.optimizer import Gradient
 from wyrm.graph.base import BaseNode
-from wyrm.profile.clock import provide_clock
-from wyrm.profile.instrument import READ_CLOCK, SUM_ROWS, Instrumented, instrumented
+from wyrm.profile.instrument import READ_CLOCK, SUM_ROWS, Instrumented, instrumented, provide_clock
 
 # Readings kept for the timeline: those of the last steps.
 _KEPT_READINGS = 40_000
