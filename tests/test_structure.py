@@ -25,10 +25,6 @@ SHORT = {
 }
 LONG = {
     "_names.py",
-    "engines/columns.py",
-    "engines/jax/engine.py",
-    "engines/native/kernels/expressions.py",
-    "functions/function.py",
     "graph/base.py",
     "graph/leaves.py",
     "ops/convolution/kernels.py",
@@ -37,8 +33,6 @@ LONG = {
     "ops/indexing/slicing.py",
     "ops/random/sampling.py",
     "ops/shaping/shape.py",
-    "random/distributions.py",
-    "train/program.py",
 }
 CROWDED = set[str]()
 

@@ -16,8 +16,8 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.typing import FloatArray, IntegerArray
 from wyrm.support.foreign_names import answering
-from wyrm.train.arguments import Metrics, apart
-from wyrm.train.program import EngineOptions, Program, without_defaults
+from wyrm.train.arguments import EngineOptions, Metrics, apart, without_defaults
+from wyrm.train.program import Program
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
