@@ -55,7 +55,7 @@ def shape_error(name: str, reason: str, operands: Sequence[Node]) -> ShapeError:
     return ShapeError("\n".join([*lines, f"  at {where.filename}:{where.line}: {where.source}"]))
 
 
-class Reduction(Protocol):
+class ReductionFunction(Protocol):
     """A function that reduces the axes `axis`, all by default."""
 
     @overload
@@ -76,9 +76,9 @@ class Reduction(Protocol):
     def __call__(self, a: Operand, axis: AxisLike = None, keepdims: bool = False) -> Node: ...
 
 
-def reduction(function: Callable[[Operand, AxisLike, bool], Node]) -> Reduction:
+def reduction(function: Callable[[Operand, AxisLike, bool], Node]) -> ReductionFunction:
     """Declare that a function reduces axes: for the axes that a type checker knows, it knows those of the result."""
-    return cast(Reduction, function)
+    return cast(ReductionFunction, function)
 
 
 def function_of(name: str, module: str) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ import numpy as np
 from wyrm.engines.numpy.reference import ReferenceRunner
 from wyrm.engines.registry import DEFAULT, engine_class
 from wyrm.errors import CompileError, DTypeError, ShapeError
-from wyrm.functions.pytree import Leaf, PyTreeDef, flatten, leaf_paths, unflatten
+from wyrm.functions.pytree import PyTreeDef, TreeLeaf, flatten, leaf_paths, unflatten
 from wyrm.graph.axes import axis_size
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # Which arguments a derivative is by: a position, a name, or several of them.
 Wrt = int | str | Sequence[int | str]
 # The signature of one argument leaf: its shape and dtype.
-Kind = tuple[tuple[int, ...], np.dtype]
+ArrayType = tuple[tuple[int, ...], np.dtype]
 
 
 class Argument(Indexable, Input, abstract=True):
@@ -89,7 +89,11 @@ class Trace:
     """
 
     def __init__(
-        self, function: Callable[..., object], structure: PyTreeDef, kinds: Sequence[Kind], static: Mapping[str, object]
+        self,
+        function: Callable[..., object],
+        structure: PyTreeDef,
+        kinds: Sequence[ArrayType],
+        static: Mapping[str, object],
     ) -> None:
         name = name_of(function)
         named = [path for part, where in zip(structure.inside, argument_names(function, len(structure.inside)),
@@ -119,7 +123,7 @@ class Trace:
                     f"value. Pass it as an argument"
                 )
 
-    def of(self, leaves: Sequence[Leaf]) -> Any:
+    def of(self, leaves: Sequence[TreeLeaf]) -> Any:
         """Return the result as nodes, with these numbers and arrays as constant arguments."""
         given = [_as_constant(leaf, own.dtype) for leaf, own in zip(leaves, self.inputs, strict=True)]
         return unflatten(self.structure, replaced(self.outputs, dict(zip(self.inputs, given, strict=True))))
@@ -145,10 +149,10 @@ def number_dtype(leaves: Sequence[object]) -> np.dtype:
     return chosen(default_type())
 
 
-def kinds_of(leaves: Sequence[Leaf], names: Callable[[], Sequence[str]]) -> list[Kind]:
+def kinds_of(leaves: Sequence[TreeLeaf], names: Callable[[], Sequence[str]]) -> list[ArrayType]:
     """Return shape and dtype of each argument leaf; Python numbers take the float dtype of the arrays beside them."""
     number = number_dtype(leaves)
-    found: list[Kind] = []
+    found: list[ArrayType] = []
     for i, leaf in enumerate(leaves):
         if not isinstance(leaf, np.ndarray | np.generic):
             found.append(((), np.dtype(bool) if isinstance(leaf, bool) else number))
@@ -161,7 +165,7 @@ def kinds_of(leaves: Sequence[Leaf], names: Callable[[], Sequence[str]]) -> list
     return found
 
 
-def argument_nodes(leaves: Sequence[Leaf], names: Callable[[], Sequence[str]]) -> list[BaseNode]:
+def argument_nodes(leaves: Sequence[TreeLeaf], names: Callable[[], Sequence[str]]) -> list[BaseNode]:
     """Return argument leaves as nodes: numbers and float arrays take the float dtype of the nodes among them."""
     given = iter(in_one_type(*(leaf for leaf in leaves if isinstance(leaf, BaseNode))))
     leaves = [next(given) if isinstance(leaf, BaseNode) else leaf for leaf in leaves]
@@ -228,7 +232,7 @@ UNCOMPILED = ("reference", "auto")
 class Specialization:
     """A function specialized to one signature: the shapes and dtypes of its arguments and its static arguments."""
 
-    def __init__(self, trace: Trace, kinds: Sequence[Kind], engine: str, plain: bool) -> None:
+    def __init__(self, trace: Trace, kinds: Sequence[ArrayType], engine: str, plain: bool) -> None:
         self.trace = trace
         # "auto" becomes the engine that it chooses.
         self.engine = engine
@@ -297,7 +301,7 @@ class Specialization:
         structure = self.trace.structure
         return found[0] if structure.kind is None else unflatten(structure, found)
 
-    def __call__(self, leaves: Sequence[Leaf]) -> list[np.ndarray]:
+    def __call__(self, leaves: Sequence[TreeLeaf]) -> list[np.ndarray]:
         if not self.trace.outputs:
             return []
         self.holds_arrays = True

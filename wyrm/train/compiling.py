@@ -9,7 +9,7 @@ import numpy as np
 from typing_extensions import Unpack
 
 from wyrm.engines.jax import AxisSharding
-from wyrm.engines.native import Loop
+from wyrm.engines.native import LoopOption
 from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.engines.registry import DEFAULT, EngineName, checked_options
 from wyrm.graph.base import BaseNode
@@ -67,7 +67,7 @@ def compile(
     optimizer: OptimizerInterface | None = None,
     *,
     metrics: Metrics | None = None,
-    loop: Loop = "auto",
+    loop: LoopOption = "auto",
     engine: EngineName | str = DEFAULT,  # the names that an editor completes
     mesh: Mesh | None = None,
     sharding: AxisSharding | None = None,
