@@ -95,7 +95,7 @@ from wyrm.ops.control.updating import updating
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Binary, Elementwise, Unary
 from wyrm.ops.gradients import grad, value_and_grad
-from wyrm.ops.indexing.slicing import concatenate, stack
+from wyrm.ops.indexing.joining import concatenate, stack
 from wyrm.support.late_imports import lazy_imports
 from wyrm.support.moved import tell_of_moved_modules
 

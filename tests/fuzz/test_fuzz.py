@@ -15,7 +15,7 @@ from tests.fuzz.production import P
 from tests.fuzz.productions.needs import BESIDE, X
 from tests.fuzz.program import Step
 from tests.fuzz.run import PRODUCTIONS, described, fuzz
-from wyrm.ops.kernels.scratch import DEBUG
+from wyrm.ops.kernels.native import DEBUG
 
 # Small programs: compiling takes most of the time. `python -m tests.fuzz` runs larger ones, and more.
 STEPS, CHUNK = 3, 20

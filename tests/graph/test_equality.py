@@ -15,7 +15,7 @@ import pytest
 import wyrm as wy
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.pytree import flatten
-from wyrm.ops.gradients.composite_gradient import composite_vjps
+from wyrm.ops.gradients.accumulation import composite_vjps
 
 COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
 TOKENS = np.array([[0, 3, 1], [2, 0, 0]])

@@ -10,8 +10,7 @@ import pytest
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.engines.native.llvm.library import CompiledFunction
-from wyrm.ops.kernels.lapack import lapack, refuse
-from wyrm.ops.kernels.scratch import NO_SOLUTION
+from wyrm.ops.kernels.native import NO_SOLUTION, lapack, refuse
 
 
 def factorize(x: Any, info: Any) -> int:

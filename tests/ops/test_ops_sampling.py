@@ -14,10 +14,10 @@ import wyrm as wy
 from tests.native import compiled
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.graph.schedule import Schedule
-from wyrm.ops.random import sampling
 from wyrm.ops.random.dropout import Dropout
 from wyrm.ops.random.philox import STEP
 from wyrm.ops.random.sampling import RandomIndex
+from wyrm.ops.random.sampling_kernels import sampling_kernel
 
 
 class Batch(wy.Dim): ...
@@ -26,7 +26,7 @@ class Batch(wy.Dim): ...
 class Items(wy.Dim): ...
 
 
-SAMPLE = compiled(sampling.sampling_kernel)
+SAMPLE = compiled(sampling_kernel)
 
 
 def run_kernel(kernel: Any, node: Any, stripes: tuple[int, int] | None = None) -> NDArray[Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 import wyrm as wy
 from tests.samples.sample import Sample, integers, normal
-from wyrm.ops.indexing import slicing
+from wyrm.ops.indexing import joining, slicing
 from wyrm.ops.shaping import shape, transpose
 
 
@@ -94,14 +94,14 @@ def samples() -> list[Sample]:
             empty=False,
         ),
         Sample(
-            slicing.Concatenate,
+            joining.Concatenate,
             lambda *p: wy.concatenate(p, axis=1),
             (normal(2, 3), normal(2, 1), normal(2, 2)),
             lambda *p: np.concatenate(p, axis=1),
             misfit=(normal(2, 3), normal(3, 1), normal(2, 2)),
         ),
         Sample(
-            slicing.Stack,
+            joining.Stack,
             lambda *p: wy.stack(p, axis=1),
             (normal(2, 3), normal(2, 3)),
             lambda *p: np.stack(p, axis=1),

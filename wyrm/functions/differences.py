@@ -16,8 +16,8 @@ from wyrm.graph.base import describe
 from wyrm.graph.node import Node
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import Index
+from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.indexing.rearranging import sized_axis
-from wyrm.ops.indexing.slicing import concatenate
 from wyrm.ops.reducing.cumulative import CumProd, CumSum
 from wyrm.ops.reducing.sorting import SearchSorted
 

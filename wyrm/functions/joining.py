@@ -11,8 +11,8 @@ from wyrm.functions.operands import Operand, as_node, as_nodes
 from wyrm.graph.axes import normalize_axis
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node
+from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.indexing.rearranging import sized_axis
-from wyrm.ops.indexing.slicing import concatenate
 from wyrm.support.options import is_integer
 
 __all__ = [

@@ -20,8 +20,8 @@ from wyrm.graph.typing import S2, A, AtLeast1D, Bs, FittingShape, K, M, N, Shape
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import L, R
 from wyrm.ops.indexing.gather import Place
+from wyrm.ops.indexing.joining import concatenate, stack
 from wyrm.ops.indexing.rearranging import diagonal, sized_axis
-from wyrm.ops.indexing.slicing import concatenate, stack
 from wyrm.ops.products.einsum import LETTERS, Einsum
 from wyrm.ops.products.product import MatMul
 from wyrm.ops.reducing.cumulative import CumProd

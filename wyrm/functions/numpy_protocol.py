@@ -24,8 +24,8 @@ from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.weak_types import default_type, is_weak
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import as_indices
-from wyrm.ops.indexing.slicing import concatenate, stack
-from wyrm.ops.reducing.keywords import refuse_keywords
+from wyrm.ops.indexing.joining import concatenate, stack
+from wyrm.ops.reducing.base import refuse_keywords
 
 Operation = Callable[..., Any]
 

@@ -16,7 +16,7 @@ from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode, Node
 from wyrm.ops.elementwise.comparison import where as select
 from wyrm.ops.elementwise.conversion import Cast, weak_floats
-from wyrm.ops.reducing.keywords import refuse_keywords
+from wyrm.ops.reducing.base import refuse_keywords
 
 # What the elements count that `where` leaves out of a sum and of a product.
 _NOTHING = {"sum": 0.0, "prod": 1.0}

@@ -21,8 +21,8 @@ from wyrm.graph.typing import FloatArray, Indices
 from wyrm.graph.weak_types import default_type
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import Index, as_indices
+from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.indexing.rearranging import sized_axis, taken
-from wyrm.ops.indexing.slicing import concatenate
 from wyrm.ops.reducing.sorting import SearchSorted
 from wyrm.support.options import choice
 

@@ -15,8 +15,8 @@ from wyrm.graph.axes import AxisLike, Dims, all_axes, normalize_axis
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import Node
+from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.indexing.rearranging import sized_axis, taken
-from wyrm.ops.indexing.slicing import concatenate
 from wyrm.support.options import choice, is_integer
 
 __all__ = [

@@ -89,8 +89,9 @@ from wyrm.ops.elementwise.integers import (
 from wyrm.ops.elementwise.probability import Erf
 from wyrm.ops.elementwise.trigonometric import Cos, Sin, Tanh
 from wyrm.ops.indexing.index import Index, ScatterAdd
+from wyrm.ops.indexing.joining import Concatenate
 from wyrm.ops.indexing.keys import Advanced, All, Key_
-from wyrm.ops.indexing.slicing import Concatenate, IndexSlice, Slice
+from wyrm.ops.indexing.slicing import IndexSlice, Slice
 from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.indexing.taking import Mode
 from wyrm.ops.normalization.normalization import LayerNorm, RMSNorm
@@ -1458,15 +1459,6 @@ class Node:
     ) -> ScatterAdd[L, _Node, S]:
         """Return this node with `values[i]` added to row `indices[i]`; values for the same row add up."""
 
-    def repeat(self: Shaped[L, S], repeats: int | Sequence[int] | IntegerArray, axis: int | None = None) -> _Node:
-        """Return `x` with each element repeated along `axis`, or all elements in row-major order if it is None."""
-
-    def diagonal(self: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
-        """Return the diagonals of the matrices over two axes of `x`, which become its last axis."""
-
-    def trace(self: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
-        """Return the sums of the diagonals of the matrices over two axes of `x`; arguments and errors as in `diagonal`."""
-
     @overload
     def concat(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R]]: ...
     @overload
@@ -1492,6 +1484,15 @@ class Node:
     @overload
     def split(self: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]:
         """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`."""
+
+    def repeat(self: Shaped[L, S], repeats: int | Sequence[int] | IntegerArray, axis: int | None = None) -> _Node:
+        """Return `x` with each element repeated along `axis`, or all elements in row-major order if it is None."""
+
+    def diagonal(self: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
+        """Return the diagonals of the matrices over two axes of `x`, which become its last axis."""
+
+    def trace(self: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
+        """Return the sums of the diagonals of the matrices over two axes of `x`; arguments and errors as in `diagonal`."""
 
     @overload
     def take_along_axis(
@@ -2078,6 +2079,41 @@ class Node:
         """Return `x` sorted along `axis`, or all elements in row-major order if it is None. NaN comes last."""
 
     @overload
+    def expand_dims(self: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L]: ...
+    @overload
+    def expand_dims(self: Shaped[L, tuple[*Bs]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs, One]]: ...
+    @overload
+    def expand_dims(self: Shaped[L, tuple[*Bs]], axis: Literal[0]) -> Reshape[L, tuple[One, *Bs]]: ...
+    @overload
+    def expand_dims(self: Shaped[L, tuple[M, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, One, *Bs]]: ...
+    @overload
+    def expand_dims(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-2]) -> Reshape[L, tuple[*Bs, One, N]]: ...
+    @overload
+    def expand_dims(self: Shaped[L, S], axis: AxisLike) -> Reshape[L]:
+        """Return `x` with axes of size 1 inserted, at the positions `axis` of the result."""
+
+    @overload
+    def squeeze(self: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L]: ...
+    @overload
+    def squeeze(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs]]: ...
+    @overload
+    def squeeze(self: Shaped[L, tuple[N, *Bs]], axis: Literal[0]) -> Reshape[L, tuple[*Bs]]: ...
+    @overload
+    def squeeze(self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, *Bs]]: ...
+    @overload
+    def squeeze(self: Shaped[L, S], axis: AxisLike = None) -> Reshape[L]:
+        """Return `x` without its axes of size 1: all of them, or those in `axis`."""
+
+    def ravel(self: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
+        """Return the elements of `x` in row-major order on one axis."""
+
+    @overload
+    def flatten(self: Shaped[L, S]) -> Reshape[L, tuple[Any]]: ...
+    @overload
+    def flatten(self: Shaped[L, S], start_axis: int) -> Reshape[L]:
+        """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default."""
+
+    @overload
     def reshape(self: Shaped[L, S], shape: Sizes, /) -> Reshape[L]: ...
     @overload
     def reshape(self: Shaped[L, S], shape: tuple[D1 | int], /) -> Reshape[L, tuple[D1]]: ...
@@ -2126,41 +2162,6 @@ class Node:
         self: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]
     ) -> BroadcastTo[L]:
         """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raise `ShapeError` if the shapes do not match."""
-
-    @overload
-    def expand_dims(self: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L]: ...
-    @overload
-    def expand_dims(self: Shaped[L, tuple[*Bs]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs, One]]: ...
-    @overload
-    def expand_dims(self: Shaped[L, tuple[*Bs]], axis: Literal[0]) -> Reshape[L, tuple[One, *Bs]]: ...
-    @overload
-    def expand_dims(self: Shaped[L, tuple[M, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, One, *Bs]]: ...
-    @overload
-    def expand_dims(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-2]) -> Reshape[L, tuple[*Bs, One, N]]: ...
-    @overload
-    def expand_dims(self: Shaped[L, S], axis: AxisLike) -> Reshape[L]:
-        """Return `x` with axes of size 1 inserted, at the positions `axis` of the result."""
-
-    @overload
-    def squeeze(self: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L]: ...
-    @overload
-    def squeeze(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs]]: ...
-    @overload
-    def squeeze(self: Shaped[L, tuple[N, *Bs]], axis: Literal[0]) -> Reshape[L, tuple[*Bs]]: ...
-    @overload
-    def squeeze(self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, *Bs]]: ...
-    @overload
-    def squeeze(self: Shaped[L, S], axis: AxisLike = None) -> Reshape[L]:
-        """Return `x` without its axes of size 1: all of them, or those in `axis`."""
-
-    def ravel(self: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
-        """Return the elements of `x` in row-major order on one axis."""
-
-    @overload
-    def flatten(self: Shaped[L, S]) -> Reshape[L, tuple[Any]]: ...
-    @overload
-    def flatten(self: Shaped[L, S], start_axis: int) -> Reshape[L]:
-        """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default."""
 
     @overload
     def transpose(self: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L]: ...

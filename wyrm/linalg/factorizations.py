@@ -11,7 +11,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import AtLeast2D, Bs, M, N, Shaped
 from wyrm.linalg.results import EighResult, QRResult, SVDResult
 from wyrm.ops.elementwise.elementwise import L
-from wyrm.ops.indexing.slicing import concatenate
+from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.linalg.eigh import Eigenvalues, Eigenvectors, EighResiduals
 from wyrm.ops.linalg.expm import MatrixExponential
 from wyrm.ops.linalg.matrices import TriangularPart, at_least_as_long, matrix, square

@@ -23,7 +23,7 @@ from wyrm.nn.linear import Linear
 from wyrm.nn.module import Module
 from wyrm.ops.attention.attention import attention
 from wyrm.ops.attention.dot_product_attention import scaled_dot_product_attention
-from wyrm.ops.indexing.slicing import concatenate
+from wyrm.ops.indexing.joining import concatenate
 from wyrm.support.foreign_names import answering
 from wyrm.support.options import whole
 

@@ -18,7 +18,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.storage import bound_array
 from wyrm.nn.gpt2 import GPT2
 from wyrm.ops.attention.cached_attention import CachedAttention
-from wyrm.ops.indexing.slicing import stack
+from wyrm.ops.indexing.joining import stack
 from wyrm.support.options import number, whole
 from wyrm.train.compiling import compile
 

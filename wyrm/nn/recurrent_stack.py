@@ -15,7 +15,7 @@ from wyrm.nn.dropout import Dropout
 from wyrm.nn.module import Module
 from wyrm.nn.recurrent import GRU, LSTM
 from wyrm.nn.recurrent_states import LSTMState, StackedOutput, states_of_layers
-from wyrm.ops.indexing.slicing import concatenate
+from wyrm.ops.indexing.joining import concatenate
 from wyrm.support.options import whole
 
 Width = TypeVar("Width", default=Any)  # the last axis of the result

@@ -9,6 +9,7 @@ import wyrm.ops.elementwise.arithmetic
 import wyrm.ops.elementwise.comparison
 import wyrm.ops.elementwise.exponential
 import wyrm.ops.indexing.index
+import wyrm.ops.indexing.joining
 import wyrm.ops.indexing.slicing
 import wyrm.ops.normalization.normalization
 import wyrm.ops.products.fused
@@ -16,5 +17,6 @@ import wyrm.ops.products.loops
 import wyrm.ops.random.dropout
 import wyrm.ops.reducing.prod
 import wyrm.ops.reducing.reduction
+import wyrm.ops.shaping.expanding
 import wyrm.ops.shaping.shape
 import wyrm.ops.shaping.transpose  # noqa: F401  # all of these register their ops

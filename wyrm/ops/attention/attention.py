@@ -28,8 +28,8 @@ from wyrm.ops.attention.kernels import (
     attention_mask_kernel,
 )
 from wyrm.ops.elementwise.elementwise import Axes
-from wyrm.ops.gradients.composite_gradient import composite_vjp
-from wyrm.ops.kernels.scratch import scratch
+from wyrm.ops.gradients.accumulation import composite_vjp
+from wyrm.ops.kernels.native import scratch
 from wyrm.ops.random.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask, kept_factor
 from wyrm.ops.random.philox import STEP, stream_or_next
 

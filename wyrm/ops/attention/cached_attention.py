@@ -17,9 +17,9 @@ from wyrm.ops.attention.attention import MASKED_SCORE
 from wyrm.ops.attention.kernels import cached_attention_kernel
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
-from wyrm.ops.gradients.composite_gradient import composite_vjp
-from wyrm.ops.indexing.slicing import concatenate
-from wyrm.ops.kernels.scratch import scratch
+from wyrm.ops.gradients.accumulation import composite_vjp
+from wyrm.ops.indexing.joining import concatenate
+from wyrm.ops.kernels.native import scratch
 
 
 class CachedAttention(Node[tuple[Node, Node, Node], Axes]):

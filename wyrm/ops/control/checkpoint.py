@@ -16,7 +16,7 @@ from wyrm.graph.traversal import replaced, topological_order
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.graph.weak_types import forms_among
 from wyrm.ops.control.pass_through import OptimizationBarrierForm, PassThrough, Transparent
-from wyrm.ops.gradients.composite_gradient import composite_vjp
+from wyrm.ops.gradients.accumulation import composite_vjp
 
 
 def copy_kernel(x: FloatArray, after: FloatArray, out: FloatArray) -> None:

@@ -11,7 +11,7 @@ from wyrm.graph.traversal import topological_order
 from wyrm.ops.control.loop_body import LoopBody, closure_convert, placeholder_like
 from wyrm.ops.control.steps import Steps
 from wyrm.ops.elementwise.arithmetic import Add
-from wyrm.ops.gradients.composite_gradient import composite_vjps
+from wyrm.ops.gradients.accumulation import composite_vjps
 from wyrm.ops.products.product import MatMul
 from wyrm.ops.shaping.shape import Reshape, zeros_like
 from wyrm.ops.shaping.transpose import Transpose

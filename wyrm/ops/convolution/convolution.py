@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -22,12 +22,13 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.batching import batch_axis, spread
 from wyrm.ops.convolution import arrays as convolution_arrays
-from wyrm.ops.convolution.base import ConvolutionOp
+from wyrm.ops.convolution.base import ConvolutionOp, Options
+from wyrm.ops.convolution.boxes import VECTOR
 from wyrm.ops.convolution.jax_form import ConvolutionForm, InputGradientForm, WeightGradientForm
-from wyrm.ops.convolution.kernels import VECTOR, correlation_kernel, weight_gradient_kernel
+from wyrm.ops.convolution.kernels import correlation_kernel, weight_gradient_kernel
 from wyrm.ops.convolution.tables import Tables, Window, forward_tables, input_gradient_tables
 from wyrm.ops.elementwise.elementwise import Axes
-from wyrm.ops.kernels.scratch import scratch
+from wyrm.ops.kernels.native import scratch
 
 
 class _ConvolutionLoops(LoopForm):
@@ -98,19 +99,8 @@ class Convolution(ConvolutionOp[Axes]):
 
     __slots__ = ()
 
-    def __init__(
-        self,
-        x: Node,
-        weight: Node,
-        bias: Node | None = None,
-        *,
-        stride: tuple[int, ...],
-        padding: tuple[tuple[int, int], ...],
-        dilation: tuple[int, ...],
-        groups: int,
-    ) -> None:
-        parents = (x, weight) if bias is None else (x, weight, bias)
-        self._construct(parents, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    def __init__(self, x: Node, weight: Node, bias: Node | None = None, **options: Unpack[Options]) -> None:
+        self._construct((x, weight) if bias is None else (x, weight, bias), **options)
 
     def shape_rule(self) -> Dims:
         self.check_ranks()
@@ -174,20 +164,8 @@ class ConvolutionInputGradient(ConvolutionOp[Axes]):
     __slots__ = ("sizes",)
     sizes: Dims
 
-    def __init__(
-        self,
-        gradient: Node,
-        weight: Node,
-        *,
-        sizes: Dims,
-        stride: tuple[int, ...],
-        padding: tuple[tuple[int, int], ...],
-        dilation: tuple[int, ...],
-        groups: int,
-    ) -> None:
-        self._construct(
-            (gradient, weight), sizes=sizes, stride=stride, padding=padding, dilation=dilation, groups=groups
-        )
+    def __init__(self, gradient: Node, weight: Node, *, sizes: Dims, **options: Unpack[Options]) -> None:
+        self._construct((gradient, weight), sizes=sizes, **options)
 
     def shape_rule(self) -> Dims:
         self.check_ranks()
@@ -247,18 +225,8 @@ class ConvolutionWeightGradient(ConvolutionOp[Axes]):
     __slots__ = ("sizes",)
     sizes: Dims
 
-    def __init__(
-        self,
-        x: Node,
-        gradient: Node,
-        *,
-        sizes: Dims,
-        stride: tuple[int, ...],
-        padding: tuple[tuple[int, int], ...],
-        dilation: tuple[int, ...],
-        groups: int,
-    ) -> None:
-        self._construct((x, gradient), sizes=sizes, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    def __init__(self, x: Node, gradient: Node, *, sizes: Dims, **options: Unpack[Options]) -> None:
+        self._construct((x, gradient), sizes=sizes, **options)
 
     def shape_rule(self) -> Dims:
         self.check_ranks()

@@ -23,10 +23,10 @@ from wyrm.ops.ctc.kernels import ctc_gradient_kernel, ctc_kernel
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.elementwise.exponential import LogAddExp
-from wyrm.ops.gradients.composite_gradient import composite_vjp
+from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.along_axis import float_dtype
-from wyrm.ops.indexing.slicing import concatenate
-from wyrm.ops.kernels.scratch import scratch
+from wyrm.ops.indexing.joining import concatenate
+from wyrm.ops.kernels.native import scratch
 
 Parents = tuple[Node, IndexNode, IndexNode, IndexNode]
 

@@ -1,8 +1,12 @@
-"""Reverse-mode accumulation: one walk in reverse topological order that sums the contributions to each gradient."""
+"""Reverse-mode accumulation: one walk in reverse topological order that sums the contributions to each gradient.
+
+A fused op differentiates its decomposition in the same way, for higher-order gradients.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from wyrm.errors import DTypeError, NotDifferentiable, ShapeError
 from wyrm.graph.axes import Dims, axis_size, unify
@@ -153,3 +157,17 @@ def accumulated(
                 elif needed[position] and (term := _contribution(node, position, part)) is not None:
                     contributions.setdefault(parent, []).append(term)
     return gradients
+
+
+def composite_vjp(composed: BaseNode, gradient: Node, parents: Sequence[BaseNode]) -> tuple[Any, ...]:
+    """Return the VJP of a node composed of `parents`; differentiation treats each parent as a leaf."""
+    return composite_vjps([composed], [gradient], parents)
+
+
+def composite_vjps(
+    composed: Sequence[BaseNode], gradients: Sequence[Node], parents: Sequence[BaseNode]
+) -> tuple[Any, ...]:
+    """Return the sum of the VJPs of several nodes and their cotangents; a node may itself be one of the parents."""
+    accumulated_gradients = accumulated(composed, gradients, parents, leaves=True)
+    # A parent that occurs twice gets the whole gradient at its first place.
+    return tuple(accumulated_gradients.pop(parent, ZERO) for parent in parents)

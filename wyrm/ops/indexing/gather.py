@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Axis, Dims, axis_size, broadcast, unify
+from wyrm.graph.axes import Dims, broadcast, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, label
-from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_maps import IndexLoad, IndexMap
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
@@ -18,7 +17,7 @@ from wyrm.graph.loop_form import LOOPS, LoopForm, ScatterTarget
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array
-from wyrm.ops.batching import aligned, batch_axis, spread
+from wyrm.ops.batching import aligned, batch_axis, batch_indices, moved_to_front, spread
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.indexing.gather_jax import GatherForm
 from wyrm.ops.shaping.shape import aligned_index
@@ -99,17 +98,6 @@ class _GatherRules(HasIndexOperands[Any, Axes], abstract=True):
             indices, axes = [rows, *indices], (0, *(axis + 1 for axis in axes))
         result: Any = type(self)(x, indices, axes, self.after)
         return moved_to_front(result, self.after)
-
-
-def batch_indices(axis: Axis, rank: int) -> IndexConstant | None:
-    """Return the numbers of the rows of a batch, to broadcast with indices of `rank` axes; None for an unknown size."""
-    size = axis_size(axis)
-    return None if size is None else IndexConstant(np.arange(size).reshape(-1, *[1] * rank))
-
-
-def moved_to_front(x: Any, axis: int) -> Any:
-    """Return `x` with this axis first."""
-    return x.transpose(axis, *(i for i in range(x.ndim) if i != axis)) if axis else x
 
 
 class Gather(_GatherRules[Axes], Node[Any, Axes]):

@@ -19,7 +19,7 @@ from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, IntegerArray, Number
 from wyrm.ops.elementwise.elementwise import Axes, S, operand
-from wyrm.ops.indexing.slicing import Concatenate
+from wyrm.ops.indexing.joining import Concatenate
 from wyrm.ops.indexing.take_along_axis import PlaceAlongAxis, TakeAlongAxis
 
 

@@ -17,10 +17,10 @@ from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.control.pass_through import Transparent
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes
-from wyrm.ops.gradients.composite_gradient import composite_vjp
-from wyrm.ops.kernels.scratch import scratch
-from wyrm.ops.linalg.determinant_jax import CofactorsForm, DeterminantForm
-from wyrm.ops.linalg.determinant_kernels import cofactors_kernel, determinant_kernel
+from wyrm.ops.gradients.accumulation import composite_vjp
+from wyrm.ops.kernels.native import scratch
+from wyrm.ops.linalg.jax_forms import CofactorsForm, DeterminantForm
+from wyrm.ops.linalg.kernels import cofactors_kernel, determinant_kernel
 from wyrm.ops.linalg.lu import LUResiduals, Solve, identity, inverse
 from wyrm.ops.linalg.matrices import KernelArgument, MatrixOp, matrices, square
 from wyrm.ops.linalg.svd import LeftSingularVectors, RightSingularVectors, SingularValues, SVDResiduals, svd_scratch

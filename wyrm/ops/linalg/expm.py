@@ -12,7 +12,7 @@ from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.elementwise import Axes
-from wyrm.ops.indexing.slicing import concatenate
+from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.linalg.jax_forms import MatrixExponentialForm
 from wyrm.ops.linalg.matrices import MatrixOp, square
 from wyrm.ops.shaping.shape import zeros_like

@@ -45,82 +45,83 @@ def diagonal(a: Any) -> Any:
     return jnp.diagonal(a, axis1=-2, axis2=-1)
 
 
-class LUResidualsForm(JaxForm):
-    """The factors and pivots as LAPACK returns them, like those of the other engines."""
+class _MatrixForm(JaxForm):
+    """A form that computes nothing where an operand has no elements."""
 
     def lower(self, node: Any, operands: Operands, shape: tuple[int, ...], lowering: Lowering) -> Any:
+        if any(x.size == 0 for x in operands):
+            return lowering.xp.zeros(shape, operands[-1].dtype)
+        return self.compute(node, operands, shape)
+
+    def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
+        """Return the value for operands with elements."""
+        raise NotImplementedError
+
+
+class LUResidualsForm(_MatrixForm):
+    """The factors and pivots as LAPACK returns them, like those of the other engines."""
+
+    def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
         import jax.numpy as jnp
         from jax.lax.linalg import lu
 
         (a,) = operands
-        if a.size == 0:
-            return jnp.zeros(shape, a.dtype)
         factors, pivots, _ = lu(a.mT)
         return jnp.concatenate([factors.mT, pivots[..., None, :].astype(a.dtype)], axis=-2)
 
 
-class SolveForm(JaxForm):
+class SolveForm(_MatrixForm):
     """Two triangular systems; NaN for a singular matrix."""
 
-    def lower(self, node: Any, operands: Operands, shape: tuple[int, ...], lowering: Lowering) -> Any:
+    def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
         import jax.numpy as jnp
         from jax.scipy.linalg import lu_solve
 
         residuals, _, b = operands
-        if b.size == 0 or residuals.size == 0:
-            return jnp.zeros(shape, b.dtype)
         # The factors are those of the transposed matrix.
         factors, pivots = residuals[..., :-1, :].mT, residuals[..., -1, :].astype(jnp.int32)
         solution = lu_solve((factors, pivots), jnp.broadcast_to(b, shape), trans=0 if node.transposed else 1)
         return refused((diagonal(factors) == 0.0).any(axis=-1), solution)
 
 
-class EighResidualsForm(JaxForm):
+class EighResidualsForm(_MatrixForm):
     """Eigenvalues in ascending order above the eigenvectors; NaN for a matrix with a NaN or an infinity."""
 
-    def lower(self, node: Any, operands: Operands, shape: tuple[int, ...], lowering: Lowering) -> Any:
+    def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
         import jax.numpy as jnp
 
-        if operands[0].size == 0:
-            return jnp.zeros(shape, operands[0].dtype)
         wrong, a = finite(operands[0])
         values, vectors = jnp.linalg.eigh(symmetrized(a), symmetrize_input=False)
         return refused(wrong, jnp.concatenate([values[..., None, :], vectors], axis=-2))
 
 
-class SVDResidualsForm(JaxForm):
+class SVDResidualsForm(_MatrixForm):
     """The singular values, in descending order, between the vectors; NaN for a matrix with a NaN or an infinity."""
 
-    def lower(self, node: Any, operands: Operands, shape: tuple[int, ...], lowering: Lowering) -> Any:
+    def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
         import jax.numpy as jnp
 
-        if operands[0].size == 0:
-            return jnp.zeros(shape, operands[0].dtype)
         wrong, a = finite(operands[0])
         left, values, right = jnp.linalg.svd(a, full_matrices=False)
         return refused(wrong, jnp.concatenate([left, values[..., None, :], right.mT], axis=-2))
 
 
-class PseudoInverseForm(JaxForm):
+class PseudoInverseForm(_MatrixForm):
     """The pseudoinverse by a singular value decomposition; NaN for a matrix with a NaN or an infinity."""
 
-    def lower(self, node: Any, operands: Operands, shape: tuple[int, ...], lowering: Lowering) -> Any:
+    def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
         import jax.numpy as jnp
 
-        if operands[0].size == 0:
-            return jnp.zeros(shape, operands[0].dtype)
         wrong, a = finite(operands[0])
         return refused(wrong, jnp.linalg.pinv(a, rtol=node.cutoff))
 
 
-class QRResidualsForm(JaxForm):
+class QRResidualsForm(_MatrixForm):
     """The orthonormal columns above the transposed triangular factor."""
 
-    def lower(self, node: Any, operands: Operands, shape: tuple[int, ...], lowering: Lowering) -> Any:
+    def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
         import jax.numpy as jnp
 
-        if operands[0].size == 0:
-            return jnp.zeros(shape, operands[0].dtype)
         orthonormal, upper = jnp.linalg.qr(operands[0])
         return jnp.concatenate([orthonormal, upper.mT], axis=-2)
 
@@ -133,30 +134,25 @@ class UpperFactorForm(JaxForm):
         return residuals[..., a.shape[-2] :, :].mT
 
 
-class CholeskyForm(JaxForm):
+class CholeskyForm(_MatrixForm):
     """The lower triangular factor; NaN for a matrix that is not positive definite."""
 
-    def lower(self, node: Any, operands: Operands, shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
+    def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
         from jax.lax.linalg import cholesky
 
         (a,) = operands
-        if a.size == 0:
-            return jnp.zeros(shape, a.dtype)
         factor = cholesky(symmetrized(a), symmetrize_input=False)
         return refused(~(diagonal(factor) > 0.0).all(axis=-1), factor)
 
 
-class TriangularSolveForm(JaxForm):
+class TriangularSolveForm(_MatrixForm):
     """The solution by substitution; NaN for a singular matrix."""
 
-    def lower(self, node: Any, operands: Operands, shape: tuple[int, ...], lowering: Lowering) -> Any:
+    def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
         import jax.numpy as jnp
         from jax.lax.linalg import triangular_solve
 
         a, b = operands
-        if a.size == 0 or b.size == 0:
-            return jnp.zeros(shape, b.dtype)
         solution = triangular_solve(
             jnp.broadcast_to(a, (*shape[:-2], *a.shape[-2:])), jnp.broadcast_to(b, shape), left_side=True,
             lower=node.lower, transpose_a=node.transposed, unit_diagonal=node.unit_diagonal,
@@ -179,14 +175,52 @@ class ReciprocalGapsForm(JaxForm):
         return refused(wrong, jnp.where(same, 0.0, 1.0 / jnp.where(same, 1.0, gaps)))
 
 
-class MatrixExponentialForm(JaxForm):
+class MatrixExponentialForm(_MatrixForm):
     """The exponential by scaling and squaring.
 
     NaN for a matrix with a NaN or an infinity, and for one whose 1-norm is above 250,000.
     """
 
-    def lower(self, node: Any, operands: Operands, shape: tuple[int, ...], lowering: Lowering) -> Any:
+    def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
         from jax.scipy.linalg import expm
 
         (a,) = operands
         return expm(a) if a.size else a
+
+
+class DeterminantForm(JaxForm):
+    """The product of the diagonal of the factors, or of its signs, or the sum of the logarithms of its elements."""
+
+    def lower(self, node: Any, operands: Operands, shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax.numpy as jnp
+
+        residuals = operands[0]
+        elements = diagonal(residuals[..., :-1, :])
+        if node.part == "logarithm":
+            return jnp.log(jnp.abs(elements)).sum(axis=-1)
+        interchanges = (residuals[..., -1, :] != jnp.arange(residuals.shape[-1])).sum(axis=-1)
+        sign = jnp.where(interchanges % 2, -1.0, 1.0).astype(residuals.dtype)
+        return sign * (elements if node.part == "value" else jnp.sign(elements)).prod(axis=-1)
+
+
+class CofactorsForm(_MatrixForm):
+    """The determinant times the transposed inverse; a singular value decomposition runs where that is not finite."""
+
+    def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        a = operands[1]
+        determinants = jnp.linalg.det(a)[..., None, None]
+        usual = determinants * jnp.linalg.inv(a).mT
+        wrong, safe = finite(a)
+        others = ((determinants[..., 0, 0] == 0.0) | ~jnp.isfinite(usual).all(axis=(-2, -1))) & ~wrong
+
+        def with_others(usual: Any) -> Any:
+            left, values, right = jnp.linalg.svd(safe)
+            sign = jnp.sign(jnp.linalg.det(left) * jnp.linalg.det(right))[..., None]
+            products = jnp.where(jnp.eye(shape[-1], dtype=bool), 1.0, values[..., None, :]).prod(axis=-1)
+            found = (left * (sign * products)[..., None, :]) @ right
+            return jnp.where(others[..., None, None], found, usual)
+
+        return jax.lax.cond(others.any(), with_others, lambda usual: usual, usual)

@@ -19,7 +19,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, BoolArray, FloatArray, IntegerArray
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
-from wyrm.ops.kernels.lapack import refuse
+from wyrm.ops.kernels.native import refuse
 from wyrm.ops.linalg.jax_forms import ReciprocalGapsForm
 
 KernelArgument = Array | int | float

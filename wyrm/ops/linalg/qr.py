@@ -17,7 +17,7 @@ from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.elementwise.elementwise import Axes
-from wyrm.ops.kernels.scratch import scratch
+from wyrm.ops.kernels.native import scratch
 from wyrm.ops.linalg.jax_forms import QRResidualsForm, UpperFactorForm
 from wyrm.ops.linalg.kernels import qr_kernel
 from wyrm.ops.linalg.matrices import (

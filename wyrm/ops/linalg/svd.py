@@ -16,8 +16,8 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes
-from wyrm.ops.indexing.slicing import concatenate
-from wyrm.ops.kernels.scratch import scratch
+from wyrm.ops.indexing.joining import concatenate
+from wyrm.ops.kernels.native import scratch
 from wyrm.ops.linalg.jax_forms import PseudoInverseForm, SVDResidualsForm
 from wyrm.ops.linalg.kernels import svd_kernel
 from wyrm.ops.linalg.matrices import (

@@ -23,8 +23,8 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, N, Shaped
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, common_dtype, method, operand
-from wyrm.ops.gradients.composite_gradient import composite_vjp
-from wyrm.ops.indexing.slicing import stack
+from wyrm.ops.gradients.accumulation import composite_vjp
+from wyrm.ops.indexing.joining import stack
 from wyrm.ops.kernels.sums import summed
 from wyrm.ops.normalization.kernels import (
     normalization_gradient_kernel,

@@ -25,7 +25,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.batching import batch_axis, spread
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
-from wyrm.ops.kernels.scratch import scratch
+from wyrm.ops.kernels.native import scratch
 from wyrm.ops.pooling.jax_form import MaxPoolForm, MaxPoolGradientForm, MaxPoolTakeForm
 from wyrm.ops.pooling.kernels import max_pool_gradient_kernel, max_pool_kernel, max_pool_take_kernel
 

@@ -24,8 +24,7 @@ from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.activation import Gelu, GeluTanh
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, common_dtype, method, operand
 from wyrm.ops.elementwise.formula import array_function
-from wyrm.ops.gradients.accumulation import unbroadcast
-from wyrm.ops.gradients.composite_gradient import composite_vjp
+from wyrm.ops.gradients.accumulation import composite_vjp, unbroadcast
 from wyrm.ops.indexing.index import Index, RowGradient, as_indices
 from wyrm.ops.products.jax_form import LinearGeluForm
 from wyrm.ops.products.product import MatMul

@@ -8,7 +8,7 @@ bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,12 +71,6 @@ class _StandardDraw(_KeyedDraws, Node[tuple[Node], Axes], abstract=True):
         return xp.asarray(number(*positions_of(operands[0], shape), self.dtype.type(0)).reshape(shape))
 
 
-class _StandardDrawLoops(_KeyedLoops):
-    def flat_index_arguments(self, node: _StandardDraw) -> tuple[np.floating]:
-        like: np.floating = node.dtype.type(0)
-        return (like,)
-
-
 class StandardNormal(_StandardDraw[Axes]):
     """Draws of the normal distribution of mean 0 and variance 1."""
 
@@ -107,36 +101,26 @@ class StandardLaplace(_StandardDraw[Axes]):
     __slots__ = ()
 
 
-@LOOPS.register(StandardNormal)
-class _StandardNormalLoops(_StandardDrawLoops):
-    by_flat_index = staticmethod(normal_at)
+class _StandardDrawLoops(_KeyedLoops):
+    """The draws of a distribution, by the function of a position."""
+
+    def __init__(self, number_at: Callable[..., object]) -> None:
+        self.by_flat_index = number_at
+
+    def flat_index_arguments(self, node: _StandardDraw) -> tuple[np.floating]:
+        like: np.floating = node.dtype.type(0)
+        return (like,)
 
 
-@LOOPS.register(StandardUniform)
-class _StandardUniformLoops(_StandardDrawLoops):
-    by_flat_index = staticmethod(uniform_at)
-
-
-@LOOPS.register(StandardExponential)
-class _StandardExponentialLoops(_StandardDrawLoops):
-    by_flat_index = staticmethod(exponential_at)
-
-
-@LOOPS.register(StandardGumbel)
-class _StandardGumbelLoops(_StandardDrawLoops):
-    by_flat_index = staticmethod(gumbel_at)
-
-
-@LOOPS.register(StandardLaplace)
-class _StandardLaplaceLoops(_StandardDrawLoops):
-    by_flat_index = staticmethod(laplace_at)
-
-
-JAX.register(StandardNormal)(draws_jax.StandardDrawForm(draws_jax.normal))
-JAX.register(StandardUniform)(draws_jax.StandardDrawForm(draws_jax.uniform))
-JAX.register(StandardExponential)(draws_jax.StandardDrawForm(draws_jax.exponential))
-JAX.register(StandardGumbel)(draws_jax.StandardDrawForm(draws_jax.gumbel))
-JAX.register(StandardLaplace)(draws_jax.StandardDrawForm(draws_jax.laplace))
+for _op, _number_at, _of_words in (
+    (StandardNormal, normal_at, draws_jax.normal),
+    (StandardUniform, uniform_at, draws_jax.uniform),
+    (StandardExponential, exponential_at, draws_jax.exponential),
+    (StandardGumbel, gumbel_at, draws_jax.gumbel),
+    (StandardLaplace, laplace_at, draws_jax.laplace),
+):
+    LOOPS.register(_op)(_StandardDrawLoops(_number_at))
+    JAX.register(_op)(draws_jax.StandardDrawForm(_of_words))
 
 
 class RandomInteger(_KeyedDraws, IndexNode[Axes]):

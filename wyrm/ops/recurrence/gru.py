@@ -18,7 +18,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes
-from wyrm.ops.indexing.slicing import concatenate
+from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.recurrence.gru_kernels import backward_kernel, forward_kernel
 from wyrm.ops.recurrence.recurrence import (
     Axes3,

@@ -23,9 +23,9 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
-from wyrm.ops.gradients.composite_gradient import composite_vjp
-from wyrm.ops.indexing.slicing import stack
-from wyrm.ops.kernels.scratch import scratch
+from wyrm.ops.gradients.accumulation import composite_vjp
+from wyrm.ops.indexing.joining import stack
+from wyrm.ops.kernels.native import scratch
 
 # Least batch * time for which the backward pass copies the transposed weights.
 TRANSPOSE_FROM = 256

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, bind_class, constant_like
 from wyrm.ops.indexing.along_axis import OneAxis, float_dtype
-from wyrm.ops.reducing.keywords import check_keepdims, refuse_keywords
 
 
 class Reduction(Node[tuple[Left_co], Axes], abstract=True):
@@ -160,3 +159,26 @@ class ReducedAxis(OneAxis[Any, Axes], IndexNode[Axes], abstract=True):
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
         if not self.of_none and shapes[0][self.axis] == 0:
             raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
+
+
+def check_keepdims(name: str, keepdims: object) -> bool:
+    """Return `keepdims` as a bool; raise `TypeError` for other values, such as NumPy's `dtype` at the same position."""
+    if not isinstance(keepdims, bool | np.bool_) and not (
+        isinstance(keepdims, int | np.integer) and keepdims in (0, 1)
+    ):
+        raise TypeError(
+            f"{name}: keepdims must be True or False, not {keepdims!r}; pass keywords by name, convert with .astype"
+        )
+    return bool(keepdims)
+
+
+def refuse_keywords(name: str, given: Iterable[str], taken: Iterable[str]) -> NoReturn:
+    """Raise `TypeError` for the keywords `given`; the message lists those that are `taken` and what to use instead."""
+    from wyrm.support.foreign_names.calls import ANSWERS
+
+    names = sorted(given)
+    instead = [ANSWERS[keyword] for keyword in names if keyword in ANSWERS]
+    raise TypeError(
+        f"{name} takes {', '.join(taken) or 'no keywords'}, not {', '.join(names)}"
+        + (f"; {'; '.join(instead)}" if instead else "")
+    )

@@ -15,8 +15,7 @@ from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, AtLeast1D, Bs, N, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
-from wyrm.ops.reducing.base import ReductionLoops
-from wyrm.ops.reducing.keywords import check_keepdims
+from wyrm.ops.reducing.base import ReductionLoops, check_keepdims
 from wyrm.support.foreign_names import answering
 
 

@@ -15,10 +15,9 @@ from wyrm.graph.node import IndexNode
 from wyrm.graph.typing import Array, AtLeast1D, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes, S, method
 from wyrm.ops.indexing.along_axis import OneAxis, ReducedAxisLoops
-from wyrm.ops.reducing.base import ReducedAxis
+from wyrm.ops.reducing.base import ReducedAxis, check_keepdims
 from wyrm.ops.reducing.cumulative import CumSumLoops
 from wyrm.ops.reducing.cumulative_jax import CumSumForm
-from wyrm.ops.reducing.keywords import check_keepdims
 from wyrm.support.foreign_names import answering
 
 # The least and the greatest value of integers.

@@ -20,7 +20,7 @@ from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, S, common_dtype, method
 from wyrm.ops.indexing.along_axis import OneAxis, split_at
 from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
-from wyrm.ops.kernels.scratch import scratch
+from wyrm.ops.kernels.native import scratch
 from wyrm.support.options import choice
 
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from wyrm.ops.kernels.scratch import DEBUG
+from wyrm.ops.kernels.native import DEBUG
 
 # Compilations that take longer than this many seconds print a line to stderr.
 SPEAK_AFTER = 1.0

@@ -20,8 +20,8 @@ from wyrm.engines.native.kernels.expressions import Expressions
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.values import NotCompiled, Num, Static, Value, View, literal
 from wyrm.engines.native.llvm.blas import LAPACK, kernels
-from wyrm.ops.kernels import lapack
-from wyrm.ops.kernels.scratch import DEBUG
+from wyrm.ops.kernels import native
+from wyrm.ops.kernels.native import DEBUG
 from wyrm.ops.kernels.sums import accumulated, natural
 from wyrm.ops.products import product
 
@@ -324,7 +324,7 @@ def _multiply_into(body: Expressions, arguments: Sequence[Value]) -> Value:
     return body.invoke(MULTIPLY, [general(x), general(y), general(out), beta])
 
 
-@builtin(lapack.lapack)
+@builtin(native.lapack)
 def _lapack(body: Expressions, arguments: Sequence[Value]) -> Value:
     """Add a call of a library function."""
     name, *given = arguments

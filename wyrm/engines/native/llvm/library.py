@@ -26,7 +26,7 @@ from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.llvm.calling import CachedTable, LoadedFunction, kind_of_argument, table_of, words_of
 from wyrm.engines.native.llvm.emit import ENTRY, SHARED, emit
 from wyrm.engines.native.llvm.optimize import SecondProcess, Unit, assembly, compile_all, machine_code, target_machine
-from wyrm.ops.kernels.scratch import DEBUG
+from wyrm.ops.kernels.native import DEBUG
 from wyrm.support.interrupts import deliver
 
 # The number of argument tables that are cached per function.

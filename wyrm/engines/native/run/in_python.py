@@ -21,7 +21,7 @@ from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
 from wyrm.ops.control.loop_body import value_of
 from wyrm.ops.elementwise.formula import array_function
-from wyrm.ops.kernels.scratch import DEBUG, NO_SOLUTION, OUT_OF_RANGE
+from wyrm.ops.kernels.native import DEBUG, NO_SOLUTION, OUT_OF_RANGE
 
 _BY_NAME: dict[str, Callable[..., Any]] = {
     "abs": abs, "min": min, "erf": math.erf, "natural": lambda index: index,

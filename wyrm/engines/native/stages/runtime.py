@@ -14,8 +14,7 @@ import numpy as np
 from wyrm.engines.native.kernels.functions import KernelFunction, global_names, kernel_of
 from wyrm.errors import RegistrationError
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
-from wyrm.ops.kernels.lapack import lapack
-from wyrm.ops.kernels.scratch import INVALID_INDEX, OUT_OF_RANGE
+from wyrm.ops.kernels.native import INVALID_INDEX, OUT_OF_RANGE, lapack
 from wyrm.ops.kernels.sums import accumulated, natural
 from wyrm.ops.products.product import multiply_into
 

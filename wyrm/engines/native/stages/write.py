@@ -50,7 +50,7 @@ from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.schedule import Ranges, Schedule
-from wyrm.ops.kernels.scratch import DEBUG
+from wyrm.ops.kernels.native import DEBUG
 from wyrm.ops.random.philox import COUNTERS, STEP
 
 # Programs with more calls per step than this compile their functions separately instead of as one function.
