@@ -21,8 +21,8 @@ from wyrm.graph.axes import axis_size
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
 from wyrm.graph.leaves import Constant, Input, as_constant
+from wyrm.graph.op import cell_of, set_cell
 from wyrm.graph.rows import RowSparse
-from wyrm.graph.state import cell_of, set_cell
 from wyrm.graph.storage import store, stored
 from wyrm.graph.traversal import replaced, topological_order
 from wyrm.graph.weak_types import TRACED, chosen, default_type, in_one_type, in_type, is_weak

@@ -45,8 +45,9 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d "
             "AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d"
         ),
-        "recurrent": "GRU GRUCell GRUOutput LSTM LSTMCell LSTMOutput LSTMState StackedOutput",
+        "recurrent": "GRU LSTM GRUCell LSTMCell",
         "recurrent_stack": "StackedGRU StackedLSTM",
+        "recurrent_states": "GRUOutput LSTMOutput LSTMState StackedOutput",
         "seeding": "seed",
         "transformer": "FeedForward TransformerBlock",
         "upsampling": "Upsample interpolate",

@@ -76,8 +76,9 @@ from wyrm.nn.pooling_layers import (
     MaxPool2d,
     MaxPool3d,
 )
-from wyrm.nn.recurrent import GRU, LSTM, GRUCell, GRUOutput, LSTMCell, LSTMOutput, LSTMState, StackedOutput
+from wyrm.nn.recurrent import GRU, LSTM, GRUCell, LSTMCell
 from wyrm.nn.recurrent_stack import StackedGRU, StackedLSTM
+from wyrm.nn.recurrent_states import GRUOutput, LSTMOutput, LSTMState, StackedOutput
 from wyrm.nn.seeding import seed
 from wyrm.nn.transformer import FeedForward, TransformerBlock
 from wyrm.nn.upsampling import Upsample, interpolate

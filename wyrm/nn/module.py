@@ -11,10 +11,8 @@ from typing import Any, NoReturn, Self, TypeVar, cast
 import numpy as np
 
 from wyrm.graph.base import BaseNode, format_dims
-from wyrm.graph.buffer import Buffer
-from wyrm.graph.leaves import Parameter
-from wyrm.graph.module_call import ModuleCall, Place
-from wyrm.graph.source_location import end_call, running, start_call
+from wyrm.graph.parameters import Buffer, Parameter
+from wyrm.graph.source_location import ModuleCall, Place, end_call, running, start_call
 from wyrm.support.foreign_names import Answering, answering
 from wyrm.support.late_imports import Late
 from wyrm.support.texts import encodable

@@ -13,8 +13,7 @@ from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.engines.tables import FeedT
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
-from wyrm.graph.buffer import Buffer
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.support.foreign_names import answering
 
 if TYPE_CHECKING:

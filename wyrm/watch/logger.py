@@ -17,7 +17,7 @@ from wyrm.engines.progress import Bar, LossBar, loss_bar
 from wyrm.engines.tables import is_batches
 from wyrm.errors import DTypeError
 from wyrm.graph.base import BaseNode, label
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.traversal import topological_order
 from wyrm.support.foreign_names import answering
 from wyrm.support.options import number
