@@ -59,7 +59,7 @@ class _Prepared(NamedTuple):
 
 
 class Evaluator:
-    """Computes nodes over data sets in batches, and keeps the engine for the last nodes, which `made` returns."""
+    """Computes nodes over data sets in batches. `made` makes the engine, which is kept for the same nodes."""
 
     def __init__(self, made: Callable[[Sequence[BaseNode]], Engine]) -> None:
         self._made = made

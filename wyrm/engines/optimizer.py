@@ -66,7 +66,7 @@ class OptimizerInterface(Protocol):
 
     @property
     def max_norm(self) -> float | None:
-        """The largest global norm of the gradients, which the number `GRADIENT_SCALE` of the rules brings about."""
+        """The largest global norm of the gradients; the rules multiply gradients by the number `GRADIENT_SCALE`."""
         ...
 
     def rule(self, parameter: Parameter) -> Any:

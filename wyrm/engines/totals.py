@@ -161,12 +161,12 @@ class Totals:
         return self._others[given]
 
     def weights(self, rows: int) -> NDArray[np.float64]:
-        """Return by what the values of the nodes for a batch of these rows are multiplied before they are added up."""
+        """Return the weight of each node's value in the totals, for a batch of this many rows."""
         of_sums, of_means = self._weights
         return of_sums + rows * of_means
 
     def of_all_rows(self, values: Sequence[Any]) -> list[Any]:
-        """Return the outputs, given the sums of the nodes' weighted values, divided by `weights` of all rows."""
+        """Return the outputs for all rows, given the nodes' totals divided by the weights of all rows."""
         results = list(values[: len(self._outputs)])
         parts = dict(zip(self.nodes, values, strict=True))
         for position, function in enumerate(self._functions):

@@ -1,4 +1,4 @@
-"""NumPy's elementwise functions that are made of others, and those of complex numbers, of real ones."""
+"""NumPy's elementwise functions that are made of other functions, and those for complex numbers, such as `conj`."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def frame_inside(site: Site, frame: Frame, part: Part) -> Frame:
 
 
 def _by_formula(work: Work, call: KernelCall, binding: Binding) -> Work:
-    """Return the work of a convolution by its formula: its tiles are cut by tables that the counting does not read."""
+    """Return a convolution's work by its formula: counting does not know the tables of indices of its kernel."""
     count = None if work.exact or work.product_flops else multiply_adds(call.node, binding.sizes)
     if not count:
         return work

@@ -85,7 +85,7 @@ class JaxEpoch:
             self._chunk(start, min(capacity, count - start), capacity)
 
     def _capacity(self, count: int) -> int:
-        """Return how many batches lie on the devices together, a power of two, so that few numbers are compiled."""
+        """Return the number of batches of a chunk: a power of two, so that XLA compiles loops of few lengths."""
         row_bytes = sum(array.nbytes // max(1, len(array)) for array in self.columns.given.values())
         most = min(max(1, _CHUNK_BYTES // max(1, row_bytes * self.batch)), _CHUNK_BATCHES)
         enough = 1 << (min(count, most) - 1).bit_length() if count else 1
@@ -127,7 +127,7 @@ class JaxEpoch:
         deliver()
 
     def _measured(self, seconds: float) -> None:
-        """Note how long a step takes; several processes do as many steps at a time as the first one finds right."""
+        """Note the seconds of a step; of several processes, the first decides, so that all do equally many steps."""
         if not self.engine.placement.several_processes:
             self.engine.seconds = seconds
         elif not self.engine.seconds:
@@ -247,7 +247,7 @@ class JaxEpoch:
         self.epoch.add(batches, rows, sums, losses)
 
     def _joined(self, gradients: list[RowSparse]) -> list[RowSparse]:
-        """Return row-sparse gradients of one table as fewer, where together they have more rows than the table."""
+        """Join row-sparse gradients of one table into one if they have more rows than the table."""
         many = len(gradients) > 1 and sum(len(each.rows) for each in gradients) > gradients[0].shape[0]
         return [self.engine.compiled.join(gradients)] if many else gradients
 

@@ -115,7 +115,7 @@ class Lowerer:
         plan: Sequence[int | Repeat],
         stacks: Sequence[tuple[Sequence[BaseNode], Any]] = (),
     ) -> Values:
-        """Return the values of all nodes of a plan, given values of leaves; `stacks` has leaves with stacked values."""
+        """Return the values of all nodes. `stacks`: parameters of equal layers, given as one array."""
         values = Values(len(schedule.nodes))
         for leaves, array in stacks:
             values.unstack([schedule.position[leaf] for leaf in leaves], array)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PartialSum:
-    """A value whose parts are the elements of `parts` along its first axis, divided over `mesh_axes`."""
+    """A sum not yet added up: its terms lie along the first axis of `parts`, divided over `mesh_axes`."""
 
     __slots__ = ("mesh_axes", "parts")
 

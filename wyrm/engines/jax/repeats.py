@@ -228,7 +228,7 @@ class _Search:
         carried: dict[tuple[int, int], int],
         varying: dict[tuple[int, ...], int],
     ) -> Operand | None:
-        """Return what a column of parents, one of each repetition, is to the loop; None if it is nothing simple."""
+        """Return how the loop gets an operand, given its position in each repetition; None if a loop cannot get it."""
         places = [self._place.get(position, -1) for position in column]
         repetitions = [(place - start) // period if start <= place < start + count * period else -1 for place in places]
         if all(repetition == -1 for repetition in repetitions):

@@ -150,9 +150,8 @@ class Sharding:
     def place(self, node: BaseNode, value: Any) -> Any:
         """Return the value of a node with its placement as a constraint.
 
-        A mesh axis that several axes of the value are mapped to divides one that no parameter has, so FSDP divides
-        activations along the batch; among others, it divides the first. A value that no mesh axis divides is returned
-        as it is.
+        If several axes want the same mesh axis, the batch axis gets it, else the first: FSDP divides activations along
+        the batch. The batch axis is one that no parameter has. A value that no mesh axis divides is returned as it is.
         """
         if isinstance(value, RowSparse) or len(getattr(value, "shape", ())) != len(node.dims):
             return value

@@ -249,7 +249,7 @@ def unstacked(value: Any) -> Any:
 
 
 class Stacks:
-    """Which parameters are stacked: `units` has the positions of those of each array, one for an array of its own."""
+    """Which parameters are stacked. `units`: the positions of each array's parameters, one if not stacked."""
 
     def __init__(self, count: int, groups: Iterable[Sequence[int]] = ()) -> None:
         stacked = [list(group) for group in groups]

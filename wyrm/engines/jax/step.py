@@ -177,7 +177,7 @@ class StepFunctions:
         ]
 
     def accumulator_shardings(self, sharding: Sharding, of_batch: bool) -> list[Any]:
-        """Return the placements of the totals: those of the parameters, and with `of_batch` of row-sparse gradients."""
+        """Return the placements of the totals, those of the parameters; `of_batch`: row-sparse ones have one too."""
         rows = self.graph.targets.rows
         return [
             (RowSparse(*sharding.of_rows(parameter), parameter.shape) if of_batch else None)

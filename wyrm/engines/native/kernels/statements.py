@@ -152,7 +152,7 @@ class FunctionBody(Expressions):
             self.builder.add(Assign(variable, part))
 
     def _computed(self, part: Expression, name: str) -> Expression:
-        """Compute a part before the variables of a name are assigned; copy it if it is one of those variables."""
+        """Compute a part before the name's variables are assigned; copy it if it is one of these variables."""
         if isinstance(part, Variable) and part.name.split(".")[0] == name:
             return self.builder.copy(part)
         return self.builder.let(part)

@@ -109,7 +109,7 @@ class DataParallelStep:
         return loss, self._combined(outputs, [part_weight * weight for part_weight in weights])
 
     def move_buffers(self) -> None:
-        """Store the buffers' new values of the last `gradients` call: the means over the parts, weighted by rows."""
+        """Store the new values of buffers after `gradients`: the means over the parts, weighted by their rows."""
         for buffer, array in zip(self._buffers, self._buffer_values, strict=True):
             store(stored(buffer), array)
 

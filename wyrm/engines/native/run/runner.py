@@ -144,7 +144,7 @@ class NativeRunner:
         return self._run(bound, binding, columns, own)
 
     def repeat(self, binding: Binding, own: Own, changing: Sequence[np.ndarray]) -> int | None:
-        """Do what `call` does, with the columns in the binding's order; None if something must be compiled first."""
+        """Run with columns in the binding's order; return the steps done, None if something must be compiled first."""
         bound: Any = binding.compiled
         if not (bound and self.compiled and bound.take(own, changing)):
             return None

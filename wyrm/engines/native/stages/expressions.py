@@ -1,4 +1,4 @@
-"""What generated code says of nodes: elementwise formulas and index maps as expressions, and names."""
+"""Turns elementwise formulas and "element i of the result is element j of the operand" into expressions of code."""
 
 from __future__ import annotations
 

@@ -325,7 +325,7 @@ class Invocation:
 def references_in(
     references: Iterable[Reference], skips: Callable[[Reference], bool] = lambda reference: False
 ) -> Iterator[Reference]:
-    """Yield references and those that their elements and indices are computed from, but not what `skips` tells."""
+    """Yield references and those that they are computed from; leave out those for which `skips` is true."""
     stack = list(references)
     while stack:
         reference = stack.pop()
@@ -344,7 +344,7 @@ def integers_in(entry: IndexExpression) -> list[Reference]:
 
 
 def dependencies(references: Iterable[Reference]) -> list[tuple[Computed, IndexMap | None]]:
-    """Return the computed values that references and their indices read, each with its index (None: all of it)."""
+    """Return the values that references and their indices read, each with the index read, None for all elements."""
     found: list[tuple[Computed, IndexMap | None]] = []
     for reference in references_in(references):
         if isinstance(reference.target, Computed):

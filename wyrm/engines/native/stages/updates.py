@@ -212,7 +212,7 @@ class UpdateCalls:
         return ordered
 
     def last(self) -> list[Invocation]:
-        """Return the calls after those of the step: updates by a bounded norm, those of rows, and new buffers."""
+        """Return the calls that end a step: updates that need the norm, updates of rows, and new values of buffers."""
         calls, max_norm = list[Invocation](), self.optimizer.max_norm
         if max_norm is not None:
             calls += self.scale(max_norm)
