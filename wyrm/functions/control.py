@@ -1,11 +1,10 @@
-"""Control flow inside the graph: loops, whose body is compiled once, and conditionals, which compute one branch."""
+"""Loops inside the graph, `scan` and `while_loop`, whose body is compiled once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, overload
 
-import numpy as np
 from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import ShapeError
@@ -39,16 +38,12 @@ __all__ = ["scan", "while_loop"]
 T = TypeVar("T")
 # The shape of a carry. A variable for its axes would not do: pyright does not infer that a scalar has none.
 Carried = TypeVar("Carried")
-# The axes of a branch's operand, of a row, and of results.
-Carry = TypeVarTuple("Carry")
-Second = TypeVarTuple("Second")
+# The axes of a row, and of results.
 Row = TypeVarTuple("Row")
 Made = TypeVarTuple("Made")
-# A carry, or the result of a branch, that is a container of nodes.
+# A carry that is a container of nodes.
 Container: TypeAlias = "tuple[Any, ...] | list[Any] | dict[str, Any]"
 C = TypeVar("C", bound=Container)
-# A scalar mask, or a bool that is known while the graph is built.
-Condition: TypeAlias = "Tensor[()] | bool | np.bool_"
 
 
 @overload

@@ -40,6 +40,14 @@ def _located(
     return node if isinstance(loc, float) and loc == 0.0 else node + loc
 
 
+def _like(drawn: Any, x: Node[Any, S], *parameters: Number | Node, seed: int, stream: int | None) -> Node[Any, S]:
+    """Return draws with the axes and the dtype of `x`."""
+    node: Any = x if isinstance(x, BaseNode) else as_constant(x, None)
+    dtype = None if is_weak(node.dtype) else node.dtype
+    result: Any = drawn(node.dims, *parameters, dtype=dtype, seed=seed, stream=stream)
+    return cast("Node[Any, S]", result)
+
+
 @float_draw
 def normal(
     dims: Any,
@@ -78,10 +86,7 @@ def normal_like(
     >>> wy.random.normal_like(wy.Constant(np.zeros((2, 3)))).shape
     (2, 3)
     """
-    node: Any = x if isinstance(x, BaseNode) else as_constant(x, None)
-    dtype = None if is_weak(node.dtype) else node.dtype
-    result: Any = normal(node.dims, loc, scale, dtype=dtype, seed=seed, stream=stream)
-    return cast("Node[Any, S]", result)
+    return _like(normal, x, loc, scale, seed=seed, stream=stream)
 
 
 @float_draw
@@ -178,10 +183,7 @@ def uniform_like(
     >>> wy.random.uniform_like(wy.Constant(np.zeros((2, 3)))).shape
     (2, 3)
     """
-    node: Any = x if isinstance(x, BaseNode) else as_constant(x, None)
-    dtype = None if is_weak(node.dtype) else node.dtype
-    result: Any = uniform(node.dims, low, high, dtype=dtype, seed=seed, stream=stream)
-    return cast("Node[Any, S]", result)
+    return _like(uniform, x, low, high, seed=seed, stream=stream)
 
 
 @float_draw
