@@ -11,7 +11,7 @@ import pytest
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.translate import Translation
 from wyrm.engines.native.llvm.calling import kind_of_argument
-from wyrm.profile.peaks import Work, work_of
+from wyrm.profile.work import Work, work_of
 
 
 def counted(function: Callable[..., Any], *arguments: Any) -> Work:

@@ -1,27 +1,22 @@
-"""The work of a function, counted from its loop program, and what the machine can do, measured once by small runs."""
+"""`Peaks`: what the machine can do, measured once by small runs."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
-from wyrm.engines.native.ir.program import LoopProgram
-from wyrm.engines.native.ir.types import PointerType
 from wyrm.engines.native.kernels.functions import KernelFunction
-from wyrm.engines.native.kernels.values import Kind, types_of
 from wyrm.engines.native.llvm.blas import limited
 from wyrm.errors import OptionError
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.products.product import multiply_into
-from wyrm.profile.counting import Counter
-from wyrm.profile.tally import KnownValue, Pointer, Unknown
+from wyrm.profile.work import Work
 from wyrm.support.memory import aligned
 
 # The bytes of the three arrays of a triad together: within the caches of common processors, and far beyond them.
@@ -166,64 +161,3 @@ def _triads(a: FloatArray, b: FloatArray, c: FloatArray, repeats: int) -> None:
 def _multiply(a: FloatArray, b: FloatArray, c: FloatArray) -> None:
     """`c = a @ b`."""
     multiply_into(a, b, c, 0)
-
-
-@dataclass(frozen=True)
-class Work:
-    """The work of one call.
-
-    `flops` counts additions, multiplications, divisions and functions of floats, of which `product_flops` are those of
-    matrix products, two for each multiply-add. `bytes_read` and `bytes_written` count each element of an array once,
-    however often a call touches it. `bits` is the width of most floats.
-    """
-
-    flops: float = 0.0
-    product_flops: float = 0.0
-    bytes_read: float = 0.0
-    bytes_written: float = 0.0
-    bits: int = 32
-    exact: bool = True
-
-    @property
-    def bytes(self) -> float:
-        """The bytes read and written."""
-        return self.bytes_read + self.bytes_written
-
-
-def work_of(program: LoopProgram, products: Container[str], kinds: Sequence[Kind], arguments: Sequence[Any]) -> Work:
-    """Return the work of the last function of a loop program, called with arguments of these kinds.
-
-    `products` are the names of functions that multiply matrices.
-    """
-    from wyrm.engines.native.llvm.calling import words_of
-
-    function, sizes = program.functions[-1], dict[str, int]()
-    words = [word for each, kind in zip(arguments, kinds, strict=True) for word in words_of(each, kind)]
-    types = [type for kind in kinds for _, type in types_of(kind)]
-    arrays = iter(_arrays(arguments))
-    variables: dict[str, KnownValue] = {}
-    for parameter, word, type in zip(function.parameters, words, types, strict=True):
-        if isinstance(type, PointerType):
-            variables[parameter.name] = Pointer(parameter.name)
-            sizes[parameter.name] = next(arrays).nbytes
-        else:
-            variables[parameter.name] = Unknown.DATA if type.kind == "f" else word
-    counter = Counter(program, products)
-    counter.call(function, [variables[each.name] for each in function.parameters])
-    tally = counter.tally
-    return Work(
-        sum(tally.flops.values()),
-        tally.products,
-        sum(min(count, sizes[array]) for array, count in tally.read.items()),
-        sum(min(count, sizes[array]) for array, count in tally.written.items()),
-        max(tally.flops, key=tally.flops.__getitem__, default=32),
-        tally.exact,
-    )
-
-
-def _arrays(arguments: Sequence[Any]) -> Iterator[np.ndarray]:
-    for each in arguments:
-        if isinstance(each, np.ndarray):
-            yield each
-        elif isinstance(each, tuple):
-            yield from _arrays(each)

@@ -19,7 +19,7 @@ from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.traversal import topological_order
 from wyrm.profile.instrument import Site
-from wyrm.profile.peaks import Work, work_of
+from wyrm.profile.work import Work, work_of
 from wyrm.view.model_summary import multiply_adds
 
 Kind = Literal["load", "loop", "product", "kernel", "scan", "update", "Python", "wait"]

@@ -1,4 +1,4 @@
-"""`Program`: native code that computes outputs or trains, as `wyrm.compile` returns it."""
+"""`Program`: a compiled graph that computes outputs or trains, as `wyrm.compile` returns it."""
 
 from __future__ import annotations
 
