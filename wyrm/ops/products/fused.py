@@ -16,7 +16,7 @@ from wyrm.graph.axes import Dims, axis_size, unify
 from wyrm.graph.base import ZERO, Gradient, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.loop_form import LOOPS, Decomposed
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, Indices, K, M, N, Shaped
@@ -130,7 +130,7 @@ class LinearGelu(_Linear[Axes], Generic[Left_co, Axes]):
 
 
 @LOOPS.register(LinearGelu)
-class _LinearGeluLoops(LoopForm):
+class _LinearGeluLoops(Decomposed):
     def decompose(self, node: LinearGelu) -> Node:
         return _gelu(node._preactivation(), node.approximate)
 
@@ -183,7 +183,7 @@ JAX.register(LinearGelu, LinearGeluGradient)(LinearGeluForm)
 
 
 @LOOPS.register(LinearGeluGradient)
-class _LinearGeluGradientLoops(LoopForm):
+class _LinearGeluGradientLoops(Decomposed):
     def decompose(self, node: LinearGeluGradient) -> Node:
         return node._decomposed()
 
@@ -284,7 +284,7 @@ class Embed(
 
 
 @LOOPS.register(Embed)
-class _EmbedLoops(LoopForm):
+class _EmbedLoops(Decomposed):
     def decompose(self, node: Embed) -> Node:
         table, _positions, indices = node.parents
         rows: Node = Index(table, indices)
