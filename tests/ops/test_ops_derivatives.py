@@ -10,9 +10,10 @@ from scipy import special
 
 import wyrm as wy
 from wyrm.errors import RegistrationError
+from wyrm.graph import REGISTRY
 from wyrm.ops.elementwise.derivation import _op
 from wyrm.ops.elementwise.derivatives import DERIVATIVES, WRITTEN
-from wyrm.ops.elementwise.formula import _BINARY, _COMPARE, _UNARY, COMPOSED, FUNCTIONS, parse
+from wyrm.ops.elementwise.formula import _BINARY, _COMPARE, _UNARY, COMPOSED, FUNCTIONS, Operand, parse
 
 _SYMBOLS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**"}
 _ABOVE_ONE = {"arccosh"}
@@ -45,6 +46,17 @@ def test_every_function_has_a_rule_and_an_op() -> None:
     assert functions - DERIVATIVES.keys() - WRITTEN == {"where"}
     for function in functions - {"zeta"}:
         _op(function)
+
+
+def test_formulas_of_wyrm_are_valid() -> None:
+    """Only the formulas of other packages are checked when their classes are defined."""
+    _op("zeta")  # imports every module of elementwise ops
+    ops = [op for op in REGISTRY.values() if issubclass(op, wy.Elementwise) and op.__module__.startswith("wyrm.")]
+    assert len(ops) > 80
+    for op in ops:
+        op.check_formulas()
+        for call in () if op.formula is None else parse(op.formula):
+            assert all(x.position < op.needs for x in call.arguments if isinstance(x, Operand))
 
 
 @pytest.mark.parametrize("function", smooth())

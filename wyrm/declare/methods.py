@@ -52,6 +52,7 @@ _VOCABULARY = (
     "wyrm.graph.axes",
     "wyrm.ops.elementwise.elementwise",
     "wyrm.graph.leaves",
+    "wyrm.graph.parameters",
     "wyrm.ops.reducing.counting",
     "typing",
 )

@@ -17,8 +17,8 @@ from wyrm.graph.axes import axis_size
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
-from wyrm.graph.training_mode import modes_of
 from wyrm.graph.traversal import topological_order
+from wyrm.graph.values import modes_of
 from wyrm.support.options import whole
 
 # Rows of a batch of an evaluation: enough for products of matrices to be fast.

@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.errors import NotDifferentiable, UnusedParameter
 from wyrm.graph.base import BaseNode, describe, label
-from wyrm.graph.buffer import Buffer
 from wyrm.graph.index_leaves import IndexInput
-from wyrm.graph.leaves import Constant, Input, Parameter
+from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.node import Node
+from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.graph.source_location import located_at
 from wyrm.graph.text import text_of

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.graph.base import BaseNode
-from wyrm.graph.leaves import Input, Parameter
+from wyrm.graph.leaves import Input
 from wyrm.graph.node import Node
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import stored
 

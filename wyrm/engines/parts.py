@@ -15,8 +15,6 @@ from wyrm.graph.index_maps import IndexLoad, IndexMap, LoopIndex
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.traversal import topological_order
 
-Node = BaseNode
-
 
 class Combination(Enum):
     """How the value for a whole batch combines from the values for its parts."""
@@ -35,7 +33,9 @@ _LINEAR_IN_X = {"x * y": True, "x / y": False}  # and whether in y too
 
 
 def combinations_of(
-    outputs: Iterable[Node], columns: Collection[Node], simplified: Callable[[list[Node]], dict[Node, Node]]
+    outputs: Iterable[BaseNode],
+    columns: Collection[BaseNode],
+    simplified: Callable[[list[BaseNode]], dict[BaseNode, BaseNode]],
 ) -> list[Combination]:
     """Return how each output for a whole batch combines from its values for parts of the rows of `columns`.
 
@@ -50,8 +50,10 @@ def combinations_of(
 
 
 def dependences_of(
-    outputs: Iterable[Node], columns: Collection[Node], simplified: Callable[[list[Node]], dict[Node, Node]]
-) -> tuple[dict[Node, RowDependence], set[type[Dim]]] | None:
+    outputs: Iterable[BaseNode],
+    columns: Collection[BaseNode],
+    simplified: Callable[[list[BaseNode]], dict[BaseNode, BaseNode]],
+) -> tuple[dict[BaseNode, RowDependence], set[type[Dim]]] | None:
     """Return how each node that the outputs depend on depends on the rows of `columns`, and the axes of rows.
 
     Return None if the first axis of a column has no name. `simplified` is that of `combinations_of`.
@@ -61,7 +63,7 @@ def dependences_of(
     if any(not leaf.dims or not isinstance(leaf.dims[0], Dim) for leaf in columns):
         return None
     replacements = simplified(nodes)
-    found: dict[Node, RowDependence] = {}
+    found: dict[BaseNode, RowDependence] = {}
     for node in topological_order(replacements[node] for node in topological_order(nodes)):
         if node.is_leaf:
             found[node] = 0 if node in columns else Combination.SAME
@@ -81,7 +83,7 @@ def _row_axes(dims: Dims, batch: set[type[Dim]]) -> list[int]:
     ]
 
 
-def _row_dependence(node: Node, parents: list[RowDependence], batch: set[type[Dim]]) -> RowDependence:
+def _row_dependence(node: BaseNode, parents: list[RowDependence], batch: set[type[Dim]]) -> RowDependence:
     axes = _row_axes(node.dims, batch)
     if len(axes) > 1 or Combination.MIXED in parents:
         return Combination.MIXED
@@ -96,7 +98,7 @@ def _row_dependence(node: Node, parents: list[RowDependence], batch: set[type[Di
     return _of_totals(node, parents) if not axes else Combination.MIXED
 
 
-def _of_totals(node: Node, parents: list[RowDependence]) -> RowDependence:
+def _of_totals(node: BaseNode, parents: list[RowDependence]) -> RowDependence:
     """Return how a function of means and sums over rows combines: like its operands if it is linear in them."""
     kinds = {parent for parent in parents if parent is not Combination.SAME}
     if len(kinds) != 1:
@@ -111,7 +113,7 @@ def _of_totals(node: Node, parents: list[RowDependence]) -> RowDependence:
     return kind if passes or node.same_elements else Combination.MIXED
 
 
-def _of_rows(node: Node, parents: list[RowDependence], axes: list[int]) -> RowDependence:
+def _of_rows(node: BaseNode, parents: list[RowDependence], axes: list[int]) -> RowDependence:
     """Return how a function of values with an element for each row depends on the rows."""
     if any(parent in (Combination.MEAN, Combination.SUM) for parent in parents):
         return Combination.MIXED
@@ -131,7 +133,7 @@ def _of_rows(node: Node, parents: list[RowDependence], axes: list[int]) -> RowDe
     return _of_gather(node, rows, axes[0]) if _gather_index(node) is not None else _of_scatter(node, rows, axes[0])
 
 
-def _of_reduction(node: Node, rows: list[int | None], axes: list[int]) -> RowDependence:
+def _of_reduction(node: BaseNode, rows: list[int | None], axes: list[int]) -> RowDependence:
     rule = LOOPS.of(node)
     assert rule.reducer is not None
     rank = max(len(parent.dims) for parent in node.parents)
@@ -153,11 +155,11 @@ def _positions(dims: Dims) -> IndexMap:
     return tuple(map(LoopIndex, range(len(dims))))
 
 
-def _gather_index(node: Node) -> IndexMap | None:
+def _gather_index(node: BaseNode) -> IndexMap | None:
     return LOOPS.of(node).gather_index(node, _positions(node.dims))
 
 
-def _of_gather(node: Node, rows: list[int | None], axis: int) -> RowDependence:
+def _of_gather(node: BaseNode, rows: list[int | None], axis: int) -> RowDependence:
     """Return the row axis of a gather if each row of the result reads only that row of the parents."""
     entries, row = _gather_index(node), LoopIndex(axis)
     if entries is None:
@@ -172,7 +174,7 @@ def _of_gather(node: Node, rows: list[int | None], axis: int) -> RowDependence:
     return axis
 
 
-def _of_scatter(node: Node, rows: list[int | None], axis: int) -> RowDependence:
+def _of_scatter(node: BaseNode, rows: list[int | None], axis: int) -> RowDependence:
     """Return the row axis of a scatter if each row of the parents is written only to that row of the result."""
     for position, (parent, row_axis) in enumerate(zip(node.parents, rows, strict=True)):
         if row_axis is None:

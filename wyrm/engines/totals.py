@@ -23,9 +23,8 @@ from wyrm.graph.storage import bound_array, stored
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.formula import formula_value
 
-Node = BaseNode
 # Returns for every node one that is made of simpler ops.
-Simplified = Callable[[list[Node]], dict[Node, Node]]
+Simplified = Callable[[list[BaseNode]], dict[BaseNode, BaseNode]]
 
 
 class _Unknown(Exception):
@@ -42,8 +41,8 @@ class Totals:
 
     def __init__(
         self,
-        outputs: Sequence[Node],
-        columns: Collection[Node] = (),
+        outputs: Sequence[BaseNode],
+        columns: Collection[BaseNode] = (),
         simplified: Simplified | None = None,
         *,
         only_scalars: bool = False,
@@ -54,10 +53,10 @@ class Totals:
         # How each node combines from its values for batches: a mean, a sum, or neither, which is taken for a mean.
         self._kinds = [Combination.MIXED] * len(self.nodes)
         # The nodes of the function of an output, parents first; None if the output's own total is its value.
-        self._functions: list[list[Node] | None] = [None] * len(self.nodes)
+        self._functions: list[list[BaseNode] | None] = [None] * len(self.nodes)
         # Means of an op over its rows: the sums of the losses and of the weights that it divides.
-        self._quotients: dict[Node, tuple[Node, Node]] = {}
-        self._others: dict[frozenset[Node], Totals] = {}
+        self._quotients: dict[BaseNode, tuple[BaseNode, BaseNode]] = {}
+        self._others: dict[frozenset[BaseNode], Totals] = {}
         if columns and simplified is not None:
             self._analyse(simplified)
         sums = np.array([kind is Combination.SUM for kind in self._kinds], np.float64)
@@ -68,7 +67,7 @@ class Totals:
         if known is None:
             return
         self._known, self._batch = known
-        constant: dict[Node, bool] = {}
+        constant: dict[BaseNode, bool] = {}
         for node in topological_order(self._outputs):
             is_constant = isinstance(node, Constant | IndexConstant)
             constant[node] = is_constant if node.is_leaf else all(constant[parent] for parent in node.parents)
@@ -85,10 +84,12 @@ class Totals:
             else:
                 self._kinds[position] = _kind(self._known[output])
 
-    def _function(self, output: Node, constant: dict[Node, bool]) -> tuple[dict[Node, Combination], list[Node]]:
+    def _function(
+        self, output: BaseNode, constant: dict[BaseNode, bool]
+    ) -> tuple[dict[BaseNode, Combination], list[BaseNode]]:
         """Return the means and sums that an output is a function of, and the nodes of the function, parents first."""
-        parts: dict[Node, Combination] = {}
-        inside: set[Node] = set()
+        parts: dict[BaseNode, Combination] = {}
+        inside: set[BaseNode] = set()
         waiting = [output]
         while waiting:
             node = waiting.pop()
@@ -112,7 +113,7 @@ class Totals:
                 waiting += node.parents[:1] if node.same_value else node.parents
         return parts, [node for node in topological_order([output], parts) if node in inside]
 
-    def _quotient(self, node: Node) -> tuple[Node, Node] | None:
+    def _quotient(self, node: BaseNode) -> tuple[BaseNode, BaseNode] | None:
         """Return the sums that a mean over weighted rows divides, if the node is an op of such a mean."""
         if node in self._quotients:
             return self._quotients[node]
@@ -126,21 +127,21 @@ class Totals:
         self._quotients[node] = self._checked(total * weight), weight
         return self._quotients[node]
 
-    def _has_rows(self, node: Node) -> bool:
+    def _has_rows(self, node: BaseNode) -> bool:
         return any(type(axis) in self._batch for axis in node.dims)
 
-    def _checked(self, part: Node) -> Node:
+    def _checked(self, part: BaseNode) -> BaseNode:
         """Return a mean or sum if its values can be added up."""
         if not _sized(part) or (self._only_scalars and (part.dims or part.dtype.kind != "f")):
             raise _Unknown
         return part
 
-    def for_columns(self, columns: Iterable[Node], singly: bool) -> Totals:
+    def for_columns(self, columns: Iterable[BaseNode], singly: bool) -> Totals:
         """Return the totals of the same nodes where other inputs have rows: if they differ, all nodes are means.
 
         So are they if batches are single rows, without an axis for them (`singly`).
         """
-        given: frozenset[Node] = frozenset() if singly else frozenset(columns)
+        given: frozenset[BaseNode] = frozenset() if singly else frozenset(columns)
         if given == self.columns or self._simplified is None:
             return self
         if given not in self._others:
@@ -174,7 +175,7 @@ class Totals:
                     results[position] = self._computed(function, dict(parts))
         return results
 
-    def _computed(self, function: Sequence[Node], values: dict[Node, Any]) -> float:
+    def _computed(self, function: Sequence[BaseNode], values: dict[BaseNode, Any]) -> float:
         """Return the value of the last node of a function in float64, given the values of means and sums."""
         for node in function:
             if node in self._quotients:
@@ -203,16 +204,16 @@ def _kind(dependence: RowDependence) -> Combination:
     return Combination.SUM if dependence is Combination.SUM else Combination.MEAN
 
 
-def _sized(node: Node) -> bool:
+def _sized(node: BaseNode) -> bool:
     return all(axis_size(axis) is not None for axis in node.dims)
 
 
-def likely_columns(outputs: Sequence[Node]) -> list[Node]:
+def likely_columns(outputs: Sequence[BaseNode]) -> list[BaseNode]:
     """Return the inputs that probably have a row for each row of a data set: those with an axis for it.
 
     Inputs that hold data are columns only if all do.
     """
-    inputs: list[Node] = [
+    inputs: list[BaseNode] = [
         leaf
         for leaf in topological_order(outputs)
         if isinstance(leaf, Input | IndexInput) and leaf.dims and isinstance(leaf.dims[0], Dim)

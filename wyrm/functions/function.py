@@ -27,8 +27,9 @@ from wyrm.functions.tracing import (
     split_aux,
 )
 from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.leaves import Constant, Parameter
+from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.control.pass_through import alias
 from wyrm.ops.gradients.reverse import grad as gradient_of

@@ -12,9 +12,9 @@ import numpy as np
 from wyrm.errors import DTypeError
 from wyrm.graph.arrays import check_unmasked
 from wyrm.graph.base import BaseNode
-from wyrm.graph.buffer import Buffer
-from wyrm.graph.leaves import Constant, Parameter
+from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
+from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.storage import bound_array
 from wyrm.graph.typing import Nested, Values
 from wyrm.nn.module import REPLACEMENTS, Module, members

@@ -20,8 +20,8 @@ from wyrm.functions.tracing import (
     number_dtype,
 )
 from wyrm.graph.axes import axis_size
+from wyrm.graph.op import cell_of, set_cell
 from wyrm.graph.rows import RowSparse
-from wyrm.graph.state import cell_of, set_cell
 from wyrm.graph.storage import store, stored
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.random.philox import advance_step

@@ -1,11 +1,12 @@
 """What a graph is: named axes, nodes, the leaves that hold arrays, rules of engines, and schedules."""
 
 from wyrm.graph.axes import Dim, One, Plus, Times, any_dim
-from wyrm.graph.base import REGISTRY, ZERO, BaseNode, Undefined
-from wyrm.graph.buffer import Buffer
+from wyrm.graph.base import ZERO, BaseNode, Undefined
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
-from wyrm.graph.leaves import Constant, Input, Parameter
+from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.node import IndexNode, IndexTensor, Node, Tensor
+from wyrm.graph.parameters import Buffer, Parameter
+from wyrm.graph.rules import REGISTRY
 from wyrm.graph.typing import Array, FloatArray, Number, Shaped
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
@@ -11,19 +11,17 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, IndexOutOfRange, MissingShape, RegistrationError, ShapeError
 from wyrm.graph.axes import Dims, axis_size
-from wyrm.graph.op import Op
-from wyrm.graph.pickling import copied, flatten, restore
-from wyrm.graph.rules import check_rule_names
+from wyrm.graph.op import Op, Stateful, set_cell, set_runner
+from wyrm.graph.rules import register
 from wyrm.graph.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
-from wyrm.graph.state import Stateful, set_cell, set_runner
-from wyrm.graph.traversal import topological_order
+from wyrm.graph.traversal import copied, flatten, restore, topological_order
 from wyrm.graph.weak_types import FLOATS, WEAK32, WEAK64, chosen, is_weak, joined
 from wyrm.support.foreign_names import Foreign, SizeWithHint, nodes
 from wyrm.support.late_imports import Late
 from wyrm.support.texts import encodable
 
 if TYPE_CHECKING:
-    from wyrm.graph.leaves import Parameter
+    from wyrm.graph.parameters import Parameter
 
 # Class-level variables have defaults (PEP 696): a bare `Node` is `Node[Any, Any]`, and never a false alarm.
 P_co = TypeVar("P_co", bound="tuple[BaseNode, ...]", covariant=True, default=Any)
@@ -325,49 +323,10 @@ _TOLD = frozenset(
 for _name in nodes.ANSWERS:
     setattr(BaseNode, _name, Foreign(_name))
 _BASES: set[object] = {BaseNode, Stateful, Generic, object}
-REGISTRY: dict[str, type[BaseNode]] = {}
 
 
 # The result of `vjp` for one parent.
 Gradient: TypeAlias = BaseNode | Zero | Undefined
-
-
-def register(cls: type[BaseNode]) -> None:
-    """Add an op to the registry; raise `RegistrationError` naming the parts that it lacks."""
-    missing = [
-        part
-        for part, present in (
-            ("shape_rule", cls.shape_rule is not BaseNode.shape_rule),
-            ("dtype_rule", cls.dtype_rule is not BaseNode.dtype_rule),
-            ("formula or evaluate", cls.formula is not None or cls.evaluate is not BaseNode.evaluate),
-            ("vjp", cls.vjp is not BaseNode.vjp),
-        )
-        if not present
-    ]
-    if missing:
-        raise lacking(cls, missing)
-    check_rule_names(cls)
-    cls.check_registration()
-    key = f"{cls.__module__}.{cls.__qualname__}"
-    previous = REGISTRY.get(key)  # a class defined again, as in a notebook, may take its methods again
-    for name in (cls.__dict__.get("method"), f"__{cls.__dict__.get('operator')}__"):
-        taken = name is not None and any(
-            not isinstance(member := vars(base)[name], Foreign)
-            and not (isinstance(member, Late) and member.module == cls.__module__)
-            for base in cls.__mro__[1:-1]
-            if name in vars(base)
-        )
-        if taken and (previous is None or name not in (previous.method, f"__{previous.operator}__")):
-            raise RegistrationError(f"op {cls.__name__} declares the method {name}, which nodes already have")
-    REGISTRY[key] = cls
-
-
-def lacking(cls: type[BaseNode], missing: Sequence[str]) -> RegistrationError:
-    """Return the error for an op class without some of its parts."""
-    return RegistrationError(
-        f"op {cls.__name__} lacks {' and '.join(missing)}; every op has a shape rule, a meaning and a gradient "
-        f"(return wyrm.ZERO or wyrm.Undefined(reason) where there is none)"
-    )
 
 
 # --- descriptions for messages --------------------------------------------------------------------------------------

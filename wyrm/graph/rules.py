@@ -1,12 +1,15 @@
-"""Rules: a backend's description of an op, in a class registered for the op."""
+"""Registration: of ops, and of rules, a backend's description of an op in a class registered for the op."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wyrm.errors import RegistrationError
+from wyrm.graph.op import Op
+from wyrm.support.foreign_names import Foreign
+from wyrm.support.late_imports import Late
 
 if TYPE_CHECKING:
     from wyrm.graph.base import BaseNode
@@ -104,3 +107,45 @@ def _name(given: object) -> str:
 def _is_redefinition(cls: type, before: type) -> bool:
     """Return whether `cls` is the class `before`, defined again."""
     return cls is not before and (cls.__module__, cls.__qualname__) == (before.__module__, before.__qualname__)
+
+
+# All ops, by module and name.
+REGISTRY: dict[str, type[BaseNode]] = {}
+
+
+def register(cls: type[BaseNode]) -> None:
+    """Add an op to the registry; raise `RegistrationError` naming the parts that it lacks."""
+    missing = [
+        part
+        for part, present in (
+            ("shape_rule", cls.shape_rule is not Op.shape_rule),
+            ("dtype_rule", cls.dtype_rule is not Op.dtype_rule),
+            ("formula or evaluate", cls.formula is not None or cls.evaluate is not Op.evaluate),
+            ("vjp", cls.vjp is not Op.vjp),
+        )
+        if not present
+    ]
+    if missing:
+        raise lacking(cls, missing)
+    check_rule_names(cls)
+    cls.check_registration()
+    key = f"{cls.__module__}.{cls.__qualname__}"
+    previous = REGISTRY.get(key)  # a class defined again, as in a notebook, may take its methods again
+    for name in (cls.__dict__.get("method"), f"__{cls.__dict__.get('operator')}__"):
+        taken = name is not None and any(
+            not isinstance(member := vars(base)[name], Foreign)
+            and not (isinstance(member, Late) and member.module == cls.__module__)
+            for base in cls.__mro__[1:-1]
+            if name in vars(base)
+        )
+        if taken and (previous is None or name not in (previous.method, f"__{previous.operator}__")):
+            raise RegistrationError(f"op {cls.__name__} declares the method {name}, which nodes already have")
+    REGISTRY[key] = cls
+
+
+def lacking(cls: type[BaseNode], missing: Sequence[str]) -> RegistrationError:
+    """Return the error for an op class without some of its parts."""
+    return RegistrationError(
+        f"op {cls.__name__} lacks {' and '.join(missing)}; every op has a shape rule, a meaning and a gradient "
+        f"(return wyrm.ZERO or wyrm.Undefined(reason) where there is none)"
+    )

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
-from wyrm.graph.buffer import Buffer
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.io.arrays import save_arrays
 from wyrm.io.files import Outline, stored_arrays
 from wyrm.nn.module import Module

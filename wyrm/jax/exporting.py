@@ -18,7 +18,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.schedule import Schedule
-from wyrm.graph.training_mode import modes_of, warn_of_training
+from wyrm.graph.values import modes_of, warn_of_training
 from wyrm.jax.lowering import LoweredFunction, checked_inputs, checked_path, checked_sizes, require_jax
 from wyrm.train.arguments import checked_outputs
 from wyrm.train.program import Program

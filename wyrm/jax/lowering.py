@@ -18,8 +18,7 @@ from wyrm.engines.jax.sharding import unique_names
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import Dim, is_name
 from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.buffer import Buffer
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array, check_limits, check_shape, not_set, stored
 from wyrm.nn.module import Module

@@ -9,8 +9,8 @@ from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError, OptionError
 from wyrm.graph.axes import Dim
-from wyrm.graph.leaves import Parameter
 from wyrm.graph.node import Node, Tensor
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Unnamed
 from wyrm.nn.axes import Axes, Bs, Hidden, M, N, Width, axis_number, feature_axis, sized_axis, with_axes_after
 from wyrm.nn.initializers import Initializer, XavierUniform

@@ -13,8 +13,8 @@ from wyrm.graph.axes import Dim, axis_size, product
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import as_constant, constant_beside
 from wyrm.graph.node import Node, Tensor
-from wyrm.graph.training_mode import record_training_mode
 from wyrm.graph.typing import A, BoolArray, D, K, Unnamed
+from wyrm.graph.values import record_training_mode
 from wyrm.nn.axes import Axes, B, M, T, Width, sized_axis
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding

@@ -10,8 +10,8 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
 from wyrm.graph.base import describe
-from wyrm.graph.leaves import Parameter
 from wyrm.graph.node import Node, Tensor
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Unnamed
 from wyrm.nn.axes import In, M, N, Out, check_axis, sized_axes
 from wyrm.nn.convolution import convolve, convolve_transposed

@@ -8,7 +8,7 @@ from wyrm.errors import ShapeError
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import Node, Tensor
-from wyrm.graph.training_mode import record_training_mode
+from wyrm.graph.values import record_training_mode
 from wyrm.nn.axes import Axes
 from wyrm.nn.layer import Pointwise
 from wyrm.support.options import integer, number

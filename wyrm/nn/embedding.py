@@ -10,8 +10,8 @@ from numpy.typing import DTypeLike
 
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.base import describe
-from wyrm.graph.leaves import Parameter
 from wyrm.graph.node import IndexNode, Node, Tensor
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Array, Unnamed
 from wyrm.nn.axes import Bs, Columns, M, N, Rows, sized_axes
 from wyrm.nn.initializers import Initializer, Normal, initialized

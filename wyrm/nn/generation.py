@@ -13,8 +13,9 @@ from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, Sha
 from wyrm.graph.arrays import as_array
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexInput
-from wyrm.graph.leaves import Constant, Input, Parameter
+from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.node import Node
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.storage import bound_array
 from wyrm.nn.gpt2 import GPT2
 from wyrm.ops.attention.cached_attention import CachedAttention

@@ -15,8 +15,8 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size
-from wyrm.graph.leaves import Parameter
 from wyrm.graph.node import IndexNode, Node, Tensor
+from wyrm.graph.parameters import Parameter
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Positions, Vocabulary

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.graph.base import BaseNode
-from wyrm.graph.leaves import Parameter
 from wyrm.graph.node import Tensor
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Unnamed
 from wyrm.nn.axes import Bs, In, M, N, Out, refuse_named_elsewhere, sized_axes
 from wyrm.nn.initializers import Initializer, XavierUniform, Zeros, initialized

@@ -10,8 +10,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from wyrm.graph.base import BaseNode, format_dims
-from wyrm.graph.buffer import Buffer
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.nn.module_calls import recorded
 from wyrm.support.foreign_names import Answering, answering
 from wyrm.support.late_imports import Late

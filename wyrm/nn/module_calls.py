@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from wyrm.graph.module_call import ModuleCall, Place
-from wyrm.graph.source_location import end_call, running, start_call
+from wyrm.graph.source_location import ModuleCall, Place, end_call, running, start_call
 from wyrm.support.foreign_names import Answering
 
 Call = TypeVar("Call", bound=Callable[..., Any])

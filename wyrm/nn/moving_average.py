@@ -10,8 +10,9 @@ from numpy.typing import DTypeLike
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import normalize_axis
 from wyrm.graph.base import describe
-from wyrm.graph.leaves import Parameter, as_constant
+from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import Node, Tensor
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Unnamed
 from wyrm.nn.axes import B, Features, M, T, sized_axis
 from wyrm.nn.module import Module

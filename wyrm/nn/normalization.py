@@ -12,11 +12,11 @@ from typing_extensions import TypeVar
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.axes import axis_size
 from wyrm.graph.base import describe
-from wyrm.graph.buffer import Buffer
-from wyrm.graph.leaves import Parameter, constant_beside
+from wyrm.graph.leaves import constant_beside
 from wyrm.graph.node import Node, Tensor
-from wyrm.graph.training_mode import record_training_mode
+from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.typing import A, Array, Unnamed
+from wyrm.graph.values import record_training_mode
 from wyrm.nn.axes import (
     Bs,
     Features,

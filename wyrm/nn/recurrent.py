@@ -12,8 +12,8 @@ from numpy.typing import DTypeLike
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Times, product
 from wyrm.graph.base import describe
-from wyrm.graph.leaves import Parameter
 from wyrm.graph.node import Node, Tensor
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Unnamed
 from wyrm.nn.axes import B, In, M, N, Out, T, sized_axes
 from wyrm.nn.initializers import Uniform

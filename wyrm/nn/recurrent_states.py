@@ -1,6 +1,7 @@
-"""The states and outputs of recurrent layers, as named tuples, and the checks of states that a caller gives."""
+"""The states and outputs of recurrent layers, as named tuples, and the checks of states that a caller gives.
 
-from __future__ import annotations
+Their annotations are evaluated, because the reference shows those of named tuples.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple

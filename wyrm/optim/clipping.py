@@ -10,7 +10,7 @@ import numpy as np
 from wyrm.engines.numpy.blocks import BLOCK
 from wyrm.errors import NotFinite
 from wyrm.graph.base import describe
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import stored
 from wyrm.graph.typing import FloatArray

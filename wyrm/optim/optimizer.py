@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 from wyrm.engines.numpy.blocks import BLOCK
 from wyrm.errors import Diverged, NotSet, OptionError
 from wyrm.graph.base import describe
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, stored, touch
 from wyrm.graph.typing import FloatArray

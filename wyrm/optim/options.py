@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, OptionError
 from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Parameter
 from wyrm.support.foreign_names import answering, explain_keywords
 from wyrm.support.options import number, pair, whole
 

@@ -15,8 +15,9 @@ from wyrm.engines.numpy.reference import ReferenceRunner
 from wyrm.errors import RegistrationError
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.leaves import Constant, Input, Parameter
+from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.node import Node
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import store, stored

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import CheckpointError, DTypeError, OptionError
 from wyrm.graph.arrays import as_array
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Parameter
 from wyrm.optim.options import Average, ParameterGroups
 from wyrm.optim.rules import GroupRules
 from wyrm.support.interrupts import deferred

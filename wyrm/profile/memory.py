@@ -9,8 +9,7 @@ from wyrm.engines.native.stages.loops import ArrayBuffer, Block, Item, KernelCal
 from wyrm.engines.native.stages.memory import Binding, lifetimes, plan_memory
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.graph.base import BaseNode
-from wyrm.graph.buffer import Buffer
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.storage import bound_array
 from wyrm.support.texts import aligned_table, bytes_text, of_all_layers
 

@@ -10,8 +10,9 @@ import numpy as np
 from wyrm.engines.numpy.reference import ReferenceRunner
 from wyrm.errors import DTypeError, WyrmError
 from wyrm.graph.base import describe
-from wyrm.graph.leaves import Constant, Input, Parameter, as_constant
+from wyrm.graph.leaves import Constant, Input, as_constant
 from wyrm.graph.node import Node
+from wyrm.graph.parameters import Parameter
 from wyrm.ops.gradients.reverse import pull_back, with_sizes
 from wyrm.testing.engines import compare_engines
 

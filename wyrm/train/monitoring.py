@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import CheckpointError, DTypeError, OptionError
-from wyrm.graph.buffer import Buffer
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.support.foreign_names import answering
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import flag, number, whole

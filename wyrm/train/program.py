@@ -28,11 +28,9 @@ from wyrm.engines.totals import Totals, likely_columns
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode, label
-from wyrm.graph.buffer import Buffer
-from wyrm.graph.leaves import Parameter
-from wyrm.graph.pickling import Records, copied, flatten_all, restore_all
-from wyrm.graph.training_mode import modes_of, warn_of_training
-from wyrm.graph.values import checked_weight
+from wyrm.graph.parameters import Buffer, Parameter
+from wyrm.graph.traversal import Records, copied, flatten_all, restore_all
+from wyrm.graph.values import checked_weight, modes_of, warn_of_training
 from wyrm.ops.random.philox import pinned_step
 from wyrm.support.foreign_names import Answering, answering
 from wyrm.support.late_imports import Late

@@ -9,7 +9,7 @@ from contextlib import suppress
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
-from wyrm.graph.module_call import ModuleCall
+from wyrm.graph.source_location import ModuleCall
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.control.scan import Scan
 

@@ -11,7 +11,7 @@ from wyrm.engines.graph import expand
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.axes import Dim, open_axes, resolve
 from wyrm.graph.base import BaseNode, format_dims, label
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.traversal import topological_order
 from wyrm.nn.module import Module, members
 from wyrm.ops.attention.attention import Attention, AttentionGradient

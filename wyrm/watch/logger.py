@@ -16,7 +16,7 @@ from wyrm.engines.columns import given_inputs, is_batches
 from wyrm.engines.progress import Bar, LossBar, loss_bar
 from wyrm.errors import DTypeError
 from wyrm.graph.base import BaseNode, label
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.traversal import topological_order
 from wyrm.support.foreign_names import answering
 from wyrm.support.options import number

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array
 from wyrm.optim.clipping import global_norm

@@ -12,12 +12,10 @@ from wyrm.engines.numpy.reference import ReferenceRunner
 from wyrm.errors import OptionError
 from wyrm.graph.axes import axis_size
 from wyrm.graph.base import BaseNode, label
-from wyrm.graph.buffer import Buffer
-from wyrm.graph.leaves import Parameter
-from wyrm.graph.pickling import copied
+from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, store, stored
-from wyrm.graph.traversal import topological_order
+from wyrm.graph.traversal import copied, topological_order
 from wyrm.ops.convolution.base import ConvolutionOp
 from wyrm.ops.elementwise.activation import Relu
 from wyrm.ops.elementwise.elementwise import Elementwise

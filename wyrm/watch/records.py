@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wyrm.errors import DataError, DTypeError, OptionError, WyrmError
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Parameter
 from wyrm.support.options import whole
 
 # Readers refuse a higher number.

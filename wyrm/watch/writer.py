@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wyrm.errors import DataError, OptionError
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.support.foreign_names import answering
 from wyrm.support.options import number

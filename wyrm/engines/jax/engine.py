@@ -26,9 +26,8 @@ from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.numpy.reference import accumulate
 from wyrm.errors import Diverged, DTypeError, OptionError, Unavailable
 from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.buffer import Buffer
 from wyrm.graph.jax_form import JAX, JaxForm
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, check_shape, store, stored
 from wyrm.ops.random.philox_jax import step_words

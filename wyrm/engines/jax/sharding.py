@@ -13,9 +13,9 @@ from wyrm.engines.jax.sharding_table import ShardingRow, ShardingTable
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, Plus, Times, axis_size, is_name, open_axes, resolve_axis
 from wyrm.graph.base import BaseNode, describe, format_dims
-from wyrm.graph.buffer import Buffer
 from wyrm.graph.index_leaves import IndexConstant
-from wyrm.graph.leaves import Constant, Parameter
+from wyrm.graph.leaves import Constant
+from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.rows import RowSparse
 
 # The mesh axes that an axis is divided over: none where it is replicated.

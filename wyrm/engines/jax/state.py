@@ -13,7 +13,7 @@ from wyrm.engines.jax.namespace import narrowed
 from wyrm.engines.jax.repeats import Repeat
 from wyrm.errors import OptionError
 from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.storage import DeviceStorage, Storage, bound_array, stored, touch
 from wyrm.support.interrupts import deferred
 

@@ -9,7 +9,7 @@ from wyrm.engines.jax.lower import Lowerer
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.optimizer import GRADIENT_SCALE, OptimizerInterface, UpdateRule
 from wyrm.graph.base import BaseNode
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import formula_value

@@ -10,8 +10,8 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Dims
 from wyrm.graph.base import ZERO, BaseNode, Gradient, S, describe, explain, format_dims
-from wyrm.graph.buffer import Buffer
 from wyrm.graph.node import Node
+from wyrm.graph.parameters import Buffer
 from wyrm.graph.traversal import topological_order
 from wyrm.graph.weak_types import in_type
 from wyrm.ops.control.pass_through import Transparent

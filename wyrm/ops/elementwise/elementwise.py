@@ -13,16 +13,17 @@ from typing_extensions import TypeVar
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Dims, broadcast
-from wyrm.graph.base import BaseNode, Gradient, describe, label, lacking
+from wyrm.graph.base import BaseNode, Gradient, describe, label
 from wyrm.graph.binding import FUNCTIONS, method
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.rules import lacking
 from wyrm.graph.typing import Shaped
 from wyrm.graph.weak_types import FLOATS, default_type
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.derivation import VJP, check_rules, derived_vjp, offer
 from wyrm.ops.elementwise.derivatives import Rule
-from wyrm.ops.elementwise.formula import OPERANDS, Attribute, Operand, parse
+from wyrm.ops.elementwise.formula import OPERANDS, Attribute, Operand, operand_count, parse
 from wyrm.support.foreign_names import explain_keywords, keywords_of
 
 # The classes of the operands and the axes of the result, as parameters of a class of ops. They have defaults, so that
@@ -147,13 +148,25 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
     def check_registration(cls) -> None:
         """Raise `RegistrationError` for a formula with unknown names or without a gradient."""
         if cls.formula is not None:
-            cls.needs = max(cls.needs, cls._check_names(cls.formula))
+            cls.needs = max(cls.needs, operand_count(cls.formula))
         if cls.vjp is not Elementwise.vjp:
             if cls.vjp_by is Elementwise.vjp_by:
                 cls.vjp_by = BaseNode.vjp_by  # type: ignore[method-assign]  # that of a base class with another `vjp`
         elif cls.formula is None:
             raise lacking(cls, ["vjp"])
         else:
+            cls._vjps = {}
+        # A test checks the formulas of wyrm: to parse them takes a fifteenth of the time of `import wyrm`.
+        if not cls.__module__.startswith("wyrm."):
+            cls.check_formulas()
+        offer(cls)
+
+    @classmethod
+    def check_formulas(cls) -> None:
+        """Raise `RegistrationError` for an invalid formula, derivatives that do not fit it, or a missing rule."""
+        if cls.formula is not None:
+            cls._check_names(cls.formula)
+        if cls.vjp is Elementwise.vjp:
             if cls.derivatives and len(cls.derivatives) != max(cls.arity or 0, cls.needs):
                 raise RegistrationError(
                     f"op {cls.__name__} has {len(cls.derivatives)} derivatives for {max(cls.arity or 0, cls.needs)} "
@@ -163,25 +176,20 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
                 if isinstance(rule, str) and rule != "g":
                     cls._check_names(rule, "g", "f")
             check_rules(cls)
-            cls._vjps = {}
-        offer(cls)
 
     @classmethod
-    def _check_names(cls, formula: str, *more: str) -> int:
-        """Return the number of operands that a formula uses; raise `RegistrationError` for a name that it cannot."""
+    def _check_names(cls, formula: str, *more: str) -> None:
+        """Raise `RegistrationError` for a name that a formula cannot use; `more` are names besides the operands."""
         known = OPERANDS if cls.arity is None else OPERANDS[: cls.arity]
-        needs = 0
         for argument in itertools.chain.from_iterable(call.arguments for call in parse(formula)):
             name = argument.name if isinstance(argument, Attribute) else None
             if isinstance(argument, Operand):
                 name = OPERANDS[argument.position]
-                needs = max(needs, argument.position + 1)
             if name is not None and name not in known and name not in cls.attributes and name not in more:
                 raise RegistrationError(
                     f"op {cls.__name__}: the formula {formula!r} names {name}, which is neither "
                     f"an operand ({', '.join(known)}) nor in its __slots__"
                 )
-        return needs
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return self.vjp_by(gradient, (True,) * len(self.parents))

@@ -7,6 +7,7 @@ are `x`, `y`, `z` in the order of the parents; other names are static attributes
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -40,6 +41,7 @@ def array_function(xp: ArrayNamespace, name: str) -> Callable[..., Any]:
 
 
 OPERANDS = ("x", "y", "z")
+_OPERAND = re.compile(r"\b[xyz]\b")
 
 # The functions that formulas may call, with their numbers of arguments; every engine implements exactly these.
 FUNCTIONS = {
@@ -117,6 +119,15 @@ class FormulaCall(NamedTuple):
 
     function: str
     arguments: tuple[Argument, ...]
+
+
+def operand_count(formula: str) -> int:
+    """Return how many operands a formula uses, without parsing it.
+
+    >>> operand_count("maximum(x, z)")
+    3
+    """
+    return max((1 + OPERANDS.index(name) for name in _OPERAND.findall(formula)), default=0)
 
 
 @cache

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from wyrm.graph.axes import axis_size
-from wyrm.graph.leaves import Parameter, as_constant
+from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.indexing.index import Index, RowGradient
 from wyrm.ops.products.product import MatMul, multiply_into

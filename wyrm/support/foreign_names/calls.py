@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wyrm.support.foreign_names.phrases import CPU, LEAVES, each
+from wyrm.support.foreign_names.nodes import CPU, LEAVES, each
 
 ANSWERS = each(
     {

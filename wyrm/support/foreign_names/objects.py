@@ -4,7 +4,7 @@ each with what to use instead.
 
 from __future__ import annotations
 
-from wyrm.support.foreign_names.phrases import (
+from wyrm.support.foreign_names.nodes import (
     CLONE,
     CPU,
     DATA_DEPENDENT,

@@ -3,7 +3,7 @@
 # ruff: noqa: E501  # one line for names and their answer
 from __future__ import annotations
 
-from wyrm.support.foreign_names.phrases import (
+from wyrm.support.foreign_names.nodes import (
     CPU,
     DATA_DEPENDENT,
     GRADIENT_MODE,

@@ -7,7 +7,7 @@ or compiling it raises `NotCompiled`, which names the line and says what to writ
 >>> from wyrm.engines.native.kernels.functions import KernelFunction
 >>> from wyrm.engines.native.kernels.translate import Translation
 >>> from wyrm.engines.native.kernels.values import ViewKind
->>> from wyrm.engines.native.ir.program import FLOAT32
+>>> from wyrm.engines.native.ir.types import FLOAT32
 >>> from wyrm.ops.cross_entropy.kernels import clear
 >>> translation = Translation(checked=False)
 >>> compiled = translation.specialized(KernelFunction(clear), (ViewKind(FLOAT32, 2, "contiguous"),))

@@ -39,7 +39,7 @@ from wyrm.engines.native.stages.loops import (
 )
 from wyrm.engines.optimizer import GRADIENT_SCALE, OptimizerInterface, UpdateRule
 from wyrm.graph.base import BaseNode, format_dims, label
-from wyrm.graph.leaves import Parameter
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
 
