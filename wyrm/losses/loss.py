@@ -252,8 +252,10 @@ def _signature(formula: Callable[..., Node], labels: bool) -> inspect.Signature:
         for each in declared.parameters.values()
         if each.kind is not inspect.Parameter.VAR_KEYWORD
     ]
-    shared = [("weight", None, "Weights"), ("ignore_index", None, "int | None")] if labels else []
-    for name, default, annotation in [*shared, ("sample_weight", None, "Weights"), ("reduction", "mean", "Reduction")]:
+    shared: list[tuple[str, Any, Any]] = (
+        [("weight", None, Weights), ("ignore_index", None, "int | None")] if labels else []
+    )
+    for name, default, annotation in [*shared, ("sample_weight", None, Weights), ("reduction", "mean", Reduction)]:
         kind = inspect.Parameter.KEYWORD_ONLY
         parameters.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
     return declared.replace(parameters=parameters, return_annotation="Node")
