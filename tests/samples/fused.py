@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import wyrm as wy
 from tests.samples.sample import Sample, integers, normal
-from wyrm.ops.indexing.embed import Embed
+from wyrm.ops.products.embed import Embed
 from wyrm.ops.products.linear_gelu import LinearGelu, LinearGeluGradient
 from wyrm.ops.random.dropout import AddDropout, Dropout, DropoutMask, RandomKey
 from wyrm.ops.random.philox import STEP

@@ -88,7 +88,6 @@ from wyrm.ops.elementwise.integers import (
 )
 from wyrm.ops.elementwise.probability import Erf
 from wyrm.ops.elementwise.trigonometric import Cos, Sin, Tanh
-from wyrm.ops.indexing.embed import Embed
 from wyrm.ops.indexing.index import Index, ScatterAdd
 from wyrm.ops.indexing.joining import Concatenate
 from wyrm.ops.indexing.keys import Advanced, All, Key_
@@ -96,6 +95,7 @@ from wyrm.ops.indexing.slicing import IndexSlice, Slice
 from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.indexing.taking import TakeMode
 from wyrm.ops.normalization.normalization import LayerNorm, RMSNorm
+from wyrm.ops.products.embed import Embed
 from wyrm.ops.products.linear_gelu import LinearGelu
 from wyrm.ops.products.product import MatMul, VectorDot
 from wyrm.ops.random.dropout import AddDropout, Dropout
@@ -1455,14 +1455,6 @@ class Node:
     def tanh(self: Shaped[L, S]) -> Tanh[L, S]:
         """Elementwise hyperbolic tangent."""
 
-    @overload
-    def embed(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: _Node | Array) -> Embed[L]: ...
-    @overload
-    def embed(
-        self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
-    ) -> Embed[L, tuple[*Bs, N]]:
-        """Return `table[indices] + positions[:time]`, of the axes (..., time, width)."""
-
     def scatter_add(
         self: Shaped[L, S], indices: _IndexNode | Indices, values: _Node | Array
     ) -> ScatterAdd[L, _Node, S]:
@@ -1575,6 +1567,14 @@ class Node:
         self: Shaped[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-05
     ) -> RMSNorm[L, tuple[*Bs, N]]:
         """Return `x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis."""
+
+    @overload
+    def embed(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: _Node | Array) -> Embed[L]: ...
+    @overload
+    def embed(
+        self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
+    ) -> Embed[L, tuple[*Bs, N]]:
+        """Return `table[indices] + positions[:time]`, of the axes (..., time, width)."""
 
     @overload
     def linear_gelu(

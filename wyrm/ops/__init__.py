@@ -8,11 +8,11 @@ import wyrm.ops.elementwise.activation
 import wyrm.ops.elementwise.arithmetic
 import wyrm.ops.elementwise.comparison
 import wyrm.ops.elementwise.exponential
-import wyrm.ops.indexing.embed
 import wyrm.ops.indexing.index
 import wyrm.ops.indexing.joining
 import wyrm.ops.indexing.slicing
 import wyrm.ops.normalization.normalization
+import wyrm.ops.products.embed
 import wyrm.ops.products.linear_gelu
 import wyrm.ops.products.loops
 import wyrm.ops.random.dropout

@@ -1,4 +1,7 @@
-"""Token plus position embeddings as one op, which the native engine decomposes, to fuse it with neighbouring ops."""
+"""Token plus position embeddings as one op, which the native engine decomposes to fuse its parts with neighbouring ops.
+
+Rows of a table are the product of one-hot vectors and the table.
+"""
 
 from __future__ import annotations
 
