@@ -93,7 +93,7 @@ from wyrm.ops.indexing.joining import Concatenate
 from wyrm.ops.indexing.keys import Advanced, All, Key_
 from wyrm.ops.indexing.slicing import IndexSlice, Slice
 from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
-from wyrm.ops.indexing.taking import Mode
+from wyrm.ops.indexing.taking import TakeMode
 from wyrm.ops.normalization.normalization import LayerNorm, RMSNorm
 from wyrm.ops.products.fused import Embed, LinearGelu
 from wyrm.ops.products.product import MatMul, VectorDot
@@ -1518,31 +1518,31 @@ class Node:
 
     @overload
     def take(
-        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
     ) -> _Node: ...
     @overload
     def take(
-        self: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: Mode = "raise"
+        self: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: TakeMode = "raise"
     ) -> _Node: ...
     @overload
     def take(
-        self: Shaped[L, S], indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: Mode = "raise"
+        self: Shaped[L, S], indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: TakeMode = "raise"
     ) -> _Node[Any, tuple[*Bs]]: ...
     @overload
     def take(
-        self: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+        self: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
     ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
     @overload
     def take(
-        self: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+        self: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
     ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
     @overload
     def take(
-        self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+        self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
     ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
     @overload
     def take(
-        self: Shaped[L, S], indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+        self: Shaped[L, S], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
     ) -> _Node:
         """Return the elements that `indices` select along `axis`, by default among all in row-major order."""
 
@@ -2557,15 +2557,15 @@ class IndexNode:
 
     @overload
     def take(
-        self: _IndexNode, indices: _IndexNode[AnyShape] | Indices, axis: int | None = None, *, mode: Mode = "raise"
+        self: _IndexNode, indices: _IndexNode[AnyShape] | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
     ) -> _IndexNode: ...
     @overload
     def take(
-        self: _IndexNode, indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: Mode = "raise"
+        self: _IndexNode, indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: TakeMode = "raise"
     ) -> _IndexNode[tuple[*Bs]]: ...
     @overload
     def take(
-        self: _IndexNode, indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+        self: _IndexNode, indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
     ) -> _IndexNode:
         """Return the integers that `indices` select along `axis`, by default among all in row-major order."""
 

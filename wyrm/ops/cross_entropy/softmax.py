@@ -22,7 +22,7 @@ from wyrm.ops.kernels.sums import summed
 from wyrm.support.foreign_names import answering
 from wyrm.support.options import choice
 
-Reduction = Literal["mean", "sum", "none"]
+LossReduction = Literal["mean", "sum", "none"]
 
 
 class _Normalized(OneAxis[tuple[Left_co], Axes], Node[tuple[Left_co], Axes], Generic[Left_co, Axes], abstract=True):
@@ -127,9 +127,9 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
     __slots__ = ("reduction",)
     _own: CrossEntropy[Any, Axes]
     residual_parents = frozenset([2])
-    reduction: Reduction
+    reduction: LossReduction
 
-    def __init__(self, logits: Node, labels: IndexNode | Indices, reduction: Reduction = "mean") -> None:
+    def __init__(self, logits: Node, labels: IndexNode | Indices, reduction: LossReduction = "mean") -> None:
         self._construct((logits, as_indices(labels), Softmax(logits)), reduction=reduction)
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
@@ -293,7 +293,7 @@ def cross_entropy(
 ) -> CrossEntropy[L, tuple[*Bs]]: ...
 @method("cross_entropy", function=False)
 @answering
-def cross_entropy(logits: Any, labels: Any, *, reduction: Reduction = "mean") -> CrossEntropy:
+def cross_entropy(logits: Any, labels: Any, *, reduction: LossReduction = "mean") -> CrossEntropy:
     """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label.
 
     `logits` has the axes (..., classes), `labels` (...,). The method `predictions()` of the result gives the softmax of
