@@ -14,7 +14,6 @@ FEWEST_LINES, MOST_LINES, MOST_ENTRIES = 40, 400, 30
 ANY_LENGTH = ("__init__.py", "__main__.py")
 # Files beyond the limits, until they are divided or joined with others.
 SHORT = {
-    "functions/op_functions.py",
     "graph/methods.py",
     "ops/batching.py",
     "ops/gradients/composite_gradient.py",
@@ -26,10 +25,6 @@ SHORT = {
 }
 LONG = {
     "_names.py",
-    "engines/columns.py",
-    "engines/jax/engine.py",
-    "engines/native/kernels/expressions.py",
-    "functions/function.py",
     "graph/base.py",
     "graph/leaves.py",
     "ops/convolution/kernels.py",
@@ -38,8 +33,6 @@ LONG = {
     "ops/indexing/slicing.py",
     "ops/random/sampling.py",
     "ops/shaping/shape.py",
-    "random/distributions.py",
-    "train/program.py",
 }
 CROWDED = set[str]()
 

@@ -14,7 +14,7 @@ from wyrm.engines.epochs import Epoch, EpochOptions
 from wyrm.engines.graph import ProgramGraph
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.numpy.reference import accumulate
-from wyrm.engines.optimizer import Gradient, add, step_by
+from wyrm.engines.optimizer import GradientArray, add, step_by
 from wyrm.errors import Diverged, OptionError
 from wyrm.graph.axes import resolve
 from wyrm.graph.base import BaseNode
@@ -89,7 +89,9 @@ class WrittenEngine(Engine):
 
     # --- values ---------------------------------------------------------------------------------------------------
 
-    def _values(self, given: Mapping[BaseNode, np.ndarray]) -> tuple[list[Any], dict[BaseNode, Gradient], list[Any]]:
+    def _values(
+        self, given: Mapping[BaseNode, np.ndarray]
+    ) -> tuple[list[Any], dict[BaseNode, GradientArray], list[Any]]:
         """Return the outputs, the gradients and the new values of buffers for the data of a batch."""
         data = completed(self.graph.inputs, given)
         for leaf, array in data.items():
@@ -105,7 +107,7 @@ class WrittenEngine(Engine):
         with np.errstate(all="ignore"):
             found = iter(self._names["compute"](value, lambda node: resolve(node.dims, sizes)))
         values = [np.array(_dense(next(found)), node.dtype) for node in targets.outputs]
-        gradients: dict[BaseNode, Gradient] = {leaf: np.array(_dense(next(found))) for leaf in targets.gradients}
+        gradients: dict[BaseNode, GradientArray] = {leaf: np.array(_dense(next(found))) for leaf in targets.gradients}
         for leaf, pairs in targets.rows.items():
             shape, rows, touched = bound_array(leaf).shape, [], []
             for _ in pairs:
@@ -116,7 +118,7 @@ class WrittenEngine(Engine):
         return values, gradients, [np.array(each) for each in found]
 
     def _move(
-        self, loss: Any, gradients: Mapping[BaseNode, Gradient], buffers: Sequence[np.ndarray], where: str
+        self, loss: Any, gradients: Mapping[BaseNode, GradientArray], buffers: Sequence[np.ndarray], where: str
     ) -> None:
         optimizer: Any = self.graph.optimizer
         if not np.isfinite(loss):
@@ -152,7 +154,7 @@ class WrittenEngine(Engine):
 
     def _train_on(self, columns: Columns, epoch: Epoch, rows: NDArray[np.int64]) -> None:
         """Do one step with the mean gradient of the batches of these rows."""
-        batch, total = epoch.options.batch_size, dict[BaseNode, Gradient]()
+        batch, total = epoch.options.batch_size, dict[BaseNode, GradientArray]()
         batches = [rows[start : start + batch] for start in range(0, len(rows), batch)]
         sums, losses = np.zeros(len(self.graph.outputs)), 0.0
         for own in batches:
@@ -192,7 +194,7 @@ def _dense(value: Any) -> Any:
     return value.dense() if isinstance(value, RowSparse) else value
 
 
-def _times(gradient: Gradient, weight: float) -> Any:
+def _times(gradient: GradientArray, weight: float) -> Any:
     if isinstance(gradient, RowSparse):
         return RowSparse(gradient.rows, gradient.values * gradient.values.dtype.type(weight), gradient.shape)
     return gradient * gradient.dtype.type(weight)

@@ -1,50 +1,44 @@
-"""The extensions that the guide shows as diffs: each is applied to a copy of the project, and its commands run."""
+"""The extensions that the guide shows as diffs: applied to a copy of the project, and tried by its commands."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 from tests.guide.forms import GUIDE, ROOT
 
-_EXTENSION = re.compile(
-    r"<!-- extension: (?P<name>[^>]+?) -->\n```diff\n(?P<diff>.*?)```\n.*?```sh\n(?P<commands>.*?)```\n",
-    re.DOTALL,
-)
+_DIFF = re.compile(r"```diff\n(.*?)```\n", re.DOTALL)
+_COMMANDS = re.compile(r"<!-- commands -->\n```sh\n(.*?)```\n", re.DOTALL)
 
 
-class Extension(NamedTuple):
-    """One extension: its name, the change, and the commands that try it."""
-
-    name: str
-    diff: str
-    commands: tuple[str, ...]
+def diffs() -> list[str]:
+    """Return the diffs of the guide, in order."""
+    return _DIFF.findall(GUIDE.read_text(encoding="utf-8"))
 
 
-def extensions() -> list[Extension]:
-    """Return the extensions of the guide, in order."""
-    found = _EXTENSION.finditer(GUIDE.read_text(encoding="utf-8"))
-    return [Extension(each["name"], each["diff"], tuple(each["commands"].splitlines())) for each in found]
+def apply_all(folder: Path) -> None:
+    """Write a copy of the project with all extensions to a folder."""
+    for each in ("wyrm", "tests", "stubs"):
+        shutil.copytree(ROOT / each, folder / each, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    for diff in diffs():
+        done = subprocess.run(["git", "apply"], input=diff, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, f"{done.stderr}The code around it has changed: write this diff anew.\n{diff}"
 
 
-def tried(extension: Extension, folder: Path) -> str:
-    """Apply an extension to a copy of the project in a folder; return what its commands print, or raise what fails."""
-    for each in ("wyrm", "tests", "stubs", "pyproject.toml"):
-        here = ROOT / each
-        if here.is_dir():
-            shutil.copytree(here, folder / each, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(here, folder / each)
-    subprocess.run(["git", "apply"], input=extension.diff, cwd=folder, text=True, check=True)
+def run_commands(folder: Path) -> list[str]:
+    """Run the commands of the guide in a folder; return what each prints, or raise what fails."""
+    found = _COMMANDS.search(GUIDE.read_text(encoding="utf-8"))
+    assert found is not None, "the guide has no commands"
     printed = []
-    for command in extension.commands:
-        program, *arguments = command.split()
+    for command in found.group(1).splitlines():
+        program, *arguments = shlex.split(command)
         assert program == "python", f"a command of the guide begins with python, not {program}"
         done = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         printed.append(done.stdout)
-    return "".join(printed)
+    return printed

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines.numpy.blocks import BLOCK
+from wyrm.engines.numpy.calls import BLOCK
 from wyrm.errors import RegistrationError
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import stored

@@ -6,8 +6,11 @@ function of the expected value. Values stay away from kinks and ties, where fini
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from types import ModuleType
 
+import wyrm.ops
 from tests.samples import (
     attention,
     control,
@@ -39,7 +42,9 @@ from tests.samples import (
     special,
     special_order,
 )
-from tests.samples.sample import Sample
+from tests.samples.sample import Sample, of_formula
+from wyrm.graph import REGISTRY
+from wyrm.ops.elementwise.elementwise import Binary, Unary
 
 # In this order: the values of a family depend on how many were drawn before.
 FAMILIES: list[ModuleType] = [
@@ -74,3 +79,16 @@ FAMILIES: list[ModuleType] = [
     pass_through,
 ]
 SAMPLES: list[Sample] = [sample for family in FAMILIES for sample in family.samples()]
+
+for _module in pkgutil.walk_packages(wyrm.ops.__path__, "wyrm.ops."):
+    importlib.import_module(_module.name)
+# An elementwise op whose operands may be any numbers needs no sample of its own.
+SAMPLES += [
+    sample
+    for _, op in sorted(REGISTRY.items())
+    if op not in {sample.op for sample in SAMPLES}
+    and issubclass(op, Unary | Binary)
+    and op.formula is not None
+    and op.__module__.startswith("wyrm.")
+    for sample in of_formula(op)
+]

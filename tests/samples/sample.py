@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.ops.elementwise.formula import FUNCTIONS, array_function
+
 _random = np.random.default_rng(7)
 
 
@@ -109,3 +111,13 @@ def reducing(op: type[Any], expected: Callable[..., Any], empty: bool = False, *
             )
         )
     return samples
+
+
+def of_formula(op: type[Any]) -> list[Sample]:
+    """Return samples of an elementwise op whose value is that of its formula, which Python evaluates."""
+    names = {name: array_function(np, name) for name in FUNCTIONS}
+
+    def expected(*operands: Any) -> Any:
+        return eval(op.formula, {**names, **dict(zip("xy", operands, strict=False))})
+
+    return unary(op, expected) if op.arity == 1 else binary(op, expected)

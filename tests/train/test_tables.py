@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines.columns import column_array
+from wyrm.engines.tables import column_array
 from wyrm.errors import DataError, DTypeError, NotFinite, ShapeError
 
 
@@ -113,7 +113,7 @@ def test_contiguous_columns_are_not_copied(table: Callable[..., Any]) -> None:
 
 def test_a_data_set_of_hugging_face_is_not_copied_and_its_selection_is_kept() -> None:
     data, case = of_hugging_face(COLUMNS), Case()
-    from wyrm.engines.columns import by_input
+    from wyrm.engines.tables import by_input
 
     first: Any = by_input(data, [case.x, case.y])
     second: Any = by_input(data, [case.x, case.y])

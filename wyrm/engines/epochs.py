@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.columns import checked_columns, given_inputs, row_count
+from wyrm.engines.columns import checked_columns, given_inputs
 from wyrm.engines.progress import Bar, LossBar, NoBar, bar, checked_bar
+from wyrm.engines.tables import row_count
 from wyrm.engines.totals import Totals
 from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.base import BaseNode

@@ -205,7 +205,7 @@ def _expand(
 
 
 @dataclass(frozen=True)
-class Stage:
+class CompilerStage:
     """A stage: its function, and how to show its result as text, None for one that is not shown."""
 
     name: str
@@ -226,11 +226,11 @@ def _parents(node: BaseNode) -> tuple[BaseNode, ...]:
 
 
 # Adds the gradients of a loss and the new values of buffers to the outputs.
-DIFFERENTIATE = Stage("differentiate", differentiate, nodes)
+DIFFERENTIATE = CompilerStage("differentiate", differentiate, nodes)
 # Replaces composite ops by simpler ones, which fuse with the nodes around them.
-DECOMPOSE = Stage("decompose", decompose, nodes)
+DECOMPOSE = CompilerStage("decompose", decompose, nodes)
 # Merges equal operations, and orders them.
-DEDUPLICATE = Stage("deduplicate", deduplicate, nodes)
+DEDUPLICATE = CompilerStage("deduplicate", deduplicate, nodes)
 
 
 class ProgramGraph:
@@ -241,7 +241,7 @@ class ProgramGraph:
     """
 
     # Each stage is a function of the result of the one before it; a subclass may have others after "deduplicate".
-    STAGES: ClassVar[Sequence[Stage]] = (DIFFERENTIATE, DECOMPOSE, DEDUPLICATE)
+    STAGES: ClassVar[Sequence[CompilerStage]] = (DIFFERENTIATE, DECOMPOSE, DEDUPLICATE)
 
     def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
         self.outputs, self.optimizer = list(outputs), optimizer

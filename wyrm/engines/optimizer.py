@@ -109,7 +109,7 @@ class OptimizerInterface(Protocol):
 # --- gradients on the host --------------------------------------------------------------------------------------------
 
 # An array, or the touched rows of a table.
-Gradient = np.ndarray | RowSparse
+GradientArray = np.ndarray | RowSparse
 
 
 class Stepper(Protocol):
@@ -121,7 +121,7 @@ class Stepper(Protocol):
         """Update every parameter that has a gradient."""
 
 
-def add(total: dict[BaseNode, Gradient], gradients: Mapping[BaseNode, Gradient]) -> None:
+def add(total: dict[BaseNode, GradientArray], gradients: Mapping[BaseNode, GradientArray]) -> None:
     """Add gradients to the total, in place; an empty total becomes the gradients."""
     for parameter, gradient in gradients.items():
         before = total.get(parameter)
@@ -133,7 +133,7 @@ def add(total: dict[BaseNode, Gradient], gradients: Mapping[BaseNode, Gradient])
             total[parameter] = gradient
 
 
-def step_by(optimizer: Stepper, gradients: Mapping[BaseNode, Gradient]) -> None:
+def step_by(optimizer: Stepper, gradients: Mapping[BaseNode, GradientArray]) -> None:
     """Do a step of the optimizer with these gradients, whatever gradients its parameters hold."""
     # A parameter that the loss does not depend on must not move.
     held = {storage: storage.gradient for storage in map(stored, optimizer.parameters)}

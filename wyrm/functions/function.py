@@ -14,9 +14,10 @@ from typing_extensions import ParamSpec, TypeVar
 
 from wyrm.engines.registry import engine_class
 from wyrm.errors import DTypeError, MissingValue, NotDifferentiable, ShapeError
-from wyrm.functions.pytree import ArrayTree, Leaf, PyTreeDef, Unknown, flatten, leaf_paths, unflatten
-from wyrm.functions.specialization import UNCOMPILED, Specialization
+from wyrm.functions.pytree import ArrayTree, PyTreeDef, TreeLeaf, Unknown, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import (
+    UNCOMPILED,
+    Specialization,
     Trace,
     Wrt,
     argument_names,
@@ -203,7 +204,7 @@ class Function(Generic[P, R]):
             raise ShapeError(f"{what} of {name_of(self.function)} needs a scalar result, not {type(value).__name__}")
         return Constant(float(value))
 
-    def _differentiable(self, leaves: Sequence[Leaf]) -> list[Node]:
+    def _differentiable(self, leaves: Sequence[TreeLeaf]) -> list[Node]:
         """Return the leaves; raise `NotDifferentiable` unless all are float nodes."""
         found: list[Node] = []
         for leaf in leaves:
@@ -219,8 +220,8 @@ class Function(Generic[P, R]):
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    def _leaves(self, args: Sequence[object], parameters: bool = False) -> tuple[list[Leaf], PyTreeDef]:
-        leaves: list[Leaf] = []
+    def _leaves(self, args: Sequence[object], parameters: bool = False) -> tuple[list[TreeLeaf], PyTreeDef]:
+        leaves: list[TreeLeaf] = []
         parts: list[PyTreeDef] = []
         for i, argument in enumerate(args):
             found, structure = flatten(argument, f"argument {i} of {name_of(self.function)}", parameters)
@@ -228,7 +229,7 @@ class Function(Generic[P, R]):
             parts.append(structure)
         return leaves, PyTreeDef(tuple, (), tuple(parts))
 
-    def _call(self, leaves: Sequence[Leaf], structure: PyTreeDef, static: dict[str, object]) -> Specialization:
+    def _call(self, leaves: Sequence[TreeLeaf], structure: PyTreeDef, static: dict[str, object]) -> Specialization:
         kinds = tuple(kinds_of(leaves, lambda: self._names(structure)))
         key: Hashable = (
             structure,

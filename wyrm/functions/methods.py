@@ -10,7 +10,7 @@ from functools import wraps
 from typing import Any
 
 from wyrm import _names
-from wyrm.functions.op_functions import function_of
+from wyrm.functions.operands import function_of
 from wyrm.graph.base import BaseNode
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode, Node

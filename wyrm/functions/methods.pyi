@@ -77,7 +77,7 @@ from wyrm.ops.elementwise.trigonometric import (
 from wyrm.ops.indexing.index import Index
 from wyrm.ops.indexing.slicing import Slice
 from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
-from wyrm.ops.indexing.taking import Mode
+from wyrm.ops.indexing.taking import TakeMode
 from wyrm.ops.reducing.argmax import ArgMax
 from wyrm.ops.reducing.counting import CountTrue
 from wyrm.ops.reducing.cumulative import CumProd, CumSum
@@ -1586,42 +1586,48 @@ def swapaxes(x: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpos
 def swapaxes(x: Number | Array, axis1: int, axis2: int) -> _Node: ...
 @overload
 def take(
-    x: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+    x: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
 ) -> _Node: ...
 @overload
-def take(x: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: Mode = "raise") -> _Node: ...
+def take(
+    x: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: TakeMode = "raise"
+) -> _Node: ...
 @overload
 def take(
-    x: Shaped[L, S], indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: Mode = "raise"
+    x: Shaped[L, S], indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: TakeMode = "raise"
 ) -> _Node[Any, tuple[*Bs]]: ...
 @overload
 def take(
-    x: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+    x: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
 ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
 @overload
 def take(
-    x: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+    x: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
 ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
 @overload
 def take(
-    x: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+    x: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
 ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
 @overload
-def take(x: Shaped[L, S], indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise") -> _Node: ...
+def take(
+    x: Shaped[L, S], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
+) -> _Node: ...
 @overload
 def take(
-    x: _IndexNode, indices: _IndexNode[AnyShape] | Indices, axis: int | None = None, *, mode: Mode = "raise"
+    x: _IndexNode, indices: _IndexNode[AnyShape] | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
 ) -> _IndexNode: ...
 @overload
 def take(
-    x: _IndexNode, indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: Mode = "raise"
+    x: _IndexNode, indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: TakeMode = "raise"
 ) -> _IndexNode[tuple[*Bs]]: ...
 @overload
 def take(
-    x: _IndexNode, indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+    x: _IndexNode, indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
 ) -> _IndexNode: ...
 @overload
-def take(x: Number | Array, indices: _IndexNode | Indices, axis: int | None = ..., *, mode: Mode = ...) -> _Node: ...
+def take(
+    x: Number | Array, indices: _IndexNode | Indices, axis: int | None = ..., *, mode: TakeMode = ...
+) -> _Node: ...
 @overload
 def take_along_axis(
     x: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1

@@ -1,16 +1,19 @@
-"""Operands of functions: nodes, arrays and numbers; errors that describe them; and the types of reductions."""
+"""What functions share: operands, which are nodes, arrays or numbers; their errors and types; and ops as functions."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, cast, overload
 
 from typing_extensions import TypeVar
 
+from wyrm import _names
 from wyrm.errors import ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import AxisLike
-from wyrm.graph.base import describe
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.binding import FUNCTIONS
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
 from wyrm.graph.source_location import user_location
@@ -52,7 +55,7 @@ def shape_error(name: str, reason: str, operands: Sequence[Node]) -> ShapeError:
     return ShapeError("\n".join([*lines, f"  at {where.filename}:{where.line}: {where.source}"]))
 
 
-class Reduction(Protocol):
+class ReductionFunction(Protocol):
     """A function that reduces the axes `axis`, all by default."""
 
     @overload
@@ -73,6 +76,25 @@ class Reduction(Protocol):
     def __call__(self, a: Operand, axis: AxisLike = None, keepdims: bool = False) -> Node: ...
 
 
-def reduction(function: Callable[[Operand, AxisLike, bool], Node]) -> Reduction:
+def reduction(function: Callable[[Operand, AxisLike, bool], Node]) -> ReductionFunction:
     """Declare that a function reduces axes: for the axes that a type checker knows, it knows those of the result."""
-    return cast(Reduction, function)
+    return cast(ReductionFunction, function)
+
+
+def function_of(name: str, module: str) -> Callable[..., Any]:
+    """Return the function of a module that constructs an elementwise op; `_names.OPS` lists the names."""
+    importlib.import_module(_names.OPS[name])
+    op: Any = FUNCTIONS[name]
+
+    def of_one(x: Any) -> Any:
+        return op(x if isinstance(x, BaseNode) else Constant(x))
+
+    def of_two(x: Any, other: Any) -> Any:
+        nodes = [each for each in (x, other) if isinstance(each, Node)] or [Constant(x)]
+        beside = next((node for node in nodes if node.dtype.kind == "f"), nodes[0])
+        return op(operand(x, beside), operand(other, beside))
+
+    function = of_one if op.arity == 1 else of_two
+    function.__name__ = function.__qualname__ = name.removeprefix("special.")
+    function.__module__, function.__doc__ = module, op.__doc__
+    return function

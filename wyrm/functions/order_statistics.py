@@ -179,7 +179,7 @@ def digitize(x: Operand[S], bins: ArrayLike, right: bool = False) -> IndexNode[S
     return IndexConstant(np.arange(len(edges), -1, -1))[found]
 
 
-Mode = Literal["full", "same", "valid"]
+ConvolveMode = Literal["full", "same", "valid"]
 
 
 def cov(m: Operand, y: Operand | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Node:
@@ -272,7 +272,7 @@ def histogram(
     return (sums / np.diff(edges) / sums.sum() if density else sums), edges
 
 
-def convolve(a: Operand, v: Operand, mode: Mode = "full") -> Node:
+def convolve(a: Operand, v: Operand, mode: ConvolveMode = "full") -> Node:
     """Return the convolution of two arrays of one axis, as `numpy.convolve`.
 
     `mode` is "full" for all `n + m - 1` elements, "same" for the middle ones, as many as the longer array has, or
@@ -288,7 +288,7 @@ def convolve(a: Operand, v: Operand, mode: Mode = "full") -> Node:
     return _slid(longer, shorter[::-1], mode)
 
 
-def correlate(a: Operand, v: Operand, mode: Mode = "valid") -> Node:
+def correlate(a: Operand, v: Operand, mode: ConvolveMode = "valid") -> Node:
     """Return the cross-correlation of two arrays of one axis, as `numpy.correlate`: `sum(a[n + k] * v[n])` over n.
 
     The modes and errors are those of `convolve`.
@@ -308,7 +308,7 @@ def _with_elements(name: str, a: Operand, v: Operand) -> tuple[Node, Node]:
     return x, y
 
 
-def _slid(longer: Node, shorter: Node, mode: Mode) -> Node:
+def _slid(longer: Node, shorter: Node, mode: ConvolveMode) -> Node:
     """Return the products of `shorter` with the parts of `longer` as it slides along it."""
     width = len(shorter)
     ends = {"full": (width - 1, width - 1), "same": (width // 2, width - width // 2 - 1), "valid": (0, 0)}

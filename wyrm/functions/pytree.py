@@ -40,7 +40,7 @@ Branch: TypeAlias = Union[ArrayTree, Nested["Tree"], Mapping[str, "Tree"], Mappi
 Tree: TypeAlias = Union[BaseNode, Branch]  # noqa: UP007
 
 # The leaves.
-Leaf: TypeAlias = BaseNode | np.ndarray | np.generic | float
+TreeLeaf: TypeAlias = BaseNode | np.ndarray | np.generic | float
 _LEAVES = (BaseNode, np.ndarray, np.generic, bool, int, float)
 
 
@@ -86,18 +86,18 @@ class PyTreeDef(NamedTuple):
 LEAF = PyTreeDef(None)
 
 
-def flatten(value: object, where: str, parameters: bool = False) -> tuple[list[Leaf], PyTreeDef]:
+def flatten(value: object, where: str, parameters: bool = False) -> tuple[list[TreeLeaf], PyTreeDef]:
     """Return the leaves of a pytree, left to right, and its structure.
 
     Containers are tuples, named tuples, lists, dicts, dataclasses, modules, and None, which has no leaves. The leaves
     of a module are the arrays of its parameters, or with `parameters=True` the parameters. Raise `DTypeError` for any
     other value that is not an array, number or node; `where` names it in the message.
     """
-    leaves: list[Leaf] = []
+    leaves: list[TreeLeaf] = []
     return leaves, _flatten(value, where, leaves, parameters)
 
 
-def _flatten(value: object, where: str, leaves: list[Leaf], parameters: bool) -> PyTreeDef:
+def _flatten(value: object, where: str, leaves: list[TreeLeaf], parameters: bool) -> PyTreeDef:
     if isinstance(value, _LEAVES):
         check_unmasked(value)
         leaves.append(value)

@@ -232,7 +232,7 @@ def extract(condition: ArrayLike, arr: Operand) -> Node:
 
 # One number for all ends, one for each end of every axis, or a pair for each axis.
 Widths = int | Sequence[int] | Sequence[Sequence[int]] | Mapping[int, int | tuple[int, int]] | np.ndarray
-Mode = Literal["constant", "edge", "reflect", "symmetric", "wrap"]
+PadMode = Literal["constant", "edge", "reflect", "symmetric", "wrap"]
 
 
 def _widths(x: Node, pad_width: Widths) -> np.ndarray:
@@ -252,7 +252,7 @@ def _widths(x: Node, pad_width: Widths) -> np.ndarray:
     return widths
 
 
-def pad(array: Operand, pad_width: Widths, mode: Mode = "constant", constant_values: Any = 0) -> Node:
+def pad(array: Operand, pad_width: Widths, mode: PadMode = "constant", constant_values: Any = 0) -> Node:
     """Return `array` with elements added before and after each axis, as `numpy.pad`.
 
     `pad_width` is one width for all ends, a pair (before, after) for all axes, a pair for each axis, or a dict of

@@ -15,9 +15,9 @@ from wyrm.functions.function import Function, evaluated, function_of_nodes
 from wyrm.functions.mapping import batched
 from wyrm.functions.pytree import (
     ArrayTree,  # noqa: F401  # documentation tools look up the parts of `Tree` here
-    Leaf,
     PyTreeDef,
     Tree,
+    TreeLeaf,
     flatten,
     unflatten,
 )
@@ -54,14 +54,14 @@ def _float_leaves(value: object, what: str) -> tuple[list[Any], PyTreeDef]:
     return leaves, structure
 
 
-def _matching(given: object, structure: PyTreeDef, what: str) -> list[Leaf]:
+def _matching(given: object, structure: PyTreeDef, what: str) -> list[TreeLeaf]:
     leaves, found = flatten(given, what)
     if found != structure:
         raise ShapeError(f"the {what} does not have the structure of the value it belongs to: {given!r}")
     return leaves
 
 
-def _as_nodes(leaves: Sequence[Leaf], beside: Sequence[object]) -> list[Any]:
+def _as_nodes(leaves: Sequence[TreeLeaf], beside: Sequence[object]) -> list[Any]:
     """Return the leaves as nodes; numbers take the float dtype of the nodes among the leaves, else of `beside`."""
     kind = dtype_of([*leaves, *beside])
     return [leaf if isinstance(leaf, BaseNode) else as_constant(leaf, kind) for leaf in leaves]

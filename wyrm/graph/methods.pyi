@@ -93,9 +93,10 @@ from wyrm.ops.indexing.joining import Concatenate
 from wyrm.ops.indexing.keys import Advanced, All, Key_
 from wyrm.ops.indexing.slicing import IndexSlice, Slice
 from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
-from wyrm.ops.indexing.taking import Mode
+from wyrm.ops.indexing.taking import TakeMode
 from wyrm.ops.normalization.normalization import LayerNorm, RMSNorm
-from wyrm.ops.products.fused import Embed, LinearGelu
+from wyrm.ops.products.embed import Embed
+from wyrm.ops.products.linear_gelu import LinearGelu
 from wyrm.ops.products.product import MatMul, VectorDot
 from wyrm.ops.random.dropout import AddDropout, Dropout
 from wyrm.ops.reducing.argmax import ArgMax
@@ -1518,31 +1519,31 @@ class Node:
 
     @overload
     def take(
-        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
     ) -> _Node: ...
     @overload
     def take(
-        self: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: Mode = "raise"
+        self: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: TakeMode = "raise"
     ) -> _Node: ...
     @overload
     def take(
-        self: Shaped[L, S], indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: Mode = "raise"
+        self: Shaped[L, S], indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: TakeMode = "raise"
     ) -> _Node[Any, tuple[*Bs]]: ...
     @overload
     def take(
-        self: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+        self: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
     ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
     @overload
     def take(
-        self: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+        self: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
     ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
     @overload
     def take(
-        self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+        self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
     ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
     @overload
     def take(
-        self: Shaped[L, S], indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+        self: Shaped[L, S], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
     ) -> _Node:
         """Return the elements that `indices` select along `axis`, by default among all in row-major order."""
 
@@ -1568,6 +1569,14 @@ class Node:
         """Return `x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis."""
 
     @overload
+    def embed(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: _Node | Array) -> Embed[L]: ...
+    @overload
+    def embed(
+        self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
+    ) -> Embed[L, tuple[*Bs, N]]:
+        """Return `table[indices] + positions[:time]`, of the axes (..., time, width)."""
+
+    @overload
     def linear_gelu(
         self: Shaped[L, AtLeast1D], weight: _Node | Array, bias: _Node | Array | None = None, approximate: bool = False
     ) -> LinearGelu[L]: ...
@@ -1579,14 +1588,6 @@ class Node:
         approximate: bool = False,
     ) -> LinearGelu[L, tuple[*Bs, N]]:
         """Return `(x @ weight + bias).gelu(approximate)` as one node."""
-
-    @overload
-    def embed(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: _Node | Array) -> Embed[L]: ...
-    @overload
-    def embed(
-        self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
-    ) -> Embed[L, tuple[*Bs, N]]:
-        """Return `table[indices] + positions[:time]`, of the axes (..., time, width)."""
 
     @overload
     def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R]: ...
@@ -2557,15 +2558,15 @@ class IndexNode:
 
     @overload
     def take(
-        self: _IndexNode, indices: _IndexNode[AnyShape] | Indices, axis: int | None = None, *, mode: Mode = "raise"
+        self: _IndexNode, indices: _IndexNode[AnyShape] | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
     ) -> _IndexNode: ...
     @overload
     def take(
-        self: _IndexNode, indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: Mode = "raise"
+        self: _IndexNode, indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: TakeMode = "raise"
     ) -> _IndexNode[tuple[*Bs]]: ...
     @overload
     def take(
-        self: _IndexNode, indices: _IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+        self: _IndexNode, indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
     ) -> _IndexNode:
         """Return the integers that `indices` select along `axis`, by default among all in row-major order."""
 

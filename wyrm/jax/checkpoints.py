@@ -76,7 +76,7 @@ def save(
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"state must have JSON values: {error}; nothing was written") from error
     step = optimizer.steps
-    with engine.precision(), _manager(folder, whole("keep", keep, 1)) as manager:
+    with engine.compiled.precision(), _manager(folder, whole("keep", keep, 1)) as manager:
         import orbax.checkpoint as orbax
 
         latest = manager.latest_step()
@@ -107,7 +107,7 @@ def restore(program: Program[Any, Any], folder: str | os.PathLike[str], *, step:
     optimizer = program.optimizer
     assert optimizer is not None
     checked_path(folder, "wy.jax.restore", "folder")
-    with engine.precision(), _manager(folder) as manager:
+    with engine.compiled.precision(), _manager(folder) as manager:
         import orbax.checkpoint as orbax
 
         found = manager.latest_step() if step is None else whole("step", step, 0)
@@ -167,7 +167,7 @@ def gather(program: Program[Any, Any]) -> None:
     0.5
     """
     engine = jax_engine(program, "wy.jax.gather")
-    with engine.precision(), computing():
+    with engine.compiled.precision(), computing():
         engine.state.gather()
 
 

@@ -15,7 +15,7 @@ from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.source_location import user_location
 from wyrm.graph.storage import stored
 from wyrm.graph.typing import Array, IntegerArray
-from wyrm.ops.cross_entropy.softmax import Reduction
+from wyrm.ops.cross_entropy.softmax import LossReduction
 from wyrm.ops.elementwise.elementwise import as_operand
 from wyrm.ops.indexing.index import as_indices
 from wyrm.support.options import choice
@@ -117,10 +117,10 @@ def labels_of(loss: str, name: str, node: Node, labels: IndexNode | IntegerArray
 
 def check_reduction(loss: str, reduction: str) -> None:
     """Raise `ValueError` unless the reduction is one of the three."""
-    choice(f"{loss}: reduction", reduction, get_args(Reduction))
+    choice(f"{loss}: reduction", reduction, get_args(LossReduction))
 
 
-def reduced(losses: Node, reduction: Reduction) -> Node:
+def reduced(losses: Node, reduction: LossReduction) -> Node:
     """Return the losses, their mean or their sum."""
     if reduction == "none":
         return losses

@@ -15,7 +15,7 @@ from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.typing import Array, IntegerArray
 from wyrm.losses.checks import as_node, check_reduction, check_values
 from wyrm.losses.loss import Each, EachOfLabels, Labels, Total, TotalOfLabels, Weights, loss, weighted, within
-from wyrm.ops.cross_entropy.softmax import Reduction
+from wyrm.ops.cross_entropy.softmax import LossReduction
 from wyrm.ops.ctc.ctc import CTC
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import as_indices
@@ -209,7 +209,7 @@ def ctc(
     blank: int = 0,
     zero_infinity: bool = False,
     sample_weight: Weights = None,
-    reduction: Reduction = "mean",
+    reduction: LossReduction = "mean",
 ) -> Node:
     """Return the connectionist temporal classification loss: the negative log-likelihood of labels without positions.
 

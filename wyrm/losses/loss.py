@@ -27,7 +27,7 @@ from wyrm.losses.checks import (
     vectors_and_target,
 )
 from wyrm.ops.cross_entropy.label import CountedLabels
-from wyrm.ops.cross_entropy.softmax import Reduction
+from wyrm.ops.cross_entropy.softmax import LossReduction
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import Index
 from wyrm.support.foreign_names import answering
@@ -82,7 +82,7 @@ def _mean(total: Node, weights: Node) -> Node:
     return total.sum() / where(count.equal(0.0), 1.0, count)
 
 
-def weighted(loss: str, losses: Node, reduction: Reduction, weights: Weights) -> Node:
+def weighted(loss: str, losses: Node, reduction: LossReduction, weights: Weights) -> Node:
     """Return the losses times their weights, their sum, or that sum divided by the sum of the weights."""
     if weights is None:
         return reduced(losses, reduction)
@@ -103,7 +103,7 @@ class Labels(NamedTuple):
     of_classes: Node | None
     of_samples: Node | None
     of_rows: Node | None
-    reduction: Reduction
+    reduction: LossReduction
 
     @property
     def are_even(self) -> bool:
@@ -125,7 +125,12 @@ class Labels(NamedTuple):
 
 
 def labelled(
-    loss: str, operands: Mapping[str, Any], weight: Weights, ignored: int | None, samples: Weights, reduction: Reduction
+    loss: str,
+    operands: Mapping[str, Any],
+    weight: Weights,
+    ignored: int | None,
+    samples: Weights,
+    reduction: LossReduction,
 ) -> tuple[Node, Labels]:
     """Return the scores and the labels of a loss; `operands` are both, the scores by their name in the loss."""
     (name, given), (_, labels) = operands.items()
@@ -213,7 +218,9 @@ def loss(
         places = [each for each in known if known[each].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
 
         @wraps(formula)
-        def call(*arguments: Any, sample_weight: Weights = None, reduction: Reduction = "mean", **options: Any) -> Node:
+        def call(
+            *arguments: Any, sample_weight: Weights = None, reduction: LossReduction = "mean", **options: Any
+        ) -> Node:
             weight, ignored = None, None
             if operands == "labels":
                 weight, ignored = options.pop("weight", None), options.pop("ignore_index", None)
@@ -252,8 +259,10 @@ def _signature(formula: Callable[..., Node], labels: bool) -> inspect.Signature:
         for each in declared.parameters.values()
         if each.kind is not inspect.Parameter.VAR_KEYWORD
     ]
-    shared = [("weight", None, "Weights"), ("ignore_index", None, "int | None")] if labels else []
-    for name, default, annotation in [*shared, ("sample_weight", None, "Weights"), ("reduction", "mean", "Reduction")]:
+    shared: list[tuple[str, Any, Any]] = (
+        [("weight", None, Weights), ("ignore_index", None, "int | None")] if labels else []
+    )
+    for name, default, annotation in [*shared, ("sample_weight", None, Weights), ("reduction", "mean", LossReduction)]:
         kind = inspect.Parameter.KEYWORD_ONLY
         parameters.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
     return declared.replace(parameters=parameters, return_annotation="Node")

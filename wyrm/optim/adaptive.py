@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from wyrm.optim.optimizer import Optimizer, Rate, Update, Value, Values, blend, decayed, norm, option, with_options
+from wyrm.graph.node import Node
+from wyrm.optim.optimizer import Optimizer, Rate, Update, Values, blend, decayed, norm, option, with_options
 
 
 @with_options
@@ -41,7 +42,7 @@ class Adagrad(Optimizer):
     def hyperparameters(self, step: int) -> dict[str, float]:
         return {"learning_rate": self.learning_rate / (1.0 + self.learning_rate_decay * (step - 1))}
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+    def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
         gradient = decayed(self.weight_decay, parameter, gradient)
         total = state["total"] + gradient.square()
         return parameter - hyperparameters["learning_rate"] * gradient / (total.sqrt() + self.epsilon), {"total": total}
@@ -75,16 +76,16 @@ class RMSprop(Optimizer):
         names = ["square", *(["mean"] if self.centered else []), *(["velocity"] if self.momentum else [])]
         return dict.fromkeys(names, 0.0)
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+    def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
         gradient = decayed(self.weight_decay, parameter, gradient)
         square = blend(self.decay, state["square"], gradient.square())
-        changed: dict[str, Value] = {"square": square}
-        spread: Value = square
+        changed: dict[str, Node] = {"square": square}
+        spread: Node = square
         if self.centered:
             changed["mean"] = blend(self.decay, state["mean"], gradient)
             # Rounding may take the variance below 0 where the gradient is constant.
             spread = (square - changed["mean"].square()).maximum(0.0)
-        direction: Value = gradient / (spread.sqrt() + self.epsilon)
+        direction: Node = gradient / (spread.sqrt() + self.epsilon)
         if self.momentum:
             direction = changed["velocity"] = self.momentum * state["velocity"] + direction
         return parameter - hyperparameters["learning_rate"] * direction, changed
@@ -118,7 +119,7 @@ class Adadelta(Optimizer):
     def initial_state(self) -> Mapping[str, float]:
         return {"square": 0.0, "moved": 0.0}
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+    def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
         gradient = decayed(self.weight_decay, parameter, gradient)
         square = blend(self.decay, state["square"], gradient.square())
         change = (state["moved"] + self.epsilon).sqrt() / (square + self.epsilon).sqrt() * gradient
@@ -174,11 +175,11 @@ class Adafactor(Optimizer):
             "new": step**self.second_decay,
         }
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+    def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
         epsilon = float(np.finfo(parameter.dtype).eps) if self.epsilon is None else self.epsilon
         new, squares = hyperparameters["new"], gradient.square()
-        square: Value
-        changed: dict[str, Value]
+        square: Node
+        changed: dict[str, Node]
         if len(parameter.dims) < 2:
             square = state["square"] + new * (squares - state["square"])
             changed = {"square": square}

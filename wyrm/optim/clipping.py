@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from wyrm.engines.numpy.blocks import BLOCK
+from wyrm.engines.numpy.calls import BLOCK
 from wyrm.errors import NotFinite
 from wyrm.graph.base import describe
 from wyrm.graph.parameters import Parameter

@@ -8,8 +8,9 @@ from typing import Literal
 
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.base import describe
+from wyrm.graph.node import Node
 from wyrm.ops.elementwise.comparison import where
-from wyrm.optim.optimizer import Optimizer, Rate, Update, Value, Values, blend, decayed, norm, option, with_options
+from wyrm.optim.optimizer import Optimizer, Rate, Update, Values, blend, decayed, norm, option, with_options
 from wyrm.support.options import choice
 
 # The coefficients of x, x^3 and x^5 in each step of the iteration of `Muon`.
@@ -46,7 +47,7 @@ class SGD(Optimizer):
     def initial_state(self) -> Mapping[str, float]:
         return {"velocity": 0.0} if self.momentum else {}
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+    def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
         gradient = decayed(self.weight_decay, parameter, gradient)
         if not self.momentum:
             return parameter - hyperparameters["learning_rate"] * gradient, {}
@@ -79,9 +80,9 @@ class Lion(Optimizer):
     def initial_state(self) -> Mapping[str, float]:
         return {"mean": 0.0}
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+    def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
         ahead, kept = self.betas
-        direction: Value = blend(ahead, state["mean"], gradient).sign()
+        direction: Node = blend(ahead, state["mean"], gradient).sign()
         if self.weight_decay:
             direction = direction + self.weight_decay * parameter
         mean = blend(kept, state["mean"], gradient)
@@ -114,7 +115,7 @@ class LARS(Optimizer):
     def initial_state(self) -> Mapping[str, float]:
         return {"velocity": 0.0}
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+    def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
         size, slope = norm(parameter), norm(gradient)
         some = (size > 0.0) & (slope > 0.0)
         divisor = where(some, slope + self.weight_decay * size, 1.0)
@@ -169,11 +170,11 @@ class Muon(Optimizer):
         rate = self.learning_rate
         return {"learning_rate": rate, "decay": 1.0 - rate * self.weight_decay}
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+    def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
         mean = blend(self.momentum, state["mean"], gradient)
-        direction: Value = blend(self.momentum, mean, gradient) if self.nesterov else mean
+        direction: Node = blend(self.momentum, mean, gradient) if self.nesterov else mean
         rows, columns = parameter.shape
-        x: Value = direction.T if rows > columns else direction
+        x: Node = direction.T if rows > columns else direction
         x = x / norm(x).maximum(self.epsilon)
         first, third, fifth = _COEFFICIENTS
         for _ in range(self.iterations):

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.graph.node import Node
 from wyrm.ops.elementwise.comparison import where
-from wyrm.optim.optimizer import Optimizer, Rate, Update, Value, Values, blend, decayed, norm, option, with_options
+from wyrm.optim.optimizer import Optimizer, Rate, Update, Values, blend, decayed, norm, option, with_options
 
 
 @with_options
@@ -24,7 +25,7 @@ class _Moments(Optimizer):
     def initial_state(self) -> Mapping[str, float]:
         return {"mean": 0.0, "square": 0.0}
 
-    def _averages(self, gradient: Value, state: Values) -> tuple[Value, Value]:
+    def _averages(self, gradient: Node, state: Values) -> tuple[Node, Node]:
         mean = blend(self.betas[0], state["mean"], gradient)
         return mean, blend(self.betas[1], state["square"], gradient.square())
 
@@ -63,14 +64,14 @@ class Adam(_Moments):
             "decay": 1.0 - rate * self.weight_decay,
         }
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+    def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
         if not self._decoupled:
             gradient = decayed(self.weight_decay, parameter, gradient)
         elif self.weight_decay:
             parameter = hyperparameters["decay"] * parameter
         mean, square = self._averages(gradient, state)
-        changed: dict[str, Value] = {"mean": mean, "square": square}
-        divisor: Value = square
+        changed: dict[str, Node] = {"mean": mean, "square": square}
+        divisor: Node = square
         if self.amsgrad:
             divisor = changed["largest_square"] = state["largest_square"].maximum(square)
         root = divisor.sqrt() * hyperparameters["root_correction"] + self.epsilon
@@ -118,7 +119,7 @@ class Adamax(_Moments):
     def hyperparameters(self, step: int) -> dict[str, float]:
         return {"step_size": self.learning_rate / (1.0 - self.betas[0] ** step)}
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+    def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
         gradient = decayed(self.weight_decay, parameter, gradient)
         mean = blend(self.betas[0], state["mean"], gradient)
         largest = (self.betas[1] * state["largest"]).maximum(gradient.abs() + self.epsilon)
@@ -165,7 +166,7 @@ class NAdam(_Moments):
             self._products = np.cumprod([1.0, *self._momentum(np.arange(1, 2 * last + 1))])
         return self._products[np.asarray(step, np.int64)]
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+    def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
         gradient = decayed(self.weight_decay, parameter, gradient)
         mean, square = self._averages(gradient, state)
         root = square.sqrt() * hyperparameters["root_correction"] + self.epsilon
@@ -207,7 +208,7 @@ class RAdam(_Moments):
             "plain": (1.0 - known) * step_size,
         }
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+    def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
         mean, square = self._averages(decayed(self.weight_decay, parameter, gradient), state)
         size = hyperparameters["adapted"] / (square.sqrt() + self.epsilon) + hyperparameters["plain"]
         return parameter - size * mean, {"mean": mean, "square": square}
@@ -242,7 +243,7 @@ class LAMB(_Moments):
             "root_correction": (1.0 - self.betas[1] ** step) ** -0.5,
         }
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+    def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
         mean, square = self._averages(gradient, state)
         root = square.sqrt() * hyperparameters["root_correction"] + self.epsilon
         direction = hyperparameters["correction"] * mean / root + self.weight_decay * parameter

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import Unpack
 
-from wyrm.engines.numpy.blocks import BLOCK
+from wyrm.engines.numpy.calls import BLOCK
 from wyrm.errors import Diverged, NotSet, OptionError
 from wyrm.graph.base import describe
+from wyrm.graph.node import Node
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, stored, touch
@@ -35,7 +36,7 @@ from wyrm.optim.options import (
     split_groups,
     with_options,
 )
-from wyrm.optim.rules import GRADIENT_SCALE, Rate, Rule, Update, Value, Values, blend, decayed, norm, option_names
+from wyrm.optim.rules import GRADIENT_SCALE, Rate, Rule, Update, Values, blend, decayed, norm, option_names
 from wyrm.optim.state import AVERAGE, OptimizerState
 from wyrm.support.interrupts import deferred
 from wyrm.support.memory import aligned
@@ -46,8 +47,19 @@ if TYPE_CHECKING:
 
 # What the author of an optimizer needs.
 __all__ = [
-    "LearningRate", "Optimizer", "ParameterGroups", "Rate", "StepOptions", "Update", "Value", "Values", "blend",
-    "decayed", "norm", "option", "with_options",
+    "LearningRate",
+    "Node",
+    "Optimizer",
+    "ParameterGroups",
+    "Rate",
+    "StepOptions",
+    "Update",
+    "Values",
+    "blend",
+    "decayed",
+    "norm",
+    "option",
+    "with_options",
 ]  # fmt: skip
 
 # Once gradients are zero, their moving average decays to denormal numbers, with which a processor is a hundred times

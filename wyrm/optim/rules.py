@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.numpy.blocks import BLOCK, BlockPlan
+from wyrm.engines.numpy.calls import BLOCK, BlockPlan
 from wyrm.engines.numpy.reference import ReferenceRunner
 from wyrm.errors import RegistrationError
 from wyrm.graph.axes import Dim
@@ -26,10 +26,9 @@ from wyrm.optim.options import STEP_OPTIONS, LearningRate, check_names
 from wyrm.support.foreign_names import Answering, Refused, keywords_of
 from wyrm.support.options import number
 
-Value = Node
-Values = Mapping[str, Value]
+Values = Mapping[str, Node]
 # The new parameter, and the new state by name, as nodes.
-Update = tuple[Value, dict[str, Value]]
+Update = tuple[Node, dict[str, Node]]
 # The rule's scalar that is not a hyperparameter: the factor of all gradients that bounds their global norm.
 GRADIENT_SCALE = "gradient__scale"
 
@@ -262,7 +261,7 @@ class GroupRules(Answering):
         """
         return {"learning_rate": self.learning_rate}
 
-    def update(self, parameter: Value, gradient: Value, state: Values, hyperparameters: Values) -> Update:
+    def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
         """Return the new parameter and the new state as nodes of the arguments, elementwise unless declared."""
         raise NotImplementedError(f"{type(self).__name__} has no update")
 
@@ -293,7 +292,7 @@ class GroupRules(Answering):
                 f"without two underscores in a row"
             )
         inputs = {f"{name}{self._suffix}": leaf for name, leaf in numbers.items()}
-        value: Value = gradient
+        value: Node = gradient
         if scaled:
             inputs[GRADIENT_SCALE] = Input(name=GRADIENT_SCALE, dtype=dtype)
             value = value * inputs[GRADIENT_SCALE]
@@ -369,23 +368,23 @@ def _of_steps(value: object, count: int) -> NDArray[np.float64]:
     return np.full(count, value, np.float64)
 
 
-def _flushed(state: Value, gradient: Value) -> Value:
+def _flushed(state: Node, gradient: Node) -> Node:
     """Return the state, or zero where it is denormal and the gradient is zero."""
     tiny = float(np.finfo(state.dtype).tiny)
     limit = tiny - gradient.abs() * (1.0 / tiny)
     return where(state.abs() < limit, 0.0, state)
 
 
-def blend(decay: float, old: Value, new: Value) -> Value:
+def blend(decay: float, old: Node, new: Node) -> Node:
     """Return the moving average of a value: `decay * old + (1 - decay) * new`."""
     return decay * old + (1.0 - decay) * new
 
 
-def decayed(decay: float, parameter: Value, gradient: Value) -> Value:
+def decayed(decay: float, parameter: Node, gradient: Node) -> Node:
     """Return the gradient plus `decay` times the parameter."""
     return gradient + decay * parameter if decay else gradient
 
 
-def norm(x: Value) -> Value:
+def norm(x: Node) -> Node:
     """Return the Euclidean norm of all elements."""
     return x.square().sum().sqrt()

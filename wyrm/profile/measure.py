@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from wyrm.engines.columns import checked_columns, checked_inputs, is_batches
+from wyrm.engines.columns import checked_columns, checked_inputs
 from wyrm.engines.epochs import checked_options, train_epoch
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.tables import is_batches
 from wyrm.engines.totals import Totals
 from wyrm.errors import OptionError, ShapeError
-from wyrm.profile.clock import cost_of_reading
-from wyrm.profile.instrument import Site
+from wyrm.profile.instrument import Site, cost_of_reading
 from wyrm.profile.memory import MemoryOfStep
 from wyrm.profile.peaks import Peaks, measured_peaks, processors
 from wyrm.profile.recording import RecordedTimes, Recorder, RecordingEngine, RecordingRunner

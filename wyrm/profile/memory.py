@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wyrm.engines.native.stages.loops import ArrayBuffer, Block, Item, KernelCall, Statement
+from wyrm.engines.native.stages.loops import ArrayBuffer, Block, ElementStatement, Item, KernelCall
 from wyrm.engines.native.stages.memory import Binding, lifetimes, plan_memory
 from wyrm.engines.native.stages.pipeline import Graph
 from wyrm.graph.base import BaseNode
@@ -137,5 +137,5 @@ def _written(item: Item) -> Iterator[tuple[ArrayBuffer, BaseNode]]:
             yield from _written(inner)
     elif isinstance(item, KernelCall):
         yield item.out, item.node
-    elif isinstance(item, Statement) and item.node is not None and item.value is not None:
+    elif isinstance(item, ElementStatement) and item.node is not None and item.value is not None:
         yield item.value.buffer, item.value.node

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.native import Loop
+from wyrm.engines.native import LoopOption
 from wyrm.engines.native.ir.arrays import Callee
 from wyrm.engines.native.run.data_parallel import DataParallelStep
 from wyrm.engines.native.run.engine import NativeEngine
@@ -21,10 +21,9 @@ from wyrm.engines.native.run.pool import Barrier, Pool
 from wyrm.engines.native.run.runner import NativeRunner, Own
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
-from wyrm.engines.optimizer import Gradient
+from wyrm.engines.optimizer import GradientArray
 from wyrm.graph.base import BaseNode
-from wyrm.profile.clock import provide_clock
-from wyrm.profile.instrument import READ_CLOCK, SUM_ROWS, Instrumented, instrumented
+from wyrm.profile.instrument import READ_CLOCK, SUM_ROWS, Instrumented, instrumented, provide_clock
 
 # Readings kept for the timeline: those of the last steps.
 _KEPT_READINGS = 40_000
@@ -152,7 +151,7 @@ class Recorder:
 class RecordingRunner(NativeRunner):
     """A runner of the instrumented form of a program."""
 
-    def __init__(self, graph: Graph, loop: Loop, recorder: Recorder, *, training: bool = False) -> None:
+    def __init__(self, graph: Graph, loop: LoopOption, recorder: Recorder, *, training: bool = False) -> None:
         super().__init__(graph, loop, training=training)
         self.recorder, self.instrumented = recorder, instrumented(graph.source)
         self._routine = self.instrumented.routine
@@ -217,7 +216,9 @@ class _RecordingStep(DataParallelStep):
         self.runner: NativeRunner = RecordingRunner(self.runner.graph, "auto", recorder, training=True)
         self._recorder = recorder
 
-    def _combined(self, outputs: Sequence[Sequence[np.ndarray]], weights: Sequence[float]) -> dict[BaseNode, Gradient]:
+    def _combined(
+        self, outputs: Sequence[Sequence[np.ndarray]], weights: Sequence[float]
+    ) -> dict[BaseNode, GradientArray]:
         start = perf_counter_ns()
         combined = super()._combined(outputs, weights)
         self._recorder.span(
@@ -225,7 +226,7 @@ class _RecordingStep(DataParallelStep):
         )
         return combined
 
-    def apply(self, gradients: Mapping[BaseNode, Gradient]) -> None:
+    def apply(self, gradients: Mapping[BaseNode, GradientArray]) -> None:
         """Do a step of the optimizer with these gradients, and record it."""
         start = perf_counter_ns()
         super().apply(gradients)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import operator
-from collections.abc import Callable
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, cast, overload
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.tracing import number_dtype
-from wyrm.graph.axes import Dims, axis_size, broadcast
-from wyrm.graph.base import BaseNode, describe, format_dims
+from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.storage import declared_dims
-from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, Bs, N, NewDims, Number, Size, Sizes
-from wyrm.graph.weak_types import FLOATS, chosen, default_type, is_weak
+from wyrm.graph.typing import Bs, N, Number
+from wyrm.graph.weak_types import is_weak
 from wyrm.ops.elementwise.elementwise import S
 from wyrm.ops.random.draws import (
     RandomInteger,
@@ -28,153 +24,23 @@ from wyrm.ops.random.draws import (
     StandardLaplace,
     StandardNormal,
     StandardUniform,
-    key_for,
 )
-from wyrm.ops.random.philox import stream_or_next
-from wyrm.support.foreign_names import answering
-from wyrm.support.options import integer
-
-P = ParamSpec("P")
-
-
-class FloatDraw(Protocol, Generic[P]):
-    """A function that returns a node of the given axes; an axis without a size gets it from the data."""
-
-    @overload
-    def __call__(self, dims: Sizes, /, *args: P.args, **options: P.kwargs) -> Node: ...
-    @overload
-    def __call__(self, dims: tuple[()], /, *args: P.args, **options: P.kwargs) -> Node[Any, tuple[()]]: ...
-    @overload
-    def __call__(self, dims: Size, /, *args: P.args, **options: P.kwargs) -> Node[Any, tuple[Any]]: ...
-    @overload
-    def __call__(self, dims: tuple[AxisOf[D1]], /, *args: P.args, **options: P.kwargs) -> Node[Any, tuple[D1]]: ...
-    @overload
-    def __call__(
-        self, dims: tuple[AxisOf[D1], AxisOf[D2]], /, *args: P.args, **options: P.kwargs
-    ) -> Node[Any, tuple[D1, D2]]: ...
-    @overload
-    def __call__(
-        self, dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3]], /, *args: P.args, **options: P.kwargs
-    ) -> Node[Any, tuple[D1, D2, D3]]: ...
-    @overload
-    def __call__(
-        self, dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3], AxisOf[D4]], /, *args: P.args, **options: P.kwargs
-    ) -> Node[Any, tuple[D1, D2, D3, D4]]: ...
-    @overload
-    def __call__(self, dims: NewDims, /, *args: P.args, **options: P.kwargs) -> Node[Any, NewDims]: ...
-
-
-class IndexDraw(Protocol, Generic[P]):
-    """A function that returns an index node of the given axes; an axis without a size gets it from the data."""
-
-    @overload
-    def __call__(self, dims: Sizes, /, *args: P.args, **options: P.kwargs) -> IndexNode: ...
-    @overload
-    def __call__(self, dims: tuple[()], /, *args: P.args, **options: P.kwargs) -> IndexNode[tuple[()]]: ...
-    @overload
-    def __call__(self, dims: Size, /, *args: P.args, **options: P.kwargs) -> IndexNode[tuple[Any]]: ...
-    @overload
-    def __call__(self, dims: tuple[AxisOf[D1]], /, *args: P.args, **options: P.kwargs) -> IndexNode[tuple[D1]]: ...
-    @overload
-    def __call__(
-        self, dims: tuple[AxisOf[D1], AxisOf[D2]], /, *args: P.args, **options: P.kwargs
-    ) -> IndexNode[tuple[D1, D2]]: ...
-    @overload
-    def __call__(
-        self, dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3]], /, *args: P.args, **options: P.kwargs
-    ) -> IndexNode[tuple[D1, D2, D3]]: ...
-    @overload
-    def __call__(
-        self, dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3], AxisOf[D4]], /, *args: P.args, **options: P.kwargs
-    ) -> IndexNode[tuple[D1, D2, D3, D4]]: ...
-    @overload
-    def __call__(self, dims: NewDims, /, *args: P.args, **options: P.kwargs) -> IndexNode[NewDims]: ...
-
-
-def _float_draw(function: Callable[Concatenate[Any, P], Node]) -> FloatDraw[P]:
-    """Declare that the axes of the result are the first argument."""
-    return cast(FloatDraw[P], answering(function))
-
-
-def _index_draw(function: Callable[Concatenate[Any, P], IndexNode]) -> IndexDraw[P]:
-    """Declare that the axes of the result are the first argument."""
-    return cast(IndexDraw[P], answering(function))
-
-
-# --- arguments --------------------------------------------------------------------------------------------------------
-
-
-def _float_dtype(what: str, dtype: DTypeLike | None, *parameters: object) -> np.dtype:
-    """Return the dtype of a draw: as given, else that of the parameters, else a weak one."""
-    found = None if dtype is None else chosen(np.dtype(dtype))
-    nodes = [parameter for parameter in parameters if isinstance(parameter, BaseNode)]
-    for parameter in sorted(nodes, key=lambda node: is_weak(node.dtype)):
-        if found is not None and found != parameter.dtype and not is_weak(parameter.dtype):
-            raise DTypeError(f"{what}: dtype is {found}, but {describe(parameter)} is a parameter of it")
-        found = found or parameter.dtype
-    found = found or default_type()
-    if found not in FLOATS:
-        raise DTypeError(f"{what}: dtype must be float32 or float64, not {found}")
-    return found
-
-
-def _parameter(
-    what: str, name: str, value: object, dims: Dims, least: float = -math.inf, most: float = math.inf
-) -> Any:
-    """Return a parameter: a node whose axes broadcast to `dims`, or a finite number in [least, most]."""
-    if isinstance(value, BaseNode):
-        node: Any = value
-        result = broadcast(dims, node.dims)
-        if len(result) != len(dims) or any(
-            axis_size(a) not in (None, axis_size(b)) for a, b in zip(dims, result, strict=True)
-        ):
-            raise ShapeError(
-                f"{what}: {name} is {describe(node)}, which has axes that the draws, {format_dims(dims)}, have not"
-            )
-        return node
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise DTypeError(f"{what}: {name} must be a number or a node, not {type(value).__name__}")
-    if not (math.isfinite(value) and least <= value <= most):
-        bounds = "finite" if least == -math.inf else f"finite and at least {least:g}" if most == math.inf else None
-        raise ValueError(f"{what}: {name} must be {bounds or f'in [{least:g}, {most:g}]'}, not {value}")
-    return float(value)
-
-
-def _drawn(op: Any, what: str, dims: Any, dtype: np.dtype, seed: int, stream: int | None) -> Any:
-    return op(_key(what, seed, stream), _axes(what, dims), dtype)
-
-
-def _axes(what: str, dims: Any) -> Dims:
-    if dims is None:
-        raise ShapeError(f"{what}: dims must be the axes of the draws, such as (Batch(), 8), not None")
-    if isinstance(dims, BaseNode | np.ndarray):
-        found = describe(dims) if isinstance(dims, BaseNode) else "an array"
-        raise TypeError(f"{what}: the axes of the draws come first, as in {what}(x.dims), not {found}")
-    if isinstance(dims, float):
-        raise TypeError(f"{what}: the axes of the draws come first, as in {what}((2, 3)), not {dims}")
-    return declared_dims(None, dims, True, what)
-
-
-def _key(what: str, seed: int, stream: int | None) -> Any:
-    return key_for(integer(f"{what}: seed", seed), stream_or_next(stream))
+from wyrm.random.arguments import checked_axes, checked_parameter, draw, float_draw, float_dtype, index_draw, key_of
 
 
 def _located(
     op: Any, what: str, dims: Any, loc: Any, scale: Any, dtype: DTypeLike | None, seed: int, stream: int | None
 ) -> Node:
     """Return `loc + scale * draw`."""
-    axes = _axes(what, dims)
-    loc = _parameter(what, "loc", loc, axes)
-    scale = _parameter(what, "scale", scale, axes, 0.0)
-    node: Node = op(_key(what, seed, stream), axes, _float_dtype(what, dtype, loc, scale))
+    axes = checked_axes(what, dims)
+    loc = checked_parameter(what, "loc", loc, axes)
+    scale = checked_parameter(what, "scale", scale, axes, 0.0)
+    node: Node = op(key_of(what, seed, stream), axes, float_dtype(what, dtype, loc, scale))
     node = node if isinstance(scale, float) and scale == 1.0 else node * scale
     return node if isinstance(loc, float) and loc == 0.0 else node + loc
 
 
-# --- distributions ----------------------------------------------------------------------------------------------------
-
-
-@_float_draw
+@float_draw
 def normal(
     dims: Any,
     /,
@@ -218,7 +84,7 @@ def normal_like(
     return cast("Node[Any, S]", result)
 
 
-@_float_draw
+@float_draw
 def laplace(
     dims: Any,
     /,
@@ -238,7 +104,7 @@ def laplace(
     return _located(StandardLaplace, "random.laplace", dims, loc, scale, dtype, seed, stream)
 
 
-@_float_draw
+@float_draw
 def gumbel(
     dims: Any,
     /,
@@ -258,7 +124,7 @@ def gumbel(
     return _located(StandardGumbel, "random.gumbel", dims, loc, scale, dtype, seed, stream)
 
 
-@_float_draw
+@float_draw
 def exponential(
     dims: Any,
     /,
@@ -277,7 +143,7 @@ def exponential(
     return _located(StandardExponential, "random.exponential", dims, 0.0, scale, dtype, seed, stream)
 
 
-@_float_draw
+@float_draw
 def uniform(
     dims: Any,
     /,
@@ -297,8 +163,8 @@ def uniform(
     >>> wy.random.uniform((3,), dtype=np.float64, stream=0).forward().round(3).tolist()
     [0.398, 0.661, 0.145]
     """
-    what, axes = "random.uniform", _axes("random.uniform", dims)
-    low, high = _parameter(what, "low", low, axes), _parameter(what, "high", high, axes)
+    what, axes = "random.uniform", checked_axes("random.uniform", dims)
+    low, high = checked_parameter(what, "low", low, axes), checked_parameter(what, "high", high, axes)
     if isinstance(low, float) and isinstance(high, float) and high < low:
         raise ValueError(f"{what}: high must be at least low, {low:g}, not {high:g}")
     return _located(StandardUniform, what, axes, low, high - low, dtype, seed, stream)
@@ -318,7 +184,7 @@ def uniform_like(
     return cast("Node[Any, S]", result)
 
 
-@_float_draw
+@float_draw
 def bernoulli(dims: Any, /, probability: Number | Node = 0.5, *, seed: int = 0, stream: int | None = None) -> Node:
     """Return a mask of the axes `dims`, each element true with this probability; see `normal`.
 
@@ -329,9 +195,9 @@ def bernoulli(dims: Any, /, probability: Number | Node = 0.5, *, seed: int = 0, 
     >>> int(wy.random.bernoulli((1000,), 0.25, stream=0).forward().sum())
     247
     """
-    what, axes = "random.bernoulli", _axes("random.bernoulli", dims)
-    probability = _parameter(what, "probability", probability, axes, 0.0, 1.0)
-    drawn = _drawn(StandardUniform, what, axes, _float_dtype(what, None, probability), seed, stream)
+    what, axes = "random.bernoulli", checked_axes("random.bernoulli", dims)
+    probability = checked_parameter(what, "probability", probability, axes, 0.0, 1.0)
+    drawn = draw(StandardUniform, what, axes, float_dtype(what, None, probability), seed, stream)
     mask: Node = drawn < probability
     return mask
 
@@ -357,12 +223,12 @@ def categorical(logits: Node[Any, tuple[*Bs, N]], *, seed: int = 0, stream: int 
         raise DTypeError(f"{what}: logits must be a float node, not {found}")
     if not node.dims:
         raise ShapeError(f"{what}: {describe(node)} is a scalar; logits need an axis with an element for each category")
-    noise = _drawn(StandardGumbel, what, node.dims, node.dtype, seed, stream)
+    noise = draw(StandardGumbel, what, node.dims, node.dtype, seed, stream)
     drawn: IndexNode[tuple[*Bs]] = (node + noise).argmax(axis=-1)
     return drawn
 
 
-@_index_draw
+@index_draw
 def randint(dims: Any, /, low: int, high: int, *, seed: int = 0, stream: int | None = None) -> IndexNode:
     """Return draws of integers in [low, high), all equally likely, with the axes `dims`; see `normal`.
 
@@ -372,7 +238,7 @@ def randint(dims: Any, /, low: int, high: int, *, seed: int = 0, stream: int | N
     >>> wy.random.randint((5,), 1, 7, stream=0).forward().tolist()
     [3, 4, 1, 5, 2]
     """
-    what, axes = "random.randint", _axes("random.randint", dims)
+    what, axes = "random.randint", checked_axes("random.randint", dims)
     for name, bound in (("low", low), ("high", high)):
         if not hasattr(type(bound), "__index__"):
             raise DTypeError(f"{what}: {name} must be an integer, as in {what}((2, 3), 0, 10), not {bound!r}")
@@ -381,10 +247,10 @@ def randint(dims: Any, /, low: int, high: int, *, seed: int = 0, stream: int | N
         raise ValueError(f"{what}: high - low must be in [1, 2**32], not {high - low}: low is {low}, high {high}")
     if low < -(2**63) or high > 2**63:
         raise ValueError(f"{what}: {low} and {high} must be integers of 64 bits")
-    return RandomInteger(_key(what, seed, stream), axes, low, high - low)
+    return RandomInteger(key_of(what, seed, stream), axes, low, high - low)
 
 
-@_index_draw
+@index_draw
 def permutation(dims: Any, /, *, seed: int = 0, stream: int | None = None) -> IndexNode:
     """Return random permutations of the positions of the last axis of `dims`, one for each index of the others.
 
@@ -396,7 +262,7 @@ def permutation(dims: Any, /, *, seed: int = 0, stream: int | None = None) -> In
     [2, 4, 3, 0, 1]
     """
     what = "random.permutation"
-    return RandomPermutation(_key(what, seed, stream), _axes(what, dims))
+    return RandomPermutation(key_of(what, seed, stream), checked_axes(what, dims))
 
 
 __all__ = [

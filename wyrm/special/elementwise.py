@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wyrm import _names
-from wyrm.functions.op_functions import function_of
+from wyrm.functions.operands import function_of
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

@@ -1,15 +1,21 @@
-"""Checks of what `compile` takes, and of the state of a program."""
+"""What `compile` takes, the options of engines among it, and checks of it and of the state of a program."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wyrm.engines.jax import JaxOptions
+from wyrm.engines.native import NativeOptions
 from wyrm.errors import CheckpointError, DTypeError, NotDifferentiable, OptionError, ShapeError
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.support.options import MOST_STEPS
+
+if TYPE_CHECKING:
+    from wyrm.engines.registry import EngineName
 
 # Scalars of a batch, by name.
 Metrics = Mapping[str, Tensor[()]]
@@ -82,3 +88,23 @@ def checked_counts(state: object) -> tuple[int, int]:
                 f"{name} of a program must be an integer of at least 0 and below 2**62, not {count!r}"
             )
     return int(state["steps"]), int(state["epochs"])
+
+
+class EngineOptions(NativeOptions, JaxOptions, total=False):
+    """The options of `wyrm.compile` that choose an engine, and those of wyrm's own engines.
+
+    - `engine`: "native", machine code for this processor, "jax", which compiles for the devices that JAX has, or a
+      name that `wyrm.engines.register` has given.
+    """
+
+    engine: EngineName | str  # the names that an editor completes
+
+
+def without_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options without those of wyrm's engines that are None or "auto", which leave the choice to the engine."""
+    known = EngineOptions.__annotations__
+    return {
+        name: value
+        for name, value in options.items()
+        if name not in known or not (value is None or (isinstance(value, str) and value == "auto"))
+    }

@@ -9,15 +9,15 @@ import numpy as np
 from typing_extensions import Unpack
 
 from wyrm.engines.jax import AxisSharding
-from wyrm.engines.native import Loop
+from wyrm.engines.native import LoopOption
 from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.engines.registry import DEFAULT, EngineName, checked_options
 from wyrm.graph.base import BaseNode
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.typing import FloatArray, IntegerArray
 from wyrm.support.foreign_names import answering
-from wyrm.train.arguments import Metrics, apart
-from wyrm.train.program import EngineOptions, Program, without_defaults
+from wyrm.train.arguments import EngineOptions, Metrics, apart, without_defaults
+from wyrm.train.program import Program
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
@@ -67,7 +67,7 @@ def compile(
     optimizer: OptimizerInterface | None = None,
     *,
     metrics: Metrics | None = None,
-    loop: Loop = "auto",
+    loop: LoopOption = "auto",
     engine: EngineName | str = DEFAULT,  # the names that an editor completes
     mesh: Mesh | None = None,
     sharding: AxisSharding | None = None,

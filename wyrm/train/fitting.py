@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from wyrm.engines.columns import DataT, FeedT, given_inputs, is_batches, row_count
+from wyrm.engines.columns import given_inputs
 from wyrm.engines.epochs import ThreadMode, checked_options
 from wyrm.engines.evaluation import RunningMetrics
+from wyrm.engines.tables import DataT, FeedT, is_batches, row_count
 from wyrm.errors import OptionError
 from wyrm.support.foreign_names import answering
 from wyrm.support.interrupts import deferred

@@ -13,34 +13,36 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 import numpy as np
 from typing_extensions import TypeVar, Unpack
 
-from wyrm.engines.columns import DataT, FeedT, check_open_ranges, checked_columns, is_batches
-from wyrm.engines.engine import ProgramPlan
+from wyrm.engines.columns import check_open_ranges, checked_columns
 from wyrm.engines.epochs import ThreadMode, checked_options, drawing, refuse_epoch, train_epoch
 from wyrm.engines.evaluation import AnyRunningMetrics, Evaluator, RunningMetrics, merged
-from wyrm.engines.graph import ProgramGraph, expand
-from wyrm.engines.jax import JaxOptions
-from wyrm.engines.native import NativeOptions
+from wyrm.engines.graph import expand
 from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.engines.progress import Bar, LossBar
 from wyrm.engines.registry import DEFAULT, engine_class
 from wyrm.engines.registry import checked_options as checked_engine_options
+from wyrm.engines.tables import DataT, FeedT, is_batches
 from wyrm.engines.totals import Totals, likely_columns
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode, label
-from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.traversal import Records, copied, flatten_all, restore_all
 from wyrm.graph.values import checked_weight, modes_of, warn_of_training
 from wyrm.ops.random.philox import pinned_step
 from wyrm.support.foreign_names import Answering, answering
 from wyrm.support.late_imports import Late
 from wyrm.support.options import whole
-from wyrm.train.arguments import check_metrics, check_optimizer, checked_counts, checked_outputs
-from wyrm.train.profiled import Profiled
+from wyrm.train.arguments import (
+    EngineOptions,
+    check_metrics,
+    check_optimizer,
+    checked_counts,
+    checked_outputs,
+    without_defaults,
+)
+from wyrm.train.inspected import Inspected
 
 if TYPE_CHECKING:
     from wyrm.engines.engine import Engine
-    from wyrm.engines.registry import EngineName
 
 # The result of a program: an array for one node, a list of arrays for several.
 R = TypeVar("R", default=Any)
@@ -48,27 +50,7 @@ R = TypeVar("R", default=Any)
 E = TypeVar("E", default=float)
 
 
-class EngineOptions(NativeOptions, JaxOptions, total=False):
-    """The options of `wyrm.compile` that choose an engine, and those of wyrm's own engines.
-
-    - `engine`: "native", machine code for this processor, "jax", which compiles for the devices that JAX has, or a
-      name that `wyrm.engines.register` has given.
-    """
-
-    engine: EngineName | str  # the names that an editor completes
-
-
-def without_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options without those of wyrm's engines that are None or "auto", which leave the choice to the engine."""
-    known = EngineOptions.__annotations__
-    return {
-        name: value
-        for name, value in options.items()
-        if name not in known or not (value is None or (isinstance(value, str) and value == "auto"))
-    }
-
-
-class Program(Answering, Profiled, Generic[R, E]):
+class Program(Answering, Inspected, Generic[R, E]):
     """Compiled code that computes outputs or, with an optimizer, trains a loss; `wyrm.compile` creates it.
 
     A call with `{input: array}` computes the outputs, and does one step if the program has an optimizer. `epoch`
@@ -117,88 +99,6 @@ class Program(Answering, Profiled, Generic[R, E]):
     def _choices(self) -> dict[str, Any]:
         """How the program is compiled, for its copies."""
         return {"engine": self._engine_name, **self._options}
-
-    @property
-    def engine(self) -> str:
-        """The name of the engine that runs the program, such as "native" or "jax"."""
-        return self._engine_name
-
-    @property
-    def sharding(self) -> object:
-        """How the parameters lie on the devices of a mesh, as a table to print; None without a mesh."""
-        return self._engine.sharding
-
-    @property
-    def source(self) -> str:
-        """The generated source: the kernels, and `run`, which loops over the data."""
-        return self._engine.source
-
-    @property
-    def llvm(self) -> str:
-        """The LLVM modules before optimization, one for each part that is compiled separately."""
-        with self._lock:
-            return self._engine.llvm
-
-    @property
-    def assembly(self) -> str:
-        """The machine code for this processor as text; generating it may take a second."""
-        with self._lock:
-            return self._engine.assembly
-
-    def stages(self) -> dict[str, str]:
-        """Return the program after each stage of compilation as text, by the stage's name and in order.
-
-        "graph" lists the nodes of the outputs with the lines of code that made them; "differentiate" adds the
-        gradients; "decompose" replaces composite nodes by simpler ones; "deduplicate" merges equal nodes. "fuse" shows
-        the fused loops, "materialize" the stored arrays. "write" is `source`; "plan memory" gives the arrays' offsets.
-        "loop program" has types, pointers and strides; "emit" is `llvm`.
-
-        >>> x = wy.Input(dims=(3,), name="x")
-        >>> stages = wy.compile(x.tanh() + x.tanh()).stages()
-        >>> [text.count("tanh(x)") for text in (stages["graph"], stages["deduplicate"])]
-        [2, 1]
-        """
-        with self._lock:
-            return self._engine.stages()
-
-    @property
-    def inputs(self) -> tuple[BaseNode, ...]:
-        """The inputs that take data, in order of first use."""
-        return tuple(self._engine.graph.inputs)
-
-    @property
-    def graph(self) -> ProgramGraph:
-        """The graph after each stage of compilation; before JAX compiles it, for the JAX engine."""
-        return self._engine.graph
-
-    @property
-    def sizes(self) -> Mapping[type[Dim], int]:
-        """The sizes of the named axes in a run so far; empty before the first one, and for the JAX engine."""
-        return self._engine.sizes
-
-    @property
-    def outputs(self) -> tuple[BaseNode, ...]:
-        """The nodes whose values a call returns, metrics last."""
-        return tuple(self._outputs)
-
-    @property
-    def optimizer(self) -> OptimizerInterface | None:
-        """The optimizer, None if the program only computes outputs."""
-        return self._engine.graph.optimizer
-
-    @property
-    def trained(self) -> tuple[Parameter | Buffer, ...]:
-        """The parameters and buffers that an epoch changes."""
-        return tuple(self._engine.graph.trained)
-
-    @property
-    def plan(self) -> ProgramPlan:
-        """The calls of a step, the buffers and their bytes, and the nodes that cost nothing.
-
-        The bytes cover everything run so far, for all threads and batch sizes, without the parameters and the
-        optimizer's state. Before the first run they are 0 if input sizes are unknown.
-        """
-        return self._engine.plan()
 
     def __call__(self, feed: FeedT | None = None) -> R:
         """Compute the outputs: one array for one output, else a list. With an optimizer, also do one step.

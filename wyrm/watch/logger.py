@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wyrm.engines.columns import given_inputs, is_batches
+from wyrm.engines.columns import given_inputs
 from wyrm.engines.progress import Bar, LossBar, loss_bar
+from wyrm.engines.tables import is_batches
 from wyrm.errors import DTypeError
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.parameters import Parameter

@@ -137,11 +137,11 @@ def accumulated(model: Model, where: Any) -> dict[str, Any]:
         options = {"mesh": jax.make_mesh(shape, names), "sharding": axes}
     program: Any = wy.compile(model.loss, optimizer, engine="jax", **options)
     training, wrong, whole = program._engine, set[str](), set[str]()
-    run, texts = training.execute, dict[Any, str]()
+    run, texts = training.compiled.execute, dict[Any, str]()
 
     def recorded(function: Any, *arguments: Any) -> Any:
         results = run(function, *arguments)
-        if function is training.add_gradients:
+        if function is training.compiled.add_gradients:
             shapes = tuple(np.shape(array) for array in jax.tree.leaves(arguments))
             if shapes not in texts:  # XLA compiles the function again to show it
                 texts[shapes] = program.stages()["optimized"]
@@ -158,7 +158,7 @@ def accumulated(model: Model, where: Any) -> dict[str, Any]:
                     wrong.add(f"{parameter.shape}: {total}")
         return results
 
-    training.execute = recorded
+    training.compiled.execute = recorded
     losses = [program.epoch(model.data, batch_size=8, accumulate=3) for _ in range(2)]
     values = [float(np.abs(parameter.value).sum()) for parameter in optimizer.parameters]
     for parameter, value in zip(optimizer.parameters, start, strict=True):

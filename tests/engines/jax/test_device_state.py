@@ -99,13 +99,13 @@ def test_a_step_that_fails_leaves_the_values_of_the_host(monkeypatch: pytest.Mon
     parameters, (program, other) = _two_losses("jax")
     before = [parameter.value for parameter in parameters]
     program(ROWS)
-    train = program._engine.step
+    train = program._engine.compiled.step
 
     def fail(*arguments: Any) -> Any:
         train(*arguments)
         raise RuntimeError("the device is out of memory")
 
-    monkeypatch.setitem(program._engine.__dict__, "step", fail)
+    monkeypatch.setitem(program._engine.compiled.__dict__, "step", fail)
     with pytest.raises(RuntimeError, match="out of memory") as raised:
         program(ROWS)
     assert "load a checkpoint" in raised.value.__notes__[0]

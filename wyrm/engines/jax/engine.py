@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cached_property
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,16 +14,16 @@ from wyrm.engines.columns import Columns, check_ranges, completed
 from wyrm.engines.engine import Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions
 from wyrm.engines.jax import AxisSharding, JaxOptions
+from wyrm.engines.jax.compiled import CompiledFunctions
 from wyrm.engines.jax.epoch import JaxEpoch
 from wyrm.engines.jax.graph import JaxGraph, index_error
 from wyrm.engines.jax.namespace import narrowed
 from wyrm.engines.jax.processes import Part, check_same, computing, part_of
-from wyrm.engines.jax.state import DeviceState, Placement, State, exchange, gathered, on_host
-from wyrm.engines.jax.step import StepFunctions, joined_rows
-from wyrm.engines.jax.updates import all_finite
+from wyrm.engines.jax.state import DeviceState, Placement, exchange, gathered, on_host
+from wyrm.engines.jax.step import StepFunctions
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.numpy.reference import accumulate
-from wyrm.errors import Diverged, DTypeError, OptionError, Unavailable
+from wyrm.errors import Diverged, DTypeError, OptionError
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.jax_form import JAX, JaxForm
 from wyrm.graph.parameters import Buffer, Parameter
@@ -84,157 +83,29 @@ class JaxEngine(Engine):
             narrow = jnp.bfloat16
         self.functions = StepFunctions(self.graph, narrow, self.placement.sharding)
         self.state = DeviceState(self.graph, self.placement, self.functions.stacks)
+        self.compiled = CompiledFunctions(self.graph, self.functions, self.placement, self.state)
         self.shuffle = Shuffle()
         # Seconds of a step, 0 until one was measured, and the numbers of batches of a chunk by the size of a batch.
         self.seconds = 0.0
         self.capacities: dict[int, set[int]] = {}
         # Whether it is known that all processes began with the same values.
         self._began = not self.placement.several_processes
-        # The last compiled function that ran, with the structure of its arguments and the shapes, dtypes and placements
-        # of their arrays, for its code as text.
-        self._last: tuple[Any, Any, list[tuple[Any, Any, Any]]] | None = None
-
-    # --- compiled functions ---------------------------------------------------------------------------------------
-
-    @cached_property
-    def _forward(self) -> Any:
-        import jax
-
-        return jax.jit(self.functions.forward)
-
-    @cached_property
-    def _backward(self) -> Any:
-        import jax
-
-        return jax.jit(self.functions.backward)
-
-    @cached_property
-    def step(self) -> Any:
-        import jax
-
-        return jax.jit(self.functions.train, donate_argnums=0, **self.kept())
-
-    @cached_property
-    def loop(self) -> Any:
-        """The function that does the steps of several batches."""
-        import jax
-
-        return jax.jit(self.functions.loop, donate_argnums=0, **self.kept())
-
-    @cached_property
-    def join(self) -> Any:
-        """The function that adds up row-sparse gradients of one table."""
-        import jax
-
-        return jax.jit(joined_rows)
-
-    @cached_property
-    def finite(self) -> Any:
-        """The function that says whether all values are finite."""
-        import jax
-
-        return jax.jit(lambda values: all_finite([value for value in values if value.dtype.kind != "i"]))
-
-    @cached_property
-    def add_gradients(self) -> Any:
-        """The function that adds a batch's gradients to the totals of a step."""
-        import jax
-
-        options: dict[str, Any] = {}
-        sharding = self.placement.sharding
-        if sharding is not None:
-            ((placed, *_), _) = self.kept()["out_shardings"]
-            buffers = placed[len(self.graph.parameters) :]
-            options["out_shardings"] = buffers, self.functions.accumulator_shardings(sharding, True), None, None
-        return jax.jit(self.functions.accumulate, donate_argnums=1, **options)
-
-    @cached_property
-    def update(self) -> Any:
-        """The function that does a step with totals of gradients."""
-        import jax
-
-        def update(state: State, _: Sequence[Any], *arguments: Any) -> tuple[State]:
-            return (self.functions.update_by(state, *arguments),)
-
-        return jax.jit(update, donate_argnums=0, **self.kept(1))
-
-    @cached_property
-    def zeros(self) -> Any:
-        """The function that returns totals of no gradients."""
-        import jax
-
-        sharding = self.placement.sharding
-        if sharding is None:
-            return jax.jit(self.functions.zeros)
-        return jax.jit(self.functions.zeros, out_shardings=self.functions.accumulator_shardings(sharding, False))
-
-    def kept(self, results: int = 2) -> dict[str, Any]:
-        """Return the option that keeps the state on its devices, for a function with this number of results."""
-        sharding = self.placement.sharding
-        if sharding is None:
-            return {}
-        import jax
-
-        with self.precision():
-            state = self.state.state()
-        placed = jax.tree.map(lambda array: getattr(array, "sharding", None), state._replace(alive=None))
-        return {"out_shardings": (placed, None)[:results]}
 
     @property
     def real(self) -> type[np.floating]:
         """The type of numbers that JAX takes: float32 unless the graph computes in float64."""
         return np.float64 if self.graph.wide else np.float32
 
-    def precision(self) -> AbstractContextManager[None]:
-        """Return a context in which JAX has the types that the graph computes in."""
-        import jax
-
-        if not self.graph.wide:
-            return nullcontext()
-        context: AbstractContextManager[None] = jax.enable_x64(True)
-        return context
-
     @contextmanager
     def running(self) -> Iterator[None]:
         """Give a context for computations, in which a lost process raises `ProcessLost`."""
-        with self.precision(), computing():
+        with self.compiled.precision(), computing():
             if not self._began:
                 # A restored value is on the devices, and the same for all.
                 leaves = [leaf for leaf in self.graph.trained if stored(leaf).newer is None]
                 check_same({f"the value of {describe(leaf)}": bound_array(leaf) for leaf in leaves})
                 self._began = True
             yield
-
-    def execute(self, function: Any, *arguments: Any) -> Any:
-        """Call a compiled function."""
-        import jax
-
-        arrays, structure = jax.tree.flatten(arguments)
-        self._last = (
-            function,
-            structure,
-            [(array.shape, array.dtype, getattr(array, "sharding", None)) for array in arrays],
-        )
-        return function(*arguments)
-
-    def advance(self, function: Any, *arguments: Any) -> Any:
-        """Call a compiled function of the state and the held leaves; its first result replaces the state."""
-        with exchange:
-            before = self.state.stacked()
-            try:
-                results = self.execute(function, before, self.state.held(), *arguments)
-                # A computation that fails raises its error here: it may have begun without one.
-                results[0].alive.block_until_ready()
-            except BaseException as error:
-                if any(array.is_deleted() for array in before.values):
-                    self.state.forget()
-                    error.add_note(
-                        "the parameters and the optimizer's state are as they were when they were last read, or before "
-                        "the first step: load a checkpoint to go on"
-                    )
-                raise
-            self.state.replace_stacked(results[0])
-        return results
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
@@ -245,7 +116,9 @@ class JaxEngine(Engine):
             if self.graph.optimizer is None:
                 with exchange:
                     values, held = self.state.values(), self.state.held()
-                    found, outside = self.execute(self._forward, values, held, feed, step_words(self.steps))
+                    found, outside = self.compiled.execute(
+                        self.compiled.forward, values, held, feed, step_words(self.steps)
+                    )
                 self.check_indices(outside, self.shapes(feed))
                 self.steps += 1
             else:
@@ -258,7 +131,7 @@ class JaxEngine(Engine):
     def _step(self, feed: Sequence[Any]) -> list[Any]:
         numbers = {name: values[0] for name, values in self.numbers(1).items()}
         with deferred:
-            state, (outputs, outside) = self.advance(self.step, feed, numbers, step_words(self.steps))
+            state, (outputs, outside) = self.compiled.advance(self.compiled.step, feed, numbers, step_words(self.steps))
             if not bool(on_host(state.alive)):
                 self.check_indices(outside, self.shapes(feed), "; no parameter has moved")
                 loss = float(on_host(outputs[0]))
@@ -321,7 +194,7 @@ class JaxEngine(Engine):
         check_ranges(self.graph.ranges.limits, columns.given, sizes)
         for leaf, array in columns.given.items():
             if array.dtype.kind in "iu":
-                with self.precision():
+                with self.compiled.precision():
                     narrowed(leaf, array)
         if self.placement.sharding is not None and rows >= batch:
             for leaf in self.graph.inputs:
@@ -347,8 +220,8 @@ class JaxEngine(Engine):
             feed = self._feed(batch)
             with exchange:
                 values, held = self.state.values(), self.state.held()
-                outputs, gradients, buffers, outside = self.execute(
-                    self._backward, values, held, feed, step_words(self.steps)
+                outputs, gradients, buffers, outside = self.compiled.execute(
+                    self.compiled.backward, values, held, feed, step_words(self.steps)
                 )
             self.check_indices(outside, self.shapes(feed), "; no gradient was added to those of the parameters")
             loss = float(on_host(outputs[0]))
@@ -371,7 +244,7 @@ class JaxEngine(Engine):
         if sharding is None:
             return None
         held = [leaf for leaf in self.graph.held if isinstance(leaf, Parameter | Buffer)]
-        with self.precision():
+        with self.compiled.precision():
             states = {
                 p: list(arrays.values()) for p, arrays in zip(self.graph.parameters, self.state.slots(), strict=True)
             }
@@ -382,18 +255,18 @@ class JaxEngine(Engine):
     @property
     def source(self) -> str:
         """The StableHLO of the function that ran last."""
-        return str(self._lowered().as_text())
+        return str(self.compiled.lowered().as_text())
 
     def stages(self) -> dict[str, str]:
         """Return the program after each stage as text: as a graph, as StableHLO, and as XLA compiled it."""
-        lowered = self._lowered()
+        lowered = self.compiled.lowered()
         return self.graph.stages() | {"stablehlo": lowered.as_text(), "optimized": lowered.compile().as_text()}
 
     def plan(self) -> ProgramPlan:
         """Return the bytes of the temporary arrays of the function that ran last, as XLA planned them."""
-        if self._last is None:
+        if self.compiled.last is None:
             return ProgramPlan(1, 0, 0, [], [])
-        memory = self._lowered().compile().memory_analysis()
+        memory = self.compiled.lowered().compile().memory_analysis()
         return ProgramPlan(1, 0, 0 if memory is None else memory.temp_size_in_bytes, [], [])
 
     @property
@@ -418,16 +291,6 @@ class JaxEngine(Engine):
     def may_refuse(cls, node: BaseNode) -> bool:
         """Return whether JAX traces the op's `evaluate`, which not every `evaluate` allows."""
         return type(JAX.of(node)) is JaxForm and node.formula is None
-
-    def _lowered(self) -> Any:
-        if self._last is None:
-            raise Unavailable("this program has not run, so JAX has not compiled it: call it first")
-        import jax
-
-        function, structure, arrays = self._last
-        abstract = [jax.ShapeDtypeStruct(shape, dtype, sharding=sharding) for shape, dtype, sharding in arrays]
-        with self.precision():
-            return function.lower(*jax.tree.unflatten(structure, abstract))
 
 
 def refuse_threads(threads: int) -> None:

@@ -106,8 +106,8 @@ class JaxEpoch:
             size = min(count - done, max(1, int(_CHUNK / self.engine.seconds))) if self.engine.seconds else 1
             before = time.perf_counter()
             bounds = np.array([done, done + size], np.int32)
-            _, (outputs, outside) = self.engine.advance(
-                self.engine.loop, feeds, numbers, step_words(first_step), bounds
+            _, (outputs, outside) = self.engine.compiled.advance(
+                self.engine.compiled.loop, feeds, numbers, step_words(first_step), bounds
             )
             found = on_host(outputs)[done : done + size]
             if done:  # the first run may compile
@@ -120,7 +120,8 @@ class JaxEpoch:
         """Do one step on these rows."""
         feed = self._batches(rows)
         numbers = {name: values[self.steps] for name, values in self.numbers.items()}
-        state, (outputs, outside) = self.engine.advance(self.engine.step, feed, numbers, step_words(self.engine.steps))
+        compiled = self.engine.compiled
+        state, (outputs, outside) = compiled.advance(compiled.step, feed, numbers, step_words(self.engine.steps))
         found = np.array([[float(on_host(each)) for each in (*outputs, state.alive)]])
         self._record(found, len(rows), outside, self.engine.shapes(feed))
         deliver()
@@ -164,7 +165,7 @@ class JaxEpoch:
     def _check_finite(self) -> None:
         """Raise `Diverged` if a parameter is not finite after the last step."""
         with exchange:
-            finite = self.engine.finite(self.engine.state.stacked().values)
+            finite = self.engine.compiled.finite(self.engine.state.stacked().values)
         if not bool(on_host(finite)):
             raise Diverged(
                 f"a parameter became NaN or infinite in epoch {self.epoch.number}, though all losses and gradients "
@@ -208,9 +209,9 @@ class JaxEpoch:
                 with exchange:
                     if totals is None:
                         values = self.engine.state.values()
-                        totals = self.engine.zeros(values)
-                    buffers, totals, outputs, outside = self.engine.execute(
-                        self.engine.add_gradients,
+                        totals = self.engine.compiled.zeros(values)
+                    buffers, totals, outputs, outside = self.engine.compiled.execute(
+                        self.engine.compiled.add_gradients,
                         values,
                         totals,
                         self.engine.state.held(),
@@ -230,7 +231,7 @@ class JaxEpoch:
             loss = np.asarray(losses / len(order), self.graph.outputs[0].dtype)
             buffers = values[len(self.graph.parameters) :]
             gradients = [rows_of.get(i, total) for i, total in enumerate(totals or [])]
-            (state,) = self.engine.advance(self.engine.update, gradients, numbers, loss, buffers)
+            (state,) = self.engine.compiled.advance(self.engine.compiled.update, gradients, numbers, loss, buffers)
             self._record_accumulated(bool(on_host(state.alive)), sums, losses, len(order))
             deliver()
 
@@ -248,7 +249,7 @@ class JaxEpoch:
     def _joined(self, gradients: list[RowSparse]) -> list[RowSparse]:
         """Return row-sparse gradients of one table as fewer, where together they have more rows than the table."""
         many = len(gradients) > 1 and sum(len(each.rows) for each in gradients) > gradients[0].shape[0]
-        return [self.engine.join(gradients)] if many else gradients
+        return [self.engine.compiled.join(gradients)] if many else gradients
 
 
 def _rows(column: np.ndarray, rows: NDArray[np.int64], before: int = 0) -> Read:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from wyrm.engines.graph import DEDUPLICATE, DIFFERENTIATE, ProgramGraph, Stage, Targets, share_residuals
+from wyrm.engines.graph import DEDUPLICATE, DIFFERENTIATE, CompilerStage, ProgramGraph, Targets, share_residuals
 from wyrm.engines.jax.lower import Sizes, float64_node
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.optimizer import OptimizerInterface
@@ -38,7 +38,11 @@ class JaxGraph(ProgramGraph):
     `held` are the leaves that are neither trained nor inputs, except scalar constants, which are part of the code.
     """
 
-    STAGES: ClassVar[Sequence[Stage]] = (DIFFERENTIATE, Stage("share residuals", _shared, None), DEDUPLICATE)
+    STAGES: ClassVar[Sequence[CompilerStage]] = (
+        DIFFERENTIATE,
+        CompilerStage("share residuals", _shared, None),
+        DEDUPLICATE,
+    )
 
     def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
         super().__init__(outputs, optimizer)

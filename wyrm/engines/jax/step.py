@@ -14,7 +14,7 @@ from wyrm.engines.jax.lower import Lowerer, Sizes, dense
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums
 from wyrm.engines.jax.state import State, stacks_of
-from wyrm.engines.jax.updates import Gradient, Updates, all_finite, summed_rows
+from wyrm.engines.jax.updates import JaxGradient, Updates, all_finite, summed_rows
 from wyrm.graph.base import BaseNode
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
@@ -33,7 +33,7 @@ class Backward(NamedTuple):
     """
 
     outputs: list[Any]
-    gradients: list[Gradient]
+    gradients: list[JaxGradient]
     buffers: list[Any]
     outside: Any
 
@@ -121,7 +121,7 @@ class StepFunctions:
     def _gradients(self, found: _Found, known: Mapping[BaseNode, Any], units: Sequence[Sequence[int]]) -> Backward:
         """Return what `backward` does, with the gradients of several parameters of a unit stacked."""
         targets = self.graph.targets
-        gradients: list[Gradient] = []
+        gradients: list[JaxGradient] = []
         for parameters in ([self.graph.parameters[i] for i in unit] for unit in units):
             if parameters[0] in targets.gradients:
                 gradients.append(found.stacked([targets.gradients[parameter] for parameter in parameters]))
@@ -187,7 +187,12 @@ class StepFunctions:
         ]
 
     def update(
-        self, state: State, gradients: Sequence[Gradient], numbers: Mapping[str, Any], loss: Any, buffers: Sequence[Any]
+        self,
+        state: State,
+        gradients: Sequence[JaxGradient],
+        numbers: Mapping[str, Any],
+        loss: Any,
+        buffers: Sequence[Any],
     ) -> State:
         """Return the state after the optimizer's step with these gradients."""
         assert self.updates is not None
@@ -260,7 +265,7 @@ def rows_as_pytree() -> None:
     )
 
 
-def _plus(total: Any, gradient: Gradient, weight: Any) -> Gradient:
+def _plus(total: Any, gradient: JaxGradient, weight: Any) -> JaxGradient:
     """Return a total with `weight` times a gradient added, or that product where there is no total."""
     if isinstance(gradient, RowSparse):
         return RowSparse(gradient.rows, weight.astype(gradient.values.dtype) * gradient.values, gradient.shape)

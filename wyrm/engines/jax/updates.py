@@ -15,7 +15,7 @@ from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import formula_value
 
 # A gradient is an array, or the touched rows of a table, each of which occurs once: see `summed_rows`.
-Gradient = Any
+JaxGradient = Any
 
 
 class _Elementwise(Lowerer):
@@ -39,7 +39,7 @@ class Updates:
     def __call__(
         self,
         parameters: Sequence[Any],
-        gradients: Sequence[Gradient],
+        gradients: Sequence[JaxGradient],
         states: Sequence[Mapping[str, Any]],
         numbers: Mapping[str, Any],
         moves: Any,
@@ -104,7 +104,7 @@ class Updates:
         return [value.astype(parameter.dtype) for value in lowerer.run(self._schedules[id(rule)], known)]
 
 
-def _scale(gradients: Sequence[Gradient], max_norm: float) -> Any:
+def _scale(gradients: Sequence[JaxGradient], max_norm: float) -> Any:
     """Return the factor that bounds the global norm of the gradients, also if their squares overflow."""
     from jax import lax
 
@@ -126,7 +126,7 @@ def _scale(gradients: Sequence[Gradient], max_norm: float) -> Any:
     )
 
 
-def _values(gradient: Gradient) -> Any:
+def _values(gradient: JaxGradient) -> Any:
     return gradient.values if isinstance(gradient, RowSparse) else gradient
 
 
@@ -146,7 +146,7 @@ def summed_rows(pairs: Sequence[tuple[Any, Any]], shape: tuple[int, ...]) -> Row
     return RowSparse(unique, sums, shape)
 
 
-def all_finite(gradients: Sequence[Gradient]) -> Any:
+def all_finite(gradients: Sequence[JaxGradient]) -> Any:
     """Return whether all gradients are finite."""
     xp: Any = namespace()
     finite = [xp.all(xp.isfinite(_values(gradient))) for gradient in gradients]

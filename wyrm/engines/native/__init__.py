@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-Loop = Literal["auto", "compiled", "python"]
+LoopOption = Literal["auto", "compiled", "python"]
 
 
 class NativeOptions(TypedDict, total=False):
@@ -13,4 +13,4 @@ class NativeOptions(TypedDict, total=False):
     - `loop`: whether the loop over the data is compiled, or Python that calls compiled kernels.
     """
 
-    loop: Loop
+    loop: LoopOption

@@ -11,7 +11,7 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, axis_size, unify
 from wyrm.graph.base import ZERO, Gradient, explain, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, Shaped
@@ -22,7 +22,7 @@ from wyrm.ops.kernels.sums import summed
 from wyrm.support.foreign_names import answering
 from wyrm.support.options import choice
 
-Reduction = Literal["mean", "sum", "none"]
+LossReduction = Literal["mean", "sum", "none"]
 
 
 class _Normalized(OneAxis[tuple[Left_co], Axes], Node[tuple[Left_co], Axes], Generic[Left_co, Axes], abstract=True):
@@ -77,7 +77,7 @@ class Softmax(_Normalized[Left_co, Axes]):
 
 
 @LOOPS.register(Softmax)
-class _SoftmaxLoops(LoopForm):
+class _SoftmaxLoops(Decomposed):
     def decompose(self, node: Softmax[Node]) -> Node:
         (x,) = node.parents
         if _is_empty(x):
@@ -109,7 +109,7 @@ class LogSoftmax(_Normalized[Left_co, Axes]):
 
 
 @LOOPS.register(LogSoftmax)
-class _LogSoftmaxLoops(LoopForm):
+class _LogSoftmaxLoops(Decomposed):
     def decompose(self, node: LogSoftmax[Node]) -> Node:
         (x,) = node.parents
         if _is_empty(x):
@@ -127,9 +127,9 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
     __slots__ = ("reduction",)
     _own: CrossEntropy[Any, Axes]
     residual_parents = frozenset([2])
-    reduction: Reduction
+    reduction: LossReduction
 
-    def __init__(self, logits: Node, labels: IndexNode | Indices, reduction: Reduction = "mean") -> None:
+    def __init__(self, logits: Node, labels: IndexNode | Indices, reduction: LossReduction = "mean") -> None:
         self._construct((logits, as_indices(labels), Softmax(logits)), reduction=reduction)
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
@@ -189,7 +189,7 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
 
 
 @LOOPS.register(CrossEntropy)
-class _CrossEntropyLoops(LoopForm):
+class _CrossEntropyLoops(Decomposed):
     def decompose(self, node: CrossEntropy[Node]) -> Node:
         logits, labels, probabilities = node.parents
         label_logits = logits.take_along_axis(labels.reshape((*labels.dims, 1)), axis=-1).squeeze(-1)
@@ -263,7 +263,7 @@ class CrossEntropyGradient(
 
 
 @LOOPS.register(CrossEntropyGradient)
-class _CrossEntropyGradientLoops(LoopForm):
+class _CrossEntropyGradientLoops(ByKernel):
     @staticmethod
     def kernel(probabilities: FloatArray, labels: IntegerArray, weights: FloatArray, out: FloatArray) -> None:
         for i in range(out.shape[0]):
@@ -293,7 +293,7 @@ def cross_entropy(
 ) -> CrossEntropy[L, tuple[*Bs]]: ...
 @method("cross_entropy", function=False)
 @answering
-def cross_entropy(logits: Any, labels: Any, *, reduction: Reduction = "mean") -> CrossEntropy:
+def cross_entropy(logits: Any, labels: Any, *, reduction: LossReduction = "mean") -> CrossEntropy:
     """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label.
 
     `logits` has the axes (..., classes), `labels` (...,). The method `predictions()` of the result gives the softmax of

@@ -19,36 +19,40 @@ from wyrm.ops.indexing.index import Index, as_indices
 from wyrm.support.foreign_names import answering
 
 # What an index beyond its axis does: raise an error, count on from the other end, or become the nearest index.
-Mode: TypeAlias = Literal["raise", "wrap", "clip"]
+TakeMode: TypeAlias = Literal["raise", "wrap", "clip"]
 
 
 @overload
 def take(
-    x: Shaped[L, AtLeast1D], indices: IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+    x: Shaped[L, AtLeast1D], indices: IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
 ) -> Node: ...
 @overload
-def take(x: Shaped[L, S], indices: IndexNode[AnyShape], axis: int | None = None, *, mode: Mode = "raise") -> Node: ...
+def take(
+    x: Shaped[L, S], indices: IndexNode[AnyShape], axis: int | None = None, *, mode: TakeMode = "raise"
+) -> Node: ...
 @overload
 def take(
-    x: Shaped[L, S], indices: IndexNode[tuple[*Bs]], axis: None = None, *, mode: Mode = "raise"
+    x: Shaped[L, S], indices: IndexNode[tuple[*Bs]], axis: None = None, *, mode: TakeMode = "raise"
 ) -> Node[Any, tuple[*Bs]]: ...
 @overload
 def take(
-    x: Shaped[L, tuple[N, K]], indices: IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+    x: Shaped[L, tuple[N, K]], indices: IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
 ) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
 @overload
 def take(
-    x: Shaped[L, tuple[N]], indices: IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+    x: Shaped[L, tuple[N]], indices: IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
 ) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
 @overload
 def take(
-    x: Shaped[L, tuple[N, K, M]], indices: IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: Mode = "raise"
+    x: Shaped[L, tuple[N, K, M]], indices: IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
 ) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
 @overload
-def take(x: Shaped[L, S], indices: IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise") -> Node: ...
+def take(
+    x: Shaped[L, S], indices: IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
+) -> Node: ...
 @method("take")
 @answering
-def take(x: Any, indices: Any, axis: int | None = None, *, mode: Mode = "raise") -> Any:
+def take(x: Any, indices: Any, axis: int | None = None, *, mode: TakeMode = "raise") -> Any:
     """Return the elements that `indices` select along `axis`, by default among all in row-major order.
 
     As in `numpy.take`, the axes of `indices` replace `axis` in the result, and negative indices count from the end.
@@ -67,7 +71,7 @@ def take(x: Any, indices: Any, axis: int | None = None, *, mode: Mode = "raise")
     return advanced_getitem(x, (*[slice(None)] * position, chosen))
 
 
-def _within(indices: IndexNode, x: Node | IndexNode, axis: int, mode: Mode) -> IndexNode:
+def _within(indices: IndexNode, x: Node | IndexNode, axis: int, mode: TakeMode) -> IndexNode:
     """Return the indices as `mode` puts them into the axis."""
     if mode == "raise":
         return indices
@@ -89,19 +93,19 @@ def _within(indices: IndexNode, x: Node | IndexNode, axis: int, mode: Mode) -> I
 
 @overload
 def take_integers(
-    x: IndexNode, indices: IndexNode[AnyShape] | Indices, axis: int | None = None, *, mode: Mode = "raise"
+    x: IndexNode, indices: IndexNode[AnyShape] | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
 ) -> IndexNode: ...
 @overload
 def take_integers(
-    x: IndexNode, indices: IndexNode[tuple[*Bs]], axis: None = None, *, mode: Mode = "raise"
+    x: IndexNode, indices: IndexNode[tuple[*Bs]], axis: None = None, *, mode: TakeMode = "raise"
 ) -> IndexNode[tuple[*Bs]]: ...
 @overload
 def take_integers(
-    x: IndexNode, indices: IndexNode | Indices, axis: int | None = None, *, mode: Mode = "raise"
+    x: IndexNode, indices: IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
 ) -> IndexNode: ...
 @method("take", IndexNode)
 @answering
-def take_integers(x: Any, indices: Any, axis: int | None = None, *, mode: Mode = "raise") -> Any:
+def take_integers(x: Any, indices: Any, axis: int | None = None, *, mode: TakeMode = "raise") -> Any:
     """Return the integers that `indices` select along `axis`, by default among all in row-major order.
 
     As for nodes of floats; see `Node.take`.

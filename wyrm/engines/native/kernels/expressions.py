@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from types import FunctionType
 from typing import TYPE_CHECKING
@@ -38,7 +37,7 @@ from wyrm.engines.native.kernels.functions import Routine, kernel_of
 from wyrm.engines.native.kernels.indexing import overlap
 from wyrm.engines.native.kernels.values import (
     Group,
-    Kind,
+    InferenceState,
     NotCompiled,
     Num,
     Static,
@@ -85,23 +84,6 @@ _INSTEAD: dict[type[ast.expr], str] = {
     ast.Await: "await is not supported",
     ast.Starred: "a star is supported only before a tuple in the arguments of a call",
 }
-
-
-@dataclass
-class InferenceState:
-    """The state of type inference for one function. Passes over the function repeat until it no longer changes.
-
-    It holds the kinds of the variables and of the result. `origins` maps each array variable to the parameters that it
-    may be a view of; an empty name means any memory.
-    """
-
-    kinds: dict[str, Kind]
-    result: Kind | None = None
-    origins: dict[str, frozenset[str]] = field(default_factory=dict)
-
-    def copy(self) -> InferenceState:
-        """Return a copy to compare with after the next pass."""
-        return InferenceState(dict(self.kinds), self.result, dict(self.origins))
 
 
 class Expressions:

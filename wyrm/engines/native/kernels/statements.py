@@ -11,10 +11,11 @@ from wyrm.engines.native.ir.types import PointerType
 from wyrm.engines.native.kernels import indexing, subscripts
 from wyrm.engines.native.kernels.arithmetic import binary, of_kind
 from wyrm.engines.native.kernels.builder import Builder, Mark
-from wyrm.engines.native.kernels.expressions import Expressions, InferenceState, operator_name
+from wyrm.engines.native.kernels.expressions import Expressions, operator_name
 from wyrm.engines.native.kernels.functions import Routine, leaves
 from wyrm.engines.native.kernels.values import (
     Group,
+    InferenceState,
     Kind,
     NotCompiled,
     Num,

@@ -33,11 +33,10 @@ from wyrm.engines.native.ir.program import (
 )
 from wyrm.engines.native.ir.types import PointerType
 from wyrm.engines.native.kernels.builder import Builder
-from wyrm.engines.native.kernels.expressions import InferenceState
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.indexing import root_of
 from wyrm.engines.native.kernels.statements import FunctionBody
-from wyrm.engines.native.kernels.values import Kind, NotCompiled, Static, types_of, variables_of
+from wyrm.engines.native.kernels.values import InferenceState, Kind, NotCompiled, Static, types_of, variables_of
 
 # The maximum number of type inference passes over a function.
 _ROUNDS = 50

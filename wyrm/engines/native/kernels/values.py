@@ -6,15 +6,23 @@ Code outside the kernel language raises `NotCompiled`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from wyrm.engines.native.ir.program import Expression, Number, Operation, Variable
+from wyrm.engines.native.ir.program import (
+    Expression,
+    Number,
+    Operation,
+    Variable,
+)
 from wyrm.engines.native.ir.types import BOOL, FLOAT64, INT64, UINT64, PointerType, ScalarType, Type, scalar_of
+
+if TYPE_CHECKING:
+    pass
 
 Layout = Literal["contiguous", "rows", "any"]
 
@@ -349,3 +357,20 @@ def same(first: object, second: object) -> bool:
         return bool(first is second or first == second)
     except Exception:  # the user's `==` may raise anything
         raise NotCompiled(f"cannot compare a {type(first).__name__} with a {type(second).__name__}") from None
+
+
+@dataclass
+class InferenceState:
+    """The state of type inference for one function. Passes over the function repeat until it no longer changes.
+
+    It holds the kinds of the variables and of the result. `origins` maps each array variable to the parameters that it
+    may be a view of; an empty name means any memory.
+    """
+
+    kinds: dict[str, Kind]
+    result: Kind | None = None
+    origins: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def copy(self) -> InferenceState:
+        """Return a copy to compare with after the next pass."""
+        return InferenceState(dict(self.kinds), self.result, dict(self.origins))

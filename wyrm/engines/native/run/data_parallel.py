@@ -13,7 +13,7 @@ from wyrm.engines.graph import expand, gradients_of
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
-from wyrm.engines.optimizer import Gradient, Stepper, step_by
+from wyrm.engines.optimizer import GradientArray, Stepper, step_by
 from wyrm.engines.parts import Combination, combinations_of
 from wyrm.graph.base import BaseNode
 from wyrm.graph.rows import RowSparse
@@ -77,7 +77,7 @@ class DataParallelStep:
         run_parallel: RunParallel,
         combination: Combination,
         weight: float = 1.0,
-    ) -> tuple[float, dict[BaseNode, Gradient]]:
+    ) -> tuple[float, dict[BaseNode, GradientArray]]:
         """Return the loss over the rows of all parts and its gradients times `weight`: none if it is not finite."""
 
         def work(thread: int) -> None:
@@ -113,12 +113,14 @@ class DataParallelStep:
         for buffer, array in zip(self._buffers, self._buffer_values, strict=True):
             store(stored(buffer), array)
 
-    def apply(self, gradients: Mapping[BaseNode, Gradient]) -> None:
+    def apply(self, gradients: Mapping[BaseNode, GradientArray]) -> None:
         """Do a step of the optimizer with these gradients."""
         step_by(self.optimizer, gradients)
 
-    def _combined(self, outputs: Sequence[Sequence[np.ndarray]], weights: Sequence[float]) -> dict[BaseNode, Gradient]:
-        gradients: dict[BaseNode, Gradient] = {}
+    def _combined(
+        self, outputs: Sequence[Sequence[np.ndarray]], weights: Sequence[float]
+    ) -> dict[BaseNode, GradientArray]:
+        gradients: dict[BaseNode, GradientArray] = {}
         for position, parameter in enumerate(self._dense, 1):
             gradients[parameter] = _weighted(outputs, position, weights)
         position = 1 + len(self._dense) + len(self._buffers)

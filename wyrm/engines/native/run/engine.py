@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wyrm.engines.columns import Columns, as_column, check_ranges, completed
 from wyrm.engines.engine import Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions
-from wyrm.engines.native import Loop, NativeOptions
+from wyrm.engines.native import LoopOption, NativeOptions
 from wyrm.engines.native.llvm.blas import limited
 from wyrm.engines.native.run.calls import FixedShapeProgram, RepeatedCall
 from wyrm.engines.native.run.data_parallel import DataParallelStep, parts_of
@@ -52,7 +52,7 @@ class NativeEngine(Engine):
         optimizer: Any,
         *,
         evaluates: bool = False,
-        loop: Loop = "auto",
+        loop: LoopOption = "auto",
     ) -> None:
         graph = Graph(outputs, optimizer)
         self._begin(graph, NativeRunner(graph, "auto" if evaluates else loop))

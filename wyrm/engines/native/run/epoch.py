@@ -22,7 +22,7 @@ from wyrm.engines.native.run.partition import Part, Partition
 from wyrm.engines.native.run.pool import Barrier
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import Graph
-from wyrm.engines.optimizer import Gradient, add
+from wyrm.engines.optimizer import GradientArray, add
 from wyrm.errors import Diverged, OptionError
 from wyrm.graph.base import BaseNode
 from wyrm.graph.storage import bound_array
@@ -308,7 +308,7 @@ class NativeEpoch:
         engine, epoch, loss = self.engine, self.epoch, 0.0
         step = engine.data_parallel
         combination = step.combination(self.columns.given)
-        gradients: dict[BaseNode, Gradient] = {}
+        gradients: dict[BaseNode, GradientArray] = {}
         done, losses = epoch.done, 0.0
         for start in range(0, len(order), self.batch):
             rows = order[start : start + self.batch]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.engines.engine import ProgramPlan
-from wyrm.engines.native import Loop
+from wyrm.engines.native import LoopOption
 from wyrm.engines.native.ir.arrays import Callee
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
@@ -52,12 +52,12 @@ Own = tuple[int, int, int, int, NDArray[np.int64], NDArray[np.float64], NDArray[
 class NativeRunner:
     """The compiled functions and the arrays that run a graph."""
 
-    def __init__(self, graph: Graph, loop: Loop, *, training: bool = False) -> None:
+    def __init__(self, graph: Graph, loop: LoopOption, *, training: bool = False) -> None:
         self.graph = graph
         # Gradients without an optimizer are a part of training too.
         self._training = training or graph.optimizer is not None
         self.large = graph.source.size > LARGE
-        self.loop: Loop = loop
+        self.loop: LoopOption = loop
         self.compiled = loop == "compiled" or (loop == "auto" and not graph.source.evaluated)
         if self.compiled and graph.source.evaluated:
             names = ", ".join(sorted({call.node.op_name() for call in graph.source.evaluated}))

@@ -28,6 +28,8 @@ from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.loops import (
     ArrayBuffer,
     Block,
+    Computed,
+    ElementStatement,
     Generated,
     Item,
     Loop,
@@ -35,8 +37,6 @@ from wyrm.engines.native.stages.loops import (
     Reference,
     ScalarBlock,
     SizeArgument,
-    Statement,
-    Value,
     loop_index,
 )
 from wyrm.engines.native.stages.materialize import in_scope
@@ -114,7 +114,9 @@ class _Function:
         else:
             name = self.tree.name("scalars")
             self.before[item] = [self._zeros(buffer) for buffer in item.fills]
-            rest = [each for one in item.items if isinstance(one, Statement) for each in self._statement(one, [item])]
+            rest = [
+                each for one in item.items if isinstance(one, ElementStatement) for each in self._statement(one, [item])
+            ]
             body = [*self.before[item], *rest]
         return ArrayFunction(name, tuple(argument.name for argument in self.arguments), tuple(body))
 
@@ -127,7 +129,7 @@ class _Function:
 
     # Variables of values end with one underscore, all others with two: a value may be named `multiply_3` or `t1`.
 
-    def variable(self, value: Value) -> str:
+    def variable(self, value: Computed) -> str:
         return f"{value.buffer.name}_"
 
     def size(self, axis: Axis) -> Expression:
@@ -159,7 +161,7 @@ class _Function:
         for item in loop.items:
             if isinstance(item, Loop):
                 body += self._loop(item, [*path, item])
-            elif isinstance(item, Statement):
+            elif isinstance(item, ElementStatement):
                 body += self._statement(item, path)
         around = self.totals.around(loop, len(path) - 1, body)
         after: list[arrays.Statement] = []
@@ -171,13 +173,13 @@ class _Function:
                 after.append(self._store(value))
         return [*before, *around, *after]
 
-    def _store(self, value: Value) -> Store:
+    def _store(self, value: Computed) -> Store:
         index = tuple(map(expression_of, loop_index(value.buffer.dims)))
         return Store(self.use(value.buffer), index, Name(self.variable(value)))
 
     # --- statements -----------------------------------------------------------------------------------------------
 
-    def _statement(self, statement: Statement, path: list[Block]) -> list[arrays.Statement]:
+    def _statement(self, statement: ElementStatement, path: list[Block]) -> list[arrays.Statement]:
         node, value = statement.node, statement.value
         assert node is not None
         operands = [self.read(operand, path)[0] for operand in statement.operands]
@@ -188,7 +190,7 @@ class _Function:
         return [*pending, *statements]
 
     def _compute(
-        self, statement: Statement, operands: list[Expression], path: list[Block], comment: str
+        self, statement: ElementStatement, operands: list[Expression], path: list[Block], comment: str
     ) -> list[arrays.Statement]:
         node, value = statement.node, statement.value
         if statement.kind == "rows":
@@ -208,7 +210,7 @@ class _Function:
         )
         return [*steps, Let(self.variable(value), result, comment)]
 
-    def _reduce(self, statement: Statement, operands: list[Expression], comment: str) -> list[arrays.Statement]:
+    def _reduce(self, statement: ElementStatement, operands: list[Expression], comment: str) -> list[arrays.Statement]:
         value = statement.value
         assert value is not None
         rule, dtype = LOOPS.of(value.node).reducer, value.node.dtype
@@ -221,7 +223,7 @@ class _Function:
         return [*steps, *more, Let(self.variable(value), result, comment)]
 
     def _add_to_rows(
-        self, statement: Statement, operands: list[Expression], path: list[Block]
+        self, statement: ElementStatement, operands: list[Expression], path: list[Block]
     ) -> list[arrays.Statement]:
         rows = statement.rows
         assert rows is not None
@@ -239,12 +241,12 @@ class _Function:
         """Return an element, loaded outside the loops that it does not depend on, and the depth where it is known."""
         target = reference.target
         expression: Expression
-        if isinstance(target, Value) and target.register and in_scope(target, path):
+        if isinstance(target, Computed) and target.register and in_scope(target, path):
             expression, depth = Name(self.variable(target)), len(path)
         elif isinstance(target, Generated):
             expression, depth = self._generated(target, reference.index, path)
         else:
-            buffer = target.buffer if isinstance(target, Value) else target
+            buffer = target.buffer if isinstance(target, Computed) else target
             constant = _constant(buffer)
             if constant is not None:
                 return _cast(constant, reference), 0
@@ -311,12 +313,12 @@ class _Function:
         return self.loaded[key]
 
 
-def _statements(block: Block) -> Iterator[Statement]:
+def _statements(block: Block) -> Iterator[ElementStatement]:
     """Yield the statements in a block and its inner blocks."""
     for item in block.items:
         if isinstance(item, Block):
             yield from _statements(item)
-        elif isinstance(item, Statement):
+        elif isinstance(item, ElementStatement):
             yield item
 
 

@@ -19,6 +19,8 @@ from wyrm.engines.native.stages.loops import (
     ArrayBuffer,
     Block,
     Checked,
+    Computed,
+    ElementStatement,
     Generated,
     Item,
     KernelCall,
@@ -27,8 +29,6 @@ from wyrm.engines.native.stages.loops import (
     Reference,
     RowSums,
     ScalarBlock,
-    Statement,
-    Value,
     dependencies,
     is_aligned,
     loop_axes,
@@ -43,7 +43,7 @@ from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.ops.shaping.shape import aligned_index
 
 Rest = TypeVar("Rest", IndexExpression, None)
-Dependency = tuple[Value, IndexMap | None]
+Dependency = tuple[Computed, IndexMap | None]
 
 
 def fuse(scheduled: Scheduled) -> LoopTree:
@@ -63,16 +63,16 @@ class LoopTree:
         # These calls, and then the scalars, depend on leaves alone and come first.
         self.early: list[KernelCall] = []
         self.root.append(ScalarBlock())
-        self.values: dict[BaseNode, Value] = {}
+        self.values: dict[BaseNode, Computed] = {}
         self.buffers: dict[BaseNode, ArrayBuffer] = {}
         self.name = names or UniqueNames()
         self._views: dict[BaseNode, ArrayBuffer] = {}
         # The touched rows, shared by all tables of one size that the same nodes index.
         self._touched: dict[tuple[object, ...], tuple[ArrayBuffer, ArrayBuffer, ArrayBuffer]] = {}
-        self._copies: dict[BaseNode, Value] = {}
+        self._copies: dict[BaseNode, Computed] = {}
         self._generated: dict[BaseNode, Generated] = {}
         self._sums = sums_in_place(schedule)
-        self._sum_of: dict[ArrayBuffer, Value] = {}
+        self._sum_of: dict[ArrayBuffer, Computed] = {}
         self._late = {term for term, _ in self._sums.values()}
         for node in schedule.nodes:
             self._lower(node)
@@ -122,7 +122,7 @@ class LoopTree:
         self._copies[node].stored = True
         return self._copies[node].buffer
 
-    def producer(self, buffer: ArrayBuffer) -> Value | None:
+    def producer(self, buffer: ArrayBuffer) -> Computed | None:
         """Return the value that is computed last into a buffer's memory."""
         root = buffer.root
         if root in self._sum_of:
@@ -202,7 +202,7 @@ class LoopTree:
             first = max(first, item.position + (0 if inside else 1))
         return first
 
-    def _loops(self, dims: Dims, needed: list[Dependency], statement: Statement) -> list[Loop]:
+    def _loops(self, dims: Dims, needed: list[Dependency], statement: ElementStatement) -> list[Loop]:
         """Return nested loops over the axes of `dims`, after or around the dependencies; new ones are appended."""
         path: list[Loop] = []
         block: Block = self.root
@@ -235,7 +235,7 @@ class LoopTree:
         self.root.append(scalar_block)
         return scalar_block
 
-    def _insert(self, dims: Dims, statement: Statement, after: Sequence[Value] = ()) -> list[Block]:
+    def _insert(self, dims: Dims, statement: ElementStatement, after: Sequence[Computed] = ()) -> list[Block]:
         """Insert a statement into loops over `dims`, or among the scalars, after values `after`; return its blocks."""
         needed = [*dependencies(statement.operands), *((value, None) for value in after)]
         if statement.target_index:
@@ -245,7 +245,7 @@ class LoopTree:
         return path
 
     @staticmethod
-    def leaf_of(statement: Statement) -> ArrayBuffer:
+    def leaf_of(statement: ElementStatement) -> ArrayBuffer:
         """Return the array that a statement writes to."""
         if statement.rows is not None:
             return statement.rows.sums
@@ -279,9 +279,9 @@ class LoopTree:
         else:
             self._lower_call(node)
 
-    def _element(self, node: BaseNode, operands: list[Reference], kind: str = "element") -> Value:
-        value = Value(node, self._new_buffer(node), [], loop_axes(node.dims), register=True)
-        statement = Statement(node=node, kind=kind, operands=operands, value=value)
+    def _element(self, node: BaseNode, operands: list[Reference], kind: str = "element") -> Computed:
+        value = Computed(node, self._new_buffer(node), [], loop_axes(node.dims), register=True)
+        statement = ElementStatement(node=node, kind=kind, operands=operands, value=value)
         value.chain = [*self._insert(node.dims, statement), statement]
         return value
 
@@ -300,11 +300,13 @@ class LoopTree:
             return
         first = reduced[0]
         register = reduced == list(range(first, len(axes)))
-        value = Value(node, self._new_buffer(node), [], loop_axes(node.dims), register)
+        value = Computed(node, self._new_buffer(node), [], loop_axes(node.dims), register)
         value.stored = not register
         kept = [LoopIndex(depth) for depth in range(len(axes)) if depth not in reduced]
         target_index = () if register else tuple(_spread(kept, node.dims, IndexLiteral(0)))
-        statement = Statement(node=node, kind="reduce", operands=operands, value=value, target_index=target_index)
+        statement = ElementStatement(
+            node=node, kind="reduce", operands=operands, value=value, target_index=target_index
+        )
         path = self._insert(dims, statement)
         loop, inner = path[first], path[reduced[-1]]
         assert isinstance(loop, Loop) and isinstance(inner, Loop)
@@ -316,7 +318,7 @@ class LoopTree:
         self.values[node] = value
 
     def _lower_scatter(self, node: BaseNode) -> None:
-        value = Value(node, self._new_buffer(node), [], loop_axes(node.dims), register=False, stored=True)
+        value = Computed(node, self._new_buffer(node), [], loop_axes(node.dims), register=False, stored=True)
         rule = LOOPS.of(node)
         fill: ArrayBuffer | None = value.buffer if rule.starts_from_zero else None
         last: Item | None = None
@@ -327,10 +329,10 @@ class LoopTree:
                 continue
             entries = self._entries(node, target.position, node.dims)
             operand = self.read(self.schedule.representative[parent], index)
-            statement = Statement(
+            statement = ElementStatement(
                 node=node, kind="write", operands=[operand], value=value, target_index=entries, adds=target.adds
             )
-            after: list[Value] = []
+            after: list[Computed] = []
             if target.adds and last is not None:
                 value.chain, after = [last], [value]  # adds to what earlier parts wrote
             item = self._insert(parent.dims, statement, after)[0]
@@ -349,13 +351,13 @@ class LoopTree:
             self.root.append(call)
         else:
             self.early.append(call)
-        self.values[node] = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
+        self.values[node] = Computed(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
 
     def _lower_sum(self, node: BaseNode, term: BaseNode, other: BaseNode) -> None:
         """Lower a sum: the kernel of `term` adds to the memory of `other`."""
         call = KernelCall(node=term, operands=self._operands(term), out=self.array(other), adds=True)
         self.root.append(call)
-        value = Value(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
+        value = Computed(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
         self.values[node] = self._sum_of[call.out.root] = value
 
     def _operands(self, node: BaseNode) -> list[ArrayBuffer]:
@@ -377,7 +379,7 @@ class LoopTree:
             dims: Dims = gradient.dims
             index, rank = loop_index(dims), len(indices.dims)
             row = self._integer(indices, index[:rank], parameter.dims[0])
-            statement = Statement(
+            statement = ElementStatement(
                 node=gradient,
                 kind="rows",
                 operands=[self.read(gradient, index)],

@@ -46,7 +46,7 @@ class ArrayBuffer:
 
 
 @dataclass(eq=False)
-class Value:
+class Computed:
     """A computed node: a variable within the loops of `chain`, and an array if anything else reads it.
 
     `chain` leads from the root to the item that completes the value. `domain` holds the positions of the axes that are
@@ -77,11 +77,11 @@ class Reference:
     `casts` are applied to the element.
     """
 
-    target: ArrayBuffer | Value | Generated
+    target: ArrayBuffer | Computed | Generated
     index: IndexMap
     casts: tuple[np.dtype, ...] = ()
     # The value that the array views, which must be complete before the element is read.
-    viewed: Value | None = None
+    viewed: Computed | None = None
 
 
 class Read(IndexExpression):
@@ -109,13 +109,13 @@ class Item:
 
 
 @dataclass(eq=False)
-class Statement(Item):
+class ElementStatement(Item):
     """One element of a node: computed, accumulated in a total, stored at an index, or added to a row's sum."""
 
     node: BaseNode | None = None
     kind: str = "element"
     operands: list[Reference] = field(default_factory=list)
-    value: Value | None = None
+    value: Computed | None = None
     target_index: IndexMap = ()
     adds: bool = False
     rows: RowSums | None = None
@@ -166,7 +166,7 @@ class Accumulator:
     are nested without another loop between them.
     """
 
-    value: Value
+    value: Computed
     reduced: list[Axis]
     result_index: tuple[IndexExpression | None, ...] | None  # None for a variable
     inner: Loop | None
@@ -212,7 +212,7 @@ def nodes_of(item: Item) -> Iterator[BaseNode]:
     if isinstance(item, Block):
         for inner in item.items:
             yield from nodes_of(inner)
-    elif isinstance(item, Statement | KernelCall) and item.node is not None:
+    elif isinstance(item, ElementStatement | KernelCall) and item.node is not None:
         yield item.node
 
 
@@ -343,11 +343,11 @@ def integers_in(entry: IndexExpression) -> list[Reference]:
     return [leaf.reference for leaf in entry.leaves() if isinstance(leaf, Read)]
 
 
-def dependencies(references: Iterable[Reference]) -> list[tuple[Value, IndexMap | None]]:
+def dependencies(references: Iterable[Reference]) -> list[tuple[Computed, IndexMap | None]]:
     """Return the computed values that references and their indices read, each with its index (None: all of it)."""
-    found: list[tuple[Value, IndexMap | None]] = []
+    found: list[tuple[Computed, IndexMap | None]] = []
     for reference in references_in(references):
-        if isinstance(reference.target, Value):
+        if isinstance(reference.target, Computed):
             found.append((reference.target, reference.index))
         elif reference.viewed is not None and not isinstance(reference.target, Generated):
             found.append((reference.viewed, None))

@@ -8,11 +8,11 @@ from functools import partial
 from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.loops import (
     Block,
+    Computed,
+    ElementStatement,
     Loop,
     Reference,
     ScalarBlock,
-    Statement,
-    Value,
     integers_in,
     references_in,
 )
@@ -30,20 +30,20 @@ def _visit(block: Block, path: list[Block]) -> None:
     for item in block.items:
         if isinstance(item, Loop):
             _visit(item, [*path, item])
-        elif isinstance(item, Statement):
+        elif isinstance(item, ElementStatement):
             read = [*item.operands, *(each for entry in item.target_index for each in integers_in(entry))]
             for reference in references_in(read, partial(_is_variable, path)):
-                if isinstance(reference.target, Value):
+                if isinstance(reference.target, Computed):
                     reference.target.stored = True
 
 
 def _is_variable(path: Sequence[Block], reference: Reference) -> bool:
     """Return whether an element is read from a variable."""
     target = reference.target
-    return isinstance(target, Value) and target.register and in_scope(target, path)
+    return isinstance(target, Computed) and target.register and in_scope(target, path)
 
 
-def in_scope(value: Value, path: Sequence[Block]) -> bool:
+def in_scope(value: Computed, path: Sequence[Block]) -> bool:
     """Return whether a value's variable is in scope inside the innermost block of `path`."""
     blocks = value.chain[:-1]
     return bool(blocks) and list(blocks) == list(path[: len(blocks)])

@@ -12,9 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from wyrm.engines.graph import DECOMPOSE, DEDUPLICATE, DIFFERENTIATE, ProgramGraph, Stage
+from wyrm.engines.graph import DECOMPOSE, DEDUPLICATE, DIFFERENTIATE, CompilerStage, ProgramGraph
 from wyrm.engines.native.stages.fuse import LoopTree, fuse
-from wyrm.engines.native.stages.loops import Block, Item, KernelCall, Loop, ScalarBlock, Statement
+from wyrm.engines.native.stages.loops import Block, ElementStatement, Item, KernelCall, Loop, ScalarBlock
 from wyrm.engines.native.stages.materialize import materialize
 from wyrm.engines.native.stages.write import Source, write
 from wyrm.engines.optimizer import OptimizerInterface
@@ -39,7 +39,7 @@ def _lines(item: Item) -> Iterator[str]:
             yield from (f"    {line}" for line in _lines(each))
     elif isinstance(item, KernelCall):
         yield f"{item.out.name} {'+=' if item.adds else '='} {_named(item.node)}"
-    elif isinstance(item, Statement) and item.node is not None:
+    elif isinstance(item, ElementStatement) and item.node is not None:
         verb = {"reduce": "reduce ", "write": "write ", "copy": "copy ", "rows": "add to rows "}.get(item.kind, "")
         yield f"{verb}{_named(item.node)}"
 
@@ -67,18 +67,18 @@ STAGES = (
     DECOMPOSE,
     DEDUPLICATE,
     # Puts nodes into loops, which they share where possible.
-    Stage("fuse", fuse, loops),
+    CompilerStage("fuse", fuse, loops),
     # Decides which values are stored in arrays, and not only in variables of a loop.
-    Stage("materialize", materialize, stored_arrays),
+    CompilerStage("materialize", materialize, stored_arrays),
     # Writes functions over arrays, and `run`, which calls them.
-    Stage("write", write, lambda source: source.text),
+    CompilerStage("write", write, lambda source: source.text),
 )
 
 
 class Graph(ProgramGraph):
     """A program after each stage, independent of sizes and data."""
 
-    STAGES: ClassVar[Sequence[Stage]] = STAGES
+    STAGES: ClassVar[Sequence[CompilerStage]] = STAGES
 
     def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
         super().__init__(outputs, optimizer)

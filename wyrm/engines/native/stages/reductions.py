@@ -37,7 +37,7 @@ from wyrm.engines.native.stages.expressions import (
     number,
     scalar_type,
 )
-from wyrm.engines.native.stages.loops import Accumulator, ArrayBuffer, Generated, Loop, Statement, Value
+from wyrm.engines.native.stages.loops import Accumulator, ArrayBuffer, Computed, ElementStatement, Generated, Loop
 from wyrm.graph.axes import Axis, axis_size
 from wyrm.graph.index_maps import LoopIndex
 from wyrm.graph.loop_form import LOOPS
@@ -84,18 +84,18 @@ class ReductionWriter:
 
     def __init__(self, names: NameScope, named: Callable[[str], str]) -> None:
         self._names, self._named = names, named
-        self._variables: dict[Value, str] = {}
+        self._variables: dict[Computed, str] = {}
         # The totals in variables that hold an `ordered_integer`.
-        self._ordered_totals: set[Value] = set()
+        self._ordered_totals: set[Computed] = set()
         # The sums whose order is kept.
-        self._in_order: set[Value] = set()
+        self._in_order: set[Computed] = set()
         # The partial sums that a loop accumulates for totals in variables.
-        self._parts: dict[Value, str] = {}
-        self._parts_in: dict[Loop, list[Value]] = {}
+        self._parts: dict[Computed, str] = {}
+        self._parts_in: dict[Loop, list[Computed]] = {}
         # float64 totals in an array; the reduction's own array holds partial sums, or nothing without an entry in
         # `_counts`.
-        self._wide: dict[Value, ArrayBuffer] = {}
-        self._counts: dict[Value, str] = {}
+        self._wide: dict[Computed, ArrayBuffer] = {}
+        self._counts: dict[Computed, str] = {}
         self._rows_in: dict[Loop, list[Accumulator]] = {}
 
     # --- before a loop ------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class ReductionWriter:
             statements += self._start(accumulator)
         if _sums_parts(loop):
             for item in loop.items:
-                value = item.value if isinstance(item, Statement) and item.kind == "reduce" else None
+                value = item.value if isinstance(item, ElementStatement) and item.kind == "reduce" else None
                 sums = value is not None and value.node.dtype == FLOAT32 and self._is_reordered(value)
                 if value is not None and sums and value.register and value.chain[-1] is not item:
                     self._parts[value] = f"{value.buffer.name}_part__"
@@ -139,16 +139,16 @@ class ReductionWriter:
             Let(self._counts[value], Literal(0)),
         ]
 
-    def _is_reordered(self, value: Value) -> bool:
+    def _is_reordered(self, value: Computed) -> bool:
         return adds_up(_rule(value).step) and value not in self._in_order
 
     @staticmethod
-    def _total_type(value: Value) -> np.dtype:
+    def _total_type(value: Computed) -> np.dtype:
         return FLOAT64 if adds_up(_rule(value).step) else value.node.dtype
 
     # --- in a loop ----------------------------------------------------------------------------------------------------
 
-    def step(self, statement: Statement, operands: list[Expression], comment: str) -> list[arrays.Statement]:
+    def step(self, statement: ElementStatement, operands: list[Expression], comment: str) -> list[arrays.Statement]:
         """Return the statements that accumulate one element."""
         value = statement.value
         assert value is not None
@@ -235,7 +235,7 @@ class ReductionWriter:
 
     # --- after a loop -------------------------------------------------------------------------------------------------
 
-    def finish(self, value: Value, total: Expression, count: Expression) -> tuple[list[Let], Expression]:
+    def finish(self, value: Computed, total: Expression, count: Expression) -> tuple[list[Let], Expression]:
         """Return the statements and value that a reduction computes from its total."""
         rule = _rule(value)
         return self.formula(rule.finish, [], value.node.dtype, total, count) if rule.finish else ([], total)
@@ -285,7 +285,7 @@ def _signed(x: Expression, step: str) -> Expression:
     return Apply("negative", (x,)) if step == _SMALLEST else x
 
 
-def _rule(value: Value) -> Rule:
+def _rule(value: Computed) -> Rule:
     rule = LOOPS.of(value.node).reducer
     assert rule is not None
     return rule
@@ -293,7 +293,7 @@ def _rule(value: Value) -> Rule:
 
 def _sums_parts(loop: Loop) -> bool:
     """Return whether float32 partial sums speed up a loop: it vectorizes, and is short or does more than load."""
-    statements = [item for item in loop.items if isinstance(item, Statement)]
+    statements = [item for item in loop.items if isinstance(item, ElementStatement)]
     called = {
         call.function
         for each in statements

@@ -1,0 +1,158 @@
+"""What a program shows of itself: its nodes, its source, the stages of its compilation, its arrays and its times."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from wyrm.engines.engine import ProgramPlan
+from wyrm.engines.graph import ProgramGraph
+from wyrm.engines.optimizer import OptimizerInterface
+from wyrm.engines.tables import FeedT
+from wyrm.graph.axes import Dim
+from wyrm.graph.base import BaseNode
+from wyrm.graph.parameters import Buffer, Parameter
+from wyrm.support.foreign_names import answering
+
+if TYPE_CHECKING:
+    from wyrm.engines.engine import Engine
+    from wyrm.engines.epochs import ThreadMode
+    from wyrm.profile.peaks import Peaks
+    from wyrm.profile.result import Profile
+
+
+class Inspected:
+    """A program, as one looks at it."""
+
+    _engine_name: str
+    _engine: Engine
+    _outputs: Sequence[BaseNode]
+    _lock: threading.RLock
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine that runs the program, such as "native" or "jax"."""
+        return self._engine_name
+
+    @property
+    def sharding(self) -> object:
+        """How the parameters lie on the devices of a mesh, as a table to print; None without a mesh."""
+        return self._engine.sharding
+
+    @property
+    def source(self) -> str:
+        """The generated source: the kernels, and `run`, which loops over the data."""
+        return self._engine.source
+
+    @property
+    def llvm(self) -> str:
+        """The LLVM modules before optimization, one for each part that is compiled separately."""
+        with self._lock:
+            return self._engine.llvm
+
+    @property
+    def assembly(self) -> str:
+        """The machine code for this processor as text; generating it may take a second."""
+        with self._lock:
+            return self._engine.assembly
+
+    def stages(self) -> dict[str, str]:
+        """Return the program after each stage of compilation as text, by the stage's name and in order.
+
+        "graph" lists the nodes of the outputs with the lines of code that made them; "differentiate" adds the
+        gradients; "decompose" replaces composite nodes by simpler ones; "deduplicate" merges equal nodes. "fuse" shows
+        the fused loops, "materialize" the stored arrays. "write" is `source`; "plan memory" gives the arrays' offsets.
+        "loop program" has types, pointers and strides; "emit" is `llvm`.
+
+        >>> x = wy.Input(dims=(3,), name="x")
+        >>> stages = wy.compile(x.tanh() + x.tanh()).stages()
+        >>> [text.count("tanh(x)") for text in (stages["graph"], stages["deduplicate"])]
+        [2, 1]
+        """
+        with self._lock:
+            return self._engine.stages()
+
+    @property
+    def inputs(self) -> tuple[BaseNode, ...]:
+        """The inputs that take data, in order of first use."""
+        return tuple(self._engine.graph.inputs)
+
+    @property
+    def graph(self) -> ProgramGraph:
+        """The graph after each stage of compilation; before JAX compiles it, for the JAX engine."""
+        return self._engine.graph
+
+    @property
+    def sizes(self) -> Mapping[type[Dim], int]:
+        """The sizes of the named axes in a run so far; empty before the first one, and for the JAX engine."""
+        return self._engine.sizes
+
+    @property
+    def outputs(self) -> tuple[BaseNode, ...]:
+        """The nodes whose values a call returns, metrics last."""
+        return tuple(self._outputs)
+
+    @property
+    def optimizer(self) -> OptimizerInterface | None:
+        """The optimizer, None if the program only computes outputs."""
+        return self._engine.graph.optimizer
+
+    @property
+    def trained(self) -> tuple[Parameter | Buffer, ...]:
+        """The parameters and buffers that an epoch changes."""
+        return tuple(self._engine.graph.trained)
+
+    @property
+    def plan(self) -> ProgramPlan:
+        """The calls of a step, the buffers and their bytes, and the nodes that cost nothing.
+
+        The bytes cover everything run so far, for all threads and batch sizes, without the parameters and the
+        optimizer's state. Before the first run they are 0 if input sizes are unknown.
+        """
+        return self._engine.plan()
+
+    @answering
+    def profile(
+        self,
+        columns: FeedT | None = None,
+        *,
+        method: Literal["epoch", "call", "backward"] | None = None,
+        steps: int | None = None,
+        batch_size: int = 1,
+        threads: int = 1,
+        mode: ThreadMode = "hogwild",
+        accumulate: int = 1,
+        memory: bool = False,
+        peaks: Peaks | None = None,
+    ) -> Profile:
+        """Measure where the time of a step goes: each loop, product and other kernel, and each thread's waits.
+
+        A copy of the program runs some steps of `epoch`, or calls of the program ("call", the default without an
+        optimizer) or of `backward`, with a clock between the calls of its native code. This program, its parameters
+        and its optimizer stay as they are. `columns`, `batch_size`, `threads`, `mode` and `accumulate` are those of the
+        method. By default the `steps` (batches, or calls) take about a second; too few rows are used again.
+
+        The result prints as a table, with the bytes and FLOPs of each part beside what the machine can do. These
+        `peaks` are measured once in a process, or given as a `wy.profile.Peaks`. `memory` adds the arrays of a step.
+        See `wy.profile` for the page and the trace.
+
+        Raise what `epoch` raises for the data, and `OptionError` for options that do not fit the program, or for the
+        engine "jax".
+
+        >>> class Batch(wy.Dim): ...
+        >>> x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)
+        >>> program = wy.compile((slope * x).square().mean(), wy.optim.SGD([slope], 0.1))
+        >>> profile = program.profile({x: np.ones(64)}, batch_size=32, steps=4)
+        >>> profile.steps, [stage.kind for stage in profile.stages][:2], float(slope)
+        (4, ['load', 'loop'], 1.0)
+        """
+        original: Any = self
+        with original._lock:
+            program = copy.copy(original) if original.optimizer is None else copy.deepcopy(original)
+        profile: Profile = program._engine.profile(
+            columns, method=method, steps=steps, batch_size=batch_size, threads=threads, mode=mode,
+            accumulate=accumulate, memory=memory, peaks=peaks,
+        )  # fmt: skip
+        return profile
