@@ -45,9 +45,10 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
 
 - *op*: a class of nodes: `shape_rule`, `dtype_rule`, `vjp`, and a `formula` or `evaluate`.
 - *formula*: an elementwise op as text; every engine derives its code from it.
-- *loop form* (`LoopForm`): the native compiler's description of an op: `decompose` into simpler ops, a *reducer* over
-  the *reduce axes*, a *gather index map* (where in the operand each element of the result comes from), a *scatter index
-  map* (where in the result each element of an operand goes), or a *kernel* (a loop written in a subset of Python).
+- *loop form* (`LoopForm`): the native compiler's description of an op: `decompose` into simpler ops, a function of
+  each element's *flat index*, a *reducer* over the *reduce axes*, a *gather index map* (where in the operand each
+  element of the result comes from), a *scatter index map* (where in the result each element of an operand goes), or a
+  *kernel* (a loop written in a subset of Python). `graph.loop_form` has a class for each of these kinds.
 - *JAX form* (`JaxForm`): how an op lowers to JAX where neither its formula nor its `evaluate` can be traced.
 - *residuals*: results of a forward pass that its backward pass reads.
 - *placeholder*: an input in the body of a loop, in place of a value of each step. *Closure conversion* makes the

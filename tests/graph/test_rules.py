@@ -10,7 +10,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import RegistrationError
-from wyrm.graph import REGISTRY
+from wyrm.graph import REGISTRY, loop_form
 from wyrm.graph.loop_form import Reducer
 from wyrm.graph.rules import Rules
 
@@ -144,6 +144,32 @@ def test_every_op_has_a_loop_form() -> None:
     forms = [wy.LOOPS.of_op(each) for each in REGISTRY.values()]
     assert all(isinstance(form, wy.LoopForm) for form in forms)
     assert sum(type(form) is not wy.LoopForm for form in forms) > 40
+
+
+KINDS = {
+    "Decomposed": "decompose",
+    "ByFlatIndex": "by_flat_index",
+    "Reduced": "reducer",
+    "Gathered": "gather_index",
+    "Scattered": "scatter_index",
+    "ByKernel": "kernel",
+}
+
+
+@pytest.mark.parametrize(("kind", "word"), KINDS.items())
+def test_a_loop_form_defines_what_its_kind_must_define(kind: str, word: str) -> None:
+    form = type("Lacking", (getattr(loop_form, kind),), {})
+    reason = f"Lacking is a {kind} form, which must define {word}: add it to Lacking"
+    with pytest.raises(RegistrationError, match=reason):
+        wy.LOOPS.register(op("Left"))(form)
+
+
+def test_every_kind_of_loop_form_answers_what_the_compiler_asks() -> None:
+    asked = {word for word in dir(wy.LoopForm) if not word.startswith("_")}
+    for kind in KINDS:
+        words = {word for word in vars(getattr(loop_form, kind)) if not word.startswith("_")}
+        assert KINDS[kind] in words <= asked
+        assert len(words) <= 5
 
 
 @pytest.mark.parametrize("name", ["kernel", "adding_kernel", "by_flat_index"])

@@ -123,7 +123,7 @@ def test_a_missing_field_has_the_default_of_the_library(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     file = tmp_path / "config.json"
     file.write_text('{"model_type": "gpt2"}')
-    config, default = hugging_face.read_config(file), transformers.GPT2Config()
+    config, default = hugging_face.read_config(GPT2Config, file), transformers.GPT2Config()
     assert config == GPT2Config()
     for field in fields(GPT2Config):
         assert field.name == "bias" or getattr(config, field.name) == getattr(default, field.name), field.name
@@ -178,10 +178,13 @@ def test_sizes_that_the_file_has_not_are_refused_before_anything_is_made(
     def made(*arguments: object, **keywords: object) -> None:
         pytest.fail("something was made before it was looked at")
 
-    monkeypatch.setattr(hugging_face, "GPT2", made)
+    class Unmade(GPT2):
+        def __init__(self, *arguments: object, **keywords: object) -> None:
+            made()
+
     monkeypatch.setattr(shards, "load_some", made)
     with pytest.raises(CheckpointError, match=r"by the configuration|too few for n_layer \d+"):
-        hugging_face.from_pretrained(tmp_path)
+        hugging_face.from_pretrained(Unmade, GPT2Config, tmp_path)
 
 
 def test_a_file_of_huge_arrays_that_take_no_room_is_refused(tmp_path: Path) -> None:

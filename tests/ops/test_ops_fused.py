@@ -11,7 +11,8 @@ import pytest
 import wyrm as wy
 from tests.samples.fused import linear_gelu, linear_gelu_gradient
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
-from wyrm.ops.products.fused import Embed, LinearGelu
+from wyrm.ops.products.embed import Embed
+from wyrm.ops.products.linear_gelu import LinearGelu
 from wyrm.ops.random.dropout import AddDropout
 from wyrm.testing import check_grads
 

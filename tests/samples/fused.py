@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 import wyrm as wy
 from tests.samples.sample import Sample, integers, normal
-from wyrm.ops.products.fused import Embed, LinearGelu, LinearGeluGradient
+from wyrm.ops.products.embed import Embed
+from wyrm.ops.products.linear_gelu import LinearGelu, LinearGeluGradient
 from wyrm.ops.random.dropout import AddDropout, Dropout, DropoutMask, RandomKey
 from wyrm.ops.random.philox import STEP
 
@@ -137,5 +138,5 @@ def _dropout_samples() -> list[Sample]:
 
 
 def samples() -> list[Sample]:
-    """Return samples of every op in `wyrm.ops.products.fused` and of the ops of dropout."""
+    """Return samples of the linear layer with GELU, of embeddings and of the ops of dropout."""
     return [*_linear_samples(), *_embed_samples(), *_dropout_samples()]

@@ -1,4 +1,8 @@
-"""`LoopForm`: the description of an op for a backend that generates loops."""
+"""`LoopForm`: the description of an op for an engine that generates loops.
+
+There is a class for each way to define an op's elements: `Decomposed`, `ByFlatIndex`, `Reduced`, `Gathered`,
+`Scattered` and `ByKernel`. Each says what a form of its kind must define and what it may define.
+"""
 
 from __future__ import annotations
 
@@ -39,18 +43,52 @@ class Reducer(NamedTuple):
     finish: str = ""
 
 
-class LoopForm:
-    """The description of an op for a backend that generates loops; it is registered for the op.
+class _AnyForm:
+    """What the compiler asks of every form, with the answers of a form that does not define it; see the kinds below."""
 
-    An op with a `formula` needs none: the formula is its meaning in every engine. Another op defines its elements in
-    one of these ways; the first that is defined is used:
+    reducer: Reducer | None = None
+    starts_from_zero: bool = True
+    preserves_layout: bool = False
+    by_flat_index: Callable[..., object] | None = None
+    kernel: Callable[..., None] | None = None
+    adding_kernel: Callable[..., None] | None = None
+    takes_views: bool = False
 
-    - `decompose`: a graph of simpler ops.
-    - `by_flat_index`: a function of one element's flat index, which is computed wherever the element is read.
-    - `reducer`: a reduction over `reduce_axes`.
-    - `gather_index`: for each element of the result, its index in the first operand.
-    - `scatter_index`: for each element of the operands, its index in the result.
-    - `kernel`: a function that fills the result.
+    def decompose(self, node: Any) -> BaseNode | None:
+        return None
+
+    def flat_index_arguments(self, node: Any) -> tuple[int | float | np.floating, ...]:
+        return ()
+
+    def reduce_axes(self, node: Any) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    def gather_index(self, node: Any, index: IndexMap) -> IndexMap | None:
+        return None
+
+    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget | None:
+        return None
+
+    def kernel_arguments(self, node: Any, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
+        return (*operands, out)
+
+    def draws_from(self, node: Any) -> int | None:
+        return None
+
+
+class LoopForm(_AnyForm):
+    """The description of an op for an engine that generates loops; it is registered for the op.
+
+    An op with a `formula` needs none: the formula is its meaning in every engine. The form of another op derives from
+    the class of the way in which it defines the elements, or from `LoopForm`, and defines the member of that way. An op
+    may define several; the first of them is used:
+
+    - `Decomposed`: `decompose`, a graph of simpler ops.
+    - `ByFlatIndex`: `by_flat_index`, a function of one element's flat index, computed wherever the element is read.
+    - `Reduced`: `reducer`, a reduction over `reduce_axes`.
+    - `Gathered`: `gather_index`, for each element of the result, its index in the first operand.
+    - `Scattered`: `scatter_index`, for each element of the operands, its index in the result.
+    - `ByKernel`: `kernel`, a function that fills the result.
 
     An op that defines none of them is computed in Python, by its `evaluate`.
 
@@ -69,32 +107,14 @@ class LoopForm:
                 return operands[0].reshape(-1), out.reshape(-1)
     """
 
-    # A reduction of the broadcast operands over `reduce_axes`.
-    reducer: Reducer | None = None
-    # Whether the result is filled with zeros before `scatter_index` writes elements.
-    starts_from_zero: bool = True
-    # Whether a view is row-major in memory wherever its operand is.
-    preserves_layout: bool = False
-    # Computes one element from its flat row-major index, the numbers in the only parent and the
-    # `flat_index_arguments`. The element is computed wherever it is read, and never stored.
-    by_flat_index: Callable[..., object] | None = None
-    # Whether a third number in that parent is a number of rows before the first, which the flat index then counts.
+    # Whether the elements are drawn by their positions, and a third number in the only parent is the number of rows
+    # before the first, which the positions count.
     counts_rows: bool = False
-    # A loop that fills the result, called with the result of `kernel_arguments`.
-    kernel: Callable[..., None] | None = None
-    # The same kernel, except that it adds to `out`: the sum of this node and another, in place.
-    adding_kernel: Callable[..., None] | None = None
-    # Whether the kernel takes operands of any strides; other kernels get row-major arrays.
-    takes_views: bool = False
 
     def __init_subclass__(cls) -> None:
         for name in ("kernel", "adding_kernel", "by_flat_index"):
             if isinstance(cls.__dict__.get(name), FunctionType):
                 raise RegistrationError(f"{name} of {cls.__name__} is compiled on its own: make it a @staticmethod")
-
-    def decompose(self, node: Any) -> BaseNode | None:
-        """Return the same value as a graph of simpler ops, which fuse with the nodes around them."""
-        return None
 
     def gradient_of_rows(self, node: Any, indices: Any, table: Any) -> Any:
         """Return this value, perhaps in another form, as the gradient with respect to the rows `indices` of a table."""
@@ -104,17 +124,25 @@ class LoopForm:
         """Return this value as a part of the residuals that its gradient needs; used if those are computed anyway."""
         return None
 
-    def reduce_axes(self, node: Any) -> tuple[int, ...]:
-        """Return the axes of the broadcast operands that `reducer` reduces."""
+    def steps(self, node: Any) -> Steps | None:
+        """Return the steps of a loop whose packed residuals are the node's value; None for any other op."""
+        return None
+
+
+class Decomposed(LoopForm):
+    """The form of an op that is a graph of simpler ops, which fuse with the nodes around them."""
+
+    def decompose(self, node: Any) -> BaseNode | None:
+        """Return the same value as a graph of simpler ops; None for a node that is compiled in another way."""
         raise NotImplementedError
 
-    def gather_index(self, node: Any, index: IndexMap) -> IndexMap | None:
-        """Return the index in the first parent of the result's element at `index`; None if no such map exists."""
-        return None
 
-    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget | None:
-        """Return where in the result a parent's element at `index` is written; None if that parent is not written."""
-        return None
+class ByFlatIndex(LoopForm):
+    """The form of an op whose elements are computed from their positions, wherever they are read, and never stored."""
+
+    # Computes one element from its flat row-major index, the numbers in the only parent and the
+    # `flat_index_arguments`. It is compiled, so it is static.
+    by_flat_index: Callable[..., object] | None = None
 
     def flat_index_arguments(self, node: Any) -> tuple[int | float | np.floating, ...]:
         """Return the arguments of `by_flat_index` after the flat index and the numbers in the parent.
@@ -122,6 +150,59 @@ class LoopForm:
         A NumPy number keeps its dtype, so that the function may select the precision by it.
         """
         return ()
+
+
+class Reduced(LoopForm):
+    """The form of an op that is a reduction of its broadcast operands."""
+
+    # What is reduced, and how.
+    reducer: Reducer | None = None
+
+    def reduce_axes(self, node: Any) -> tuple[int, ...]:
+        """Return the axes of the broadcast operands that `reducer` reduces."""
+        raise NotImplementedError
+
+
+class Gathered(LoopForm):
+    """The form of an op whose elements are elements of its first operand: readers read them there."""
+
+    # Whether a view is row-major in memory wherever its operand is.
+    preserves_layout: bool = False
+
+    def gather_index(self, node: Any, index: IndexMap) -> IndexMap | None:
+        """Return the index in the first parent of the result's element at `index`; None if no such map exists."""
+        raise NotImplementedError
+
+
+class SameIndex(Gathered):
+    """The form of an op whose elements have the same index in its first operand."""
+
+    preserves_layout = True
+
+    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
+        return index
+
+
+class Scattered(LoopForm):
+    """The form of an op that writes elements of its operands, each at one index of the result, or adds them there."""
+
+    # Whether the result is filled with zeros before elements are written.
+    starts_from_zero: bool = True
+
+    def scatter_index(self, node: Any, parent: int, index: IndexMap) -> ScatterTarget | None:
+        """Return where in the result a parent's element at `index` is written; None if that parent is not written."""
+        raise NotImplementedError
+
+
+class ByKernel(LoopForm):
+    """The form of an op that a loop of its own computes, written in Python and compiled."""
+
+    # Fills the result; called with the result of `kernel_arguments`. It is compiled, so it is static.
+    kernel: Callable[..., None] | None = None
+    # The same kernel, except that it adds to `out`: the sum of this node and another, in place.
+    adding_kernel: Callable[..., None] | None = None
+    # Whether the kernel takes operands of any strides; other kernels get row-major arrays.
+    takes_views: bool = False
 
     def kernel_arguments(self, node: Any, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
         """Return the arguments of every call of `kernel`: views of the operands and `out`, numbers, and scratch arrays.
@@ -138,19 +219,26 @@ class LoopForm:
         """
         return None
 
-    def steps(self, node: Any) -> Steps | None:
-        """Return the steps of a loop whose packed residuals are the node's value; None for any other op."""
-        return None
+
+# What a form of each kind must define.
+_OWED: dict[type[LoopForm], tuple[str, ...]] = {
+    Decomposed: ("decompose",),
+    ByFlatIndex: ("by_flat_index",),
+    Reduced: ("reducer", "reduce_axes"),
+    Gathered: ("gather_index",),
+    Scattered: ("scatter_index",),
+    ByKernel: ("kernel",),
+}
 
 
-class SameIndex(LoopForm):
-    """The loop form of an op whose elements have the same index in its first operand."""
+def _check_kind(form: LoopForm) -> None:
+    """Raise `RegistrationError` if a form lacks what its kind must define."""
+    for kind, words in _OWED.items():
+        for word in words if isinstance(form, kind) else ():
+            if vars(form).get(word, getattr(type(form), word)) is getattr(kind, word):
+                name = type(form).__name__
+                raise RegistrationError(f"{name} is a {kind.__name__} form, which must define {word}: add it to {name}")
 
-    preserves_layout = True
 
-    def gather_index(self, node: Any, index: IndexMap) -> IndexMap:
-        return index
-
-
-_MEMBERS = [word for word in vars(LoopForm) if not word.startswith("_")]
-LOOPS: Rules[LoopForm] = Rules("LOOPS", LoopForm(), {word: word for word in _MEMBERS})
+_MEMBERS = [word for word in (*vars(_AnyForm), *vars(LoopForm)) if not word.startswith("_")]
+LOOPS: Rules[LoopForm] = Rules("LOOPS", LoopForm(), {word: word for word in _MEMBERS}, _check_kind)

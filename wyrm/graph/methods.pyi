@@ -95,7 +95,8 @@ from wyrm.ops.indexing.slicing import IndexSlice, Slice
 from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.indexing.taking import TakeMode
 from wyrm.ops.normalization.normalization import LayerNorm, RMSNorm
-from wyrm.ops.products.fused import Embed, LinearGelu
+from wyrm.ops.products.embed import Embed
+from wyrm.ops.products.linear_gelu import LinearGelu
 from wyrm.ops.products.product import MatMul, VectorDot
 from wyrm.ops.random.dropout import AddDropout, Dropout
 from wyrm.ops.reducing.argmax import ArgMax
@@ -1568,6 +1569,14 @@ class Node:
         """Return `x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis."""
 
     @overload
+    def embed(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: _Node | Array) -> Embed[L]: ...
+    @overload
+    def embed(
+        self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
+    ) -> Embed[L, tuple[*Bs, N]]:
+        """Return `table[indices] + positions[:time]`, of the axes (..., time, width)."""
+
+    @overload
     def linear_gelu(
         self: Shaped[L, AtLeast1D], weight: _Node | Array, bias: _Node | Array | None = None, approximate: bool = False
     ) -> LinearGelu[L]: ...
@@ -1579,14 +1588,6 @@ class Node:
         approximate: bool = False,
     ) -> LinearGelu[L, tuple[*Bs, N]]:
         """Return `(x @ weight + bias).gelu(approximate)` as one node."""
-
-    @overload
-    def embed(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: _Node | Array) -> Embed[L]: ...
-    @overload
-    def embed(
-        self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
-    ) -> Embed[L, tuple[*Bs, N]]:
-        """Return `table[indices] + positions[:time]`, of the axes (..., time, width)."""
 
     @overload
     def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R]: ...

@@ -25,11 +25,17 @@ class Rules(Generic[R]):
     """The rules of one backend. A class's rule serves its subclasses too; an op without a rule has the `default`.
 
     `rule_names` maps names that an op class must not define, because nothing would read them there, to their names in
-    a rule.
+    a rule. `check` raises `RegistrationError` for a rule that lacks something.
     """
 
-    def __init__(self, name: str, default: R, rule_names: Mapping[str, str] = _NONE) -> None:
-        self.name, self.default = name, default
+    def __init__(
+        self,
+        name: str,
+        default: R,
+        rule_names: Mapping[str, str] = _NONE,
+        check: Callable[[R], None] | None = None,
+    ) -> None:
+        self.name, self.default, self._check = name, default, check
         self._rules: dict[type, R] = {}
         self._cache: dict[type, R] = {}
         _RULE_NAMES.update({word: (self, instead) for word, instead in rule_names.items()})
@@ -51,6 +57,8 @@ class Rules(Generic[R]):
             kind = type(self.default)
             if not isinstance(rule, kind):
                 raise RegistrationError(f"{_name(given)} is not a rule of {self.name}: derive it from {kind.__name__}")
+            if self._check is not None:
+                self._check(rule)
             for op in ops:
                 before = self._rules.get(op)
                 if before is not None and not _is_redefinition(type(rule), type(before)):

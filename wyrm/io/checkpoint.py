@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -11,17 +12,20 @@ from wyrm.errors import CheckpointError, DTypeError, NotFinite
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.io.arrays import save_arrays
 from wyrm.io.files import Outline, stored_arrays
-from wyrm.nn.module import Module
 from wyrm.support.files import FilePath, path_of
 
+if TYPE_CHECKING:
+    from wyrm.nn.module import Module
+
 Kept = Parameter | Buffer
-Parameters = Module | Mapping[str, Parameter]
+Parameters: TypeAlias = "Module | Mapping[str, Parameter]"
 
 
 def by_name(parameters: Parameters) -> dict[str, Kept]:
     """Return the parameters and buffers of a module or a mapping by name; at least one."""
-    if isinstance(parameters, Module):
-        named: dict[str, Kept] = dict([*parameters.named_parameters(), *parameters.named_buffers()])
+    if hasattr(type(parameters), "named_parameters"):
+        module: Any = parameters
+        named: dict[str, Kept] = dict([*module.named_parameters(), *module.named_buffers()])
     elif isinstance(parameters, Mapping):
         named = dict(parameters)
     else:

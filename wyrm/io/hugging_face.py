@@ -7,7 +7,7 @@ import os
 import re
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -16,8 +16,10 @@ from wyrm.errors import CheckpointError
 from wyrm.io.arrays import save_arrays
 from wyrm.io.checkpoint import not_finite
 from wyrm.io.files import Outline, replacing, stored_arrays
-from wyrm.nn.gpt2 import GPT2, GPT2Config
 from wyrm.support.files import FilePath
+
+if TYPE_CHECKING:
+    from wyrm.nn.gpt2 import GPT2, GPT2Config
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _PREFIX = "transformer."
@@ -105,7 +107,7 @@ def _json(config: GPT2Config) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def read_config(path: FilePath) -> GPT2Config:
+def read_config(kind: type[GPT2Config], path: FilePath) -> GPT2Config:
     """Return the configuration of a `config.json`; a field that is missing has the library's default.
 
     Raise `CheckpointError` for a file that is missing, damaged, or of a model that `GPT2` cannot be.
@@ -127,14 +129,16 @@ def read_config(path: FilePath) -> GPT2Config:
             raise CheckpointError(
                 f"{file!r} has {name} = {contents[name]!r}; GPT2 supports {' and '.join(map(repr, supported))} only"
             )
-    names = [field.name for field in fields(GPT2Config) if field.name != "bias"]
+    names = [field.name for field in fields(kind) if field.name != "bias"]
     try:
-        return GPT2Config(**{name: contents[name] for name in names if name in contents})
+        return kind(**{name: contents[name] for name in names if name in contents})
     except ValueError as error:
         raise CheckpointError(f"{file!r}: {error}") from error
 
 
-def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GPT2:
+def from_pretrained(
+    model_class: type[GPT2], kind: type[GPT2Config], directory: FilePath, *, dtype: DTypeLike = np.float32
+) -> GPT2:
     """Return the model in `config.json` and `model.safetensors`, as the Hugging Face library writes them.
 
     The weights may be divided over several files, which `model.safetensors.index.json` lists. The model is in
@@ -144,7 +148,7 @@ def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GP
         CheckpointError: a file is missing, damaged or of another model, or the arrays do not match the configuration.
     """
     folder = Path(directory)
-    config = read_config(folder / CONFIG)
+    config = read_config(kind, folder / CONFIG)
     file, stored, _ = weights = stored_arrays(folder / WEIGHTS)
     full = {name.removeprefix(_PREFIX): name for name in stored}
     # The configuration may ask for more memory than there is: compare everything before allocating or reading arrays.
@@ -174,7 +178,7 @@ def from_pretrained(directory: FilePath, *, dtype: DTypeLike = np.float32) -> GP
             problems.append("  lm_head.weight: differs from wte.weight, to which it is tied")
     if problems:
         raise CheckpointError("\n".join([f"{file!r} does not match the configuration beside it:", *problems]))
-    model = GPT2(config, dtype=dtype)
+    model = model_class(config, dtype=dtype)
     named = dict(model.named_parameters())
     for theirs, ours in _names(config).items():
         named[ours].set(arrays[theirs].astype(dtype))

@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from wyrm.io.arrays import load_arrays, write_arrays
 from wyrm.io.checkpoint import Kept, Parameters, by_name, differences, not_finite
 from wyrm.io.files import replacing
 from wyrm.io.record import KEY, CheckpointRecord, checked_state, examined, parsed, with_arrays, without_arrays
-from wyrm.optim.optimizer import Optimizer
 from wyrm.support.files import FilePath, flush, path_of, remove_leftovers
 from wyrm.support.options import MOST_STEPS, whole
+
+if TYPE_CHECKING:
+    from wyrm.optim.optimizer import Optimizer
 
 _NAME = re.compile(r"step-([0-9]{8}|[1-9][0-9]{8,})\.safetensors")
 _WEIGHTS, _OPTIMIZER, _STATE = "weights/", "optimizer/", "state/"
@@ -285,7 +287,7 @@ class Checkpoints:
 
 def _checked(parameters: Parameters, optimizer: object) -> dict[str, Kept]:
     """Return the parameters by name; raise `DTypeError` unless they are that, and the optimizer is one."""
-    if not isinstance(optimizer, Optimizer):
+    if not hasattr(type(optimizer), "load_step_counts"):
         raise DTypeError(f"a checkpoint holds the state of an optimizer, as of wy.optim.Adam(...), not {optimizer!r}")
     return by_name(parameters)
 

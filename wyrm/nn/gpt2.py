@@ -205,4 +205,4 @@ class GPT2(Module):
         """
         from wyrm.io.hugging_face import from_pretrained
 
-        return from_pretrained(directory, dtype=dtype)
+        return from_pretrained(GPT2, GPT2Config, directory, dtype=dtype)

@@ -12,7 +12,8 @@ import wyrm.ops.indexing.index
 import wyrm.ops.indexing.joining
 import wyrm.ops.indexing.slicing
 import wyrm.ops.normalization.normalization
-import wyrm.ops.products.fused
+import wyrm.ops.products.embed
+import wyrm.ops.products.linear_gelu
 import wyrm.ops.products.loops
 import wyrm.ops.random.dropout
 import wyrm.ops.reducing.prod

@@ -17,7 +17,7 @@ from wyrm.graph.axes import Axis, Dims, axis_size, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, format_dims, label
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import as_constant
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import A, Array, BoolArray, D, FloatArray, K, M, N
@@ -155,7 +155,7 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
         return exponentials / xp.where(total > 0.0, total, 1.0 + 0.0 * total), parts
 
 
-class _AttentionLoops(LoopForm):
+class _AttentionLoops(ByKernel):
     def numbers(self, node: _Attention, features: int, heads: int) -> tuple[KernelArgument, ...]:
         """Return the kernel arguments after the arrays that all kernels share."""
         keep_scale = node.dtype.type(kept_factor(node.dropout_rate))

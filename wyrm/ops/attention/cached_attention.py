@@ -9,7 +9,7 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Dims, axis_size, unify
 from wyrm.graph.base import ZERO, Gradient, format_dims, label
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array
@@ -77,7 +77,7 @@ class CachedAttention(Node[tuple[Node, Node, Node], Axes]):
 
 
 @LOOPS.register(CachedAttention)
-class _CachedAttentionLoops(LoopForm):
+class _CachedAttentionLoops(ByKernel):
     takes_views = True
     kernel = staticmethod(cached_attention_kernel)
 

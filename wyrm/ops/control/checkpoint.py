@@ -9,7 +9,7 @@ from wyrm.errors import DTypeError
 from wyrm.graph.base import ZERO, BaseNode, Gradient, S, describe, label
 from wyrm.graph.jax_form import JAX, JaxForm
 from wyrm.graph.leaves import Constant
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel
 from wyrm.graph.node import Node
 from wyrm.graph.source_location import located_at
 from wyrm.graph.traversal import replaced, topological_order
@@ -38,7 +38,7 @@ class OptimizationBarrier(PassThrough[S]):
 
 
 @LOOPS.register(OptimizationBarrier)
-class _OptimizationBarrierLoops(LoopForm):
+class _OptimizationBarrierLoops(ByKernel):
     kernel = staticmethod(copy_kernel)
 
     def kernel_arguments(self, node: OptimizationBarrier, operands: Sequence[Array], out: Array) -> tuple[Array, ...]:

@@ -11,7 +11,7 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, axis_size
 from wyrm.graph.base import ZERO, Gradient, format_dims
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
@@ -66,7 +66,7 @@ class ToDigits(Node[tuple[IndexNode], Axes]):
 
 
 @LOOPS.register(ToDigits)
-class _ToDigitsLoops(LoopForm):
+class _ToDigitsLoops(ByKernel):
     kernel = staticmethod(to_digits_kernel)
 
     def kernel_arguments(self, node: ToDigits, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
@@ -104,7 +104,7 @@ class FromDigits(IndexNode[Axes]):
 
 
 @LOOPS.register(FromDigits)
-class _FromDigitsLoops(LoopForm):
+class _FromDigitsLoops(ByKernel):
     kernel = staticmethod(from_digits_kernel)
 
     def kernel_arguments(self, node: FromDigits, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:

@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 from wyrm.graph.axes import Dims
 from wyrm.graph.base import ZERO, BaseNode, Gradient
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
-from wyrm.graph.loop_form import LOOPS, LoopForm, SameIndex
+from wyrm.graph.loop_form import LOOPS, Decomposed, SameIndex
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array
@@ -47,7 +47,7 @@ class Transparent(PassThrough[Axes], abstract=True):
 
 
 @LOOPS.register(Transparent)
-class _TransparentLoops(LoopForm):
+class _TransparentLoops(Decomposed):
     def decompose(self, node: Transparent) -> Node:
         return node.parents[0]
 

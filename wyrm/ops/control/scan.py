@@ -19,7 +19,7 @@ from wyrm.graph.axes import Dims, axis_size
 from wyrm.graph.base import ZERO, BaseNode, Gradient, Undefined, describe, format_dims
 from wyrm.graph.index_maps import IndexExpression, IndexLiteral, IndexMap, flat
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, LoopForm, ScatterTarget
+from wyrm.graph.loop_form import LOOPS, Gathered, LoopForm, Scattered, ScatterTarget
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array
@@ -210,7 +210,7 @@ class ScanPart(Rearrangement[Left_co, Axes]):
 
 
 @LOOPS.register(ScanPart)
-class _ScanPartLoops(LoopForm):
+class _ScanPartLoops(Gathered):
     preserves_layout = True
 
     def gather_index(self, node: ScanPart, index: IndexMap) -> IndexMap:
@@ -254,7 +254,7 @@ class PlacePart(Node[tuple[Left_co], Axes]):
 
 
 @LOOPS.register(PlacePart)
-class _PlacePartLoops(LoopForm):
+class _PlacePartLoops(Scattered):
     def scatter_index(self, node: PlacePart, parent: int, index: IndexMap) -> ScatterTarget | None:
         return ScatterTarget((_in_residuals(node.parents[0].dims, index, node.start),))
 

@@ -16,7 +16,7 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, axis_size, product, unify
 from wyrm.graph.base import format_dims, label
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
@@ -31,7 +31,7 @@ from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.kernels.native import scratch
 
 
-class _ConvolutionLoops(LoopForm):
+class _ConvolutionLoops(ByKernel):
     def volumes(self, array: Array) -> Array:
         """Return a view of the array with three spatial axes."""
         return array.reshape(*array.shape[:2], *_in_space(array.shape[2:], 1))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode
 from wyrm.graph.typing import Array, Indices, IntegerArray
@@ -55,7 +55,7 @@ class CountedLabels(HasIndexOperands[tuple[IndexNode], Axes], IndexNode[Axes]):
 
 
 @LOOPS.register(CountedLabels)
-class _CountedLabelsLoops(LoopForm):
+class _CountedLabelsLoops(ByKernel):
     @staticmethod
     def kernel(labels: IntegerArray, out: IntegerArray, ignored: int) -> None:
         for i in range(out.size):

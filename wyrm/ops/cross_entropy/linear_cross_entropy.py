@@ -18,7 +18,7 @@ from wyrm.graph.base import ZERO, Gradient, explain, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, Bs, FloatArray, Indices, IntegerArray, M, N
@@ -131,7 +131,7 @@ class _LinearCrossEntropy(
         return loss, logits_gradient.matrix_transpose() @ x, logits_gradient @ weight
 
 
-class _LinearCrossEntropyLoops(LoopForm):
+class _LinearCrossEntropyLoops(ByKernel):
     def kernel_arguments(
         self, node: _LinearCrossEntropy, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
@@ -267,7 +267,7 @@ class LabelTargets(HasIndexOperands[tuple[IndexNode, Node], Axes], Node[tuple[In
 
 
 @LOOPS.register(LabelTargets)
-class _LabelTargetsLoops(LoopForm):
+class _LabelTargetsLoops(ByKernel):
     kernel = staticmethod(targets_kernel)
 
     def kernel_arguments(self, node: LabelTargets, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:

@@ -11,7 +11,7 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, Plus, axis_size
 from wyrm.graph.base import ZERO, Gradient, format_dims, label
 from wyrm.graph.index_maps import IndexLiteral, IndexMap
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, Gathered, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
@@ -71,7 +71,7 @@ class ResidualsPart(_OfResiduals[Axes]):
 
 
 @LOOPS.register(ResidualsPart)
-class _ResidualsPartLoops(LoopForm):
+class _ResidualsPartLoops(Gathered):
     preserves_layout = True
 
     def gather_index(self, node: ResidualsPart, index: IndexMap) -> IndexMap:
@@ -106,7 +106,7 @@ class PlaceInResiduals(_OfResiduals[Axes]):
 
 
 @LOOPS.register(PlaceInResiduals)
-class _PlaceInResidualsLoops(LoopForm):
+class _PlaceInResidualsLoops(ByKernel):
     @staticmethod
     def kernel(part: FloatArray, out: FloatArray, first: int) -> None:
         for i in range(out.shape[0]):

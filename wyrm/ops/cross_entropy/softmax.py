@@ -11,7 +11,7 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, axis_size, unify
 from wyrm.graph.base import ZERO, Gradient, explain, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, Shaped
@@ -77,7 +77,7 @@ class Softmax(_Normalized[Left_co, Axes]):
 
 
 @LOOPS.register(Softmax)
-class _SoftmaxLoops(LoopForm):
+class _SoftmaxLoops(Decomposed):
     def decompose(self, node: Softmax[Node]) -> Node:
         (x,) = node.parents
         if _is_empty(x):
@@ -109,7 +109,7 @@ class LogSoftmax(_Normalized[Left_co, Axes]):
 
 
 @LOOPS.register(LogSoftmax)
-class _LogSoftmaxLoops(LoopForm):
+class _LogSoftmaxLoops(Decomposed):
     def decompose(self, node: LogSoftmax[Node]) -> Node:
         (x,) = node.parents
         if _is_empty(x):
@@ -189,7 +189,7 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
 
 
 @LOOPS.register(CrossEntropy)
-class _CrossEntropyLoops(LoopForm):
+class _CrossEntropyLoops(Decomposed):
     def decompose(self, node: CrossEntropy[Node]) -> Node:
         logits, labels, probabilities = node.parents
         label_logits = logits.take_along_axis(labels.reshape((*labels.dims, 1)), axis=-1).squeeze(-1)
@@ -263,7 +263,7 @@ class CrossEntropyGradient(
 
 
 @LOOPS.register(CrossEntropyGradient)
-class _CrossEntropyGradientLoops(LoopForm):
+class _CrossEntropyGradientLoops(ByKernel):
     @staticmethod
     def kernel(probabilities: FloatArray, labels: IntegerArray, weights: FloatArray, out: FloatArray) -> None:
         for i in range(out.shape[0]):

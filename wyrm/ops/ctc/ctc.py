@@ -13,7 +13,7 @@ from wyrm.graph.base import ZERO, Gradient, Undefined, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import as_constant
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, BoolArray, FloatArray, IntegerArray
@@ -136,7 +136,7 @@ class CTC(_Alignment[Axes]):
 
 
 @LOOPS.register(CTC)
-class _CTCLoops(LoopForm):
+class _CTCLoops(ByKernel):
     kernel = staticmethod(ctc_kernel)
 
     def kernel_arguments(self, node: CTC, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
@@ -221,7 +221,7 @@ class CTCGradient(_Alignment[Axes]):
 
 
 @LOOPS.register(CTCGradient)
-class _CTCGradientLoops(LoopForm):
+class _CTCGradientLoops(ByKernel):
     kernel = staticmethod(ctc_gradient_kernel)
 
     def kernel_arguments(self, node: CTCGradient, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:

@@ -16,7 +16,7 @@ from wyrm.graph.base import describe, label
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand, source_of
 from wyrm.graph.leaves import Constant
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.storage import bound_array, check_int64
@@ -200,7 +200,7 @@ class FromEnd(HasIndexOperands[Any, Axes], IndexNode[Axes]):
 
 
 @LOOPS.register(FromEnd)
-class _FromEndLoops(LoopForm):
+class _FromEndLoops(ByKernel):
     @staticmethod
     def kernel(indices: IntegerArray, out: IntegerArray, size: int) -> None:
         for i in range(indices.size):

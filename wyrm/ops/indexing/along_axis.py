@@ -11,7 +11,7 @@ import numpy as np
 from wyrm.errors import DTypeError
 from wyrm.graph.axes import Dims, normalize_axis, unify
 from wyrm.graph.base import BaseNode, P_co, label
-from wyrm.graph.loop_form import KernelArgument, LoopForm
+from wyrm.graph.loop_form import ByKernel, KernelArgument
 from wyrm.graph.node import Node
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
@@ -64,7 +64,7 @@ def split_at(axis: int, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     return tuple(array.reshape(parts) for array in arrays)
 
 
-class ReducedAxisLoops(LoopForm):
+class ReducedAxisLoops(ByKernel):
     """A kernel that reduces one axis: its operand has three axes and it reduces the middle one."""
 
     def kernel_arguments(

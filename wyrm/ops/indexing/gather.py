@@ -13,7 +13,7 @@ from wyrm.graph.base import ZERO, BaseNode, Gradient, label
 from wyrm.graph.index_maps import IndexLoad, IndexMap
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, LoopForm, ScatterTarget
+from wyrm.graph.loop_form import LOOPS, Gathered, Scattered, ScatterTarget
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array
@@ -127,7 +127,7 @@ JAX.register(Gather, IndexGather)(GatherForm(_order, _moved))
 
 
 @LOOPS.register(Gather, IndexGather)
-class _GatherLoops(LoopForm):
+class _GatherLoops(Gathered):
     def gather_index(self, node: Gather | IndexGather, index: IndexMap) -> IndexMap:
         x, *indices = node.parents
         return _positions(index, indices, node.axes, node.after, x.ndim)
@@ -194,7 +194,7 @@ class Place(HasIndexOperands[Any, Axes], Node[Any, Axes]):
 
 
 @LOOPS.register(Place)
-class _PlaceLoops(LoopForm):
+class _PlaceLoops(Scattered):
     def scatter_index(self, node: Place, parent: int, index: IndexMap) -> ScatterTarget | None:
         if parent:
             return None

@@ -15,7 +15,7 @@ from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_maps import IndexLoad, IndexMap
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, LoopForm, ScatterTarget
+from wyrm.graph.loop_form import LOOPS, Decomposed, Gathered, Scattered, ScatterTarget
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.parameters import Parameter
@@ -92,7 +92,7 @@ JAX.register(Index)(IndexForm)
 
 
 @LOOPS.register(Index)
-class _IndexLoops(LoopForm):
+class _IndexLoops(Gathered):
     def gather_index(self, node: Index, index: IndexMap) -> IndexMap:
         rank = node.parents[1].ndim
         return (IndexLoad(1, index[:rank]), *index[rank:])
@@ -170,7 +170,7 @@ class RowGradient(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Le
 
 
 @LOOPS.register(RowGradient)
-class _RowGradientLoops(LoopForm):
+class _RowGradientLoops(Scattered):
     def scatter_index(self, node: RowGradient, parent: int, index: IndexMap) -> ScatterTarget | None:
         rank = node.parents[1].ndim
         return ScatterTarget((IndexLoad(1, index[:rank]), *index[rank:]), adds=True) if parent == 0 else None
@@ -203,7 +203,7 @@ class JoinRows(Node[tuple[Left_co, Right_co], Axes]):
 
 
 @LOOPS.register(JoinRows)
-class _JoinRowsLoops(LoopForm):
+class _JoinRowsLoops(Decomposed):
     def decompose(self, node: JoinRows[Node, Node]) -> Node:
         x, y = node.parents
         return x + y
@@ -274,7 +274,7 @@ JAX.register(ScatterAdd)(ScatterAddForm)
 
 
 @LOOPS.register(ScatterAdd)
-class _ScatterAddLoops(LoopForm):
+class _ScatterAddLoops(Scattered):
     starts_from_zero = False
 
     def scatter_index(self, node: ScatterAdd, parent: int, index: IndexMap) -> ScatterTarget | None:

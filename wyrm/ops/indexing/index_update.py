@@ -14,7 +14,7 @@ from wyrm.graph.base import describe, format_dims
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, IntegerArray, Number
@@ -79,7 +79,7 @@ class _LastWriterForm(JaxForm):
 
 
 @LOOPS.register(LastWriter)
-class _LastWriterLoops(LoopForm):
+class _LastWriterLoops(ByKernel):
     @staticmethod
     def kernel(positions: IntegerArray, out: IntegerArray) -> None:
         for row in range(out.shape[0]):

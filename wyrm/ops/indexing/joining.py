@@ -14,7 +14,7 @@ from wyrm.graph.axes import Axis, Dim, Dims, Plus, axis_size, normalize_axis, un
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_maps import IndexLiteral, IndexMap
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, LoopForm, ScatterTarget
+from wyrm.graph.loop_form import LOOPS, Scattered, ScatterTarget
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import S2, Array, AtLeast1D, Bs, FittingShape, M, N, Shaped
@@ -88,7 +88,7 @@ class Concatenate(_Joined[Parents_co, Axes]):
 
 
 @LOOPS.register(Concatenate)
-class _ConcatenateLoops(LoopForm):
+class _ConcatenateLoops(Scattered):
     starts_from_zero = False
 
     def scatter_index(self, node: Concatenate, parent: int, index: IndexMap) -> ScatterTarget:
@@ -210,7 +210,7 @@ JAX.register(Concatenate, Stack)(MovingForm)
 
 
 @LOOPS.register(Stack)
-class _StackLoops(LoopForm):
+class _StackLoops(Scattered):
     starts_from_zero = False
 
     def scatter_index(self, node: Stack, parent: int, index: IndexMap) -> ScatterTarget:

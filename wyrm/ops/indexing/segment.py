@@ -13,7 +13,7 @@ from wyrm.graph.axes import Axis, Dims, unify
 from wyrm.graph.base import ZERO, Gradient, format_dims
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.leaves import as_constant
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, FloatArray, Indices, IntegerArray
@@ -68,7 +68,7 @@ class SegmentMax(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Lef
 
 
 @LOOPS.register(SegmentMax)
-class _SegmentMaxLoops(LoopForm):
+class _SegmentMaxLoops(ByKernel):
     @staticmethod
     def kernel(x: FloatArray, ids: IntegerArray, out: FloatArray) -> None:
         out[:] = -math.inf

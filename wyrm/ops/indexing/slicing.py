@@ -10,7 +10,7 @@ from wyrm.graph.axes import Dims, One
 from wyrm.graph.base import BaseNode, P_co
 from wyrm.graph.index_maps import IndexMap
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, LoopForm, ScatterTarget
+from wyrm.graph.loop_form import LOOPS, Gathered, Scattered, ScatterTarget
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, AtLeast1D, Bs, K, M, N, Shaped
@@ -102,7 +102,7 @@ JAX.register(PlaceSlice)(PlaceSliceForm)
 
 
 @LOOPS.register(PlaceSlice)
-class _PlaceSliceLoops(LoopForm):
+class _PlaceSliceLoops(Scattered):
     def scatter_index(self, node: PlaceSlice, parent: int, index: IndexMap) -> ScatterTarget:
         return ScatterTarget(sliced_index(node.key, node.to, index))
 
@@ -114,7 +114,7 @@ class IndexSlice(_Sliced[Any, Axes], IndexNode[Axes]):
 
 
 @LOOPS.register(Slice, IndexSlice)
-class _SliceLoops(LoopForm):
+class _SliceLoops(Gathered):
     def gather_index(self, node: Slice | IndexSlice, index: IndexMap) -> IndexMap:
         return sliced_index(node.key, node.parents[0].dims, index)
 

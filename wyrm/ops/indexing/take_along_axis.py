@@ -13,7 +13,7 @@ from wyrm.graph.base import ZERO, BaseNode, Gradient
 from wyrm.graph.index_maps import IndexLoad, IndexMap
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, LoopForm, ScatterTarget
+from wyrm.graph.loop_form import LOOPS, Gathered, Scattered, ScatterTarget
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import AnyShape, Array, AtLeast1D, Bs, Indices, IntegerArray, M, N, Shaped
@@ -86,7 +86,7 @@ JAX.register(TakeAlongAxis, IndexTakeAlongAxis)(TakeAlongAxisForm(_columns))
 
 
 @LOOPS.register(TakeAlongAxis, IndexTakeAlongAxis)
-class _TakeAlongAxisLoops(LoopForm):
+class _TakeAlongAxisLoops(Gathered):
     def gather_index(self, node: TakeAlongAxis | IndexTakeAlongAxis, index: IndexMap) -> IndexMap:
         return (*index[: node.axis], IndexLoad(1, index), *index[node.axis + 1 :])
 
@@ -134,7 +134,7 @@ JAX.register(PlaceAlongAxis)(PlaceAlongAxisForm(_columns))
 
 
 @LOOPS.register(PlaceAlongAxis)
-class _PlaceAlongAxisLoops(LoopForm):
+class _PlaceAlongAxisLoops(Scattered):
     def scatter_index(self, node: PlaceAlongAxis, parent: int, index: IndexMap) -> ScatterTarget | None:
         target = (*index[: node.axis], IndexLoad(1, index), *index[node.axis + 1 :])
         return ScatterTarget(target, adds=True) if parent == 0 else None

@@ -10,7 +10,7 @@ import numpy as np
 from wyrm.graph.axes import Dims
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
@@ -74,7 +74,7 @@ JAX.register(Determinant)(DeterminantForm)
 
 
 @LOOPS.register(Determinant)
-class _DeterminantLoops(LoopForm):
+class _DeterminantLoops(ByKernel):
     kernel = staticmethod(determinant_kernel)
 
     def kernel_arguments(self, node: Determinant, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
@@ -136,7 +136,7 @@ JAX.register(Cofactors)(CofactorsForm)
 
 
 @LOOPS.register(Cofactors)
-class _CofactorsLoops(LoopForm):
+class _CofactorsLoops(ByKernel):
     kernel = staticmethod(cofactors_kernel)
 
     def kernel_arguments(self, node: Cofactors, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from wyrm.graph.axes import Dims
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
@@ -50,7 +50,7 @@ JAX.register(EighResiduals)(EighResidualsForm)
 
 
 @LOOPS.register(EighResiduals)
-class _EighResidualsLoops(LoopForm):
+class _EighResidualsLoops(ByKernel):
     kernel = staticmethod(eigh_kernel)
 
     def kernel_arguments(

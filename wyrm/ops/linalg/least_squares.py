@@ -7,7 +7,7 @@ from typing import Any, cast
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, broadcast, unify
 from wyrm.graph.base import ZERO, Gradient
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.loop_form import LOOPS, Decomposed
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array
@@ -76,7 +76,7 @@ class LeastSquares(MatrixOp[Axes]):
 
 
 @LOOPS.register(LeastSquares)
-class _LeastSquaresLoops(LoopForm):
+class _LeastSquaresLoops(Decomposed):
     def decompose(self, node: LeastSquares) -> Node:
         *parts, b = node.parents
         values: Node = SingularValues(*parts)

@@ -11,7 +11,7 @@ from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import as_constant, constant_beside
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
@@ -64,7 +64,7 @@ JAX.register(LUResiduals)(LUResidualsForm)
 
 
 @LOOPS.register(LUResiduals)
-class _LUResidualsLoops(LoopForm):
+class _LUResidualsLoops(ByKernel):
     kernel = staticmethod(lu_kernel)
 
     def kernel_arguments(self, node: LUResiduals, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
@@ -110,7 +110,7 @@ JAX.register(Solve)(SolveForm)
 
 
 @LOOPS.register(Solve)
-class _SolveLoops(LoopForm):
+class _SolveLoops(ByKernel):
     kernel = staticmethod(solve_kernel)
 
     def kernel_arguments(self, node: Solve, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:

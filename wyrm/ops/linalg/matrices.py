@@ -13,7 +13,7 @@ from wyrm.graph.axes import Axis, Dim, Dims, Plus, axis_size, unify
 from wyrm.graph.base import BaseNode, Gradient, Undefined, explain, format_dims
 from wyrm.graph.index_maps import AxisLength, IndexLiteral, IndexMap
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, Gathered
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, BoolArray, FloatArray, IntegerArray
@@ -90,7 +90,7 @@ class Part(MatrixOp[Axes], abstract=True):
 
 
 @LOOPS.register(Part)
-class _PartLoops(LoopForm):
+class _PartLoops(Gathered):
     def gather_index(self, node: Part, index: IndexMap) -> IndexMap:
         *batch, column = index
         row = IndexLiteral(node.first) if node.is_row else node.first + batch.pop()
@@ -197,7 +197,7 @@ class TriangularPart(MatrixOp[Axes]):
 
 
 @LOOPS.register(TriangularPart)
-class _TriangularPartLoops(LoopForm):
+class _TriangularPartLoops(ByKernel):
     @staticmethod
     def kernel(x: FloatArray, lower: bool, factor: float, out: FloatArray) -> None:
         for i in range(x.shape[0]):
@@ -250,7 +250,7 @@ JAX.register(ReciprocalGaps)(ReciprocalGapsForm)
 
 
 @LOOPS.register(ReciprocalGaps)
-class _ReciprocalGapsLoops(LoopForm):
+class _ReciprocalGapsLoops(ByKernel):
     @staticmethod
     def kernel(x: FloatArray, out: FloatArray) -> None:
         for m in range(x.shape[0]):

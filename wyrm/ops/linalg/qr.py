@@ -12,7 +12,7 @@ from wyrm.graph.axes import Dims
 from wyrm.graph.base import ZERO, Gradient, format_dims
 from wyrm.graph.index_maps import AxisLength, IndexMap
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, LoopForm, SameIndex
+from wyrm.graph.loop_form import LOOPS, ByKernel, Gathered, SameIndex
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
@@ -53,7 +53,7 @@ JAX.register(QRResiduals)(QRResidualsForm)
 
 
 @LOOPS.register(QRResiduals)
-class _QRResidualsLoops(LoopForm):
+class _QRResidualsLoops(ByKernel):
     kernel = staticmethod(qr_kernel)
 
     def kernel_arguments(self, node: QRResiduals, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
@@ -116,7 +116,7 @@ JAX.register(UpperFactor)(UpperFactorForm)
 
 
 @LOOPS.register(UpperFactor)
-class _UpperFactorLoops(LoopForm):
+class _UpperFactorLoops(Gathered):
     def gather_index(self, node: UpperFactor, index: IndexMap) -> IndexMap:
         *batch, row, column = index
         return *batch, column + AxisLength(node.parents[1].dims[-2]), row

@@ -10,7 +10,7 @@ import numpy as np
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, LoopForm, SameIndex
+from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, SameIndex
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
@@ -63,7 +63,7 @@ JAX.register(SVDResiduals)(SVDResidualsForm)
 
 
 @LOOPS.register(SVDResiduals)
-class _SVDResidualsLoops(LoopForm):
+class _SVDResidualsLoops(ByKernel):
     kernel = staticmethod(svd_kernel)
 
     def kernel_arguments(self, node: SVDResiduals, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
@@ -201,7 +201,7 @@ JAX.register(PseudoInverse)(PseudoInverseForm)
 
 
 @LOOPS.register(PseudoInverse)
-class _PseudoInverseLoops(LoopForm):
+class _PseudoInverseLoops(Decomposed):
     def decompose(self, node: PseudoInverse) -> Node:
         a: Node = node.parents[0]
         parts = SVDResiduals(a), a

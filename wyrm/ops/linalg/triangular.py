@@ -10,7 +10,7 @@ import numpy as np
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, broadcast, unify
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
@@ -102,7 +102,7 @@ JAX.register(TriangularSolve)(TriangularSolveForm)
 
 
 @LOOPS.register(TriangularSolve)
-class _TriangularSolveLoops(LoopForm):
+class _TriangularSolveLoops(ByKernel):
     kernel = staticmethod(triangular_kernel)
 
     def kernel_arguments(
@@ -144,7 +144,7 @@ JAX.register(Cholesky)(CholeskyForm)
 
 
 @LOOPS.register(Cholesky)
-class _CholeskyLoops(LoopForm):
+class _CholeskyLoops(ByKernel):
     kernel = staticmethod(cholesky_kernel)
 
     def kernel_arguments(self, node: Cholesky, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Dims, axis_size, unify
 from wyrm.graph.base import explain, format_dims, label
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, N, Shaped
@@ -140,7 +140,7 @@ class _Normalization(Node[tuple[Node, ...], Axes], abstract=True):
         return x
 
 
-class _NormalizationLoops(LoopForm):
+class _NormalizationLoops(ByKernel):
     def rows(self, array: Array) -> Array:
         """Return a view of the array with all leading axes merged into one."""
         return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])

@@ -19,7 +19,7 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, product, unify
 from wyrm.graph.base import ZERO, Gradient, format_dims, label
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
@@ -104,7 +104,7 @@ class _MaxPool(Node[tuple[Node, ...], Axes], abstract=True):
         return apart
 
 
-class _MaxPoolLoops(LoopForm):
+class _MaxPoolLoops(ByKernel):
     def images(self, array: Array) -> Array:
         """Return a view of the array with the axes (images, depth, height, width)."""
         spatial = array.shape[2:]

@@ -14,7 +14,7 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import format_dims, label
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
@@ -128,7 +128,7 @@ class Resample(Node[tuple[Node], Axes]):
 
 
 @LOOPS.register(Resample)
-class _ResampleLoops(LoopForm):
+class _ResampleLoops(ByKernel):
     kernel = staticmethod(resample_kernel)
 
     def kernel_arguments(self, node: Resample, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, product, unify
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.loop_form import LOOPS, Decomposed
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array
@@ -86,7 +86,7 @@ JAX.register(Einsum)(EinsumForm)
 
 
 @LOOPS.register(Einsum)
-class _EinsumLoops(LoopForm):
+class _EinsumLoops(Decomposed):
     def decompose(self, node: Einsum) -> Node:
         x, y = node.parents
         x_term, y_term, result = node.terms()

@@ -13,7 +13,7 @@ import numpy as np
 
 from wyrm.graph.axes import axis_size
 from wyrm.graph.leaves import as_constant
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Array, FloatArray
@@ -43,7 +43,7 @@ def added_products(x: FloatArray, y: FloatArray, out: FloatArray) -> None:
 
 
 @LOOPS.register(MatMul)
-class _MatMulLoops(LoopForm):
+class _MatMulLoops(Decomposed, ByKernel):
     takes_views = True
     kernel = staticmethod(products)
     adding_kernel = staticmethod(added_products)

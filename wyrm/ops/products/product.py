@@ -11,7 +11,7 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Dims, broadcast, product, unify
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant
-from wyrm.graph.loop_form import LOOPS, LoopForm, Reducer
+from wyrm.graph.loop_form import LOOPS, Reduced, Reducer
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, AtLeast1D, Bs, FittingShape, FloatArray, N, Shaped
@@ -208,7 +208,7 @@ JAX.register(VectorDot)(VectorDotForm)
 
 
 @LOOPS.register(VectorDot)
-class _VectorDotLoops(LoopForm):
+class _VectorDotLoops(Reduced):
     reducer = Reducer(0.0, "total + x * y")
 
     def reduce_axes(self, node: VectorDot) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode
 from wyrm.graph.source_location import located_at
@@ -66,7 +66,7 @@ class LoopSteps(Draws, IndexNode[Axes]):
 
 
 @LOOPS.register(LoopSteps)
-class _LoopStepsLoops(LoopForm):
+class _LoopStepsLoops(ByKernel):
     kernel = staticmethod(loop_steps_kernel)
 
     def kernel_arguments(self, node: LoopSteps, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:

@@ -17,7 +17,7 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims
 from wyrm.graph.base import ZERO, BaseNode, Gradient
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByFlatIndex, ByKernel, Decomposed, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, IntegerArray
@@ -45,7 +45,7 @@ class _KeyedDraws(Draws, abstract=True):
         return (ZERO,)
 
 
-class _KeyedLoops(LoopForm):
+class _KeyedLoops(Decomposed):
     counts_rows = True
 
     def decompose(self, node: _KeyedDraws) -> BaseNode | None:
@@ -101,7 +101,7 @@ class StandardLaplace(_StandardDraw[Axes]):
     __slots__ = ()
 
 
-class _StandardDrawLoops(_KeyedLoops):
+class _StandardDrawLoops(_KeyedLoops, ByFlatIndex):
     """The draws of a distribution, by the function of a position."""
 
     def __init__(self, number_at: Callable[..., object]) -> None:
@@ -144,7 +144,7 @@ class RandomInteger(_KeyedDraws, IndexNode[Axes]):
 
 
 @LOOPS.register(RandomInteger)
-class _RandomIntegerLoops(_KeyedLoops):
+class _RandomIntegerLoops(_KeyedLoops, ByFlatIndex):
     by_flat_index = staticmethod(integer_at)
 
     def flat_index_arguments(self, node: RandomInteger) -> tuple[int, int]:
@@ -200,7 +200,7 @@ class RandomPermutation(_KeyedDraws, IndexNode[Axes]):
 
 
 @LOOPS.register(RandomPermutation)
-class _RandomPermutationLoops(_KeyedLoops):
+class _RandomPermutationLoops(_KeyedLoops, ByKernel):
     kernel = staticmethod(permutation_kernel)
 
     def kernel_arguments(

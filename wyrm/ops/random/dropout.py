@@ -16,7 +16,7 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, unify
 from wyrm.graph.base import ZERO, Gradient, explain, label
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByFlatIndex, ByKernel, Decomposed, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, BoolArray, FloatArray, IntegerArray, Shaped
@@ -94,7 +94,7 @@ class RandomKey(Node[tuple[IndexNode, ...], Axes]):
 
 
 @LOOPS.register(RandomKey)
-class _RandomKeyLoops(LoopForm):
+class _RandomKeyLoops(ByKernel):
     kernel = staticmethod(random_key_kernel)
 
     def kernel_arguments(self, node: RandomKey, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
@@ -150,7 +150,7 @@ class DropoutMask(Node[tuple[Node], Axes]):
 
 
 @LOOPS.register(DropoutMask)
-class _DropoutMaskLoops(LoopForm):
+class _DropoutMaskLoops(ByFlatIndex):
     by_flat_index = staticmethod(is_kept)
     counts_rows = True
 
@@ -233,7 +233,7 @@ class Dropout(_Dropout[Axes], Generic[Left_co, Axes]):
 
 
 @LOOPS.register(Dropout)
-class _DropoutLoops(LoopForm):
+class _DropoutLoops(Decomposed):
     def decompose(self, node: _Dropout) -> Node:
         x, *_, step = node.parents
         key: RandomKey[Any] = RandomKey(step, node.seed, node.stream)

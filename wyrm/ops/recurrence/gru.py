@@ -12,7 +12,7 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, product, unify
 from wyrm.graph.base import ZERO, Gradient, format_dims, label
 from wyrm.graph.index_maps import IndexLiteral, IndexMap
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.loop_form import LOOPS, Gathered
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import FloatArray
@@ -160,7 +160,7 @@ class GRU(Recurrent[Axes]):
 
 
 @LOOPS.register(GRU)
-class _GRULoops(LoopForm):
+class _GRULoops(Gathered):
     def gather_index(self, node: GRU, index: IndexMap) -> IndexMap:
         batch, time, width = index
         return batch, time, IndexLiteral(_HIDDEN), width

@@ -12,13 +12,13 @@ from typing import Any
 from wyrm.graph.axes import Axis, Dims, axis_size, product
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.index_maps import IndexMap
-from wyrm.graph.loop_form import LOOPS, KernelArgument, LoopForm
+from wyrm.graph.loop_form import LOOPS, Gathered
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
-from wyrm.graph.typing import Array, FloatArray
+from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes
-from wyrm.ops.recurrence.lstm_kernels import backward_kernel, forward_kernel, states_kernel
+from wyrm.ops.recurrence.lstm_kernels import backward_kernel, forward_kernel
 from wyrm.ops.recurrence.recurrence import (
     Axes3,
     Cell,
@@ -164,15 +164,10 @@ class LSTM(Recurrent[Axes]):
 
 
 @LOOPS.register(LSTM)
-class _LSTMLoops(LoopForm):
-    kernel = staticmethod(states_kernel)
-
+class _LSTMLoops(Gathered):
     def gather_index(self, node: LSTM, index: IndexMap) -> IndexMap:
         batch, time, state, width = index
         return batch, time, node.parents[0].dims[2] + _HIDDEN + state, width
-
-    def kernel_arguments(self, node: LSTM, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        return operands[0], out
 
 
 class LSTMGradient(ResidualsGradient[Axes]):

@@ -171,8 +171,3 @@ def backward_kernel(
             if resets.size > 0 and resets[b, t]:
                 hidden_gradient[b] = 0
                 out[b, t, gates:] = 0
-
-
-def states_kernel(residuals: FloatArray, out: FloatArray) -> None:
-    """Copy the states, the last two entries of each step, into `out`, of the axes (batch, time, 2, hidden)."""
-    out[:] = residuals[:, :, -2:]

@@ -17,7 +17,7 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, product, unify
 from wyrm.graph.base import ZERO, Gradient, Undefined, format_dims, label
-from wyrm.graph.loop_form import KernelArgument, LoopForm
+from wyrm.graph.loop_form import ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
@@ -235,7 +235,7 @@ class Residuals(_Walk[Axes], abstract=True):
         return batch, time, width
 
 
-class ResidualsLoops(LoopForm):
+class ResidualsLoops(ByKernel):
     def kernel_arguments(self, node: Residuals, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         batch, time, entries, width = out.shape
         return (*operands[:4], mask_rows(operands[4:]), out.reshape(batch, time, entries * width))
@@ -264,7 +264,7 @@ class ResidualsGradient(_Walk[Axes], abstract=True):
         return batch, time, self.gradients(entries), width
 
 
-class GradientLoops(LoopForm):
+class GradientLoops(ByKernel):
     def kernel_arguments(
         self, node: ResidualsGradient, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import AxisLike, Dims, all_axes, axis_size, reduced_dims
 from wyrm.graph.base import ZERO, BaseNode, Gradient, explain
-from wyrm.graph.loop_form import LoopForm, Reducer
+from wyrm.graph.loop_form import Reduced, Reducer
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import FloatArray
@@ -107,7 +107,7 @@ def {method}(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bo
         return constant_like(float(math.prod(size for size in sizes if size is not None)), reduced)
 
 
-class ReductionLoops(LoopForm):
+class ReductionLoops(Reduced):
     """A loop that reduces the axes of a `Reduction`."""
 
     def __init__(self, reducer: Reducer) -> None:

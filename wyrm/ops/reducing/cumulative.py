@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import AtLeast1D, FloatArray, Shaped
@@ -37,7 +37,7 @@ class _Cumulative(AlongAxis[Axes], abstract=True):
         return xp.moveaxis(xp.flip(rows, 0) if self.reverse else rows, 0, self.axis)
 
 
-class _CumulativeLoops(LoopForm):
+class _CumulativeLoops(ByKernel):
     """The kernel of an op along an axis: its arrays have three axes, and `first` and `step` give the order."""
 
     def kernel_arguments(self, node: Any, operands: Sequence[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, LoopForm, Reducer
+from wyrm.graph.loop_form import LOOPS, ByKernel, Reducer
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import FloatArray
@@ -69,7 +69,7 @@ class ProductOfOthers(AlongAxis[Axes]):
 
 
 @LOOPS.register(ProductOfOthers)
-class _ProductOfOthersLoops(LoopForm):
+class _ProductOfOthersLoops(ByKernel):
     @staticmethod
     def kernel(x: FloatArray, out: FloatArray) -> None:
         last = x.shape[1] - 1

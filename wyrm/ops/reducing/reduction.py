@@ -9,7 +9,7 @@ from typing import Any
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import AxisLike, Dims, axis_size
 from wyrm.graph.base import explain
-from wyrm.graph.loop_form import LOOPS, LoopForm, Reducer
+from wyrm.graph.loop_form import LOOPS, Decomposed, Reducer
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
@@ -195,7 +195,7 @@ class LogSumExp(Reduction[Left_co, Axes]):
 
 
 @LOOPS.register(LogSumExp)
-class _LogSumExpLoops(LoopForm):
+class _LogSumExpLoops(Decomposed):
     def decompose(self, node: LogSumExp[Node]) -> Node:
         top, _, total = node._powers()
         result = total.log() + top
@@ -259,7 +259,7 @@ class Variance(Reduction[Left_co, Axes]):
 
 
 @LOOPS.register(Variance)
-class _VarianceLoops(LoopForm):
+class _VarianceLoops(Decomposed):
     def decompose(self, node: Variance[Node]) -> Node:
         (x,) = node.parents
         distance = x - Mean(x, node.axis, keepdims=True)
@@ -288,7 +288,7 @@ class Std(Variance[Left_co, Axes]):
 
 
 @LOOPS.register(Std)
-class _StdLoops(LoopForm):
+class _StdLoops(Decomposed):
     def decompose(self, node: Std) -> Node:
         variance: Node = Variance(node.parents[0], node.axis, node.keepdims, node.ddof)
         return variance.sqrt()

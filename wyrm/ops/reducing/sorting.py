@@ -12,7 +12,7 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, unify
 from wyrm.graph.base import format_dims
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.loop_form import LOOPS, ByKernel
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
@@ -58,7 +58,7 @@ def sort_run(values: FloatArray, order: IntegerArray, start: int, stop: int) -> 
 
 
 @LOOPS.register(ArgSort)
-class _ArgSortLoops(LoopForm):
+class _ArgSortLoops(ByKernel):
     @staticmethod
     def kernel(x: FloatArray, out: IntegerArray, values: FloatArray, order: IntegerArray) -> None:
         """Sort each row by merging runs; `values` and `order` hold it before and after each pass over the runs."""
@@ -251,7 +251,7 @@ class _SearchSortedForm(JaxForm):
 
 
 @LOOPS.register(SearchSorted)
-class _SearchSortedLoops(LoopForm):
+class _SearchSortedLoops(ByKernel):
     @staticmethod
     def kernel(a: FloatArray, v: FloatArray, out: IntegerArray, after_equal: bool) -> None:
         """Search by bisection; NaN is larger than any number."""

@@ -23,7 +23,7 @@ from wyrm.graph.base import ZERO, BaseNode, Gradient, P_co, format_dims
 from wyrm.graph.index_maps import IndexLiteral, IndexMap
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import as_constant
-from wyrm.graph.loop_form import LOOPS, LoopForm, SameIndex
+from wyrm.graph.loop_form import LOOPS, Gathered, SameIndex
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import D1, D2, D3, D4, Array, Shaped, Size, Sizes
@@ -202,7 +202,7 @@ class IndexReshape(_Reshaped[Any, Axes], IndexNode[Axes]):
 
 
 @LOOPS.register(Reshape, IndexReshape)
-class _ReshapeLoops(LoopForm):
+class _ReshapeLoops(Gathered):
     preserves_layout = True
 
     def gather_index(self, node: Reshape | IndexReshape, index: IndexMap) -> IndexMap | None:
@@ -276,7 +276,7 @@ class BroadcastTo(Rearrangement[Left_co, Axes]):
 
 
 @LOOPS.register(BroadcastTo)
-class _BroadcastToLoops(LoopForm):
+class _BroadcastToLoops(Gathered):
     def gather_index(self, node: BroadcastTo, index: IndexMap) -> IndexMap:
         return aligned_index(node.parents[0].dims, index)
 

@@ -11,7 +11,7 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, normalize_axis
 from wyrm.graph.base import BaseNode, P_co, format_dims
 from wyrm.graph.index_maps import IndexMap
-from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.loop_form import LOOPS, Gathered
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import A, Array, AtLeast1D, AtLeast2D, Bs, K, M, N, Shaped
@@ -68,7 +68,7 @@ class IndexTranspose(_Transposed[Any, Axes], IndexNode[Axes]):
 
 
 @LOOPS.register(Transpose, IndexTranspose)
-class _TransposeLoops(LoopForm):
+class _TransposeLoops(Gathered):
     def gather_index(self, node: Transpose | IndexTranspose, index: IndexMap) -> IndexMap:
         return tuple(index[node.axes.index(axis)] for axis in range(len(index)))
 
