@@ -7,7 +7,6 @@ are `x`, `y`, `z` in the order of the parents; other names are static attributes
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -41,7 +40,7 @@ def array_function(xp: ArrayNamespace, name: str) -> Callable[..., Any]:
 
 
 OPERANDS = ("x", "y", "z")
-_OPERAND = re.compile(r"\b[xyz]\b")
+_SEPARATORS = str.maketrans(dict.fromkeys("()+-*/,<>=!&|~", " "))
 
 # The functions that formulas may call, with their numbers of arguments; every engine implements exactly these.
 FUNCTIONS = {
@@ -127,7 +126,8 @@ def operand_count(formula: str) -> int:
     >>> operand_count("maximum(x, z)")
     3
     """
-    return max((1 + OPERANDS.index(name) for name in _OPERAND.findall(formula)), default=0)
+    words = formula.translate(_SEPARATORS).split()
+    return max((i for i, name in enumerate(OPERANDS, 1) if name in words), default=0)
 
 
 @cache
