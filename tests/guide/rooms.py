@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
@@ -19,7 +20,7 @@ def layers() -> list[list[str]]:
     with (ROOT / "pyproject.toml").open("rb") as file:
         contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
     (found,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
-    return [[name.strip() for name in layer.split(":")] for layer in found]
+    return [[name.strip() for name in re.split(r"[:|]", layer)] for layer in found]
 
 
 def folder_of(package: str) -> Path:
