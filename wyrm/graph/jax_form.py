@@ -60,9 +60,18 @@ class JaxForm:
     nodes computed from it have uint32 values with a last axis of two words, the lower one first.
     """
 
+    # --- most forms -----------------------------------------------------------------------------------------------
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        """Return the value of a node from those of its parents; `shape` is the result's in this run."""
+        return node.evaluate(lowering.xp, *operands, shape=shape)
+
     # Whether the op is computed in bfloat16 in a program that computes in it; other ops are computed in float32.
     # None decides by the op: a formula is.
     narrow: bool | None = None
+
+    # --- some forms -----------------------------------------------------------------------------------------------
+
     # Whether the op sums products of its float operands: they are narrow for a result of any axes and use, a loss too,
     # because the sums are not. Other ops with a result of no or one axis are computed in float32.
     sums_products = False
@@ -79,10 +88,6 @@ class JaxForm:
     def own_gradient(self, node: Any) -> bool:
         """Return whether functions for JAX have the gradient of the node's `vjp`, not that of what `lower` computes."""
         return False
-
-    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        """Return the value of a node from those of its parents; `shape` is the result's in this run."""
-        return node.evaluate(lowering.xp, *operands, shape=shape)
 
 
 JAX: Rules[JaxForm] = Rules("JAX", JaxForm())
