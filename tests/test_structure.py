@@ -15,24 +15,11 @@ ANY_LENGTH = ("__init__.py", "__main__.py")
 # Files beyond the limits, until they are divided or joined with others.
 SHORT = {
     "graph/methods.py",
-    "ops/batching.py",
-    "ops/gradients/composite_gradient.py",
-    "ops/kernels/lapack.py",
-    "ops/kernels/scratch.py",
-    "ops/reducing/keywords.py",
     "special/elementwise.py",
-    "support/foreign_names/phrases.py",
 }
 LONG = {
     "_names.py",
-    "graph/base.py",
-    "graph/leaves.py",
-    "ops/convolution/kernels.py",
-    "ops/cross_entropy/linear_cross_entropy.py",
     "ops/elementwise/elementwise.py",
-    "ops/indexing/slicing.py",
-    "ops/random/sampling.py",
-    "ops/shaping/shape.py",
 }
 CROWDED = set[str]()
 
