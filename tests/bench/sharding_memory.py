@@ -32,7 +32,7 @@ def main() -> None:
     optimizer = wy.optim.Adam(model.parameters(), 1e-3)
     program: Any = wy.compile(model.loss(tokens, following), optimizer, engine="jax", mesh=mesh, sharding=axes)
     program({leaf: np.zeros((8 * SEQUENCES, 64), np.int64) for leaf in (tokens, following)})
-    compiled = program._engine._lowered().compile()
+    compiled = program._engine.compiled.lowered().compile()
     memory = compiled.memory_analysis()
     gathers = re.findall(r"= f32\[([\d,]+)\]\S* all-gather\(", compiled.as_text())
     sizes = [math.prod(map(int, shape.split(","))) for shape in gathers]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import wyrm
+from wyrm.graph.loop_form import ByFlatIndex, ByKernel, Decomposed, Gathered, Reduced, SameIndex, Scattered
 from wyrm.graph.rules import Rules
 from wyrm.ops.indexing.along_axis import ReducedAxisLoops
 from wyrm.ops.products.jax_form import ProductForm
@@ -28,7 +29,8 @@ REGISTRIES: dict[str, Rules[Any]] = {
     if isinstance(value, Rules)
 }
 # Besides those whose names begin with an underscore.
-BASE_CLASSES = {ProductForm, ReducedAxisLoops, GradientLoops, ResidualsLoops}
+KINDS = {ByFlatIndex, ByKernel, Decomposed, Gathered, Reduced, SameIndex, Scattered}
+BASE_CLASSES = {ProductForm, ReducedAxisLoops, GradientLoops, ResidualsLoops, *KINDS}
 
 
 def subclasses(cls: type[Any]) -> Iterator[type[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -14,11 +14,17 @@ from wyrm.io.arrays import save_arrays
 from wyrm.io.files import Outline, stored_arrays
 from wyrm.support.files import FilePath, path_of
 
-if TYPE_CHECKING:
-    from wyrm.nn.module import Module
-
 Kept = Parameter | Buffer
-Parameters: TypeAlias = "Module | Mapping[str, Parameter]"
+
+
+class HasParameters(Protocol):
+    """What a `wyrm.nn.Module` tells of its parameters and buffers: pairs of path and leaf."""
+
+    def named_parameters(self) -> list[tuple[str, Parameter]]: ...
+    def named_buffers(self) -> list[tuple[str, Buffer]]: ...
+
+
+Parameters: TypeAlias = HasParameters | Mapping[str, Parameter]
 
 
 def by_name(parameters: Parameters) -> dict[str, Kept]:

@@ -11,7 +11,7 @@ wy.outer(labels, vector)  # error: [call-overload] No overload variant of "outer
 #@ mean_without_nan_result
 wy.nanmean(x, axis=-1) + vector  # error: [operator] Unsupported operand types for +
 #@ median_of_text
-wy.median("x")  # error: [arg-type] Argument 1 to "__call__" of "Reduction" has incompatible type "str"
+wy.median("x")  # error: [arg-type] Argument 1 to "__call__" of "ReductionFunction" has incompatible type "str"
 #@ median_is_a_node
 middle: float = wy.median(x)  # error: [assignment] Incompatible types in assignment (expression has type "Node[Any, tuple[()]]", variable has type "float")
 #@ positions_are_no_numbers
