@@ -136,11 +136,11 @@ class Runner(Protocol):
         """Return the value if no leaf has changed since the last run; None if the node must run."""
         ...
 
-    def forward(self, node: Any) -> Any:
+    def forward(self, node: Any, /) -> Any:
         """Compute the value, and return it (read-only)."""
         ...
 
-    def backward(self, node: Any, start: Any) -> None:
+    def backward(self, node: Any, start: Any, /) -> None:
         """Add the gradient of `(node * start).sum()` to each parameter's gradient."""
         ...
 

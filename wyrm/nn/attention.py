@@ -13,7 +13,7 @@ from wyrm.graph.axes import Dim, axis_size, product
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import as_constant, constant_beside
 from wyrm.graph.node import Node, Tensor
-from wyrm.graph.typing import A, BoolArray, D, K, Unnamed
+from wyrm.graph.typing import S2, A, BoolArray, D, K, N, Unnamed
 from wyrm.graph.values import record_training_mode
 from wyrm.nn.axes import Axes, B, M, T, Width, sized_axis
 from wyrm.nn.dropout import Dropout
@@ -281,7 +281,7 @@ class SinusoidalPositionalEncoding(Module):
         return result
 
 
-def rotary_embedding(qkv: Tensor[B, T, A, K, D]) -> Tensor[B, T, A, K, D]:
+def rotary_embedding(qkv: Tensor[N, S2, A, K, D]) -> Tensor[N, S2, A, K, D]:
     """Return queries, keys and values, (batch, time, 3, heads, features), with queries and keys rotated.
 
     Features i and i + features / 2 form a plane, which turns by an angle proportional to the position, so that the dot
@@ -301,5 +301,5 @@ def rotary_embedding(qkv: Tensor[B, T, A, K, D]) -> Tensor[B, T, A, K, D]:
     cosine, sine = constant_beside(np.cos(angles), qkv.dtype), constant_beside(np.sin(angles), qkv.dtype)
     first, second = qkv.erase()[..., :half], qkv.erase()[..., half:]
     rotated: Node = concatenate([first * cosine - second * sine, first * sine + second * cosine], axis=-1)
-    result: Tensor[B, T, A, K, D] = rotated.reshape(dims)
+    result: Tensor[N, S2, A, K, D] = rotated.reshape(dims)
     return result
