@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 # The ops whose formula is a call of one function, by the function, with the arguments of the call.
 OPS: dict[str, tuple[type[BaseNode], tuple[Argument, ...]]] = {}
-# All ops with formulas; their formulas are parsed for `OPS` when a gradient first looks for an op.
-_offered: list[type[BaseNode]] = []
+# Ops that `OPS` may take, by the function that their formula begins with, "" for operators. A formula is parsed when a
+# gradient first needs such an op: to parse all of them takes as long as a small gradient.
+_offered: dict[str, list[type[BaseNode]]] = {}
 # The modules of such ops that `import wyrm` does not import.
 _LATE = ("activation", "bessel", "gamma", "probability", "rounding", "trigonometric")
 # The cotangent of the node, and its value.
@@ -31,14 +32,18 @@ _COTANGENT, _NODE = EarlierCall(-1), EarlierCall(-2)
 def offer(op: type[BaseNode]) -> None:
     """Let gradients consist of nodes of this op, if its formula only calls a function and no other op's does."""
     if op.formula is not None and op.__module__.startswith("wyrm."):
-        _offered.append(op)
+        head, bracket, _ = op.formula.partition("(")
+        _offered.setdefault(head if bracket else "", []).append(op)
 
 
-def _take_offers() -> None:
-    for op in _offered:
-        calls = parse(op.formula, composed=True)
-        if len(calls) == 1 and not any(isinstance(argument, float) for argument in calls[0].arguments):
-            OPS.setdefault(calls[0].function, (op, calls[0].arguments))
+def _take_offers(function: str) -> None:
+    """Add the op of a function to `OPS`, if an op that was offered calls only this function."""
+    for offered in (_offered.get(function, []), _offered.get("", [])):
+        while offered and function not in OPS:
+            op = offered.pop(0)
+            calls = parse(op.formula, composed=True)
+            if len(calls) == 1 and not any(isinstance(argument, float) for argument in calls[0].arguments):
+                OPS.setdefault(calls[0].function, (op, calls[0].arguments))
 
 
 def check_rules(op: Any) -> None:
@@ -265,9 +270,9 @@ def _called(function: str, arguments: list[Any], gradient: Node) -> Any:
 def _op(function: str) -> tuple[Any, tuple[Argument, ...]]:
     """Return the op of a function, whose module may still have to be imported."""
     if function not in OPS:
-        _take_offers()
+        _take_offers(function)
     if function not in OPS:
         for module in _LATE:
             importlib.import_module(f"wyrm.ops.elementwise.{module}")
-        _take_offers()
+        _take_offers(function)
     return OPS[function]
