@@ -12,7 +12,8 @@ import pytest
     ("module", "place"),
     [("wyrm.node.leaves", "wyrm.graph"), ("wyrm.backends.llvm.store", "wyrm.engines"), ("wyrm.types", "wyrm.graph"),
      ("wyrm.ops.arithmetic", "a folder of wyrm.ops"), ("wyrm.train.runner", "wyrm.engines"),
-     ("wyrm.nn.lstm_state", "other modules of wyrm.nn"), ("wyrm.data.tokens", "other modules of wyrm.data")],
+     ("wyrm.nn.lstm_state", "other modules of wyrm.nn"), ("wyrm.data.tokens", "other modules of wyrm.data"),
+     ("wyrm.optim.adam_variants", "other modules of wyrm.optim"), ("wyrm.train.profiled", "wyrm.engines")],
 )  # fmt: skip
 def test_a_module_of_the_earlier_layout_says_where_it_is(module: str, place: str) -> None:
     with pytest.raises(ModuleNotFoundError, match=f"earlier versions are in {place}"):

@@ -9,8 +9,10 @@ from types import ModuleType
 # The rooms of the earlier layout that are there no more, each with the room that holds what it held.
 _ROOMS = {
     "_bind": "wyrm.graph",
-    "_files": "wyrm.support.files",
-    "_interrupts": "wyrm.support.interrupts",
+    "_files": "wyrm.support",
+    "_garbage_collection": "wyrm.support",
+    "_interrupts": "wyrm.support",
+    "_ipython": "wyrm.graph",
     "_lazy_imports": "wyrm.support",
     "backends": "wyrm.engines",
     "compiler": "wyrm.engines.native.stages",
@@ -26,28 +28,38 @@ _ROOMS = {
 _PARTS = {"ops": "a folder of wyrm.ops, one for each family of ops", "train": "wyrm.engines"}
 # Modules that became part of another one of their room.
 _JOINED = {
-    "data": ("columns", "files", "generated", "joined", "movielens", "tokens"),
-    "io": ("reading", "shards"),
-    "losses": ("likelihood", "temporal", "weights"),
-    "metrics": ("confusion",),
-    "nn": (
-        "activation_layers", "batch_normalization", "embedding_bag", "flatten", "gated_recurrent",
-        "group_normalization", "initial_states", "lstm_state", "positional_encoding", "recurrent_outputs",
-        "token_sampling",
+    "data": "columns files generated joined movielens tokens",
+    "functions": (
+        "complex_parts control cumulative grids op_functions padding products reduction_types segment statistics"
     ),
-}  # fmt: skip
+    "io": "reading shards",
+    "jax": "arguments",
+    "linalg": "norms",
+    "losses": "likelihood temporal weights",
+    "metrics": "confusion",
+    "nn": (
+        "activation_layers batch_normalization embedding_bag flatten gated_recurrent group_normalization "
+        "initial_states lstm_state module_calls positional_encoding recurrent_outputs token_sampling"
+    ),
+    "optim": "adafactor adam_variants averaging gradients group_rules groups layerwise muon rule saving whole",
+    "profile": "clock page texts trace",
+    "special": "of_order",
+    "view": "expressions flops graph_page loop_bodies pages text",
+    "watch": "checks connections guard lines page",
+}
 
 
 class _Moved:
-    """Asked for a module of wyrm that no other finder has: says where its room has moved."""
+    """The last finder of modules: it finds none, and says where a module of the earlier layout has moved."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
         package, _, rest = name.partition(".")
         room, _, module = rest.partition(".")
-        place = _ROOMS.get(room) if rest == room or room not in _PARTS else _PARTS[room]
-        if module in _JOINED.get(room, ()):
+        place = _PARTS.get(room) if module else None
+        if module in _JOINED.get(room, "").split():
             place = f"other modules of wyrm.{room}"
+        place = _ROOMS.get(room, place)
         if package == "wyrm" and place is not None:
             raise ModuleNotFoundError(
                 f"No module named {name!r}: modules of this room of earlier versions are in {place} now. A pickle that "
