@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
@@ -43,8 +44,6 @@ def inner(path: Path) -> list[Path]:
 
 def _wrapped(text: str, width: int) -> list[str]:
     """Return the lines of a text in a box of so many pixels."""
-    import textwrap
-
     return textwrap.wrap(text, max(8, int(width / 6.6)))
 
 
@@ -62,7 +61,6 @@ def picture() -> str:
     drawing = ElementTree.Element("svg", xmlns="http://www.w3.org/2000/svg")
     top = _MARGIN
     for layer in layers():
-        width = (_WIDTH - _MARGIN * (len(layer) + 1)) // min(len(layer), 4)
         for start in range(0, len(layer), 4):
             row = layer[start : start + 4]
             width = (_WIDTH - _MARGIN * (len(row) + 1)) // len(row)

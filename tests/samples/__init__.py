@@ -82,11 +82,12 @@ SAMPLES: list[Sample] = [sample for family in FAMILIES for sample in family.samp
 
 for _module in pkgutil.walk_packages(wyrm.ops.__path__, "wyrm.ops."):
     importlib.import_module(_module.name)
+_sampled = {sample.op for sample in SAMPLES}
 # An elementwise op whose operands may be any numbers needs no sample of its own.
 SAMPLES += [
     sample
     for _, op in sorted(REGISTRY.items())
-    if op not in {sample.op for sample in SAMPLES}
+    if op not in _sampled
     and issubclass(op, Unary | Binary)
     and op.formula is not None
     and op.__module__.startswith("wyrm.")

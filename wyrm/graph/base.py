@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wyrm.graph.parameters import Parameter
 
 # Class-level variables have defaults (PEP 696): a bare `Node` is `Node[Any, Any]`, and never a false alarm.
-P_co = TypeVar("P_co", bound="tuple[BaseNode, ...]", covariant=True, default=Any)
+P_co = TypeVar("P_co", bound="tuple[BaseNode[Any, Any], ...]", covariant=True, default=Any)
 S = TypeVar("S", default=Any)
 
 _set = object.__setattr__

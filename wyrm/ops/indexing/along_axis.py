@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,10 +31,9 @@ class OneAxis(BaseNode[P_co, Axes], abstract=True):
     axis: int
 
     def shape_rule(self) -> Dims:
-        parents = cast("tuple[Any, ...]", self.parents)
-        dims: Dims = parents[0].dims
+        dims: Dims = self.parents[0].dims
         object.__setattr__(self, "axis", normalize_axis(self.axis, len(dims)))
-        for parent in parents[1:]:
+        for parent in self.parents[1:]:
             dims = tuple(map(unify, dims, parent.dims))
         return dims
 

@@ -85,19 +85,19 @@ class _GatherRules(HasIndexOperands[Any, Axes], abstract=True):
         return xp.permute_dims(chosen, _moved(len(shape), rank, self.after))
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
-        x, indices = operands[0], operands[1:]
+        x, *indices = operands
+        build = cast(Any, type(self))
         if not any(mapped[1:]):
-            return type(self)(x, indices, tuple(axis + 1 for axis in self.axes), self.after + 1)
+            return build(x, indices, tuple(axis + 1 for axis in self.axes), self.after + 1)
         rank = len(common_axes(self.parents[1:]))
-        indices = cast(Any, [aligned(node, many, rank) for node, many in zip(indices, mapped[1:], strict=True)])
+        indices = [aligned(node, many, rank) for node, many in zip(indices, mapped[1:], strict=True)]
         axes = self.axes
         if mapped[0]:
             rows = batch_indices(x.dims[0], rank)
             if rows is None:
                 return None
-            indices, axes = cast(Any, [rows, *indices]), (0, *(axis + 1 for axis in axes))
-        result: Any = type(self)(x, indices, axes, self.after)
-        return moved_to_front(result, self.after)
+            indices, axes = [rows, *indices], (0, *(axis + 1 for axis in axes))
+        return moved_to_front(build(x, indices, axes, self.after), self.after)
 
 
 class Gather(_GatherRules[Axes], Node[Any, Axes]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Any, cast, overload
+from typing import Any, overload
 
 from wyrm.graph.axes import Dims, One
 from wyrm.graph.base import BaseNode, P_co
@@ -42,8 +42,7 @@ class _Sliced(Unchanged[P_co, Axes], abstract=True):
         self._construct((x,), key=key)
 
     def shape_rule(self) -> Dims:
-        operand = cast(Any, self.parents[0])
-        return sliced_dims(operand.dims, self.key)
+        return sliced_dims(self.parents[0].dims, self.key)
 
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
         check_key(self, shapes[0])

@@ -88,7 +88,10 @@ class GRUResiduals(Residuals[Axes]):
 
     __slots__ = ()
     cell = _CELL_OF_GRU
-    gates = 3  # pyright: ignore[reportAssignmentType]  # a constant of the class, which the base class computes
+
+    @property
+    def gates(self) -> int:
+        return 3
 
     def __init__(self, projected: Node, weights: Node, bias: Node, hidden: Node, *resets: Node) -> None:
         self._construct((projected, weights, bias, hidden, *resets))
@@ -175,7 +178,10 @@ class GRUGradient(ResidualsGradient[Axes]):
 
     __slots__ = ()
     cell = _CELL_OF_GRU
-    gates = 3  # pyright: ignore[reportAssignmentType]  # a constant of the class, which the base class computes
+
+    @property
+    def gates(self) -> int:
+        return 3
 
     def gradients(self, entries: Axis) -> int:
         return _GRADIENTS

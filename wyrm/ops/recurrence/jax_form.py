@@ -40,7 +40,7 @@ class ResidualsGradientForm(JaxForm):
 
         def step(later: State, rows: list[Any]) -> tuple[State, Any]:
             residuals, gradient, *resets = rows
-            given = gradient + (xp.stack(later, axis=1) if len(later) > 1 else next(iter(later)))[:, None]
+            given = gradient + (later[0] if len(later) == 1 else xp.stack(later, axis=1))[:, None]
             made = node.cell.walk_backward(functions, 1, [residuals, weights, given, *resets], axes)
             sums = node.cell.of_product(xp, made)
             hidden = lowering.product(sums.reshape(axes[0], axes[1] * axes[2]), weights.T)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, Generic, cast, overload
+from typing import Any, Generic, overload
 
 import numpy as np
 
@@ -120,8 +120,7 @@ class _Reshaped(Unchanged[P_co, Axes], abstract=True):
     to: Dims
 
     def shape_rule(self) -> Dims:
-        operand = cast(Any, self.parents[0])
-        return _reshaped(operand.dims, self.to)
+        return _reshaped(self.parents[0].dims, self.to)
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.reshape(operands[0], shape)

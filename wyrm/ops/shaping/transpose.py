@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, cast, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -39,8 +39,7 @@ class _Transposed(Unchanged[P_co, Axes], abstract=True):
         self._construct((x,), axes=axes)
 
     def shape_rule(self) -> Dims:
-        operand = cast(Any, self.parents[0])
-        dims: Dims = operand.dims
+        dims: Dims = self.parents[0].dims
         object.__setattr__(self, "axes", _ordered(dims, self.axes))
         return tuple(dims[axis] for axis in self.axes)
 
