@@ -30,7 +30,7 @@ from wyrm.ops.cross_entropy.label import CountedLabels
 from wyrm.ops.cross_entropy.softmax import LossReduction
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import Index
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 # What a loss takes.
 Operands: TypeAlias = Literal["elements", "vectors", "vectors and a target of each", "labels"]
@@ -246,7 +246,7 @@ def loss(
             return weighted(name, formula(*nodes, **options), reduction, sample_weight)
 
         setattr(call, "__signature__", signature)  # noqa: B010  # functions declare no such attribute
-        return answering(call)
+        return explains_keywords(call)
 
     return decorated
 

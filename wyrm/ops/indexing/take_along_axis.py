@@ -21,7 +21,7 @@ from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, common_dtype, method
 from wyrm.ops.indexing.gather_jax import PlaceAlongAxisForm, TakeAlongAxisForm
 from wyrm.ops.indexing.index import Indexing, Rows_co, as_indices
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 
 def _columns(xp: ArrayNamespace, indices: IntegerArray, axis: int) -> tuple[IntegerArray, ...]:
@@ -161,7 +161,7 @@ def take_along_axis(
     x: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
 ) -> TakeAlongAxis[L, IndexNode]: ...
 @method("take_along_axis")
-@answering
+@explains_keywords
 def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> TakeAlongAxis:
     """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
 
@@ -187,7 +187,7 @@ def take_integers_along_axis(
     x: IndexNode, indices: IndexNode | Indices, axis: int | None = -1
 ) -> IndexTakeAlongAxis: ...
 @method("take_along_axis", IndexNode)
-@answering
+@explains_keywords
 def take_integers_along_axis(x: Any, indices: Any, axis: int | None = -1) -> IndexTakeAlongAxis:
     """Return the integers that `indices` select along `axis`, as `numpy.take_along_axis`; errors are as for floats.
 

@@ -18,7 +18,7 @@ from wyrm.ops.indexing.along_axis import OneAxis, ReducedAxisLoops
 from wyrm.ops.reducing.base import ReducedAxis, check_keepdims
 from wyrm.ops.reducing.cumulative import CumSumLoops
 from wyrm.ops.reducing.cumulative_jax import CumSumForm
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 # The least and the greatest value of integers.
 Interval = tuple[int, int]
@@ -62,7 +62,7 @@ def {method}(self: IndexNode, axis: AxisLike = None, keepdims: bool = False) -> 
 def _of_axes(cls: Callable[[Any, int, bool], IndexNode]) -> Callable[..., IndexNode]:
     """Return the method that reduces several axes, all by default, from the last to the first."""
 
-    @answering
+    @explains_keywords
     def reduce(x: IndexNode, axis: AxisLike = None, keepdims: bool = False) -> IndexNode:
         kept = check_keepdims("a reduction of integers", keepdims)
         axes = all_axes(axis, x.ndim)

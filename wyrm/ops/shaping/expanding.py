@@ -18,7 +18,7 @@ from wyrm.graph.node import IndexNode
 from wyrm.graph.typing import AnyShape, AtLeast1D, Bs, M, N, Shaped
 from wyrm.ops.elementwise.elementwise import L, S, method
 from wyrm.ops.shaping.shape import IndexReshape, Reshape
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import is_integer
 
 
@@ -31,7 +31,7 @@ def expand_dims_of_integers(x: IndexNode[tuple[*Bs]], axis: Literal[0]) -> Index
 @overload
 def expand_dims_of_integers(x: IndexNode, axis: AxisLike) -> IndexReshape: ...
 @method("expand_dims", IndexNode)
-@answering
+@explains_keywords
 def expand_dims_of_integers(x: IndexNode, axis: AxisLike) -> IndexReshape:
     """Return `x` with axes of size 1 inserted, at the positions `axis` of the result; errors are as for floats.
 
@@ -50,7 +50,7 @@ def squeeze_of_integers(x: IndexNode[tuple[N, *Bs]], axis: Literal[0]) -> IndexR
 @overload
 def squeeze_of_integers(x: IndexNode, axis: AxisLike = None) -> IndexReshape: ...
 @method("squeeze", IndexNode)
-@answering
+@explains_keywords
 def squeeze_of_integers(x: IndexNode, axis: AxisLike = None) -> IndexReshape:
     """Return `x` without the axes `axis` of size 1, by default all of them; errors are as for floats.
 
@@ -95,7 +95,7 @@ def expand_dims(x: Shaped[L, S], axis: AxisLike) -> Reshape[L]: ...
 
 
 @method("expand_dims")
-@answering
+@explains_keywords
 def expand_dims(x: Any, axis: AxisLike) -> Reshape:
     """Return `x` with axes of size 1 inserted, at the positions `axis` of the result.
 
@@ -139,7 +139,7 @@ def squeeze(x: Shaped[L, S], axis: AxisLike = None) -> Reshape[L]: ...
 
 
 @method("squeeze")
-@answering
+@explains_keywords
 def squeeze(x: Any, axis: AxisLike = None) -> Reshape:
     """Return `x` without its axes of size 1: all of them, or those in `axis`.
 
@@ -183,7 +183,7 @@ def flatten(x: Shaped[L, S], start_axis: int) -> Reshape[L]: ...
 
 
 @method("flatten")
-@answering
+@explains_keywords
 def flatten(x: Any, start_axis: int = 0) -> Reshape:
     """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default.
 
