@@ -26,6 +26,7 @@ from wyrm.optim.options import STEP_OPTIONS, LearningRate, check_names
 from wyrm.support.foreign_names import ExplainsNames, ForeignName, keywords_of
 from wyrm.support.options import number
 
+# The state, or the hyperparameters, by name.
 Values = Mapping[str, Node]
 # The new parameter, and the new state by name, as nodes.
 Update = tuple[Node, dict[str, Node]]
@@ -165,9 +166,10 @@ def _flush(state: list[np.ndarray], gradient: np.ndarray) -> None:
 
 
 class Rate:
-    """The learning rate of an optimizer: a number or a schedule is set, at any time; the rate of the next step is read.
+    """The learning rate of an optimizer: set a number or a schedule at any time, read the rate of the next step.
 
-    Raise `ValueError` if a schedule returns a rate that is negative or not finite.
+    An optimizer that declares `learning_rate: Rate = Rate(0.01)` has a default; one without must be given a rate. Raise
+    `ValueError` if a schedule returns a rate that is negative or not finite.
     """
 
     def __init__(self, default: LearningRate | None = None) -> None:
