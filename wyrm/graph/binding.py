@@ -6,7 +6,7 @@ An op class with a `method` or an `operator`, and a function under `@method(name
 imported, `bind` puts a `Late` member in its place, which imports the module on first use. So `Node.sort` is
 `@method("sort")` in the module that the table gives, and its type is in `methods.pyi`.
 
-A method of `Node` that `IndexNode` lacks is a `Foreign` member there: reading it says what to use instead.
+A method of `Node` that `IndexNode` lacks is a `ForeignName` member there: reading it says what to use instead.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from wyrm.support.foreign_names import Foreign
+from wyrm.support.foreign_names import ForeignName
+from wyrm.support.foreign_names.nodes import OF_INTEGERS
 from wyrm.support.late_imports import Late
 
 if TYPE_CHECKING:
@@ -85,4 +86,4 @@ def _add(owner: str, name: str, member: object) -> None:
     if owner == "Node" and not name.startswith("__"):
         other = _OWNERS["IndexNode"]
         if not any(name in vars(base) for base in other.__mro__):  # `hasattr` would import what the name stands for
-            setattr(other, name, Foreign(name))
+            setattr(other, name, ForeignName(name, OF_INTEGERS, "IndexNode"))

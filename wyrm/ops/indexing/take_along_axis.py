@@ -21,7 +21,7 @@ from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, common_dtype, method
 from wyrm.ops.indexing.gather_jax import PlaceAlongAxisForm, TakeAlongAxisForm
 from wyrm.ops.indexing.index import Indexing, Rows_co, as_indices
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 
 def _columns(xp: ArrayNamespace, indices: IntegerArray, axis: int) -> tuple[IntegerArray, ...]:
@@ -165,7 +165,7 @@ def take_along_axis(
     x: Shaped[L, tuple[N, *Bs]], indices: IndexNode, axis: int | None
 ) -> TakeAlongAxis[L, IndexNode]: ...
 @method("take_along_axis", integers=IndexTakeAlongAxis)
-@answering
+@explains_keywords
 def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
     """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
 

@@ -16,7 +16,7 @@ from wyrm.graph.typing import AnyShape, AtLeast1D, Bs, Indices, K, M, N, Shaped
 from wyrm.ops.elementwise.elementwise import L, S, method
 from wyrm.ops.indexing.advanced_indexing import advanced_getitem
 from wyrm.ops.indexing.index import Index, as_indices
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 # What an index beyond its axis does: raise an error, count on from the other end, or become the nearest index.
 TakeMode: TypeAlias = Literal["raise", "wrap", "clip"]
@@ -51,7 +51,7 @@ def take(
     x: Shaped[L, S], indices: IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
 ) -> Node: ...
 @method("take", integers=IndexNode)
-@answering
+@explains_keywords
 def take(x: Any, indices: Any, axis: int | None = None, *, mode: TakeMode = "raise") -> Any:
     """Return the elements that `indices` select along `axis`, by default among all in row-major order.
 

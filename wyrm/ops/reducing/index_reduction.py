@@ -16,7 +16,7 @@ from wyrm.ops.elementwise.elementwise import Axes, method
 from wyrm.ops.indexing.along_axis import ReducedAxisLoops
 from wyrm.ops.reducing.base import ReducedAxis, check_keepdims
 from wyrm.ops.reducing.cumulative import Interval, bounds_of_sums
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 
 class IndexReduction(ReducedAxis[Axes], abstract=True):
@@ -48,7 +48,7 @@ def {method}(self: IndexNode, axis: AxisLike = None, keepdims: bool = False) -> 
 def _of_axes(cls: Callable[[Any, int, bool], IndexNode]) -> Callable[..., IndexNode]:
     """Return the method that reduces several axes, all by default, from the last to the first."""
 
-    @answering
+    @explains_keywords
     def reduce(x: IndexNode, axis: AxisLike = None, keepdims: bool = False) -> IndexNode:
         kept = check_keepdims("a reduction of integers", keepdims)
         axes = all_axes(axis, x.ndim)

@@ -17,7 +17,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.typing import AnyShape, AtLeast1D, Bs, M, N, Shaped
 from wyrm.ops.elementwise.elementwise import L, S, method
 from wyrm.ops.shaping.shape import IndexReshape, Reshape, with_axes
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import is_integer
 
 
@@ -34,7 +34,7 @@ def expand_dims(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-2]) -> Reshape[L, tu
 @overload
 def expand_dims(x: Shaped[L, S], axis: AxisLike) -> Reshape[L]: ...
 @method("expand_dims", integers=IndexReshape)
-@answering
+@explains_keywords
 def expand_dims(x: Any, axis: AxisLike) -> Any:
     """Return `x` with axes of size 1 inserted, at the positions `axis` of the result.
 
@@ -68,7 +68,7 @@ def squeeze(x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1]) -> Reshape[L, tupl
 @overload
 def squeeze(x: Shaped[L, S], axis: AxisLike = None) -> Reshape[L]: ...
 @method("squeeze", integers=IndexReshape)
-@answering
+@explains_keywords
 def squeeze(x: Any, axis: AxisLike = None) -> Any:
     """Return `x` without its axes of size 1: all of them, or those in `axis`.
 
@@ -109,7 +109,7 @@ def flatten(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]: ...
 @overload
 def flatten(x: Shaped[L, S], start_axis: int) -> Reshape[L]: ...
 @method("flatten")
-@answering
+@explains_keywords
 def flatten(x: Any, start_axis: int = 0) -> Reshape:
     """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default.
 
