@@ -18,9 +18,8 @@ from wyrm.ops.convolution.boxes import (
     copy_box,
     fill_box,
     fill_boxes,
-    fill_zeros,
 )
-from wyrm.ops.kernels.sums import accumulated, natural
+from wyrm.ops.kernels.sums import accumulated, fill_zeros, natural
 
 # --- sums over taps ---------------------------------------------------------------------------------------------------
 
