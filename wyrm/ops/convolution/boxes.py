@@ -31,6 +31,12 @@ def copy(x: FloatArray, start: int, out: FloatArray, first: int, addend: np.floa
         lanes(x, start, out, first, addend, count)
 
 
+def fill_zeros(out: FloatArray) -> None:
+    """`out[:] = 0`."""
+    for i in range(out.size):
+        out[i] = 0
+
+
 def low_end(first: int, step: int) -> int:
     """Return the least i from 0 on with `first + i * step >= 0`."""
     return max(0, (step - 1 - first) // step)

@@ -18,8 +18,9 @@ from wyrm.ops.convolution.boxes import (
     copy_box,
     fill_box,
     fill_boxes,
+    fill_zeros,
 )
-from wyrm.ops.kernels.sums import accumulated, fill_zeros, natural
+from wyrm.ops.kernels.sums import accumulated, natural
 
 # --- sums over taps ---------------------------------------------------------------------------------------------------
 

@@ -29,12 +29,6 @@ def natural(index: int) -> int:
     return index
 
 
-def fill_zeros(out: FloatArray) -> None:
-    """`out[:] = 0`."""
-    for i in range(out.size):
-        out[i] = 0
-
-
 def add_scaled(x: FloatArray, factor: np.floating, out: FloatArray) -> None:
     """`out += factor * x`."""
     for j in range(out.size):

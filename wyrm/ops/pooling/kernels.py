@@ -8,7 +8,6 @@ changes no maximum.
 from __future__ import annotations
 
 from wyrm.graph.typing import FloatArray, IntegerArray
-from wyrm.ops.kernels.sums import fill_zeros
 
 
 def find_maxima(
@@ -69,6 +68,12 @@ def pair_gradients(
         to_lower[2 * i + 1] = zero if under else low
 
 
+def clear(out: FloatArray) -> None:
+    """`out[:] = 0`."""
+    for i in range(out.size):
+        out[i] = 0
+
+
 def max_pool_kernel(
     x: FloatArray, out: FloatArray, pairs: bool, depths: IntegerArray, heights: IntegerArray, columns: IntegerArray,
     best: FloatArray, places: IntegerArray,
@@ -109,12 +114,12 @@ def max_pool_gradient_kernel(
                     start = (d * x.shape[2] + 2 * h) * width
                     upper, lower = out[n, start : start + width], out[n, start + width : start + 2 * width]
                     pair_gradients(x[n, d, 2 * h], x[n, d, 2 * h + 1], gradient[n, d, h], upper, lower)
-                    fill_zeros(upper[2 * gradient.shape[3] :])
-                    fill_zeros(lower[2 * gradient.shape[3] :])
+                    clear(upper[2 * gradient.shape[3] :])
+                    clear(lower[2 * gradient.shape[3] :])
                 if x.shape[2] > 2 * gradient.shape[2]:
-                    fill_zeros(out[n, ((d + 1) * x.shape[2] - 1) * width : (d + 1) * x.shape[2] * width])
+                    clear(out[n, ((d + 1) * x.shape[2] - 1) * width : (d + 1) * x.shape[2] * width])
         else:
-            fill_zeros(out[n, : rows * width])
+            clear(out[n, : rows * width])
             for d in range(gradient.shape[1]):
                 for h in range(gradient.shape[2]):
                     find_maxima(x[n], depths, heights, columns, d, h, best, places)
