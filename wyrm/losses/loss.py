@@ -30,7 +30,7 @@ from wyrm.ops.cross_entropy.label import CountedLabels
 from wyrm.ops.cross_entropy.softmax import LossReduction
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import Index
-from wyrm.support.foreign_names import explain_keywords, keywords_of
+from wyrm.support.foreign_names import explain, keywords_of
 
 # What a loss takes.
 Operands: TypeAlias = Literal["elements", "vectors", "vectors and a target of each", "labels"]
@@ -233,7 +233,7 @@ def loss(
                     try:
                         return formula(*arguments, **given, **options)  # which raises Python's error
                     except TypeError as error:
-                        explain_keywords(error, name, options, keywords_of(call))
+                        explain(error, name, options, keywords_of(call))
                         raise
                 arguments = (*arguments, *given.values())
             check_reduction(name, reduction)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wyrm.errors import DTypeError, OptionError
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.parameters import Parameter
-from wyrm.support.foreign_names import answering, explain_keywords
+from wyrm.support.foreign_names import explain, explains_keywords
 from wyrm.support.options import number, pair, whole
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ def with_options(optimizer: type[T]) -> type[T]:
     Descent(1 parameter, learning_rate=0.1, weight_decay=0.5)
     """
     made: Any = dataclass(eq=False, repr=False)(optimizer)
-    made.__init__ = answering(made.__init__)
+    made.__init__ = explains_keywords(made.__init__)
     found: type[T] = made
     return found
 
@@ -97,7 +97,7 @@ def check_names(who: str, names: Iterable[str], known: Sequence[str] = STEP_OPTI
     for name in names:
         if name not in known:
             error = TypeError(f"{who}.__init__() got an unexpected keyword argument {name!r}")
-            explain_keywords(error, who, [name], known)
+            explain(error, who, [name], known)
             raise error
 
 
