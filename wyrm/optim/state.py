@@ -121,7 +121,7 @@ class OptimizerState(GroupRules):
         return found
 
     def average_of(self, parameter: Parameter) -> tuple[str, str] | None:
-        """Return the names of a parameter's average in its state and of the average's weight in the numbers, or None."""
+        """Return the names of the average of a parameter in its state, and of its weight in the numbers; or None."""
         if self.average is None:
             return None
         return AVERAGE, f"{AVERAGE_WEIGHT}{self.groups[self._group_of[self._position[parameter]]]._suffix}"
