@@ -235,7 +235,7 @@ class Labels(NamedTuple):
         return _mean(total, weights if self.counted is None else where(self.counted, weights, 0.0))
 
 
-def labelled(
+def scores_and_labels(
     loss: str,
     name: str,
     scores: Node,
@@ -356,8 +356,8 @@ def loss(
                     check(name, option, options[option])
             if of_labels:
                 scores, labels = arguments
-                known_labels = labelled(name, places[0], scores, labels, weight, ignored, sample_weight, reduction)
-                return formula(*known_labels, **options)
+                checked = scores_and_labels(name, places[0], scores, labels, weight, ignored, sample_weight, reduction)
+                return formula(*checked, **options)
             nodes = take(name, places, arguments, target)
             if of_vectors:
                 rows_of(name, places[0], nodes[0])
