@@ -1,4 +1,4 @@
-"""Callbacks of `fit`: they act between epochs, where parameters and optimizer are consistent."""
+"""Callbacks of `fit`, which act between epochs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Run:
     program: Program[Any, Any]
     data: Any
     epochs: int
-    # The rows of the data, None if unknown; those of a step; and the data by input, None for batches.
+    # The number of rows, None if unknown; the rows of a step; the data by input, None if it comes in batches.
     rows: int | None = None
     batch_size: int = 1
     columns: Mapping[Any, np.ndarray] | None = None
     history: History = field(default_factory=History)
-    # Whether a callback has asked to stop, and whether the last epoch has ended without an interrupt or an error.
+    # Whether a callback has asked to stop, and whether training ended without an interrupt or an error.
     stopping: bool = False
     finished: bool = False
     # The progress bar of epochs.
     bar: bool | Bar | LossBar = False
-    # All callbacks of the training, in order; and the states of those of the training that `restore` continues.
+    # All callbacks, in order; the states that a restored checkpoint holds for them.
     callbacks: Sequence[Callback] = ()
     restored: Mapping[str, Mapping[str, Any]] | None = None
 
@@ -59,8 +59,8 @@ class Callback:
     parameters and optimizer are then as after the last epoch.
 
     A callback that remembers more than `run.history` tells returns it from `state_dict`, for `Checkpoint` to save, and
-    takes it back in `load_state_dict`: a training that is resumed then ends like one without a break. States belong to
-    callbacks by the names of their classes, those of one class in the order of the callbacks.
+    takes it back in `load_state_dict`. A resumed training then ends like one without a break. Checkpoints hold states
+    under the names of classes; callbacks of one class take theirs in order.
 
     >>> class Printer(wy.train.Callback):
     ...     def on_epoch_end(self, run, values):
@@ -86,7 +86,7 @@ class Callback:
         """Continue an earlier training; called before `on_start` of any callback."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a resumed training needs to know: JSON values with finite numbers, and arrays; by default {}.
+        """Return what a resumed training needs: finite numbers, other JSON values, and arrays; by default {}.
 
         Called after `on_epoch_end` of all callbacks, whenever a checkpoint is saved.
         """
@@ -105,7 +105,7 @@ class Callback:
         """Act after each epoch and its validation."""
 
     def on_epoch_complete(self, run: Run, values: Mapping[str, float]) -> None:
-        """Act after `on_epoch_end` of all callbacks, when each has seen the epoch; checkpoints are saved here."""
+        """Act after `on_epoch_end` of all callbacks; checkpoints are saved here."""
 
     def on_end(self, run: Run) -> None:
         """Act after the last epoch, after an interrupt and after an error."""
@@ -190,7 +190,7 @@ class ProgressBar(Callback):
 
 
 def _by_key(callbacks: Sequence[Callback]) -> dict[str, Callback]:
-    """Return callbacks by the name of their class, with a number for a second one of it.
+    """Return callbacks by the name of their class; a second one of a class has a number.
 
     >>> list(_by_key([Callback(), Callback()]))
     ['Callback', 'Callback 2']

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 class Checkpoint(Monitor):
     """Saves a `wy.io.Checkpoints` checkpoint every `every` epochs and after the last, and can continue from the latest.
 
-    It holds parameters, buffers, optimizer, the program's counters, the history and the states of all callbacks, see
-    `Callback`, as they are when each has seen the epoch. `parameters` is the model, or a
-    mapping from names; by default the program's parameters are saved under their names and positions. The score is the
-    monitored value, see `Monitor`: the best and the last `keep_last` checkpoints are kept. With `best_only`, only
-    epochs that improve are saved. With `resume`, training continues after the latest checkpoint in the directory, if
-    there is one: `epochs` of `fit` counts from the start, and the result is that of a training without a break.
+    It holds parameters, buffers, optimizer, the program's counters, the history and the states of all callbacks (see
+    `Callback`) after the epoch. `parameters` is the model, or a mapping from names; by default the program's parameters
+    are saved under their positions and names. The best and the last `keep_last` checkpoints are kept; the best has the
+    best monitored value, see `Monitor`. With `best_only`, only epochs that improve are saved. With `resume`, training
+    continues after the latest checkpoint in the directory, if there is one: `epochs` of `fit` counts from the start,
+    and the result is that of a training without a break.
 
     Raise `OptionError` for `every` or `keep_last` below 1, `CheckpointError` for what cannot be written or does not
     match.
@@ -114,7 +114,7 @@ class Checkpoint(Monitor):
 
 
 def _counts_epochs(data: object) -> bool:
-    """Whether the data is a loader that counts its epochs, and no table with a column of that name."""
+    """Whether the data is a loader that counts its epochs, not a table with a column "epoch"."""
     return is_batches(data) and hasattr(data, "epoch")
 
 

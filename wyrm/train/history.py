@@ -1,4 +1,4 @@
-"""What `fit` returns: the values of every epoch, and why training ended."""
+"""`History`, which `fit` returns: the values of every epoch, and why training ended."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class EarlyStopping(Monitor):
         super().__init__(monitor, higher_is_better=higher_is_better, minimum_change=minimum_change)
         self.patience = whole("patience", patience, 1)
         self.restore_best = flag("restore_best", restore_best)
-        # The parameters and buffers of the training, the best epoch, and their values after it.
+        # The parameters and buffers, the best epoch, and their values after that epoch.
         self._leaves: tuple[Parameter | Buffer, ...] = ()
         self._best_epoch = 0
         self._best_values: list[np.ndarray] = []
@@ -194,7 +194,7 @@ class ReduceOnPlateau(Monitor):
             group.learning_rate = rate
 
     def on_start(self, run: Run) -> None:
-        """Start at the optimizer's rates, or after a restore with the reductions of the epochs before."""
+        """Start at the optimizer's rates; after a restore, repeat the reductions of the earlier epochs."""
         if any(callable(group.options()["learning_rate"]) for group in run.optimizer.groups):
             raise OptionError(
                 f"ReduceOnPlateau changes a learning rate that is a number; {run.optimizer!r} has a schedule: use "
@@ -203,7 +203,7 @@ class ReduceOnPlateau(Monitor):
         self._rated = run.optimizer.rated_groups
         self.reset()
         if run.epoch and (rate := run.optimizer.learning_rate):
-            # Back to the first epoch's rates, if this optimizer has reduced them already.
+            # First undo the reductions that this optimizer already has.
             run.optimizer.scale_learning_rates(run.history["learning_rate"][0] / rate)
         for position in range(run.epoch):
             self._reduce_if_due(run, run.history.record(position).values)

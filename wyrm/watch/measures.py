@@ -13,7 +13,7 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array
 from wyrm.optim.clipping import global_norm
 
-# The elements of a parameter that its updates and its histogram are computed from, evenly spaced.
+# The most elements of a parameter, evenly spaced, from which its updates and its histogram are computed.
 _UPDATE_SAMPLE, _HISTOGRAM_SAMPLE = 1 << 20, 1 << 16
 _BINS = 40
 
@@ -59,9 +59,9 @@ class Parameters:
         return bool(self._held)
 
     def updates(self) -> list[float]:
-        """Return by module the norm of the change since `hold` over the norm that the parameters had then.
+        """Return by module the norm of the change since `hold`, relative to the norm of the parameters then.
 
-        Of a parameter with more than a million elements, a million that are evenly spaced count.
+        A parameter with more than a million elements is sampled, evenly spaced.
         """
         held, self._held = self._held, {}
         ratios = []
@@ -93,7 +93,7 @@ def current_gradients(parameters: Sequence[Parameter]) -> dict[Parameter, np.nda
 def histogram(values: np.ndarray) -> list[Any]:
     """Return the lowest and the highest element, the counts of 40 equal bins between, and how many are not finite.
 
-    Of an array with more than 65,536 elements, as many that are evenly spaced count.
+    An array with more than 65,536 elements is sampled, evenly spaced.
 
     >>> histogram(np.array([0.0, 1.0, 1.0, np.inf]))[:2], sum(histogram(np.array([0.0, 1.0]))[2])
     ([0.0, 1.0], 2)
@@ -103,7 +103,7 @@ def histogram(values: np.ndarray) -> list[Any]:
     if not finite.size:
         return [0.0, 0.0, [0] * _BINS, int(flat.size)]
     low, high = float(finite.min()), float(finite.max())
-    # The bins of equal numbers have no width of their own.
+    # If all numbers are equal, the bins would have no width.
     counts = np.histogram(finite, _BINS, (low, high) if high > low else (low - 0.5, low + 0.5))[0]
     return [low, high, counts.tolist(), int(flat.size - finite.size)]
 
@@ -118,9 +118,9 @@ def _sample(parameter: Parameter, most: int) -> np.ndarray:
 
 
 def _spaced(values: np.ndarray, most: int) -> np.ndarray:
-    """Return the elements, or as many as `most` that are evenly spaced."""
+    """Return the elements, or at most `most` of them, evenly spaced."""
     flat = values.reshape(-1)
-    # Odd, so that the elements are not those of a few columns of a matrix with an even number of them.
+    # An odd step, so that a matrix with an even number of columns is not sampled in a few of them.
     return flat if flat.size <= most else flat[:: -(-flat.size // most) | 1]
 
 

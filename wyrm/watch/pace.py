@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from types import TracebackType
 
-# The least seconds between records, and the fraction of the elapsed time: a training of three days writes some 10,000
-# records of values, 3,000 of modules and 200 of histograms.
+# The time between records: at least so many seconds, and so large a fraction of the elapsed time. A training of three
+# days writes some 10,000 records of values, 3,000 of modules and 200 of histograms.
 VALUES, EPOCHS, MODULES, HISTOGRAMS = (0.2, 1 / 2000), (0.05, 1 / 2000), (1.0, 1 / 500), (5.0, 1 / 30)
 TENSORBOARD = (2.0, 1 / 300)
 
 
 class Budget:
-    """The share of the time of a training that its recording may take: `with budget:` measures a part of it.
+    """The share of a training's time that recording may take; `with budget:` measures time that it takes.
 
     >>> budget = Budget(0.5)
     >>> budget.affords(100.0)
@@ -38,7 +38,7 @@ class Budget:
             self.spent += time.perf_counter() - self._entered
 
     def affords(self, seconds: float) -> bool:
-        """Return whether the share allows so many seconds more by now."""
+        """Return whether recording may take so many seconds more now."""
         return self.spent + seconds <= self.share * (time.perf_counter() - self.start)
 
 

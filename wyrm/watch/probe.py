@@ -1,4 +1,4 @@
-"""Gradients and dead units of a loss on one batch, which training neither waits for nor notices otherwise."""
+"""Gradients and dead units of a loss on one batch, computed without effect on the training."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SECONDS_BY_NODE, _SECONDS_BY_ELEMENT = 1e-4, 1e-8
 
 
 class Probed(NamedTuple):
-    """The gradients, the (dead units, units) of each activation, and the number of rows of the batch."""
+    """The gradients, the numbers of dead units and of all units of each activation, and the rows of the batch."""
 
     gradients: dict[Parameter, np.ndarray | RowSparse]
     dead: dict[str, tuple[int, int]]
@@ -42,8 +42,8 @@ class Probe:
     It evaluates a copy of the graph, so it compiles nothing, counts no step, and leaves buffers, gradients and inputs
     as they are. A batch has at most `batch_size` rows, fewer if its nodes would have more than 16 million elements.
 
-    A unit is an index along the last axis of a `relu`, or of a convolution's along its channels. It is dead in a batch
-    if the `relu` is zero there for all rows and all positions.
+    A unit is an index along the last axis of a `relu`, or along the channels after a convolution. It is dead in a batch
+    if the `relu` is zero there for all rows and positions.
     """
 
     def __init__(self, loss: BaseNode, parameters: Sequence[Parameter], inputs: Sequence[BaseNode], batch_size: int):
@@ -100,7 +100,7 @@ class Probe:
         return Probed({leaf: plan.value(node) for leaf, node in self._gradients.items()}, dead, rows)
 
     def _batch(self, columns: Mapping[BaseNode, np.ndarray]) -> tuple[dict[BaseNode, np.ndarray], int]:
-        """Return rows of the columns; one, if the inputs take one row at a time."""
+        """Return random rows of the columns, or one row if the inputs take one at a time."""
         leaf, column = next(iter(columns.items()))
         if column.ndim > len(leaf.dims):
             row = int(self._random.integers(len(column)))
@@ -109,13 +109,13 @@ class Probe:
         start = int(self._random.integers(len(column) - size + 1))
         if len(column) < 1 << 20:
             rows: Any = np.sort(self._random.choice(len(column), size, replace=False))
-        else:  # a choice without replacement takes time in proportion to all rows
+        else:  # a choice without replacement would take time in proportion to all rows
             rows = slice(start, start + size)
         return {leaf: column[rows] for leaf, column in columns.items()}, size
 
 
 def _unit_axis(node: BaseNode) -> int:
-    """Return the axis of an activation's units, counted from its end: the channels after a convolution, else the last.
+    """Return the axis of an activation's units, as a negative number: the channels after a convolution, else the last.
 
     >>> x = wy.Input(dims=(2, 3, 8, 8))
     >>> _unit_axis(wy.nn.Conv2d(3, 4, kernel_size=3)(x).relu()), _unit_axis(wy.nn.Linear(8, 4)(x).relu())
