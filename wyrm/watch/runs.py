@@ -35,7 +35,7 @@ class RunFolder:
     modified: float
 
 
-class Part(NamedTuple):
+class FileRecords(NamedTuple):
     """Records of a file from a position on, as lines; the position after them, and the number of damaged lines.
 
     `version` identifies the file: a file with another version was replaced, and is read from its start. `more` says
@@ -141,7 +141,7 @@ def _head(file: BinaryIO) -> tuple[bytes, str]:
     return line, hashlib.sha256(line).hexdigest()[:16] if line.endswith(b"\n") else ""
 
 
-def part_of(run: RunFolder, position: int, version: str) -> Part:
+def records_after(run: RunFolder, position: int, version: str) -> FileRecords:
     """Return the records of a run after a position, at most four megabytes, without an incomplete last line.
 
     If the position is beyond the file, or the version differs, the file was replaced: it is read from its start.
@@ -153,7 +153,7 @@ def part_of(run: RunFolder, position: int, version: str) -> Part:
             position = 0
         first = decoded(head)
         if first is not None and first["kind"] == "start" and first["format"] > FORMAT:
-            return Part([], size, 0, current, False, first["format"])
+            return FileRecords([], size, 0, current, False, first["format"])
         file.seek(position)
         data = file.read(_PART)
     end = data.rfind(b"\n") + 1
@@ -162,7 +162,7 @@ def part_of(run: RunFolder, position: int, version: str) -> Part:
     found = [line for line in data[:end].split(b"\n") if line.strip()]
     lines = [line for line in found if decoded(line) is not None]
     damaged = len(found) - len(lines)
-    return Part(lines, position + end, damaged, current, position + len(data) < size)
+    return FileRecords(lines, position + end, damaged, current, position + len(data) < size)
 
 
 @dataclass

@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from wyrm.errors import OptionError
 from wyrm.support.options import whole
 from wyrm.view.html import asset, html_page
-from wyrm.watch.runs import Histograms, RunFolder, Runs, part_of
+from wyrm.watch.runs import Histograms, RunFolder, Runs, records_after
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -124,7 +124,7 @@ def _updates(runs: dict[str, RunFolder], positions: Sequence[str]) -> bytes:
 
 def _part(run: RunFolder, position: int, version: str) -> bytes:
     try:
-        part = part_of(run, position, version)
+        part = records_after(run, position, version)
     except OSError as error:
         return json.dumps({"error": error.strerror or str(error)}).encode()
     facts: dict[str, Any] = {
