@@ -21,11 +21,9 @@ from wyrm.support.late_imports import lazy_imports
 __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
-        "callbacks": "Callback LambdaCallback ProgressBar Run",
-        "checkpointing": "Checkpoint",
+        "callbacks": "Callback EpochRecord History LambdaCallback ProgressBar Run",
         "fitting": "fit",
-        "history": "EpochRecord History",
         "loggers": "CSVLogger TensorBoardLogger",
-        "monitoring": "EarlyStopping Monitor ReduceOnPlateau",
+        "monitoring": "Checkpoint EarlyStopping Monitor ReduceOnPlateau",
     },
 )

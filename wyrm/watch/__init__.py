@@ -8,7 +8,7 @@ live. `RunLogger` is the callback with more options, `RunWriter` writes the same
 ...     for step in (1, 2):
 ...         run.values(step, {"loss": 1.0 / step})
 
-`writer` appends `records` to files, with what `measures` computes, and `tensorboard` writes the same for TensorBoard.
+`writer` appends `records` to files, with norms and histograms by `measures`; `tensorboard` writes for TensorBoard.
 `runs` reads the files; `server` serves them and the page.
 """
 

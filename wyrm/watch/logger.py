@@ -23,8 +23,7 @@ from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number
 from wyrm.train.callbacks import Callback, Run
 from wyrm.watch import records as checks
-from wyrm.watch.pace import EPOCHS, Budget, Pace
-from wyrm.watch.probe import Probe, unused
+from wyrm.watch.measures import EPOCHS, Budget, Pace, Probe, unused
 from wyrm.watch.writer import FilePath, RunWriter, stopped_by
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 
 from wyrm.support.texts import encodable
 from wyrm.train.loggers import tag_of
-from wyrm.watch.pace import TENSORBOARD, Pace
+from wyrm.watch.measures import TENSORBOARD, Pace
 from wyrm.watch.records import Record, number
 
 

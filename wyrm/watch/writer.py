@@ -22,10 +22,7 @@ from wyrm.graph.rows import RowSparse
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number
 from wyrm.watch import records as checks
-from wyrm.watch.measures import Parameters, current_gradients
-from wyrm.watch.pace import HISTOGRAMS as HISTOGRAMS_PACE
-from wyrm.watch.pace import MODULES, VALUES, Budget, Pace
-from wyrm.watch.probe import Probed
+from wyrm.watch.measures import HISTOGRAMS_PACE, MODULES, VALUES, Budget, Pace, Parameters, Probed, current_gradients
 from wyrm.watch.records import EVENTS, FORMAT, HISTOGRAMS, Lines, Record, read
 from wyrm.watch.tensorboard import TensorBoard
 
