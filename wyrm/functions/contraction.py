@@ -16,7 +16,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import S2, A, Array, D, K, M, N, Shaped
 from wyrm.ops.elementwise.elementwise import L, R, S
 from wyrm.ops.products.einsum import LETTERS, Einsum
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import is_integer
 
 __all__ = ["einsum"]
@@ -207,7 +207,7 @@ def einsum(subscripts: str, x: Shaped[L, S], y: Array, /) -> Einsum[L, Constant]
 def einsum(subscripts: str, /, *operands: Operand, optimize: Path = True) -> Node: ...
 @overload
 def einsum(operand: Operand, sublist: Sublist, /, *operands: Operand | Sublist, optimize: Path = True) -> Node: ...
-@answering
+@explains_keywords
 def einsum(*operands: Any, optimize: Path = True) -> Any:
     """Return the Einstein summation of any number of operands, as `numpy.einsum`.
 

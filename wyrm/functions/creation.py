@@ -22,7 +22,7 @@ from wyrm.ops.gradients.reverse import with_sizes
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.shaping.arange import positions
 from wyrm.ops.shaping.shape import BroadcastTo
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import choice, is_integer
 
 __all__ = [
@@ -300,7 +300,7 @@ def one_hot(
 ) -> Node[Any, tuple[*Bs, Any]]: ...
 @overload
 def one_hot(x: IndexNode | Indices, num_classes: int, *, dtype: DTypeLike | None = None) -> Node: ...
-@answering
+@explains_keywords
 def one_hot(x: Any, num_classes: int, *, dtype: DTypeLike | None = None) -> Node:
     """Return vectors of `num_classes` zeros, with a 1 at the index that `x` gives, along a new last axis.
 

@@ -27,7 +27,7 @@ from wyrm.ops.control.updating import Updating
 from wyrm.ops.random.drawing import LoopSteps, draws_now
 from wyrm.ops.random.dropout import RandomKey
 from wyrm.ops.random.philox import STEP, Draws
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import is_integer
 
 __all__ = ["vmap"]
@@ -36,7 +36,7 @@ __all__ = ["vmap"]
 Axes: TypeAlias = Any
 
 
-@answering
+@explains_keywords
 def vmap(function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0) -> Function:
     """Return a function that maps `function` over a batch axis: result i is `function` of row i of the arguments.
 

@@ -31,7 +31,7 @@ from wyrm.ops.indexing.index import Indexable
 from wyrm.ops.random.philox import advance_step
 
 if TYPE_CHECKING:
-    from wyrm.engines.fixed_shapes import FixedShapes
+    from wyrm.engines.engine import FixedShapeFunction
 
 # Which arguments a derivative is by: a position, a name, or several of them.
 Wrt = int | str | Sequence[int | str]
@@ -256,7 +256,7 @@ class Specialization:
         )
 
     @functools.cached_property
-    def compiled(self) -> FixedShapes:
+    def compiled(self) -> FixedShapeFunction:
         """The compiled program."""
         name = DEFAULT if self.engine in UNCOMPILED else self.engine
         return engine_class(name).function(self.trace.outputs, self.trace.inputs)

@@ -17,7 +17,7 @@ from wyrm.graph.rules import register
 from wyrm.graph.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
 from wyrm.graph.traversal import copied, flatten, restore, topological_order
 from wyrm.graph.weak_types import FLOATS, WEAK32, WEAK64, chosen, is_weak, joined
-from wyrm.support.foreign_names import Foreign, SizeWithHint, nodes
+from wyrm.support.foreign_names import ForeignName, SizeWithHint, nodes
 from wyrm.support.late_imports import Late
 from wyrm.support.texts import encodable
 
@@ -314,7 +314,7 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
 
 def _own(cls: type) -> set[str]:
     """Return the names that a class defines, without those of other libraries."""
-    return {name for name, member in vars(cls).items() if not isinstance(member, Foreign)}
+    return {name for name, member in vars(cls).items() if not isinstance(member, ForeignName)}
 
 
 # The slots' own setters bypass `__setattr__` and are twice as fast as `object.__setattr__`.
@@ -326,8 +326,8 @@ _set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
 _TOLD = frozenset(
     ["dims", "dtype", "name", "ndim", "parameters", "parents", "shape", "location", "module_path", "size"]
 )
-for _name in nodes.ANSWERS:
-    setattr(BaseNode, _name, Foreign(_name))
+for _name, _answer in nodes.ANSWERS.items():
+    setattr(BaseNode, _name, ForeignName(_name, _answer, "Node"))
 _BASES: set[object] = {BaseNode, Stateful, Generic, object}
 
 

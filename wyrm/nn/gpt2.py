@@ -27,7 +27,7 @@ from wyrm.nn.transformer import TransformerBlock
 from wyrm.ops.control.checkpoint import checkpoint as recomputed
 from wyrm.ops.cross_entropy.linear_cross_entropy import linear_cross_entropy
 from wyrm.ops.indexing.index import as_indices
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import whole
 
 B = TypeVar("B", bound=Axis)
@@ -96,7 +96,7 @@ class GPT2Config:
         return 4 * self.n_embd if self.n_inner is None else self.n_inner
 
 
-GPT2Config.__init__ = answering(GPT2Config.__init__)  # type: ignore[method-assign]  # the same but for its errors
+GPT2Config.__init__ = explains_keywords(GPT2Config.__init__)  # type: ignore[method-assign]  # the same but for its errors
 
 
 class GPT2(Module):

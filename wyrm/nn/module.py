@@ -13,7 +13,7 @@ import numpy as np
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.source_location import ModuleCall, Place, end_call, running, start_call
-from wyrm.support.foreign_names import Answering, answering
+from wyrm.support.foreign_names import ExplainsNames, explains_keywords
 from wyrm.support.late_imports import Late
 from wyrm.support.texts import encodable
 
@@ -82,7 +82,7 @@ def _without_call(module: Module, *_arguments: object, **_keywords: object) -> N
     raise TypeError(f"{type(module).__name__} defines forward, but model(x) calls __call__: rename the method")
 
 
-class Module(Answering):
+class Module(ExplainsNames):
     """The base class of models and layers, whose attributes hold parameters, buffers and other modules.
 
     A subclass sets attributes in `__init__` and builds its part of the graph in `__call__`; `super().__init__()` is not
@@ -192,7 +192,7 @@ class Module(Answering):
         """
         return {path: np.array(leaf.value) for path, leaf in (*self.named_parameters(), *self.named_buffers())}
 
-    @answering
+    @explains_keywords
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Set all parameters and buffers from a `state_dict`.
 
@@ -307,7 +307,7 @@ def _deep_place(call: ModuleCall, module: object) -> str | None:
                 form, held = _members(value)
                 for name, member in tuple(held):
                     # Before the name is written: a module may hold a list of a million numbers.
-                    if isinstance(member, Answering | dict | list | tuple) and id(member) not in call.inner:
+                    if isinstance(member, ExplainsNames | dict | list | tuple) and id(member) not in call.inner:
                         call.inner[id(member)] = inner = f"{path}{form.format(name)}".removeprefix(".")
                         inside.append((inner, member))
             level = inside
