@@ -196,7 +196,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dty
 
 
 def _column(values: np.ndarray, *beside: Node) -> np.ndarray:
-    """Return values along a new axis in front of those of the nodes."""
+    """Return values along a new first axis, in front of the axes of the nodes."""
     return values.reshape(-1, *[1] * max(x.ndim for x in beside))
 
 

@@ -105,7 +105,7 @@ FUNCTIONS: dict[Operation, Operation] = {
     np.take: lambda a, indices, axis=None, mode="raise": a.take(indices, axis=axis, mode=mode),
     np.take_along_axis: lambda arr, indices, axis=-1: arr.take_along_axis(indices, axis),
 }  # fmt: skip
-# The modules whose functions serve those of the same name.
+# For each package, the one of wyrm that has functions of the same names.
 _PACKAGES = {"numpy.linalg": "wyrm.linalg", "scipy.special": "wyrm.special"}
 # NumPy's parameter names for the operands of these functions.
 _OPERANDS = ("a", "b", "x", "array", "ary", "arr")
