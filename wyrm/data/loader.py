@@ -11,7 +11,7 @@ from wyrm.data.checks import whole_number
 from wyrm.data.dataset import Dataset
 from wyrm.errors import DataError, DTypeError, NotFinite, ShapeError
 from wyrm.graph.arrays import as_array
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 
 def _cumulative(weights: ArrayLike, rows: int) -> NDArray[np.float64]:
@@ -63,7 +63,7 @@ class DataLoader:
     [[0, 1], [2, 3], [4]]
     """
 
-    @answering
+    @explains_keywords
     def __init__(
         self,
         dataset: Dataset,

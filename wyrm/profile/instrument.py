@@ -38,7 +38,7 @@ from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.statements import FunctionBody
 from wyrm.engines.native.kernels.values import Num, Value, View, rebuilt, variables_of
-from wyrm.engines.native.stages.loops import Invocation, KernelCall
+from wyrm.engines.native.stages.loops import Invocation
 from wyrm.engines.native.stages.runtime import load
 from wyrm.engines.native.stages.write import Source
 from wyrm.errors import OptionError
@@ -222,12 +222,11 @@ def instrumented(source: Source) -> Instrumented:
 
 def _with_sums(call: CallStatement, site: Site, inner: list[Site]) -> CallStatement:
     """Return a call of the instrumented form of a loop inside the graph; return any other call unchanged."""
-    invocation = site.invocation
-    item = None if invocation is None else invocation.item
-    if not isinstance(item, KernelCall) or item.loop is None or call.function is not item.loop.run:
+    scan = None if site.invocation is None else site.invocation.scan
+    if scan is None:
         return call
-    code, options = item.loop.run.code, item.loop.run
-    body = _timed(code.body, item.loop, site, inner)
+    code, options = scan.run.code, scan.run
+    body = _timed(code.body, scan, site, inner)
     new = ArrayFunction(f"{code.name}_with_times", (*code.parameters, _SUMS), tuple(body))
     routine = ArrayRoutine(new, calls_shared=options.calls_shared, calls_apart=options.calls_apart)
     return CallStatement(routine, (*call.arguments, Name(_SUMS)), call.comment)

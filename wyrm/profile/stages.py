@@ -153,7 +153,7 @@ def described(site: Site, frame: Frame) -> Description:
     part: Part = "forward" if any(node in frame.forward for node in nodes) else "backward"
     if isinstance(invocation.function, PythonCall):
         return Description(name, "Python", part, nodes, None)
-    if isinstance(item, KernelCall) and item.loop is not None:
+    if invocation.scan is not None:
         return Description(name, "scan", part, nodes, None)
     work = _work(invocation.function, [values[each.name] for each in invocation.arguments], frame.counted)
     if item is None:
@@ -168,9 +168,8 @@ def described(site: Site, frame: Frame) -> Description:
 
 def frame_inside(site: Site, frame: Frame, part: Part) -> Frame:
     """Return the arrays of the calls of a loop inside the graph, which are all of one part."""
-    assert site.invocation is not None and isinstance(site.invocation.item, KernelCall)
-    loop = site.invocation.item.loop
-    assert loop is not None
+    assert site.invocation is not None and site.invocation.scan is not None
+    loop = site.invocation.scan
     arguments = [frame.values[each.name] for each in site.invocation.arguments]
     # The function of a loop takes its own arguments last.
     values = dict(zip(loop.arguments, arguments[-len(loop.arguments) :], strict=True))

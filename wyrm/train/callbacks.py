@@ -11,7 +11,7 @@ import numpy as np
 
 from wyrm.engines.progress import Bar, LossBar, shown_bar
 from wyrm.errors import DTypeError
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.train.history import History
 from wyrm.train.program import Program
 
@@ -119,7 +119,7 @@ class LambdaCallback(Callback):
     0.5
     """
 
-    @answering
+    @explains_keywords
     def __init__(
         self,
         *,

@@ -10,7 +10,7 @@ from wyrm.engines.tables import is_batches
 from wyrm.errors import CheckpointError, DTypeError
 from wyrm.graph.base import BaseNode, label
 from wyrm.support.files import path_of
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import flag, whole
 from wyrm.train.arguments import checked_counts
 from wyrm.train.callbacks import Run, states_of
@@ -46,7 +46,7 @@ class Checkpoint(Monitor):
     (3, True)
     """
 
-    @answering
+    @explains_keywords
     def __init__(
         self,
         directory: str | os.PathLike[str],

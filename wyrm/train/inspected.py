@@ -14,7 +14,7 @@ from wyrm.engines.tables import FeedT
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
 from wyrm.graph.parameters import Buffer, Parameter
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 if TYPE_CHECKING:
     from wyrm.engines.engine import Engine
@@ -113,7 +113,7 @@ class Inspected:
         """
         return self._engine.plan()
 
-    @answering
+    @explains_keywords
     def profile(
         self,
         columns: FeedT | None = None,

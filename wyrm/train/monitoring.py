@@ -10,7 +10,7 @@ import numpy as np
 
 from wyrm.errors import CheckpointError, DTypeError, OptionError
 from wyrm.graph.parameters import Buffer, Parameter
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import flag, number, whole
 from wyrm.train.callbacks import Callback, Run
@@ -24,7 +24,7 @@ class Monitor(Callback):
     best so far if it is lower, or with `higher_is_better` higher, by more than `minimum_change`.
     """
 
-    @answering
+    @explains_keywords
     def __init__(
         self, monitor: str | None = None, *, higher_is_better: bool = False, minimum_change: float = 0.0
     ) -> None:
@@ -80,7 +80,7 @@ class EarlyStopping(Monitor):
     ('early', True)
     """
 
-    @answering
+    @explains_keywords
     def __init__(
         self,
         patience: int = 5,
@@ -159,7 +159,7 @@ class ReduceOnPlateau(Monitor):
     [1.0, 1.0, 1.0, 0.5, 0.5, 0.25]
     """
 
-    @answering
+    @explains_keywords
     def __init__(
         self,
         factor: float = 0.1,

@@ -28,7 +28,7 @@ from wyrm.graph.base import BaseNode, label
 from wyrm.graph.traversal import Records, copied, flatten_all, restore_all
 from wyrm.graph.values import checked_weight, modes_of, warn_of_training
 from wyrm.ops.random.philox import pinned_step
-from wyrm.support.foreign_names import Answering, answering
+from wyrm.support.foreign_names import ExplainsNames, explains_keywords
 from wyrm.support.late_imports import Late
 from wyrm.support.options import whole
 from wyrm.train.arguments import (
@@ -50,7 +50,7 @@ R = TypeVar("R", default=Any)
 E = TypeVar("E", default=float)
 
 
-class Program(Answering, Inspected, Generic[R, E]):
+class Program(ExplainsNames, Inspected, Generic[R, E]):
     """Compiled code that computes outputs or, with an optimizer, trains a loss; `wyrm.compile` creates it.
 
     A call with `{input: array}` computes the outputs, and does one step if the program has an optimizer. `epoch`
@@ -121,7 +121,7 @@ class Program(Answering, Inspected, Generic[R, E]):
         result: R = answer
         return result
 
-    @answering
+    @explains_keywords
     def epoch(
         self,
         columns: DataT,
@@ -193,7 +193,7 @@ class Program(Answering, Inspected, Generic[R, E]):
     def evaluate(
         self, columns: FeedT, *, batch_size: int | None = None, metrics: AnyRunningMetrics
     ) -> dict[str, object]: ...
-    @answering
+    @explains_keywords
     def evaluate(
         self, columns: Any, *, batch_size: int | None = None, metrics: Mapping[str, Any] | None = None
     ) -> E | dict[str, Any]:
@@ -234,7 +234,7 @@ class Program(Answering, Inspected, Generic[R, E]):
         names = ["loss", *self._metrics] if self._single else list(map(label, self._outputs))
         return merged(names, means, measured)
 
-    @answering
+    @explains_keywords
     def backward(self, columns: FeedT, *, threads: int = 1, weight: float = 1.0, blas_threads: int = 1) -> float:
         """Add `weight` times the gradients of a batch's loss to the parameters' gradients; return the loss.
 

@@ -24,7 +24,7 @@ from wyrm.ops.products.product import MatMul, VectorDot
 from wyrm.ops.recurrence.gru import GRUGradient
 from wyrm.ops.recurrence.lstm import LSTMGradient
 from wyrm.ops.recurrence.recurrence import Residuals
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.late_imports import Late
 from wyrm.support.options import whole
 from wyrm.support.texts import encodable
@@ -103,7 +103,7 @@ def _cells(row: LayerSummary) -> tuple[str, ...]:
     return encodable(row.name), row.kind, encodable(row.axes), f"{row.parameters:,}", flops
 
 
-@answering
+@explains_keywords
 def summary(
     model: Module | BaseNode | Sequence[BaseNode], *inputs: BaseNode, sizes: Mapping[type[Dim], int] | None = None
 ) -> Summary:

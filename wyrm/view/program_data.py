@@ -31,7 +31,7 @@ def program_data(
     calls = graph.source.calls
     computed: dict[ArrayBuffer, list[int]] = {}
     for node, value in graph.tree.values.items():
-        if value.stored:
+        if value in graph.loops.stored:
             computed.setdefault(value.buffer.root, []).extend(owners.get(node, ()))
     # Updates of parameters and buffers follow the invocations.
     end = len(graph.source.invocations)
@@ -97,7 +97,7 @@ def _kind(call: Invocation) -> str:
         return "check"
     if isinstance(call.function, PythonCall):
         return "Python"
-    return "scan" if item.loop is not None else "product" if has_products(item.node) else "kernel"
+    return "scan" if call.scan is not None else "product" if has_products(item.node) else "kernel"
 
 
 def _name(call: Invocation, kind: str, nodes: Sequence[BaseNode]) -> str:

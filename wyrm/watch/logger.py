@@ -19,7 +19,7 @@ from wyrm.errors import DTypeError
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.traversal import topological_order
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number
 from wyrm.train.callbacks import Callback, Run
 from wyrm.watch import records as checks
@@ -58,7 +58,7 @@ class RunLogger(Callback):
     ...     history = wy.train.fit(program, {"x": [1.0]}, epochs=2, callbacks=[RunLogger(folder, silent=True)])
     """
 
-    @answering
+    @explains_keywords
     def __init__(
         self,
         folder: FilePath | None = None,

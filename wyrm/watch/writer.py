@@ -19,7 +19,7 @@ import numpy as np
 from wyrm.errors import DataError, OptionError
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number
 from wyrm.watch import records as checks
 from wyrm.watch.measures import Parameters, current_gradients
@@ -65,7 +65,7 @@ class RunWriter:
     ...         optimizer.zero_gradient()
     """
 
-    @answering
+    @explains_keywords
     def __init__(
         self,
         folder: FilePath | None = None,

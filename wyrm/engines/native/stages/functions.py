@@ -24,7 +24,6 @@ from wyrm.engines.native.ir.arrays import (
 from wyrm.engines.native.ir.types import INT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.stages.expressions import expression_of, float_type, formula_steps, number, scalar_type
-from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.loops import (
     ArrayBuffer,
     Block,
@@ -39,7 +38,7 @@ from wyrm.engines.native.stages.loops import (
     SizeArgument,
     loop_index,
 )
-from wyrm.engines.native.stages.materialize import in_scope
+from wyrm.engines.native.stages.materialize import Materialized, in_scope
 from wyrm.engines.native.stages.reductions import ReductionWriter
 from wyrm.engines.native.stages.runtime import OpKernels, claim
 from wyrm.graph.axes import Axis, Dim, axis_size, product
@@ -65,8 +64,8 @@ class Kernel:
 class FunctionWriter:
     """Writes the functions of one program, and collects the op kernels that they call."""
 
-    def __init__(self, tree: LoopTree, kernels: OpKernels) -> None:
-        self.tree, self.op_kernels = tree, kernels
+    def __init__(self, loops: Materialized, kernels: OpKernels) -> None:
+        self.tree, self.stored, self.op_kernels = loops.tree, loops.stored, kernels
         self._extents: dict[object, SizeArgument] = {}
 
     def extent(self, axis: Axis) -> SizeArgument:
@@ -169,7 +168,7 @@ class _Function:
             value = accumulator.value
             comment = comment_of(f"{value.node.op_name()} {format_dims(value.node.dims)}")
             after += self.totals.end(accumulator, self.variable(value), comment)
-            if accumulator.result_index is None and value.stored:
+            if accumulator.result_index is None and value in self.writer.stored:
                 after.append(self._store(value))
         return [*before, *around, *after]
 
@@ -184,7 +183,7 @@ class _Function:
         assert node is not None
         operands = [self.read(operand, path)[0] for operand in statement.operands]
         statements = self._compute(statement, operands, path, comment_of(f"{node.op_name()} {format_dims(node.dims)}"))
-        if value is not None and value.register and value.chain[-1] is statement and value.stored:
+        if value is not None and value.register and value.chain[-1] is statement and value in self.writer.stored:
             statements.append(self._store(value))
         pending, self.pending = self.pending, []
         return [*pending, *statements]

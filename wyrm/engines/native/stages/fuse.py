@@ -54,7 +54,8 @@ def fuse(scheduled: Scheduled) -> LoopTree:
 class LoopTree:
     """The loops that compute a schedule and the sums of row-sparse gradients, and the arrays of `targets`.
 
-    All nodes of `targets` are in the schedule.
+    All nodes of `targets` are in the schedule. `as_arrays` are the variables that kernels, views or outputs read as
+    arrays.
     """
 
     def __init__(self, schedule: Schedule, targets: Targets, ranges: Ranges, names: UniqueNames | None = None) -> None:
@@ -64,6 +65,7 @@ class LoopTree:
         self.early: list[KernelCall] = []
         self.root.append(ScalarBlock())
         self.values: dict[BaseNode, Computed] = {}
+        self.as_arrays: set[Computed] = set()
         self.buffers: dict[BaseNode, ArrayBuffer] = {}
         self.name = names or UniqueNames()
         self._views: dict[BaseNode, ArrayBuffer] = {}
@@ -100,7 +102,7 @@ class LoopTree:
             return self.leaf(node)
         if node in self.values:
             value = self.values[node]
-            value.stored = True
+            self.as_arrays.add(value)
             return value.buffer
         parent = self._parent(node)
         same = node.dtype == parent.dtype
@@ -119,7 +121,7 @@ class LoopTree:
     def _copy(self, node: BaseNode) -> ArrayBuffer:
         if node not in self._copies:
             self._copies[node] = self._element(node, [self.read(node, loop_index(node.dims))], "copy")
-        self._copies[node].stored = True
+        self.as_arrays.add(self._copies[node])
         return self._copies[node].buffer
 
     def producer(self, buffer: ArrayBuffer) -> Computed | None:
@@ -301,7 +303,6 @@ class LoopTree:
         first = reduced[0]
         register = reduced == list(range(first, len(axes)))
         value = Computed(node, self._new_buffer(node), [], loop_axes(node.dims), register)
-        value.stored = not register
         kept = [LoopIndex(depth) for depth in range(len(axes)) if depth not in reduced]
         target_index = () if register else tuple(_spread(kept, node.dims, IndexLiteral(0)))
         statement = ElementStatement(
@@ -318,7 +319,7 @@ class LoopTree:
         self.values[node] = value
 
     def _lower_scatter(self, node: BaseNode) -> None:
-        value = Computed(node, self._new_buffer(node), [], loop_axes(node.dims), register=False, stored=True)
+        value = Computed(node, self._new_buffer(node), [], loop_axes(node.dims), register=False)
         rule = LOOPS.of(node)
         fill: ArrayBuffer | None = value.buffer if rule.starts_from_zero else None
         last: Item | None = None
@@ -351,13 +352,13 @@ class LoopTree:
             self.root.append(call)
         else:
             self.early.append(call)
-        self.values[node] = Computed(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
+        self.values[node] = Computed(node, call.out, [call], loop_axes(node.dims), register=False)
 
     def _lower_sum(self, node: BaseNode, term: BaseNode, other: BaseNode) -> None:
         """Lower a sum: the kernel of `term` adds to the memory of `other`."""
         call = KernelCall(node=term, operands=self._operands(term), out=self.array(other), adds=True)
         self.root.append(call)
-        value = Computed(node, call.out, [call], loop_axes(node.dims), register=False, stored=True)
+        value = Computed(node, call.out, [call], loop_axes(node.dims), register=False)
         self.values[node] = self._sum_of[call.out.root] = value
 
     def _operands(self, node: BaseNode) -> list[ArrayBuffer]:

@@ -18,7 +18,7 @@ from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.schedule import Schedule
 
 if TYPE_CHECKING:
-    from wyrm.engines.native.stages.write import Source
+    from wyrm.engines.native.stages.write import ScanSource, Source
 
 # A loop over at most this many elements takes no longer than a function like `exp` of a few numbers.
 _SHORT = 64
@@ -47,7 +47,7 @@ class ArrayBuffer:
 
 @dataclass(eq=False)
 class Computed:
-    """A computed node: a variable within the loops of `chain`, and an array if anything else reads it.
+    """A computed node: an array, or with `register` a variable within the loops of `chain`, which an array may store.
 
     `chain` leads from the root to the item that completes the value. `domain` holds the positions of the axes that are
     looped over, which leaves out axes of size 1.
@@ -58,7 +58,6 @@ class Computed:
     chain: list[Item]
     domain: tuple[int, ...]
     register: bool
-    stored: bool = False
 
 
 @dataclass(eq=False)
@@ -180,8 +179,6 @@ class KernelCall(Item):
     operands: list[ArrayBuffer] = field(default_factory=list)
     out: ArrayBuffer = None  # type: ignore[assignment]  # as above
     adds: bool = False
-    # The functions of the node's loop, if it is one.
-    loop: Source | None = None
 
 
 @dataclass(eq=False)
@@ -242,11 +239,12 @@ class SizeArgument:
 
 @dataclass(eq=False)
 class KernelArgument:
-    """An argument of an op's kernel at one position; `kernel_arguments` computes it when arrays are bound."""
+    """An argument at one position of the kernel of a call, or of its `scan`; it is computed when arrays are bound."""
 
     name: str
     call: KernelCall
     position: int
+    scan: ScanSource | None = None
 
 
 @dataclass(eq=False)
@@ -306,7 +304,8 @@ class PythonCall:
 class Invocation:
     """A call in `run`: a function, its arguments, and the buffers that are live during the call.
 
-    `item` is what the call computes, and `updated` the parameter or buffer that it updates; each may be None.
+    Each of these may be None: `item` is what the call computes, `updated` the parameter or buffer that it updates, and
+    `scan` the source of a loop inside the graph.
     """
 
     function: Routine | PythonCall
@@ -315,6 +314,7 @@ class Invocation:
     comment: str = ""
     item: Item | None = None
     updated: BaseNode | None = None
+    scan: ScanSource | None = None
 
     @property
     def roots(self) -> set[ArrayBuffer]:

@@ -285,7 +285,7 @@ class Binding:
         if argument.position < 0:
             return _evaluation(call.node, operands, out, self.sizes)
         if call not in self._calls:
-            self._calls[call] = found = _arguments(call, operands, out)
+            self._calls[call] = found = _arguments(argument, operands, out)
             known = set(map(id, map(_memory, (*operands, out))))
             new = {id(memory): memory for memory in map(_memory, filter(_is_array, found))}
             self.own_bytes += sum(memory.nbytes for key, memory in new.items() if key not in known)
@@ -305,15 +305,16 @@ class Binding:
         return self._wholes[call]
 
 
-def _arguments(call: KernelCall, operands: list[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
-    """Return the arguments of a call's function."""
-    if isinstance(call.loop, ScanSource):
-        return _loop_arguments(call.loop, operands, out)
-    return LOOPS.of(call.node).kernel_arguments(call.node, operands, out)
+def _arguments(argument: KernelArgument, operands: list[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
+    """Return all arguments of the function that an argument belongs to."""
+    if argument.scan is not None:
+        return _scan_arguments(argument.scan, operands, out)
+    node = argument.call.node
+    return LOOPS.of(node).kernel_arguments(node, operands, out)
 
 
-def _loop_arguments(source: ScanSource, operands: list[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
-    """Return the arguments of a loop's function, from the operands and the packed residuals."""
+def _scan_arguments(source: ScanSource, operands: list[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
+    """Return the arguments of the function of a loop inside the graph, whose residuals are packed in `out`."""
     steps, inputs = source.steps, source.steps.body.inputs
     own = inputs[: steps.carried + steps.sequences]
     given = operands[steps.limited :]

@@ -27,7 +27,7 @@ from wyrm.engines.native.stages.loops import (
     PythonCall,
     ScalarBlock,
 )
-from wyrm.engines.native.stages.materialize import materialize
+from wyrm.engines.native.stages.materialize import Materialized, materialize
 from wyrm.engines.native.stages.runtime import (
     OpKernels,
     added,
@@ -57,11 +57,11 @@ from wyrm.ops.random.philox import COUNTERS, STEP
 LARGEST_FUNCTION = 40
 
 
-def write(tree: LoopTree) -> Source:
-    """Return the functions of a lowered program, with columns of data for all inputs."""
-    leaves = tree.schedule.leaves
+def write(loops: Materialized) -> Source:
+    """Return the functions of a program, with columns of data for all inputs."""
+    leaves = loops.tree.schedule.leaves
     inputs = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput) and leaf not in COUNTERS]
-    return Source(tree, inputs, OpKernels())
+    return Source(loops, inputs, OpKernels())
 
 
 class Source:
@@ -70,11 +70,12 @@ class Source:
     `run` reads columns of data for `inputs`. A loss that is not finite ends a step.
     """
 
-    def __init__(self, tree: LoopTree, inputs: Sequence[BaseNode], op_kernels: OpKernels) -> None:
-        self.tree, self.inputs, self.op_kernels = tree, list(inputs), op_kernels
+    def __init__(self, loops: Materialized, inputs: Sequence[BaseNode], op_kernels: OpKernels) -> None:
+        self.tree, self.inputs, self.op_kernels = loops.tree, list(inputs), op_kernels
+        tree = self.tree
         # The sources of the loops inside the graph.
         self.scans: list[Source] = []
-        self._writer = FunctionWriter(tree, self.op_kernels)
+        self._writer = FunctionWriter(loops, self.op_kernels)
         self.invocations: list[Invocation] = []
         self.arguments: dict[str, Argument] = {}
         self.evaluated: list[KernelCall] = []
@@ -173,9 +174,10 @@ class Source:
         if source.evaluated:
             return False
         self.scans.append(source)
-        call.loop = source
-        arguments = [KernelArgument(self.tree.name(f"{call.out.name}_{i}"), call, i) for i in range(source.count)]
-        self.invocations.append(Invocation(source.run, arguments, buffers, comment, call))
+        arguments = [
+            KernelArgument(self.tree.name(f"{call.out.name}_{i}"), call, i, source) for i in range(source.count)
+        ]
+        self.invocations.append(Invocation(source.run, arguments, buffers, comment, call, scan=source))
         return True
 
     def _first_with(self, buffer: ArrayBuffer) -> int:
