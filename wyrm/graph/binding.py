@@ -27,6 +27,8 @@ F = TypeVar("F", bound=Callable[..., object])
 METHODS: dict[tuple[str, str], Callable[..., object]] = {}
 # The methods of `Node` that are no functions of the top level.
 ONLY_METHODS: set[str] = set()
+# The ops of the methods of `Node` that are methods of `IndexNode` too, by the method's name.
+INTEGER_METHODS: dict[str, type[BaseNode]] = {}
 # The ops that functions construct, by the function's name.
 FUNCTIONS: dict[str, type[BaseNode]] = {}
 # The classes that methods are added to, by name.
@@ -39,12 +41,18 @@ def takes_methods(*classes: type[BaseNode]) -> None:
 
 
 def method(
-    name: str, on: str | type[BaseNode] = "Node", op: type[BaseNode] | None = None, *, function: bool = True
+    name: str,
+    on: str | type[BaseNode] = "Node",
+    op: type[BaseNode] | None = None,
+    *,
+    function: bool = True,
+    integers: type[BaseNode] | None = None,
 ) -> Callable[[F], F]:
     """Return a decorator that binds a function as the method `name` of the nodes of class `on`.
 
     The method's type is that of the function or, for a function that only constructs `op`, the one that the op's family
-    declares. A method of `Node` is a function too, `wy.name(x)`, unless `function` is False.
+    declares. A method of `Node` is a function too, `wy.name(x)`, unless `function` is False. With `integers` it is also
+    a method of `IndexNode`, where the result is of that class.
     """
     owner = on if isinstance(on, str) else on.__name__
 
@@ -55,6 +63,10 @@ def method(
         if op is not None:
             given.__name__, given.__qualname__, given.__doc__ = name, name, op.__doc__
         _add(owner, name, given)
+        if integers is not None:
+            INTEGER_METHODS[name] = integers
+            METHODS["IndexNode", name] = given
+            _add("IndexNode", name, given)
         return given
 
     return bound

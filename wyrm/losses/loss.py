@@ -34,7 +34,7 @@ from wyrm.support.foreign_names import explain, keywords_of
 
 # What a loss takes.
 Operands: TypeAlias = Literal["elements", "vectors", "vectors and a target of each", "labels"]
-# Raises an error for a value of an option; called with the names of the loss and of the option.
+# Raises an error for a wrong value: `check(loss, option, value)`, with the names of both.
 Check: TypeAlias = Callable[[str, str, Any], None]
 Weights: TypeAlias = Node | Array | None
 

@@ -221,7 +221,7 @@ class GroupRules(ExplainsNames):
     _state_decays: ClassVar[bool] = True
     # Names of state that is a sum or average of squares, and so cannot be negative.
     _squares: ClassVar[frozenset[str]] = frozenset()
-    # The end of the names of this group's numbers, which differ from those of other groups.
+    # Ends the names of this group's numbers, so that they differ from those of other groups.
     _suffix: str = ""
     _learning_rate: LearningRate
     # The factor of the whole optimizer's learning rate; None for a group with a rate of its own.
@@ -354,7 +354,7 @@ class GroupRules(ExplainsNames):
         return found | {name: value for name, value in shared.items() if value is not None}
 
     def own_options(self, others: Mapping[str, object]) -> dict[str, object]:
-        """Return the options that are not among these of the whole optimizer; the factor of a rate, not the rate."""
+        """Return the options that differ from those of the whole optimizer; for a scaled learning rate, its factor."""
         mine = self.options()
         if self._rate_factor is not None and "learning_rate" in others:
             del mine["learning_rate"]

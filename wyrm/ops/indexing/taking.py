@@ -50,7 +50,7 @@ def take(
 def take(
     x: Shaped[L, S], indices: IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
 ) -> Node: ...
-@method("take")
+@method("take", integers=IndexNode)
 @explains_keywords
 def take(x: Any, indices: Any, axis: int | None = None, *, mode: TakeMode = "raise") -> Any:
     """Return the elements that `indices` select along `axis`, by default among all in row-major order.
@@ -89,28 +89,3 @@ def _within(indices: IndexNode, x: Node | IndexNode, axis: int, mode: TakeMode) 
         array = bound_array(indices)
         return IndexConstant(array % size if mode == "wrap" else np.clip(array, 0, size - 1))
     return indices % size if mode == "wrap" else indices.clip(0, size - 1)
-
-
-@overload
-def take_integers(
-    x: IndexNode, indices: IndexNode[AnyShape] | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
-) -> IndexNode: ...
-@overload
-def take_integers(
-    x: IndexNode, indices: IndexNode[tuple[*Bs]], axis: None = None, *, mode: TakeMode = "raise"
-) -> IndexNode[tuple[*Bs]]: ...
-@overload
-def take_integers(
-    x: IndexNode, indices: IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
-) -> IndexNode: ...
-@method("take", IndexNode)
-@explains_keywords
-def take_integers(x: Any, indices: Any, axis: int | None = None, *, mode: TakeMode = "raise") -> Any:
-    """Return the integers that `indices` select along `axis`, by default among all in row-major order.
-
-    As for nodes of floats; see `Node.take`.
-
-    >>> wy.IndexConstant([[1, 2], [3, 4]]).take([3, 0]).forward().tolist()
-    [4, 1]
-    """
-    return take(x, indices, axis, mode=mode)
