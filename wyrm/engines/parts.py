@@ -90,8 +90,11 @@ def _row_dependence(node: BaseNode, parents: list[RowDependence], batch: set[typ
     if all(parent is Combination.SAME for parent in parents):
         if node.shape_only and any(_row_axes(parent.dims, batch) for parent in node.parents):
             return Combination.MIXED  # such as the number of rows
-        if LOOPS.of(node).counts_rows and axes != [0] and any(open_axes(node.dims[:1])):
+        form = LOOPS.of(node)
+        if form.counts_rows and axes != [0] and any(open_axes(node.dims[:1])):
             return Combination.MIXED  # random numbers along an axis whose size is the number of rows, but not the first
+        if axes and form.by_flat_index is not None and not form.counts_rows:
+            return Combination.MIXED  # the positions of the rows
         return axes[0] if axes else Combination.SAME
     if any(isinstance(parent, int) for parent in parents):
         return _of_rows(node, parents, axes)

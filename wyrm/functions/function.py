@@ -45,7 +45,7 @@ R = TypeVar("R", default=Any)
 
 # "reference", "auto", or the name of an engine that compiles.
 FunctionEngine = Literal["reference", "native", "auto"]
-# Most recently used traces that a function caches; their arrays take at most `KEPT_BYTES`, or those of the last call.
+# How many of its last used traces a function keeps; their arrays take at most `KEPT_BYTES` beside the last call's.
 _KEPT_TRACES = 16
 
 

@@ -165,7 +165,7 @@ def _check_moves(node: BaseNode, what: str) -> None:
 def _varied(
     outputs: Sequence[BaseNode], rows: Mapping[BaseNode, BaseNode], drawing: Collection[BaseNode]
 ) -> set[BaseNode]:
-    """Return the nodes that differ between rows; those of `drawing` do."""
+    """Return the nodes that differ between rows, among them those of `drawing`."""
     varied = set(rows)
     for node in topological_order(outputs):
         if node in drawing or not varied.isdisjoint(node.parents):
@@ -192,7 +192,7 @@ def batched(outputs: Sequence[Any], rows: Mapping[BaseNode, BaseNode], drawing: 
     batches: dict[BaseNode, BaseNode] = dict(rows)
     axis = next(iter(rows.values())).dims[0]
     for node in topological_order(outputs):
-        draws = node in drawing and not isinstance(node, RandomKey)  # rows have one key, and positions of their own
+        draws = node in drawing and not isinstance(node, RandomKey)  # rows share a key and differ by their positions
         if node in batches or (batches.keys().isdisjoint(node.parents) and not draws):
             continue
         if isinstance(node, Updating):

@@ -201,7 +201,7 @@ def argument_names(function: Callable[..., object], count: int) -> list[str]:
 
 
 def split_aux(result: object, has_aux: bool, function: Callable[..., object]) -> tuple[Any, Any]:
-    """Return the result of a function and what it returns beside; raise `ShapeError` unless it is such a pair."""
+    """Return the two parts of a function's result (value, aux); raise `ShapeError` unless it is a pair."""
     if not has_aux:
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:
@@ -225,7 +225,7 @@ def positions_of(function: Callable[..., object], wrt: Wrt, count: int) -> list[
     return found
 
 
-# Engines of functions that compile nothing, or that choose.
+# The engine that compiles nothing, and the choice of one that may compile.
 UNCOMPILED = ("reference", "auto")
 
 

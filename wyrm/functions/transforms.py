@@ -82,7 +82,7 @@ def _vjp(function: Callable[..., object], args: tuple[object, ...], cotangent: o
 def _jvp(
     function: Callable[..., object], args: tuple[object, ...], tangents: tuple[object, ...], has_aux: bool = False
 ) -> tuple[Any, ...]:
-    """Return the result, its derivative along the tangents, and with `has_aux` what the function returns beside."""
+    """Return the result, its derivative along the tangents, and with `has_aux` the function's aux."""
     moved, structure = _float_leaves(args, f"the arguments of {name_of(function)}")
     directions = _matching(tuple(tangents), structure, "tangent")
     value, aux = split_aux(function(*args), has_aux, function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, NoReturn, Self, TypeAlias
@@ -214,12 +215,13 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes of the axes; raise `MissingShape` if the data of a run decides one (see `dims`)."""
+        """The sizes of the axes; an axis whose size the data of each run decides stands for itself.
+
+        Functions that take sizes take such an axis too, as in `wy.eye(x.shape[0])`, and `*` and `+` of it are axes; as
+        a number, as in `range(x.shape[0])`, it raises `ShapeError`.
+        """
         dims: Any = self.dims
-        try:
-            return tuple(axis if type(axis) is int else axis.__index__() for axis in dims)
-        except ShapeError as error:
-            raise MissingShape(f"{describe(self)} has no shape yet: {error}") from None
+        return tuple([axis if type(axis) is int or axis.size is None else axis.size for axis in dims])
 
     @property
     def ndim(self) -> int:
@@ -230,7 +232,11 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     @property
     def size(self) -> int:
         """The number of elements; raise `MissingShape` if the data of a run decides it."""
-        return SizeWithHint(np.prod(self.shape, dtype=np.int64))
+        dims: Any = self.dims
+        try:
+            return SizeWithHint(np.prod([operator.index(axis) for axis in dims], dtype=np.int64))
+        except ShapeError as error:
+            raise MissingShape(f"{describe(self)} has no size yet: {error}") from None
 
     # What notebooks display.
     _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_node")

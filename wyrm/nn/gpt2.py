@@ -82,7 +82,7 @@ class GPT2Config:
         for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop", "layer_norm_epsilon"):
             value, is_rate = getattr(self, name), name.endswith("_pdrop")
             numeric = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-            # Zero divides by the variance of a row of equal numbers, and more than 1 hides the numbers.
+            # With 0, equal numbers are divided by their variance, 0; above 1, the numbers hardly matter.
             if not numeric or not (0.0 <= value < 1.0 if is_rate else 1e-30 <= value <= 1.0):
                 bounds = "a number in [0, 1)" if is_rate else "a number in [1e-30, 1]"
                 raise ValueError(f"GPT2Config: {name} must be {bounds}, not {value!r}")

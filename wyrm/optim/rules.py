@@ -221,7 +221,7 @@ class GroupRules(ExplainsNames):
     _state_decays: ClassVar[bool] = True
     # Names of state that is a sum or average of squares, and so cannot be negative.
     _squares: ClassVar[frozenset[str]] = frozenset()
-    # The end of the names of this group's numbers, which differ from those of other groups.
+    # Ends the names of this group's numbers, so that they differ from those of other groups.
     _suffix: str = ""
     _learning_rate: LearningRate
     # The factor of the whole optimizer's learning rate; None for a group with a rate of its own.
@@ -323,7 +323,7 @@ class GroupRules(ExplainsNames):
         if not callable(self._learning_rate):
             try:  # vectorized, if `hyperparameters` is plain arithmetic
                 found = self.numbers_at(np.arange(done + 1, done + count + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
-                return {name: _of_steps(value, count) for name, value in found.items()}
+                return {name: _in_each_step(value, count) for name, value in found.items()}
             except (TypeError, ValueError):
                 pass  # `hyperparameters` branches on the step: fall back to a loop
         steps, each = self.steps, []
@@ -354,7 +354,7 @@ class GroupRules(ExplainsNames):
         return found | {name: value for name, value in shared.items() if value is not None}
 
     def own_options(self, others: Mapping[str, object]) -> dict[str, object]:
-        """Return the options that are not among these of the whole optimizer; the factor of a rate, not the rate."""
+        """Return the options that differ from those of the whole optimizer; for a scaled learning rate, its factor."""
         mine = self.options()
         if self._rate_factor is not None and "learning_rate" in others:
             del mine["learning_rate"]
@@ -363,7 +363,7 @@ class GroupRules(ExplainsNames):
         return {name: value for name, value in mine.items() if name not in others or others[name] != value}
 
 
-def _of_steps(value: object, count: int) -> NDArray[np.float64]:
+def _in_each_step(value: object, count: int) -> NDArray[np.float64]:
     """Return the array of a scalar's values in `count` steps; a number is the same in all of them."""
     if isinstance(value, np.ndarray) and value.ndim:
         return value.astype(np.float64, copy=False)
