@@ -190,7 +190,7 @@ class Engine(ABC):
 
     @classmethod
     def rule_name(cls, node: BaseNode) -> str | None:
-        """Return the part of the op's form that computes a node; None for the op's formula or `evaluate`."""
+        """Return the member of the op's form that computes a node; None for the op's formula or `evaluate`."""
         return None
 
     @classmethod

@@ -90,7 +90,7 @@ class ClockReading(Routine):
         """Compile the body of the function; return whether its last statement returns."""
         times, row, column = (self._value(body, name) for name in self.parameters)
         assert isinstance(times, View) and isinstance(row, Num) and isinstance(column, Num)
-        place = indexing.part(body.builder, times, [row, column])
+        place = indexing.selected(body.builder, times, [row, column])
         body.builder.add(LibraryCall(_SYMBOL.removeprefix("wyrm_"), (place.pointer,)))
         return False
 

@@ -204,11 +204,11 @@ def callees(item: Expression | Statement) -> Iterator[Callee]:
     for name in item.__dataclass_fields__:
         found = getattr(item, name)
         for each in found if isinstance(found, tuple) else (found,):
-            if type(each) in _PARTS:
+            if type(each) in _CODE:
                 yield from callees(each)
 
 
-_PARTS = frozenset(get_args(Expression) + get_args(Statement))
+_CODE = frozenset(get_args(Expression) + get_args(Statement))
 
 # --- text ------------------------------------------------------------------------------------------------------------
 

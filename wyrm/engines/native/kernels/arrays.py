@@ -109,7 +109,7 @@ class _RoutineWriter:
             self.run(inner)
 
     def _store(self, statement: arrays.Store) -> None:
-        view = self._part(statement.array, statement.index)
+        view = self._selected(statement.array, statement.index)
         value = self.number(statement.value) if not statement.adds else None
         if value is None:
             view = indexing.evaluated(self.builder, view)
@@ -131,7 +131,7 @@ class _RoutineWriter:
             case arrays.Literal(value, type) if type is not None:
                 return Num(Number(value, type))
             case arrays.Element(array, index):
-                return indexing.read(self._part(array, index))
+                return indexing.read(self._selected(array, index))
             case arrays.ArraySize(array, axis):
                 return Num(self._array(array).shape[axis], natural=True)
             case arrays.Convert(operand, type):
@@ -154,9 +154,9 @@ class _RoutineWriter:
         assert isinstance(found, View)
         return found
 
-    def _part(self, array: str, index: Sequence[Expression | None]) -> View:
+    def _selected(self, array: str, index: Sequence[Expression | None]) -> View:
         entries = [WHOLE if each is None else self.number(each) for each in index]
-        return indexing.part(self.builder, self._array(array), entries)
+        return indexing.selected(self.builder, self._array(array), entries)
 
     def _invoke(self, function: Routine, arguments: Sequence[Expression]) -> Value:
         return self.body.invoke(function, function.bound([self.value(each) for each in arguments], {}))

@@ -23,7 +23,7 @@ from wyrm.engines.native.ir.program import (
     Statement,
     Store,
     Variable,
-    parts,
+    children,
 )
 from wyrm.engines.native.ir.types import BOOL, INT64
 from wyrm.engines.native.kernels.values import ZERO, Group, Num, Value, View
@@ -149,7 +149,7 @@ class Builder:
 
 def loads(expression: Expression) -> bool:
     """Return whether an expression reads memory."""
-    return isinstance(expression, Load) or any(map(loads, parts(expression)))
+    return isinstance(expression, Load) or any(map(loads, children(expression)))
 
 
 def smaller(x: Expression, y: Expression) -> Expression:

@@ -44,11 +44,11 @@ from wyrm.engines.native.kernels.values import (
     UnknownKind,
     Value,
     View,
+    fields_of,
     joined,
     kind_of,
     known,
     literal,
-    parts_of,
     rebuilt,
     same,
     types_of,
@@ -293,8 +293,8 @@ class Expressions:
         name = self.builder.fresh("t")
         results = variables_of(name, kind)
         for block, value in zip(blocks, (first, second), strict=True):
-            parts = parts_of(of_kind(value, kind), kind)
-            block += [Assign(result, part) for result, part in zip(results, parts, strict=True)]
+            fields = fields_of(of_kind(value, kind), kind)
+            block += [Assign(result, field) for result, field in zip(results, fields, strict=True)]
         self.builder.add(If(condition, tuple(blocks[0]), tuple(blocks[1])))
         self.note_origins(name, first)
         self.note_origins(name, second)
@@ -352,10 +352,10 @@ class Expressions:
             several = not self.no_alias and len(views) > 1 and bool(compiled.written)
             if several or overlap(views, compiled.written):
                 compiled = self.translation.specialized(function, kinds, no_alias=False)
-        parts = [part for value, kind in zip(given, kinds, strict=True) for part in parts_of(value, kind)]
+        fields = [field for value, kind in zip(given, kinds, strict=True) for field in fields_of(value, kind)]
         result = compiled.result
         variables = [] if result is None else variables_of(self.builder.fresh("r"), result)
-        self.builder.add(Invoke(tuple(variables), compiled.function.name, tuple(parts)))
+        self.builder.add(Invoke(tuple(variables), compiled.function.name, tuple(fields)))
         return Static(None) if result is None else rebuilt(result, variables)
 
 

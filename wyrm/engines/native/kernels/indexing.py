@@ -51,7 +51,7 @@ class Range:
 WHOLE = Range(None, None)
 
 
-def part(builder: Builder, view: View, entries: Sequence[Num | Range]) -> View:
+def selected(builder: Builder, view: View, entries: Sequence[Num | Range]) -> View:
     """Return the view that indices and slices select, one per axis; raise `NotCompiled` if there are too many."""
     if len(entries) > len(view.shape):
         raise NotCompiled(f"{len(entries)} indices for an array with {len(view.shape)} axes")

@@ -24,9 +24,9 @@ from wyrm.engines.native.kernels.values import (
     UnknownKind,
     Value,
     View,
+    fields_of,
     joined,
     kind_of,
-    parts_of,
     rebuilt,
     types_of,
     variables_of,
@@ -143,19 +143,18 @@ class FunctionBody(Expressions):
         self.kinds[name] = kind
         self.note_origins(name, value)
         self.given.add(name)
-        parts = parts_of(of_kind(value, kind), kind)
-        variables = variables_of(name, kind)
-        assignments = [(variable, part) for variable, part in zip(variables, parts, strict=True) if part != variable]
-        if len(assignments) > 1:  # compute all parts before changing the first variable
-            assignments = [(variable, self._computed(part, name)) for variable, part in assignments]
-        for variable, part in assignments:
-            self.builder.add(Assign(variable, part))
+        pairs = zip(variables_of(name, kind), fields_of(of_kind(value, kind), kind), strict=True)
+        assignments = [(variable, field) for variable, field in pairs if field != variable]
+        if len(assignments) > 1:  # compute all fields before changing the first variable
+            assignments = [(variable, self._computed(field, name)) for variable, field in assignments]
+        for variable, field in assignments:
+            self.builder.add(Assign(variable, field))
 
-    def _computed(self, part: Expression, name: str) -> Expression:
-        """Compute a part before the name's variables are assigned; copy it if it is one of these variables."""
-        if isinstance(part, Variable) and part.name.split(".")[0] == name:
-            return self.builder.copy(part)
-        return self.builder.let(part)
+    def _computed(self, field: Expression, name: str) -> Expression:
+        """Compute a field before the name's variables are assigned; copy it if it is one of these variables."""
+        if isinstance(field, Variable) and field.name.split(".")[0] == name:
+            return self.builder.copy(field)
+        return self.builder.let(field)
 
     def _copied(self, value: Value) -> Value:
         """Copy a value, so that later assignments to variables do not change it."""
@@ -194,7 +193,7 @@ class FunctionBody(Expressions):
             raise NotCompiled(
                 f"cannot assign {ast.unparse(target)}: only elements and slices of arrays can be assigned"
             )
-        return subscripts.part(self, array, target.slice)
+        return subscripts.selected(self, array, target.slice)
 
     def _shares_nothing(self, view: View, value: Value) -> bool:
         """Return whether a copied array and its destination share no memory, so that any order of copying is right.
@@ -286,7 +285,7 @@ class FunctionBody(Expressions):
         result = kind_of(value) if known.result is None else joined(known.result, kind_of(value))
         self.revised |= known.result is not None and types_of(result) != types_of(known.result)
         known.result = result
-        self.builder.add(Return(tuple(parts_of(of_kind(value, known.result), known.result))))
+        self.builder.add(Return(tuple(fields_of(of_kind(value, known.result), known.result))))
 
     def _raise(self, statement: ast.Raise) -> None:
         match statement.exc:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from wyrm.engines.native.kernels.statements import FunctionBody
 
 
-def part(body: Expressions, view: View, index: ast.expr) -> View:
+def selected(body: Expressions, view: View, index: ast.expr) -> View:
     """Return the view of an array that an index expression selects."""
     mark = body.builder.mark()
     nodes = index.elts if isinstance(index, ast.Tuple) else [index]
@@ -59,7 +59,7 @@ def part(body: Expressions, view: View, index: ast.expr) -> View:
             raise NotCompiled(f"[{ast.unparse(index)}]: an index must be an integer, a slice or an ellipsis")
     settled = body.builder.settled(mark, view)
     assert isinstance(settled, View)
-    return indexing.part(body.builder, settled, entries)
+    return indexing.selected(body.builder, settled, entries)
 
 
 def _entry(body: Expressions, node: ast.expr) -> Value:
@@ -79,7 +79,7 @@ def _entry(body: Expressions, node: ast.expr) -> Value:
 def subscript(body: Expressions, value: Value, index: ast.expr) -> Value:
     """Return `value[index]`."""
     if isinstance(value, View):
-        return indexing.read(part(body, value, index))
+        return indexing.read(selected(body, value, index))
     if isinstance(value, Group):
         return _item(body, value, index)
     if isinstance(value, Static) and isinstance(value.value, np.ndarray):

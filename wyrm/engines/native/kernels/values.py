@@ -206,7 +206,7 @@ def _own_strides(axes: int, layout: Layout) -> int:
     return {"contiguous": 0, "rows": axes - 1, "any": axes}[layout]
 
 
-def parts_of(value: Value, kind: Kind) -> list[Expression]:
+def fields_of(value: Value, kind: Kind) -> list[Expression]:
     """Return the expressions for the variables of a kind; the value is of that kind or a narrower one."""
     match value, kind:
         case Num(expression), NumKind():
@@ -214,20 +214,20 @@ def parts_of(value: Value, kind: Kind) -> list[Expression]:
         case View(pointer, _, shape, strides), ViewKind(_, axes, layout):
             return [pointer, *shape, *strides[: _own_strides(axes, layout)]]
         case Group(items), GroupKind(kinds):
-            return [part for item, each in zip(items, kinds, strict=True) for part in parts_of(item, each)]
+            return [field for item, each in zip(items, kinds, strict=True) for field in fields_of(item, each)]
         case Static(), StaticKind():
             return []
         case _:
             raise NotCompiled(f"expected {kind}, got {kind_of(value)}")
 
 
-def rebuilt(kind: Kind, parts: Sequence[Expression]) -> Value:
+def rebuilt(kind: Kind, fields: Sequence[Expression]) -> Value:
     """Return the value of a kind that these variables hold."""
     match kind:
         case NumKind(_, natural):
-            return Num(parts[0], natural=natural)
+            return Num(fields[0], natural=natural)
         case ViewKind(element, axes, layout):
-            pointer, shape, strides = parts[0], tuple(parts[1 : axes + 1]), tuple(parts[axes + 1 :])
+            pointer, shape, strides = fields[0], tuple(fields[1 : axes + 1]), tuple(fields[axes + 1 :])
             if layout == "contiguous":
                 strides = contiguous_strides(shape)
             elif layout == "rows":
@@ -237,7 +237,7 @@ def rebuilt(kind: Kind, parts: Sequence[Expression]) -> Value:
             found, start = [], 0
             for item in items:
                 count = len(types_of(item))
-                found.append(rebuilt(item, parts[start : start + count]))
+                found.append(rebuilt(item, fields[start : start + count]))
                 start += count
             return Group(tuple(found))
         case StaticKind(value):

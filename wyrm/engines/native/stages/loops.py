@@ -102,16 +102,16 @@ class Checked(IndexPair):
 
 @dataclass(eq=False)
 class Item:
-    """A part of a block of code, at `position` in it."""
+    """What a block of code lists, at `position` in it."""
 
-    position: int = -1
+    position: int = field(default=-1, kw_only=True)
 
 
 @dataclass(eq=False)
 class ElementStatement(Item):
     """One element of a node: computed, accumulated in a total, stored at an index, or added to a row's sum."""
 
-    node: BaseNode | None = None
+    node: BaseNode
     kind: str = "element"
     operands: list[Reference] = field(default_factory=list)
     value: Computed | None = None
@@ -124,7 +124,7 @@ class ElementStatement(Item):
 class Block(Item):
     """Items in order; the root block has no axis, and its items run once."""
 
-    items: list[Item] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list, kw_only=True)
 
     def append(self, item: Item) -> None:
         """Append an item."""
@@ -139,7 +139,7 @@ class Loop(Block):
     A `vector` loop has no inner loops, so that LLVM vectorizes functions that are slow for single numbers.
     """
 
-    axis: Axis = 0
+    axis: Axis
     starts: list[Accumulator] = field(default_factory=list)
     fills: list[ArrayBuffer] = field(default_factory=list)
     vector: bool = False
@@ -175,9 +175,9 @@ class Accumulator:
 class KernelCall(Item):
     """A node computed by its own kernel, or else by `evaluate`; with `adds` the kernel adds to what `out` holds."""
 
-    node: BaseNode = None  # type: ignore[assignment]  # always passed; the base class has a default
-    operands: list[ArrayBuffer] = field(default_factory=list)
-    out: ArrayBuffer = None  # type: ignore[assignment]  # as above
+    node: BaseNode
+    operands: list[ArrayBuffer]
+    out: ArrayBuffer
     adds: bool = False
 
 
@@ -209,7 +209,7 @@ def nodes_of(item: Item) -> Iterator[BaseNode]:
     if isinstance(item, Block):
         for inner in item.items:
             yield from nodes_of(inner)
-    elif isinstance(item, ElementStatement | KernelCall) and item.node is not None:
+    elif isinstance(item, ElementStatement | KernelCall):
         yield item.node
 
 
@@ -376,6 +376,6 @@ def sums_in_place(
 
 def _has_memory(node: BaseNode) -> bool:
     """Return whether a node's array has memory of its own."""
-    rule = LOOPS.of(node)
-    view = node.is_view or (node.formula is None and rule.gather_index(node, loop_index(node.dims)) is not None)
-    return not (node.is_leaf or node.shape_only or rule.by_flat_index is not None or view)
+    form = LOOPS.of(node)
+    view = node.is_view or (node.formula is None and form.gather_index(node, loop_index(node.dims)) is not None)
+    return not (node.is_leaf or node.shape_only or form.by_flat_index is not None or view)

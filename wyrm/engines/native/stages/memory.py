@@ -47,12 +47,13 @@ class Interval:
     last: int
 
 
-def assign(intervals: Sequence[Interval]) -> tuple[list[int], int]:
+def lowest_offsets(intervals: Sequence[Interval]) -> tuple[list[int], int]:
     """Return an offset for each buffer, and the total size.
 
-    Largest first, each at the lowest offset where no buffer with an overlapping lifetime lies (Pisarchyk and Lee, 2020,
-    "greedy by size").
-    >>> assign([Interval(64, 0, 1), Interval(64, 1, 2), Interval(64, 2, 3)])
+    Buffers are placed by size, the largest first, each at the lowest offset where no buffer that is live at the same
+    time lies (Pisarchyk and Lee, 2020, "greedy by size").
+
+    >>> lowest_offsets([Interval(64, 0, 1), Interval(64, 1, 2), Interval(64, 2, 3)])
     ([0, 64, 0], 128)
     """
     offsets = [0] * len(intervals)
@@ -94,14 +95,14 @@ def plan_memory(source: Source, sizes: Mapping[type[Dim], int]) -> MemoryPlan:
     uses = lifetimes(source)
     shapes = {buffer: resolve(buffer.dims, sizes) for buffer in uses}
     lengths = {buffer: math.prod(shape) * buffer.dtype.itemsize for buffer, shape in shapes.items()}
-    starts, size = assign([Interval(lengths[buffer], *use) for buffer, use in uses.items()])
+    starts, size = lowest_offsets([Interval(lengths[buffer], *use) for buffer, use in uses.items()])
     return MemoryPlan({buffer: (start, shapes[buffer]) for buffer, start in zip(uses, starts, strict=True)}, size)
 
 
 def lifetimes(source: Source) -> dict[ArrayBuffer, tuple[int, int]]:
-    """Return the first and last invocation that uses each array that only a step needs.
+    """Return the numbers of the first and last invocation that use each array that only a step needs.
 
-    One after the last stands for what follows all invocations.
+    What follows all invocations counts as one more.
     """
     uses: dict[ArrayBuffer, tuple[int, int]] = {}
     held = {buffer for rows in source.tree.rows for buffer in rows.buffers}
@@ -143,7 +144,7 @@ class Binding:
         # The optimizer's numbers of a step, by the names of their arguments.
         self._numbers: dict[str, np.ndarray] = {}
         self.functions: dict[str, Callable[[], None]] = {}
-        # Whether all functions called with these arrays are compiled; the bound `run`, if `run` is compiled too.
+        # `run` bound to these arrays, once it is compiled; True once all that a Python `run` calls is compiled.
         self.compiled: Any = False
         self.own_bytes = 0
         self.buffers = self._place_buffers(memory)
@@ -323,14 +324,14 @@ def _scan_arguments(source: ScanSource, operands: list[np.ndarray], out: np.ndar
     outer: list[Any] = [operands[0].reshape(-1)] if steps.limited else []
     outer += [array.reshape(-1) for array in given[: steps.carried]]
     outer += [_rows(array) for array in given[steps.carried : len(own)]]
-    return (*outer, steps.length, *_parts(steps, out), *binding.values)
+    return (*outer, steps.length, *_unpacked(steps, out), *binding.values)
 
 
 def _rows(array: np.ndarray) -> np.ndarray:
     return array.reshape(array.shape[0], int(np.prod(array.shape[1:])))
 
 
-def _parts(steps: Steps, residuals: np.ndarray) -> list[np.ndarray]:
+def _unpacked(steps: Steps, residuals: np.ndarray) -> list[np.ndarray]:
     """Split packed residuals into parts: flat, or two-dimensional with a row for each step."""
     found = []
     shapes = [tuple(int(axis) for axis in dims) for dims in steps.axes]

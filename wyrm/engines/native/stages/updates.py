@@ -25,7 +25,7 @@ from wyrm.engines.native.ir.arrays import (
 )
 from wyrm.engines.native.ir.types import FLOAT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
-from wyrm.engines.native.stages.expressions import formula_steps, number, scalar_type
+from wyrm.engines.native.stages.expressions import formula_code, number, scalar_type
 from wyrm.engines.native.stages.functions import small_size
 from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.loops import (
@@ -79,12 +79,12 @@ def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> 
             continue
         assert node.formula is not None
         operands = [values[parent] for parent in schedule.parents(node)]
-        steps, result = formula_steps(
+        lets, result = formula_code(
             node.formula, operands, _attributes(node, dtype), dtype, lambda: f"t{next(used)}"
         )  # fmt: skip
         variable = f"{node.op_name()}_{next(used)}"
         values[node] = Name(variable)
-        (each if node.dims else once).extend([*steps, Let(variable, result)])
+        (each if node.dims else once).extend([*lets, Let(variable, result)])
     flushed = _flushing(dtype) if rule.flushes and not row_axes and state else None
     if flushed is not None:
         each.append(flushed[0])

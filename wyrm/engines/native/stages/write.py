@@ -13,7 +13,7 @@ from wyrm.engines.native.ir.types import INT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.stages.expressions import UniqueNames, identifier
-from wyrm.engines.native.stages.functions import FunctionWriter, Kernel, comment_of
+from wyrm.engines.native.stages.functions import FunctionWriter, LoopCall, comment_of
 from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.loops import (
     Argument,
@@ -81,11 +81,11 @@ class Source:
         self.evaluated: list[KernelCall] = []
         self.hyperparameters: list[str] = []
         self.fed = [(leaf, tree.leaf(leaf)) for leaf in inputs if leaf in tree.buffers]
-        # The buffers that are read after all calls.
+        # Buffers that are read after all invocations, so that their memory is not reused.
         self.live_at_end = [*tree.buffer_updates.values(), *([] if tree.loss is None else [tree.loss])]
         # The arrays that debug mode does not spoil: leaves, sums of rows, and those that a call has used.
         self._kept = {*tree.buffers.values(), *(buffer for rows in tree.rows for buffer in rows.buffers)}
-        self.kernels = self._loops()
+        self.loop_calls = self._loops()
         self.updates: dict[object, ArrayRoutine] = {}
         # The functions of rules over whole parameters.
         self.rules: list[Source] = []
@@ -119,27 +119,27 @@ class Source:
 
     # --- parts ----------------------------------------------------------------------------------------------------
 
-    def _loops(self) -> list[Kernel]:
+    def _loops(self) -> list[LoopCall]:
         items = [item for item in self.tree.root.items if isinstance(item, Loop | ScalarBlock) and item.items]
-        kernels = self._writer.kernels(items)
-        by_item = dict(zip(items, kernels, strict=True))
+        calls = self._writer.calls(items)
+        by_item = dict(zip(items, calls, strict=True))
         for item in [*self.tree.early, *self.tree.root.items]:
             if isinstance(item, KernelCall):
                 self._add_call(item)
             elif item in by_item:
-                kernel = by_item[item]
-                buffers = {argument for argument in kernel.arguments if isinstance(argument, ArrayBuffer)}
-                self.invocations.append(Invocation(kernel.function, kernel.arguments, buffers, item=item))
-        return kernels
+                loop = by_item[item]
+                buffers = {argument for argument in loop.arguments if isinstance(argument, ArrayBuffer)}
+                self.invocations.append(Invocation(loop.function, loop.arguments, buffers, item=item))
+        return calls
 
     def _add_call(self, call: KernelCall) -> None:
         node = call.node
         buffers = {call.out, *call.operands}
         comment = f"{node.op_name()} {format_dims(node.dims)}"
-        rule = LOOPS.of(node)
-        if rule.steps(node) is not None and self._add_scan(call, node, buffers, comment):
+        form = LOOPS.of(node)
+        if form.steps(node) is not None and self._add_scan(call, node, buffers, comment):
             return
-        kernel, ending = (rule.adding_kernel, "added_kernel") if call.adds else (rule.kernel, "kernel")
+        kernel, ending = (form.adding_kernel, "added_kernel") if call.adds else (form.kernel, "kernel")
         if kernel is None:
             name = self.tree.name(f"evaluate_{identifier(node.op_name())}")
             self.evaluated.append(call)
@@ -282,7 +282,7 @@ class Source:
         return "\n\n".join([*self.op_kernels.sources, *self._texts()])
 
     def _texts(self) -> list[str]:
-        routines = [kernel.function for kernel in self.kernels]
+        routines = [call.function for call in self.loop_calls]
         routines += self.updates.values()
         texts = [routine.code.text for routine in dict.fromkeys(routines)]
         texts += [text for rule in self.rules for text in rule._texts()]
