@@ -1,4 +1,4 @@
-"""Lowering of array functions to the loop program: elements become loads and stores, scalars get their types."""
+"""Translates array functions to the loop program: elements become loads and stores, scalars get their types."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ArrayRoutine(Routine):
 
 
 class _RoutineWriter:
-    """Lowers statements and expressions of an array function into a `FunctionBody`."""
+    """Translates statements and expressions of an array function, with the builder of a `FunctionBody`."""
 
     def __init__(self, body: FunctionBody) -> None:
         self.body, self.builder = body, body.builder
@@ -67,7 +67,7 @@ class _RoutineWriter:
     # --- statements -----------------------------------------------------------------------------------------------
 
     def run(self, statements: Sequence[Statement]) -> bool:
-        """Lower statements; return whether the last one leaves the function or the loop."""
+        """Translate statements; return whether the last one leaves the function or the loop."""
         ends = False
         for statement in statements:
             ends = self._statement(statement)

@@ -1,4 +1,4 @@
-"""Calls of functions with a lowering of their own: BLAS products, reorderable sums and Python builtins."""
+"""Calls that are not calls of kernels: BLAS products, reorderable sums, scalar functions and Python builtins."""
 
 from __future__ import annotations
 
@@ -34,35 +34,35 @@ _BUILTINS: dict[object, Builtin] = {}
 
 
 def builtin(function: object) -> Callable[[Builtin], Builtin]:
-    """Return a decorator that registers the lowering of a Python function."""
+    """Return a decorator that registers the translation of calls of a Python function."""
 
-    def register(form: Builtin) -> Builtin:
-        _BUILTINS[function] = form
-        return form
+    def register(translate: Builtin) -> Builtin:
+        _BUILTINS[function] = translate
+        return translate
 
     return register
 
 
-def _form_of(function: object) -> Builtin | None:
-    """Return the registered lowering of a function; None if it has none."""
+def _builtin_of(function: object) -> Builtin | None:
+    """Return the registered translation of calls of a function; None if there is none."""
     try:
         return _BUILTINS.get(function)
     except TypeError:  # not hashable
         return None
 
 
-def has_no_form(function: Any) -> bool:
-    """Return whether a Python function has no registered lowering, so that a call of it compiles it as a kernel."""
-    return _form_of(function) is None and not (function.__module__ or "").startswith("numpy")
+def is_kernel(function: Any) -> bool:
+    """Return whether a Python function is compiled as a kernel where another one calls it."""
+    return _builtin_of(function) is None and not (function.__module__ or "").startswith("numpy")
 
 
 def call(body: Expressions, function: object, arguments: Sequence[Value], text: str) -> Value:
     """Return the result of calling a function that is not a kernel; `text` is its name in error messages."""
     if isinstance(function, Method):
         return _method(function, arguments, text)
-    form = _form_of(function)
-    if form is not None:
-        return form(body, arguments)
+    translate = _builtin_of(function)
+    if translate is not None:
+        return translate(body, arguments)
     if function is np.dtype and len(arguments) == 1:
         return _dtype(arguments[0])
     type = dtype_or_none(function)

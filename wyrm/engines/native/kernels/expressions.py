@@ -32,7 +32,7 @@ from wyrm.engines.native.kernels.arithmetic import (
     truth,
 )
 from wyrm.engines.native.kernels.builder import Builder
-from wyrm.engines.native.kernels.calls import call, has_no_form
+from wyrm.engines.native.kernels.calls import call, is_kernel
 from wyrm.engines.native.kernels.functions import Routine, kernel_of
 from wyrm.engines.native.kernels.indexing import overlap
 from wyrm.engines.native.kernels.values import (
@@ -87,7 +87,7 @@ _INSTEAD: dict[type[ast.expr], str] = {
 
 
 class Expressions:
-    """Translates the expressions of one function. `no_alias`: its array arguments are known not to alias."""
+    """Translates the expressions of one function. `no_alias`: its array arguments do not share memory."""
 
     def __init__(
         self, translation: Translation, function: Routine, builder: Builder, state: InferenceState, *, no_alias: bool
@@ -95,10 +95,11 @@ class Expressions:
         self.no_alias = no_alias
         self.translation, self.function, self.builder = translation, function, builder
         self.state, self.kinds = state, state.kinds
-        # Variables that are definitely assigned at this point, and those that are read where they may not be.
+        # The variables that are assigned on every path to this point.
         self.given: set[str] = set()
+        # The variables that are read where a path leads that does not assign them.
         self.cleared: dict[str, None] = {}
-        # Whether this pass learned something that invalidates code it had translated before.
+        # Whether this pass learned something that makes code before it wrong.
         self.revised = False
         self._origins_of_fresh: dict[str, frozenset[str]] = {}
 
@@ -332,7 +333,7 @@ class Expressions:
         count = len(found) - len(keywords)
         arguments = found[:count]
         called = function.value
-        if isinstance(called, FunctionType) and has_no_form(called):
+        if isinstance(called, FunctionType) and is_kernel(called):
             called = kernel_of(called)
         if isinstance(called, Routine):
             given = {name: value for name, value in zip(keywords, found[count:], strict=True) if name}

@@ -59,8 +59,9 @@ class FunctionBody(Expressions):
         self, translation: Translation, function: Routine, builder: Builder, state: InferenceState, *, no_alias: bool
     ) -> None:
         super().__init__(translation, function, builder, state, no_alias=no_alias)
-        # The first read of a variable of unknown kind; and for each `return` whether it has a value.
+        # The first read of a variable of unknown kind.
         self.unsettled: UnknownKind | None = None
+        # Whether a `return` has a value, for each of them.
         self.returns: set[bool] = set()
 
     def parameters(self, given: Sequence[tuple[str, Kind]]) -> list[Variable]:

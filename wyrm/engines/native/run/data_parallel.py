@@ -1,4 +1,4 @@
-"""Data-parallel steps: each thread differentiates a part of the batch; every run gives the same bits."""
+"""Data-parallel steps: each thread computes gradients for a part of the batch; every run gives the same bits."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class LoopTree:
     def __init__(self, schedule: Schedule, targets: Targets, ranges: Ranges, names: UniqueNames | None = None) -> None:
         self.schedule, self.ranges, self.optimizer = schedule, ranges, targets.optimizer
         self.root = Block()
-        # These calls, and then the scalars, depend on leaves alone and come first.
+        # Calls that depend on leaves alone; they come before `root`, which begins with scalars.
         self.early: list[KernelCall] = []
         self.root.append(ScalarBlock())
         self.values: dict[BaseNode, Computed] = {}
@@ -334,7 +334,7 @@ class LoopTree:
             )
             after: list[Computed] = []
             if target.adds and last is not None:
-                value.chain, after = [last], [value]  # adds to what earlier parts wrote
+                value.chain, after = [last], [value]  # adds to what earlier operands wrote
             item = self._insert(parent.dims, statement, after)[0]
             if fill is not None and isinstance(item, Loop | ScalarBlock):
                 item.fills.append(fill)

@@ -1,4 +1,4 @@
-"""What the stages hand on: the tree of loops, the arrays that loops read and write, and the calls of a step."""
+"""The results of stages: the tree of loops, the arrays that loops read and write, and the calls of a step."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Reference:
 
 
 class Read(IndexExpression):
-    """An integer that a reference reads; `inside` if it is known to be a valid index."""
+    """An integer that a reference reads; with `inside` it is known to be a valid index."""
 
     __slots__ = ("inside", "reference")
     inside: bool
