@@ -37,7 +37,7 @@ from wyrm.engines.native.kernels import indexing
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.statements import FunctionBody
-from wyrm.engines.native.kernels.values import Num, Value, View, rebuilt, variables_of
+from wyrm.engines.native.kernels.values import KernelValue, Num, View, rebuilt, variables_of
 from wyrm.engines.native.stages.loops import Invocation
 from wyrm.engines.native.stages.runtime import load
 from wyrm.engines.native.stages.write import Source
@@ -95,7 +95,7 @@ class ClockReading(Routine):
         return False
 
     @staticmethod
-    def _value(body: FunctionBody, name: str) -> Value:
+    def _value(body: FunctionBody, name: str) -> KernelValue:
         kind = body.kinds[name]
         return rebuilt(kind, variables_of(name, kind))
 

@@ -22,11 +22,11 @@ from wyrm.engines.native.kernels.builder import Builder
 from wyrm.engines.native.kernels.values import (
     Group,
     GroupKind,
+    KernelValue,
     Kind,
     NotCompiled,
     Num,
     NumKind,
-    Value,
     literal,
     promoted,
 )
@@ -75,7 +75,7 @@ def as_type(number: Num, type: ScalarType) -> Num:
     return Num(Conversion(expression, type), natural=natural)
 
 
-def of_kind(value: Value, kind: Kind) -> Value:
+def of_kind(value: KernelValue, kind: Kind) -> KernelValue:
     """Convert the scalars of a value to the types of a kind."""
     match value, kind:
         case Num(), NumKind(type, _):

@@ -19,7 +19,7 @@ from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.functions_of_numbers import either, function_of, of_several
 from wyrm.engines.native.kernels.indexing import WHOLE
 from wyrm.engines.native.kernels.statements import FunctionBody
-from wyrm.engines.native.kernels.values import Num, Value, View, literal, rebuilt, variables_of
+from wyrm.engines.native.kernels.values import KernelValue, Num, View, literal, rebuilt, variables_of
 
 _OPERATORS = frozenset(
     ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "less", "less_equal", "greater",
@@ -120,7 +120,7 @@ class _RoutineWriter:
 
     # --- expressions ----------------------------------------------------------------------------------------------
 
-    def value(self, expression: Expression) -> Value:
+    def value(self, expression: Expression) -> KernelValue:
         """Return the value of an expression."""
         match expression:
             case arrays.Name(name):
@@ -158,10 +158,10 @@ class _RoutineWriter:
         entries = [WHOLE if each is None else self.number(each) for each in index]
         return indexing.selected(self.builder, self._array(array), entries)
 
-    def _invoke(self, function: Routine, arguments: Sequence[Expression]) -> Value:
+    def _invoke(self, function: Routine, arguments: Sequence[Expression]) -> KernelValue:
         return self.body.invoke(function, function.bound([self.value(each) for each in arguments], {}))
 
-    def _apply(self, function: str, x: list[Num]) -> Value:
+    def _apply(self, function: str, x: list[Num]) -> KernelValue:
         if function in _OPERATORS:
             return binary(self.builder, function, x[0], x[1])
         match function:

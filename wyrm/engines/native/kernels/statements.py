@@ -16,13 +16,13 @@ from wyrm.engines.native.kernels.functions import Routine, leaves
 from wyrm.engines.native.kernels.values import (
     Group,
     InferenceState,
+    KernelValue,
     Kind,
     NotCompiled,
     Num,
     NumKind,
     Static,
     UnknownKind,
-    Value,
     View,
     fields_of,
     joined,
@@ -133,7 +133,7 @@ class FunctionBody(Expressions):
 
     # --- assignments ----------------------------------------------------------------------------------------------
 
-    def assign(self, name: str, value: Value) -> None:
+    def assign(self, name: str, value: KernelValue) -> None:
         """Assign a value to a variable, whose kind is widened to hold all values it is ever assigned."""
         kind = kind_of(value)
         if isinstance(kind, NumKind) and name in self.function.may_overflow:
@@ -157,7 +157,7 @@ class FunctionBody(Expressions):
             return self.builder.copy(field)
         return self.builder.let(field)
 
-    def _copied(self, value: Value) -> Value:
+    def _copied(self, value: KernelValue) -> KernelValue:
         """Copy a value, so that later assignments to variables do not change it."""
         if isinstance(value, Num):
             return Num(self.builder.copy(value.expression), value.weak, value.natural)
@@ -167,7 +167,7 @@ class FunctionBody(Expressions):
             return copy
         return Group(tuple(map(self._copied, value.items))) if isinstance(value, Group) else value
 
-    def assign_to(self, target: ast.expr, value: Value, mark: Mark) -> None:
+    def assign_to(self, target: ast.expr, value: KernelValue, mark: Mark) -> None:
         """Assign a value, computed at the mark, to a name, a view of an array, or a tuple of these."""
         match target:
             case ast.Name(name):
@@ -196,7 +196,7 @@ class FunctionBody(Expressions):
             )
         return subscripts.selected(self, array, target.slice)
 
-    def _shares_nothing(self, view: View, value: Value) -> bool:
+    def _shares_nothing(self, view: View, value: KernelValue) -> bool:
         """Return whether a copied array and its destination share no memory, so that any order of copying is right.
 
         Raise `NotCompiled` if they may share memory and neither copying forwards nor backwards is known to be right.
@@ -234,7 +234,7 @@ class FunctionBody(Expressions):
         before, after = self._in_place(name, found, target, value)
         self.assign(target.id, after)
 
-    def _in_place(self, name: str, before: Value, target: ast.expr, value: ast.expr) -> tuple[Num, Num]:
+    def _in_place(self, name: str, before: KernelValue, target: ast.expr, value: ast.expr) -> tuple[Num, Num]:
         """Return the old value and the result of the operator."""
         first, mark = self.as_number(before, target), self.builder.mark()
         second = self.number(value)
@@ -275,7 +275,7 @@ class FunctionBody(Expressions):
         endless = isinstance(condition, Number) and bool(condition.value)
         return endless and not leaves(statement.body, ast.Break)
 
-    def returned(self, value: Value) -> None:
+    def returned(self, value: KernelValue) -> None:
         """Add a return with a value, or with None."""
         nothing = isinstance(value, Static) and value.value is None
         self.returns.add(not nothing)

@@ -238,27 +238,52 @@ class SizeArgument:
 
 
 @dataclass(eq=False)
-class KernelArgument:
-    """An argument at one position of the kernel of a call, or of its `scan`; it is computed when arrays are bound."""
+class CallArgument:
+    """The argument at one position of a call of a kernel, of a rule, or of the `scan` of a loop inside the graph.
+
+    All arguments of the call are computed together when arrays are bound.
+    """
 
     name: str
-    call: KernelCall
+    call: KernelCall | WholeCall
     position: int
     scan: ScanSource | None = None
 
 
 @dataclass(eq=False)
 class FlatArgument:
-    """A buffer as a flat array or as (rows, elements); or a column, a parameter's state, or an optimizer's number."""
+    """A buffer as a flat array, or with two `axes` as (rows, elements)."""
 
     name: str
-    buffer: ArrayBuffer | None
+    buffer: ArrayBuffer
     axes: int
-    state: tuple[BaseNode, str] | None = None
-    column: BaseNode | None = None
-    # A number of the optimizer's rule, and its dtype.
-    number: str | None = None
-    dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float32))
+
+
+@dataclass(eq=False)
+class StateArgument:
+    """An array of the optimizer's state for a parameter, as a flat array, or with two `axes` as (rows, elements)."""
+
+    name: str
+    parameter: BaseNode
+    state: str
+    axes: int
+
+
+@dataclass(eq=False)
+class ColumnArgument:
+    """The column of an input as (rows, elements), which each call of `run` passes."""
+
+    name: str
+    leaf: BaseNode
+
+
+@dataclass(eq=False)
+class OptimizerNumber:
+    """A number of the optimizer that a step reads from `hyperparameters`, or computes."""
+
+    name: str
+    number: str
+    dtype: np.dtype
 
 
 @dataclass(eq=False)
@@ -266,16 +291,7 @@ class WholeCall:
     """An update of a whole parameter: the function of its rule, and the arrays of the rule's inputs."""
 
     source: Source
-    arrays: Mapping[BaseNode, FlatArgument]
-
-
-@dataclass(eq=False)
-class WholeArgument:
-    """An argument of the function of an update of a whole parameter, by its position."""
-
-    name: str
-    call: WholeCall
-    position: int
+    arrays: Mapping[BaseNode, FlatArgument | StateArgument | OptimizerNumber]
 
 
 @dataclass(eq=False)
@@ -286,7 +302,10 @@ class NumberArgument:
     value: int
 
 
-Argument = ArrayBuffer | SizeArgument | KernelArgument | FlatArgument | WholeArgument | NumberArgument
+Argument = (
+    ArrayBuffer | SizeArgument | NumberArgument | CallArgument | FlatArgument | StateArgument | ColumnArgument
+    | OptimizerNumber
+)  # fmt: skip
 
 
 @dataclass(eq=False)

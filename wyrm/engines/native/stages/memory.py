@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from wyrm.engines.native.stages.loops import (
     Argument,
     ArrayBuffer,
+    CallArgument,
+    ColumnArgument,
     FlatArgument,
-    KernelArgument,
     KernelCall,
     NumberArgument,
+    OptimizerNumber,
     RowSums,
     SizeArgument,
-    WholeArgument,
     WholeCall,
 )
 from wyrm.engines.native.stages.write import ScanSource, Source
@@ -153,8 +154,8 @@ class Binding:
         self.stripes: list[tuple[KernelCall, NDArray[np.int64]]] = []
         values = []
         for position, argument in enumerate(source.arguments.values()):
-            if isinstance(argument, FlatArgument) and argument.column is not None:
-                self.columns[argument.column] = position
+            if isinstance(argument, ColumnArgument):
+                self.columns[argument.leaf] = position
             values.append(self._value(argument))
         self.values = values
         for call, arguments in self._calls.items():
@@ -196,21 +197,17 @@ class Binding:
             return resolve_axis(argument.axis, self.sizes)
         if isinstance(argument, NumberArgument):
             return argument.value
-        if isinstance(argument, KernelArgument):
-            return self._kernel_argument(argument)
-        if isinstance(argument, WholeArgument):
-            return self._whole_arguments(argument.call)[argument.position]
-        if argument.column is not None:
+        if isinstance(argument, CallArgument):
+            return self._call_argument(argument)
+        if isinstance(argument, ColumnArgument):
             return None  # passed with each call
-        if argument.number is not None:
+        if isinstance(argument, OptimizerNumber):
             return self._numbers.setdefault(argument.name, aligned((), argument.dtype))
-        if argument.state is not None:
-            parameter, state = argument.state
-            assert self.optimizer is not None
-            array: np.ndarray = self.optimizer.state_of(parameter)[state]  # type: ignore[arg-type]  # a parameter
-        else:
-            assert argument.buffer is not None
+        if isinstance(argument, FlatArgument):
             array = self.array(argument.buffer)
+        else:
+            assert self.optimizer is not None
+            array = self.optimizer.state_of(argument.parameter)[argument.state]  # type: ignore[arg-type]  # a parameter
         if argument.axes == 1:
             return array.reshape(-1)
         rows = array.shape[0] if array.ndim else 1
@@ -278,15 +275,17 @@ class Binding:
             self._arrays[buffer] = memory[start:stop].view(buffer.dtype).reshape(shape)
         return plan.size
 
-    # --- kernels --------------------------------------------------------------------------------------------------
+    # --- calls ----------------------------------------------------------------------------------------------------
 
-    def _kernel_argument(self, argument: KernelArgument) -> Any:
+    def _call_argument(self, argument: CallArgument) -> Any:
         call = argument.call
+        if isinstance(call, WholeCall):
+            return self._whole_arguments(call)[argument.position]
         operands, out = [self.array(buffer) for buffer in call.operands], self.array(call.out)
         if argument.position < 0:
-            return _evaluation(call.node, operands, out, self.sizes)
+            return _python_function(call.node, operands, out, self.sizes)
         if call not in self._calls:
-            self._calls[call] = found = _arguments(argument, operands, out)
+            self._calls[call] = found = _arguments(call, argument.scan, operands, out)
             known = set(map(id, map(_memory, (*operands, out))))
             new = {id(memory): memory for memory in map(_memory, filter(_is_array, found))}
             self.own_bytes += sum(memory.nbytes for key, memory in new.items() if key not in known)
@@ -306,12 +305,13 @@ class Binding:
         return self._wholes[call]
 
 
-def _arguments(argument: KernelArgument, operands: list[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
-    """Return all arguments of the function that an argument belongs to."""
-    if argument.scan is not None:
-        return _scan_arguments(argument.scan, operands, out)
-    node = argument.call.node
-    return LOOPS.of(node).kernel_arguments(node, operands, out)
+def _arguments(
+    call: KernelCall, scan: ScanSource | None, operands: list[np.ndarray], out: np.ndarray
+) -> tuple[Any, ...]:
+    """Return the arguments of a call of a kernel, or of the function of a loop inside the graph."""
+    if scan is not None:
+        return _scan_arguments(scan, operands, out)
+    return LOOPS.of(call.node).kernel_arguments(call.node, operands, out)
 
 
 def _scan_arguments(source: ScanSource, operands: list[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
@@ -354,7 +354,7 @@ def _memory(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _evaluation(
+def _python_function(
     node: BaseNode, operands: list[np.ndarray], out: np.ndarray, sizes: Mapping[type[Dim], int]
 ) -> Callable[[], None]:
     """Return a function that computes a node by its `evaluate`, without a kernel."""

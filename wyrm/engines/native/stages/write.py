@@ -18,12 +18,14 @@ from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.loops import (
     Argument,
     ArrayBuffer,
+    CallArgument,
+    ColumnArgument,
     FlatArgument,
     Invocation,
-    KernelArgument,
     KernelCall,
     Loop,
     NumberArgument,
+    OptimizerNumber,
     PythonCall,
     ScalarBlock,
 )
@@ -144,12 +146,12 @@ class Source:
             name = self.tree.name(f"evaluate_{identifier(node.op_name())}")
             self.evaluated.append(call)
             self.invocations.append(Invocation(PythonCall(name), [], buffers, comment, call))
-            self.arguments[name] = KernelArgument(name, call, -1)
+            self.arguments[name] = CallArgument(name, call, -1)
             return
         self._add_checks(call, node, comment)
         function = self.op_kernels.add(kernel, f"{identifier(node.op_name())}_{ending}")
         count = kernel.__code__.co_argcount
-        arguments = [KernelArgument(self.tree.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
+        arguments = [CallArgument(self.tree.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
         self.invocations.append(Invocation(function, arguments, buffers, comment, call))
 
     def _add_checks(self, call: KernelCall, node: BaseNode, comment: str) -> None:
@@ -174,9 +176,7 @@ class Source:
         if source.evaluated:
             return False
         self.scans.append(source)
-        arguments = [
-            KernelArgument(self.tree.name(f"{call.out.name}_{i}"), call, i, source) for i in range(source.count)
-        ]
+        arguments = [CallArgument(self.tree.name(f"{call.out.name}_{i}"), call, i, source) for i in range(source.count)]
         self.invocations.append(Invocation(source.run, arguments, buffers, comment, call, scan=source))
         return True
 
@@ -211,7 +211,7 @@ class Source:
         statements, k = list[arrays.Statement](), Name("k")
         row_step = Apply("add", (Name("first"), k))
         for leaf, buffer in self.fed:
-            column = FlatArgument(self.tree.name(f"column_of_{buffer.name}"), None, 2, column=leaf)
+            column = ColumnArgument(self.tree.name(f"column_of_{buffer.name}"), leaf)
             rows, batch = self._use(column), self._flat(buffer, "batch_of")
             if DEBUG:  # an input without a column keeps what it holds
                 given = Apply("greater", (arrays.ArraySize(rows.name, 0), Literal(0)))
@@ -222,8 +222,8 @@ class Source:
             steps = Apply("add", (Apply("add", (Name("step"), Name("first"))), k))
             statements.append(Store(self._use(self.tree.buffers[STEP]).name, (), steps))
         for position, number in enumerate(self.hyperparameters):
-            for name, flat in list(self.arguments.items()):
-                if isinstance(flat, FlatArgument) and flat.number == number:
+            for name, argument in list(self.arguments.items()):
+                if isinstance(argument, OptimizerNumber) and argument.number == number:
                     statements.append(Store(name, (), Element("hyperparameters", (k, Literal(position)))))
         for position in range(len(self.invocations) + 1):
             if position == self._known and self.tree.loss is not None:
@@ -235,16 +235,12 @@ class Source:
         statements += map(self._call_of, self._last)
         counts = {rows.count.name: rows.count for rows in self.tree.rows}
         statements += [_call(release, self._use(count)) for count in counts.values()]
-        for position, mean in enumerate(self._metrics, 2):
+        metrics = [] if self.tree.loss is None else self.tree.outputs[1:]  # an epoch returns their totals too
+        for position, mean in enumerate(metrics, 2):
             statements.append(Store("totals", (Literal(position),), Element(self._use(mean).name, ()), adds=True))
         if self.tree.loss is not None:  # in every step, because a later one may raise
             statements.append(Store("totals", (Literal(1),), Apply("add", (k, Literal(1)))))
         return statements
-
-    @property
-    def _metrics(self) -> list[ArrayBuffer]:
-        """The scalars beside the loss whose totals an epoch returns."""
-        return [] if self.tree.loss is None else self.tree.outputs[1:]
 
     def _calls_of(self, invocations: Sequence[Invocation]) -> Iterator[arrays.Statement]:
         """Yield calls; in debug mode, each array is spoiled before the first call that uses it."""
