@@ -47,7 +47,7 @@ from wyrm.ops.elementwise.formula import parse
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 # The number of elements in a partial sum in a variable; with fewer, loops would begin and end too often.
 _PARTIAL_SUM = 512
-# The number of rows in an array of partial sums; rows are added one after another, which loses more than a variable.
+# The number of rows in an array of partial sums: fewer, because they are added in order, which loses more digits.
 _ROWS = 128
 # Sums of at most this many elements keep NumPy's order, which is sequential for these. In any other, a partial sum may
 # leave the range of the dtype.
@@ -91,9 +91,9 @@ class ReductionWriter:
         # The variables of the partial sums, where a loop has them.
         self._partial_sums: dict[Computed, str] = {}
         self._partial_sums_in: dict[Loop, list[Computed]] = {}
-        # The arrays of float64 totals, for float32 sums that have an element for each row or column of a loop.
+        # The arrays of float64 totals, for float32 sums whose results are arrays.
         self._wide: dict[Computed, ArrayBuffer] = {}
-        # The variables that count rows, where the array of the result holds partial sums meanwhile.
+        # The variables that count rows, for those of them whose result array holds partial sums in the loop.
         self._counts: dict[Computed, str] = {}
         self._rows_in: dict[Loop, list[Accumulator]] = {}
 
