@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from wyrm import data, io, linalg, losses, metrics, nn, optim, profile, random, special, testing, train, view, watch
     from wyrm import jax as jax  # not in `__all__`, because `import *` must not hide the package jax
     from wyrm._names import *  # noqa: F403  # a generated table
+    from wyrm.data.recommending import recommend
     from wyrm.ops.attention.attention import attention
     from wyrm.ops.attention.dot_product_attention import scaled_dot_product_attention
     from wyrm.ops.control.checkpoint import checkpoint
@@ -120,6 +121,7 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
         {
             **dict.fromkeys(_ROOMS.split(), ""),
             **_names.FUNCTIONS,
+            "data.recommending": "recommend",
             "ops.attention.attention": "attention",
             "ops.control.checkpoint": "checkpoint",
             "ops.attention.dot_product_attention": "scaled_dot_product_attention",
@@ -180,6 +182,7 @@ __all__ = [
     "optim",
     "profile",
     "random",
+    "recommend",
     "run",
     "scaled_dot_product_attention",
     "special",

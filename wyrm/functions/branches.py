@@ -133,9 +133,9 @@ def _one_of(
     operands: tuple[object, ...],
     what: str,
 ) -> Any:
-    """Return the result of the branch whose mask is true; each branch is a loop of one step or none.
+    """Return the result of the branch whose mask is true; each branch is a loop of at most one step.
 
-    The dtype of numbers is that of the nodes among the results, else among the operands and `beside`.
+    Numbers take the dtype of the nodes among the results, else of those among the operands and `beside`.
     """
     given, structure = flatten(operands, f"the operands of {what}")
     nodes = [alias(node) for node in leaf_nodes(given, dtype_of(given))]

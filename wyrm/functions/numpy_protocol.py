@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -17,7 +16,7 @@ from wyrm.errors import DTypeError
 from wyrm.functions import contraction
 from wyrm.functions.creation import full_like, ones_like, zeros_like
 from wyrm.functions.numpy_reductions import reduced, spread_by
-from wyrm.graph.axes import AxisLike, all_axes
+from wyrm.graph.axes import Axis, AxisLike, all_axes, axis_size, product
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
@@ -66,8 +65,10 @@ def _clip(
     return a.clip(a_min if min is None else min, a_max if max is None else max)
 
 
-def _size(a: Node, axis: AxisLike = None) -> int:
-    return math.prod(a.shape[i] for i in all_axes(axis, a.ndim))
+def _size(a: Node, axis: AxisLike = None) -> Axis:
+    whole = product(tuple(a.dims[i] for i in all_axes(axis, a.ndim)))
+    size = axis_size(whole)
+    return whole if size is None else size
 
 
 def _where(condition: Node, x: Any = None, y: Any = None) -> Any:
@@ -104,7 +105,7 @@ FUNCTIONS: dict[Operation, Operation] = {
     np.take: lambda a, indices, axis=None, mode="raise": a.take(indices, axis=axis, mode=mode),
     np.take_along_axis: lambda arr, indices, axis=-1: arr.take_along_axis(indices, axis),
 }  # fmt: skip
-# The modules whose functions serve those of the same name.
+# For each package, the one of wyrm that has functions of the same names.
 _PACKAGES = {"numpy.linalg": "wyrm.linalg", "scipy.special": "wyrm.special"}
 # NumPy's parameter names for the operands of these functions.
 _OPERANDS = ("a", "b", "x", "array", "ary", "arr")

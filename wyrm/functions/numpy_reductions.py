@@ -18,7 +18,7 @@ from wyrm.ops.elementwise.comparison import where as select
 from wyrm.ops.elementwise.conversion import Cast, weak_floats
 from wyrm.ops.reducing.base import refuse_keywords
 
-# What the elements count that `where` leaves out of a sum and of a product.
+# What stands in a sum and in a product for the elements that `where` leaves out.
 _NOTHING = {"sum": 0.0, "prod": 1.0}
 _JOIN: dict[str, Callable[[Any, Any], Any]] = {
     "sum": lambda x, y: x + y,
@@ -148,5 +148,5 @@ def _converted(name: str, x: Any, dtype: DTypeLike | None) -> Any:
 
 
 def _counts(name: str, x: BaseNode) -> bool:
-    """Return whether the result holds integers anyway."""
+    """Return whether the result holds integers without a `dtype`."""
     return name == "sum" and (isinstance(x, IndexNode) or x.dtype.kind == "b")

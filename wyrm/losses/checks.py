@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from wyrm.ops.indexing.index import as_indices
 from wyrm.support.options import choice
 
 Values = Literal["any", "signs", "probabilities"]
+_REDUCTIONS = get_args(LossReduction)
 
 
 def as_node(loss: str, name: str, value: Node | IndexNode | Array | float, beside: Node | None = None) -> Node:
@@ -56,35 +57,37 @@ def check_values(loss: str, name: str, given: Node | Array, node: Node, values: 
         raise ValueError(f"{loss}: {name} must be {allowed}, but holds {wrong[0]}")
 
 
-def same_axes(loss: str, operands: Mapping[str, Node | Array], values: Values = "any") -> list[Node]:
+def same_axes(loss: str, names: Sequence[str], operands: Sequence[Any], values: Values = "any") -> list[Node]:
     """Return the operands as nodes of the same axes; the first is a node. Constant values of the last are checked."""
-    nodes: dict[str, Node] = {}
-    for name, value in operands.items():
-        nodes[name] = as_node(loss, name, value, next(iter(nodes.values()), None))
-    *others, last = nodes
-    rule = f"{loss}: {', '.join(others)} and {last} must have the same shape; nothing is broadcast"
-    for node in nodes.values():
-        check_axes(rule, node, nodes[others[0]].dims, nodes)
-    check_values(loss, last, operands[last], nodes[last], values)
-    return list(nodes.values())
+    first = as_node(loss, names[0], operands[0])
+    nodes = [first]
+    for name, operand in zip(names[1:], operands[1:], strict=True):
+        nodes.append(as_node(loss, name, operand, first))
+    for node in nodes:
+        if node.dims != first.dims:
+            rule = f"{loss}: {', '.join(names[:-1])} and {names[-1]} must have the same shape; nothing is broadcast"
+            check_axes(rule, node, first.dims, dict(zip(names, nodes, strict=True)))
+    check_values(loss, names[-1], operands[-1], nodes[-1], values)
+    return nodes
 
 
-def vectors_and_target(loss: str, operands: Mapping[str, Node | Array], values: Values) -> list[Node]:
+def vectors_and_target(loss: str, names: Sequence[str], operands: Sequence[Any], values: Values) -> list[Node]:
     """Return vectors, as nodes of the same axes, and after them their target, which has the leading axes."""
-    *names, last = operands
-    vectors = same_axes(loss, {name: operands[name] for name in names})
+    vectors = same_axes(loss, names[:-1], operands[:-1])
     rows = rows_of(loss, names[0], vectors[0])
-    target = as_node(loss, last, operands[last], vectors[0])
-    check_values(loss, last, operands[last], target, values)
-    rule = f"{loss}: the {last} must have the leading axes of the vectors"
+    target = as_node(loss, names[-1], operands[-1], vectors[0])
+    check_values(loss, names[-1], operands[-1], target, values)
+    rule = f"{loss}: the {names[-1]} must have the leading axes of the vectors"
     nodes = [*vectors, target]
-    check_axes(rule, target, rows, dict(zip(operands, nodes, strict=True)))
+    check_axes(rule, target, rows, dict(zip(names, nodes, strict=True)))
     return nodes
 
 
 def check_axes(rule: str, node: BaseNode, wanted: Dims, operands: Mapping[str, BaseNode]) -> None:
     """Raise `ShapeError`, with the rule and all operands, unless the node has the axes `wanted`."""
     dims: Dims = node.dims
+    if dims == wanted:
+        return
     try:
         if len(dims) != len(wanted):
             raise ShapeError(f"{format_dims(wanted)} against {format_dims(dims)}")
@@ -117,7 +120,7 @@ def labels_of(loss: str, name: str, node: Node, labels: IndexNode | IntegerArray
 
 def check_reduction(loss: str, reduction: str) -> None:
     """Raise `ValueError` unless the reduction is one of the three."""
-    choice(f"{loss}: reduction", reduction, get_args(LossReduction))
+    choice(f"{loss}: reduction", reduction, _REDUCTIONS)
 
 
 def reduced(losses: Node, reduction: LossReduction) -> Node:

@@ -19,7 +19,7 @@ from wyrm.ops.cross_entropy.softmax import LossReduction
 from wyrm.ops.ctc.ctc import CTC
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import as_indices
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 N = TypeVar("N")
 B = TypeVar("B")
@@ -199,7 +199,7 @@ def ctc(
     zero_infinity: bool = False,
     **options: Unpack[Each],
 ) -> Tensor[B]: ...
-@answering
+@explains_keywords
 def ctc(
     log_probability: Node,
     labels: IndexNode | IntegerArray,

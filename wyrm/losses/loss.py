@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict, get_overloads
 
@@ -14,7 +14,7 @@ from wyrm.graph.base import format_dims
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.storage import stored
-from wyrm.graph.typing import Array
+from wyrm.graph.typing import Array, IntegerArray
 from wyrm.losses.checks import (
     Values,
     as_node,
@@ -30,11 +30,11 @@ from wyrm.ops.cross_entropy.label import CountedLabels
 from wyrm.ops.cross_entropy.softmax import LossReduction
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import Index
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explain, keywords_of
 
 # What a loss takes.
 Operands: TypeAlias = Literal["elements", "vectors", "vectors and a target of each", "labels"]
-# Raises an error for a value of an option; called with the names of the loss and of the option.
+# Raises an error for a wrong value: `check(loss, option, value)`, with the names of both.
 Check: TypeAlias = Callable[[str, str, Any], None]
 Weights: TypeAlias = Node | Array | None
 
@@ -126,15 +126,16 @@ class Labels(NamedTuple):
 
 def labelled(
     loss: str,
-    operands: Mapping[str, Any],
+    name: str,
+    scores: Node,
+    labels: IndexNode | IntegerArray,
     weight: Weights,
     ignored: int | None,
     samples: Weights,
     reduction: LossReduction,
 ) -> tuple[Node, Labels]:
-    """Return the scores and the labels of a loss; `operands` are both, the scores by their name in the loss."""
-    (name, given), (_, labels) = operands.items()
-    scores = as_node(loss, name, given)
+    """Return the scores, which the loss calls `name`, and the labels with their weights."""
+    scores = as_node(loss, name, scores)
     indices = labels_of(loss, name, scores, labels)
     of_classes = None if weight is None else class_weights(loss, weight, scores)
     of_samples = None if samples is None else sample_weights(loss, samples, scores, indices.dims)
@@ -207,46 +208,49 @@ def loss(
     """Return a decorator that makes a loss of a formula; the overloads before the formula declare its signature.
 
     The formula gets the operands as nodes of the same axes and returns the losses, which are then weighted and reduced.
-    Operands that are "vectors" have at least one axis, and a target of each vector has the leading axes. Of a last
-    operand that is constant, the values are checked to be of the kind `target`. With "labels", the formula gets scores
-    and `Labels`, and returns what `Labels.reduced` returns. `checks` are those of the options, by name.
+    Operands that are "vectors" have at least one axis, and a target of each vector has the leading axes. A constant
+    last operand may hold only values of the kind `target`. With "labels", the formula gets scores and `Labels`, and
+    returns what `Labels.reduced` returns. `checks` are those of the options, by name.
     """
 
     def decorated(formula: Callable[..., Node]) -> Callable[..., Any]:
-        name, signature = formula.__name__, _signature(formula, operands == "labels")
-        known = signature.parameters
-        places = [each for each in known if known[each].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+        of_labels, of_vectors = operands == "labels", operands == "vectors"
+        name, parameters = formula.__name__, inspect.signature(formula).parameters.values()
+        places = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+        known = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
+        take = vectors_and_target if operands == "vectors and a target of each" else same_axes
 
         @wraps(formula)
         def call(
             *arguments: Any, sample_weight: Weights = None, reduction: LossReduction = "mean", **options: Any
         ) -> Node:
             weight, ignored = None, None
-            if operands == "labels":
+            if of_labels:
                 weight, ignored = options.pop("weight", None), options.pop("ignore_index", None)
-            given = dict(zip(places, arguments, strict=False))
-            twice = not options.keys().isdisjoint(given)
-            given |= {each: options[each] for each in places[len(arguments) :] if each in options}
-            if twice or len(given) < len(places) or len(arguments) > len(places):
-                return formula(*arguments, **options)  # which raises Python's error
-            options = {each: value for each, value in options.items() if each not in given}
-            for each in options:
-                if each not in known:
-                    raise TypeError(f"{name}() got an unexpected keyword argument {each!r}")
+            if len(arguments) != len(places) or not options.keys() <= known:
+                given = {each: options.pop(each) for each in places[len(arguments) :] if each in options}
+                if len(arguments) + len(given) != len(places) or not options.keys() <= known:
+                    try:
+                        return formula(*arguments, **given, **options)  # which raises Python's error
+                    except TypeError as error:
+                        explain(error, name, options, keywords_of(call))
+                        raise
+                arguments = (*arguments, *given.values())
             check_reduction(name, reduction)
             for option, check in checks.items():
                 if option in options:
                     check(name, option, options[option])
-            if operands == "labels":
-                return formula(*labelled(name, given, weight, ignored, sample_weight, reduction), **options)
-            take = vectors_and_target if operands == "vectors and a target of each" else same_axes
-            nodes = take(name, given, target)
-            if operands == "vectors":
+            if of_labels:
+                scores, labels = arguments
+                known_labels = labelled(name, places[0], scores, labels, weight, ignored, sample_weight, reduction)
+                return formula(*known_labels, **options)
+            nodes = take(name, places, arguments, target)
+            if of_vectors:
                 rows_of(name, places[0], nodes[0])
             return weighted(name, formula(*nodes, **options), reduction, sample_weight)
 
-        setattr(call, "__signature__", signature)  # noqa: B010  # functions declare no such attribute
-        return answering(call)
+        setattr(call, "__signature__", _signature(formula, of_labels))  # noqa: B010  # functions declare no such attribute
+        return call
 
     return decorated
 

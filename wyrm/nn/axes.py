@@ -1,4 +1,4 @@
-"""Checks of the axes of layers: of their parameters, which need sizes before any data is seen, and of operands."""
+"""Checks of axes: those of parameters need sizes before any data is seen, those of operands must be the layer's."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def sized_axes(layer: str, **axes: object) -> Any:
 
 
 def check_axis(layer: str, argument: str, axis: Axis, x: BaseNode, position: int, advice: str = "") -> None:
-    """Raise `ShapeError` unless the axis of `x` at `position`, counted from 0, is `axis`, the `argument` of a layer.
+    """Raise `ShapeError` unless axis `position` of `x`, from 0, is `axis`, the `argument` of a layer.
 
     `advice` ends the message.
     """
@@ -78,9 +78,9 @@ def check_axis(layer: str, argument: str, axis: Axis, x: BaseNode, position: int
 def refuse_named_elsewhere(
     layer: str, argument: str, axis: Axis, x: BaseNode, position: int = -1, advice: str = ""
 ) -> None:
-    """Raise `ShapeError` if `x` has an axis called like `axis`, the `argument` of a layer, but not at `position`.
+    """Raise `ShapeError` if `x` has an axis named as `axis`, the `argument` of a layer, but not at `position`.
 
-    A plain number at `position`, such as the width of an image, may be equal to the size by chance.
+    Sizes alone do not tell: the width of an image may equal the number of channels.
     """
     if not isinstance(axis, Dim):
         return
@@ -101,9 +101,9 @@ def axis_number(layer: str, axis: object) -> int:
 
 
 def feature_axis(layer: str, features: Axis, axis: int | None, x: BaseNode) -> int:
-    """Return the position of the axis of `x` with the features of a layer, counted from 0.
+    """Return which axis of `x`, from 0, has the features of a layer: `axis`, or without one the last.
 
-    It is `axis`, or without one the last. Raise `ShapeError` if that is not `features`, or if `x` has more than two
+    Raise `ShapeError` if that is not `features`, or if `x` has more than two
     axes and neither `axis` nor the name of `features` says which of them it is.
     """
     if axis is not None:

@@ -15,7 +15,7 @@ PerAxis: TypeAlias = int | Sequence[int]
 # Zeros to add: a number for both ends of all axes, one for each axis, or a pair (before, after) for each axis.
 Padding: TypeAlias = int | Sequence[int | tuple[int, int]] | Literal["same", "valid"]
 
-# The end of errors for images whose channels are elsewhere.
+# Ends the errors about images, whose channels may be last.
 CHANNELS_SECOND = "; the axes are (batch, channels, *sizes)"
 
 

@@ -96,7 +96,7 @@ def interpolate(
 
 
 def _check(name: str, size: object, scale_factor: object, mode: str, align_corners: bool) -> None:
-    """Raise `OptionError` for options that are wrong whatever the node is."""
+    """Raise `OptionError` for options that no node would fit."""
     choice(f"{name}: mode", mode, _RANKS)
     if align_corners and mode == "nearest":
         raise OptionError(f"{name}: align_corners is for linear interpolation; 'nearest' has no such choice")

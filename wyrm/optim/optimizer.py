@@ -144,7 +144,7 @@ class Optimizer(OptimizerState):
 
     @property
     def rated_groups(self) -> list[Optimizer]:
-        """This optimizer and its groups, as far as they have a learning rate of their own, which others follow."""
+        """This optimizer and the groups that have a learning rate of their own; the other groups follow this one's."""
         every = (self, *self._members)
         # `Combined` has no rate.
         return [group for group in every if group._rate_factor is None and "_learning_rate" in group.__dict__]

@@ -12,7 +12,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import AtLeast1D, Bs, N, Shaped
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, Unary, method
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 # The parts of GELU and of its approximation by tanh.
 _ERF = f"erf(x * {math.sqrt(0.5)})"
@@ -118,7 +118,7 @@ def gelu(x: Shaped[L, S], approximate: Literal[False] = False) -> Gelu[L, S]: ..
 @overload
 def gelu(x: Shaped[L, S], approximate: Literal[True]) -> GeluTanh[L, S]: ...
 @method("gelu", function=False)
-@answering
+@explains_keywords
 def gelu(x: Any, approximate: bool = False) -> Gelu | GeluTanh:
     """Return `x` times the standard normal CDF of `x` (Gaussian error linear unit; Hendrycks and Gimpel, 2016).
 

@@ -26,7 +26,7 @@ from wyrm.ops.elementwise.elementwise import (
     method,
     operand,
 )
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 
 class Add(Binary[Left_co, Right_co, Axes]):
@@ -224,7 +224,7 @@ def clip(
 @overload
 def clip(x: Shaped[L, S], min: Node | Array | float | None = None, max: Node | Array | float | None = None) -> Node: ...
 @method("clip")
-@answering
+@explains_keywords
 def clip(x: Any, min: Any = None, max: Any = None) -> Node:
     """Return `x` limited to `min`..`max`; None means no bound. The derivative is 1 within the bounds, at them too.
 

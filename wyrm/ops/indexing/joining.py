@@ -26,7 +26,7 @@ from wyrm.ops.indexing.keys import (
 )
 from wyrm.ops.indexing.slicing import Slice
 from wyrm.ops.shaping.jax_form import MovingForm
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import is_integer
 
 
@@ -144,7 +144,7 @@ def concatenate(
 def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate: ...
 
 
-@answering
+@explains_keywords
 def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate:
     """Return the nodes joined along `axis`, as `numpy.concatenate`.
 
@@ -237,7 +237,7 @@ def stack(nodes: Sequence[Node[Any, tuple[M, *Bs]]], axis: Literal[1]) -> Stack[
 def stack(nodes: Sequence[Node[Any, S2]], axis: int) -> Stack: ...
 
 
-@answering
+@explains_keywords
 def stack(nodes: Sequence[Part], axis: int = 0) -> Stack:
     """Return nodes of equal shapes stacked along a new axis, as `numpy.stack`.
 
@@ -270,7 +270,7 @@ def split(x: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list
 
 
 @method("split")
-@answering
+@explains_keywords
 def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> list[Slice]:
     """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`.
 

@@ -36,7 +36,7 @@ from wyrm.ops.elementwise.elementwise import (
 from wyrm.ops.random.draws_jax import DropoutForm, DropoutMaskForm, RandomKeyForm
 from wyrm.ops.random.dropout_mask import check_rate, drop_threshold, is_kept
 from wyrm.ops.random.philox import ROWS_BEFORE, STEP, WORD, Draws, philox_block, stream_or_next
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 
 def _key(xp: ArrayNamespace, step: Array, seed: int, stream: int) -> Array:
@@ -289,7 +289,7 @@ JAX.register(Dropout, AddDropout)(DropoutForm)
 
 
 @method("dropout", function=False)
-@answering
+@explains_keywords
 def dropout(x: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
     """Return `x` with elements set to zero with probability `rate` and the rest divided by `1 - rate`.
 

@@ -215,6 +215,29 @@ class BoundFunction:
         return machine.result(self._words) if status == 0 else machine.refuse(status)
 
 
+class PlainFunction:
+    """A function for new arguments in each call, of the same kinds: row-major arrays, and integers.
+
+    It keeps no arguments, and threads may call it at the same time. The caller answers for their dtypes, their numbers
+    of axes and their order in memory.
+    """
+
+    def __init__(self, function: CompiledFunction, arguments: Sequence[np.ndarray | int]) -> None:
+        self._machine = function.machine(tuple(map(kind_of_argument, arguments)))
+        self._rest = [*self._machine.constants, *[0] * len(self._machine.results)]
+
+    def __call__(self, *arguments: np.ndarray | int) -> Any:
+        """Call the function and return its results; raise the error that it ended with."""
+        words: list[int] = []
+        for each in arguments:
+            if isinstance(each, np.ndarray):
+                words.append(_address(each) if each.size else 0)
+                words += each.shape
+            else:
+                words.append(each)
+        return self._machine.run(np.array(words + self._rest, np.int64))
+
+
 _INTEGER = NumKind(INT64)
 
 
