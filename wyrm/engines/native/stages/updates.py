@@ -236,7 +236,7 @@ class UpdateCalls:
             if key not in self.routines:
                 code = average(self.tree.name(f"average_{parameter.dtype}"), parameter.dtype)
                 self.routines[key] = ArrayRoutine(code, distinct=True)
-            arguments = [
+            arguments: list[Argument] = [
                 self._flat(self.tree.leaf(parameter), 1),
                 self._state(parameter, state, 1),
                 self._number(weight, parameter.dtype),
