@@ -35,11 +35,11 @@ _JOINED = {
     "io": "reading shards",
     "jax": "arguments",
     "linalg": "norms",
-    "losses": "likelihood temporal weights",
+    "losses": "checks likelihood temporal weights",
     "metrics": "confusion",
     "nn": (
         "activation_layers batch_normalization embedding_bag flatten gated_recurrent group_normalization "
-        "initial_states lstm_state module_calls positional_encoding recurrent_outputs token_sampling"
+        "initial_states lstm_state module_calls positional_encoding recurrent_outputs spatial token_sampling"
     ),
     "optim": "adafactor adam_variants averaging gradients group_rules groups layerwise muon rule saving whole",
     "profile": "clock page texts trace",
