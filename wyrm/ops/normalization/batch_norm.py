@@ -26,7 +26,7 @@ from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.joining import stack
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.kernels.sums import summed
-from wyrm.ops.normalization.kernels import batch_moments_kernel
+from wyrm.ops.normalization.channel_kernels import batch_moments_kernel
 from wyrm.ops.reducing.base import Count
 from wyrm.ops.reducing.reduction import Sum
 
@@ -235,9 +235,7 @@ def _check_count(count: int) -> None:
 class _BatchMomentsLoops(ByKernel):
     kernel = staticmethod(batch_moments_kernel)
 
-    def kernel_arguments(
-        self, node: BatchMoments, operands: Sequence[Array], out: Array
-    ) -> tuple[KernelArgument, ...]:
+    def kernel_arguments(self, node: BatchMoments, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         x, axis = operands[0], node.axis
         shape = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
         channels, rows = x.reshape(shape), x.reshape(shape[0], shape[1] * shape[2])
