@@ -54,7 +54,7 @@ def test_three_steps_and_evaluation_are_those_of_pytorch(name: str, options: dic
     loss = (layer(x * start).tanh() * (0.1 * np.arange(shape[-1]))).square().mean()
     parameters = [start, *layer.parameters()]
     optimizer = wy.optim.SGD(parameters, 0.5)
-    program = None if engine == "numpy" else wy.compile(loss, optimizer, engine=engine)  # type: ignore[arg-type]
+    program = None if engine == "numpy" else wy.compile(loss, optimizer, engine=engine)
     torch_optimizer = torch.optim.SGD([tensor, *twin.parameters()], 0.5)
     for feed in feeds:
         if program is None:
@@ -76,7 +76,7 @@ def test_three_steps_and_evaluation_are_those_of_pytorch(name: str, options: dic
     data = feeds[0]
     expected = twin(torch.tensor(data.astype(np.float64))).detach().numpy()
     x.set(data)
-    found = layer(x).forward() if engine == "numpy" else wy.compile(layer(x), engine=engine)({x: data})  # type: ignore[call-overload]
+    found = layer(x).forward() if engine == "numpy" else wy.compile(layer(x), engine=engine)({x: data})
     np.testing.assert_allclose(found, expected, **close)
 
 
@@ -92,7 +92,8 @@ def test_constant_channels_become_the_bias() -> None:
     """The mean of equal numbers is that number, so that nothing is divided by the root of epsilon."""
     x = np.full((64, 3, 9, 9), 0.1, np.float32)
     layer = wy.nn.BatchNorm2d(3)
-    layer.bias.set(np.arange(3.0)) if layer.bias is not None else None
+    assert layer.bias is not None
+    layer.bias.set(np.arange(3.0))
     for found in (layer(wy.Constant(x)).forward(), wy.compile(layer(wy.Constant(x)))()):
         np.testing.assert_allclose(found[0, :, 0, 0], np.arange(3.0), atol=1e-4)
 
@@ -120,7 +121,7 @@ def test_axes_and_names_are_checked() -> None:
     assert_type(wy.nn.InstanceNorm2d(channels)(x), wy.Tensor[Batch, Channels, Height, Width])
     with pytest.raises(ShapeError, match=r"BatchNorm2d takes the axes \(batch, num_features, height, width\), not x"):
         NN.BatchNorm2d(4)(flat)
-    with pytest.raises(ShapeError, match=r"BatchNorm1d: axis 1 of x .* is not num_features: Channels\(4\) against 5; the axes"):
+    with pytest.raises(ShapeError, match=r"BatchNorm1d: axis 1 of x .* is not num_features: .* against 5"):
         NN.BatchNorm1d(5)(flat)
     with pytest.raises(
         ShapeError, match="two values or more for each channel, but there are 1; leave out a last batch"
@@ -129,9 +130,11 @@ def test_axes_and_names_are_checked() -> None:
     # An open batch of one row is found when data comes.
     open_batch = wy.Input(dims=(Batch(), 4), name="x")
     normal = wy.nn.BatchNorm1d(4)(open_batch)
-    for run in (wy.compile(normal), lambda feed: (open_batch.set(feed[open_batch]), normal.forward())):
-        with pytest.raises(ShapeError, match="but there are 1; leave out"):
-            run({open_batch: np.ones((1, 4), np.float32)})
+    with pytest.raises(ShapeError, match="but there are 1; leave out"):
+        wy.compile(normal)({open_batch: np.ones((1, 4), np.float32)})
+    open_batch.set(np.ones((1, 4), np.float32))
+    with pytest.raises(ShapeError, match="but there are 1; leave out"):
+        normal.forward()
     with pytest.raises(ShapeError, match=r"InstanceNorm1d takes the axes \(batch, channels, \*sizes\) with 1 sizes"):
         NN.InstanceNorm1d(4)(x)
     assert repr(wy.nn.BatchNorm2d(3, momentum=None)) == "BatchNorm2d(3, momentum=None)"
@@ -140,30 +143,27 @@ def test_axes_and_names_are_checked() -> None:
     assert repr(wy.nn.LayerNorm((3, 4))) == "LayerNorm((3, 4))"
 
 
-def test_arrays_of_a_pytorch_model_load(tmp_path: Path) -> None:
-    from safetensors.torch import save_file
+class Convolved(wy.nn.Module):
+    def __init__(self, momentum: float | None = 0.1) -> None:
+        self.layers = wy.nn.Conv2d(1, 3, 3, bias=False), wy.nn.BatchNorm2d(3, momentum=momentum)
 
-    twin = torch.nn.Sequential(torch.nn.Conv2d(1, 3, 3, bias=False), torch.nn.BatchNorm2d(3))
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_arrays_of_a_pytorch_model_load(momentum: float | None, tmp_path: Path) -> None:
+    twin: Any = torch.nn.Sequential(torch.nn.Conv2d(1, 3, 3, bias=False), torch.nn.BatchNorm2d(3))
     twin(torch.randn(8, 1, 6, 6))
-
-    class Model(wy.nn.Module):
-        def __init__(self, momentum: float | None = 0.1) -> None:
-            setattr(self, "0", wy.nn.Conv2d(1, 3, 3, bias=False))
-            setattr(self, "1", wy.nn.BatchNorm2d(3, momentum=momentum))
-
-    save_file(twin.state_dict(), tmp_path / "model.safetensors")
-    arrays = {name: tensor.numpy() for name, tensor in twin.state_dict().items()}
-    for model in (Model(), Model(momentum=None)):
-        for load in (
-            lambda model=model: model.load(tmp_path / "model.safetensors"),
-            lambda model=model: model.load_state_dict(arrays),
-        ):
-            load()
-            assert all((value == arrays[name]).all() for name, value in model.state_dict().items())
-            norm: Any = getattr(model, "1")
-            assert norm.num_batches_tracked is None or norm.num_batches_tracked.value == 1.0
-    with pytest.raises(CheckpointError, match=r"extra in the state: 1\.other"):
-        Model().load_state_dict({**arrays, "1.other": np.zeros(3)})
+    arrays: dict[str, Any] = {f"layers.{name}": tensor.numpy() for name, tensor in twin.state_dict().items()}
+    assert arrays["layers.1.num_batches_tracked"].dtype == np.int64
+    wy.io.save_arrays(tmp_path / "model.safetensors", arrays)
+    of_file, of_state = Convolved(momentum), Convolved(momentum)
+    of_file.load(tmp_path / "model.safetensors")
+    of_state.load_state_dict(arrays)
+    for model in (of_file, of_state):
+        assert all((value == arrays[name]).all() for name, value in model.state_dict().items())
+        counted = model.layers[1].num_batches_tracked
+        assert counted is None if momentum is not None else counted is not None and float(counted.value) == 1.0
+    with pytest.raises(CheckpointError, match=r"extra in the state: layers\.1\.other"):
+        of_state.load_state_dict({**arrays, "layers.1.other": np.zeros(3)})
 
 
 @pytest.mark.parametrize("kind", ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "GroupNorm"])
@@ -172,11 +172,12 @@ def test_norms_of_each_row_are_those_of_pytorch(kind: str, affine: bool) -> None
     rank = int(kind[-2]) if kind[-1] == "d" else 0
     arguments = (2, 4) if rank == 0 else (4,)
     layer, twin = getattr(NN, kind)(*arguments, affine=affine), getattr(torch.nn, kind)(*arguments, affine=affine)
-    x = wy.Input(dims=(Batch(), 4, *[Width()] * rank), name="x")
+    dims: Any = (Batch(), 4, *[Width()] * rank)
+    x = wy.Input(dims=dims, name="x")
     data = numbers(3, 4, *[5] * rank).astype(np.float32)
     expected = twin(torch.tensor(data)).detach().numpy()
     for engine in ("native", "jax"):
-        found = wy.compile(layer(x), engine=engine)({x: data})  # type: ignore[call-overload]
+        found = wy.compile(layer(x), engine=engine)({x: data})
         np.testing.assert_allclose(found, expected, atol=2e-6)
     x.set(data)
     np.testing.assert_allclose(layer(x).forward(), expected, atol=2e-6)
@@ -185,7 +186,7 @@ def test_norms_of_each_row_are_those_of_pytorch(kind: str, affine: bool) -> None
 @pytest.mark.parametrize("bias", [True, False])
 def test_layer_norm_over_several_axes(bias: bool) -> None:
     layer = wy.nn.LayerNorm((3, 4), bias=bias, dtype=np.float64)
-    twin = torch.nn.LayerNorm((3, 4), bias=bias, dtype=torch.float64)
+    twin: Any = torch.nn.LayerNorm((3, 4), bias=bias, dtype=torch.float64)
     values = RANDOM.standard_normal((5, 3, 4))
     layer.weight.set(values[0])
     twin.weight.data = torch.tensor(values[0])

@@ -21,14 +21,14 @@ def _moments(x: Any, axis: int) -> NDArray[Any]:
     return np.stack([x.mean(others), x.var(others)])
 
 
-def _torch(x: Any, *vectors: Any, axis: int | None) -> Any:
+def _torch(x: Any, weight: Any = None, bias: Any = None, *, axis: int | None) -> Any:
     """Return batch norm over all axes but `axis`, or without one group norm."""
     from torch.nn import functional
 
     if axis is None:
-        return functional.group_norm(x, GROUPS, *vectors, eps=EPSILON)
+        return functional.group_norm(x, GROUPS, weight, bias, EPSILON)
     moved = x.movedim(axis, 1)
-    return functional.batch_norm(moved, None, None, *vectors, training=True, eps=EPSILON).movedim(1, axis)
+    return functional.batch_norm(moved, None, None, weight, bias, training=True, eps=EPSILON).movedim(1, axis)
 
 
 def normalized(*operands: Any, axis: int | None) -> NDArray[Any]:

@@ -24,9 +24,6 @@ from wyrm.support.options import whole
 
 B = TypeVar("B")
 C = TypeVar("C")
-D = TypeVar("D")
-H = TypeVar("H")
-W = TypeVar("W")
 
 
 def _normalized(
@@ -199,6 +196,12 @@ class InstanceNorm1d(InstanceNorm[Features]):
 
     _rank = 1
 
+    def __init__(
+        self: InstanceNorm1d[M], num_features: M | Unnamed[M], epsilon: float = 1e-5, affine: bool = False, *,
+        dtype: DTypeLike = np.float32,
+    ) -> None:  # fmt: skip
+        self._begin(num_features, epsilon, affine, dtype)
+
 
 class InstanceNorm2d(InstanceNorm[Features]):
     """`InstanceNorm` of images, (batch, num_features, height, width), and of nothing else.
@@ -209,6 +212,12 @@ class InstanceNorm2d(InstanceNorm[Features]):
 
     _rank = 2
 
+    def __init__(
+        self: InstanceNorm2d[M], num_features: M | Unnamed[M], epsilon: float = 1e-5, affine: bool = False, *,
+        dtype: DTypeLike = np.float32,
+    ) -> None:  # fmt: skip
+        self._begin(num_features, epsilon, affine, dtype)
+
 
 class InstanceNorm3d(InstanceNorm[Features]):
     """`InstanceNorm` of volumes, (batch, num_features, depth, height, width), and of nothing else.
@@ -218,3 +227,9 @@ class InstanceNorm3d(InstanceNorm[Features]):
     """
 
     _rank = 3
+
+    def __init__(
+        self: InstanceNorm3d[M], num_features: M | Unnamed[M], epsilon: float = 1e-5, affine: bool = False, *,
+        dtype: DTypeLike = np.float32,
+    ) -> None:  # fmt: skip
+        self._begin(num_features, epsilon, affine, dtype)

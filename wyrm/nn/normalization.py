@@ -21,7 +21,7 @@ from wyrm.support.options import number
 
 
 def affine_parameters(
-    layer: str, argument: str, features: object, epsilon: float, dtype: DTypeLike
+    layer: str, argument: str, features: Any, epsilon: float, dtype: DTypeLike
 ) -> tuple[Any, float, Parameter, Parameter]:
     """Return the checked axis and epsilon of a layer, a weight of ones and a bias of zeros; axes in a tuple or list."""
     several = isinstance(features, tuple | list) and len(features) > 0

@@ -294,7 +294,8 @@ class BatchNorm(_OverBatch[Axes]):
 class _BatchNormLoops(Decomposed):
     def decompose(self, node: BatchNorm[Any]) -> BaseNode:
         x, moments, *vectors = node.parents
-        return _scaled(_of_nodes(x, node.axis), x, moments[0], moments[1], vectors, node.epsilon)
+        scaled: BaseNode = _scaled(_of_nodes(x, node.axis), x, moments[0], moments[1], vectors, node.epsilon)
+        return scaled
 
 
 class BatchNormVectorGradient(_OverBatch[Axes]):
@@ -370,4 +371,5 @@ class _BatchNormGradientLoops(Decomposed):
         x, gradient, moments, vectors, *weights = node.parents
         of = _of_nodes(x, node.axis)
         pairs = (moments[0], moments[1]), (vectors[0], vectors[1])
-        return _gradient(of, x, gradient, *pairs, weights, node.epsilon)
+        whole: BaseNode = _gradient(of, x, gradient, *pairs, weights, node.epsilon)
+        return whole

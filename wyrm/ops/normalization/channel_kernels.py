@@ -120,7 +120,7 @@ def group_norm_kernel(
         first = i % groups * members
         for k in range(members):
             scale = inverse * weight[first + k] if weight.size > 0 else inverse
-            shift = bias[first + k] if bias.size > 0 else x.dtype.type(0)
+            shift: Any = bias[first + k] if bias.size > 0 else x.dtype.type(0)
             scale_row(x[i, k], mean, scale, shift, out[i, k])
 
 

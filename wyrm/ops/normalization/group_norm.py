@@ -225,7 +225,7 @@ class _GroupNormGradientLoops(_OverGroupsLoops):
         self, node: GroupNormGradient, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
         x, gradient, *weights = operands
-        (weight,) = weights or [np.zeros(0, out.dtype)]
+        weight = weights[0] if weights else np.zeros(0, out.dtype)
         return *self.views(node, (x, gradient, out)), weight, *self.numbers(node, x)
 
 
@@ -256,8 +256,8 @@ class GroupNormVectorGradient(_OverGroups[Axes]):
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, cotangent = self.nodes()
         products = cotangent * _normalized(x, self.epsilon, _root)[0]
-        channels: Any = self.dims[1:]
-        composed = stack([each.sum((0, 3)).reshape(channels) for each in (products, cotangent)])
+        axes: Any = self.dims
+        composed = stack([each.sum((0, 3)).reshape(axes[1:]) for each in (products, cotangent)])
         return composite_vjp(composed, gradient, self.parents)
 
 
