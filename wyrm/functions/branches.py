@@ -122,10 +122,10 @@ def cond(condition: object, true: Callable[..., Any], false: Callable[..., Any],
         return first(*operands) if condition else second(*operands)
     what = f"cond of {name_of(first)} and {name_of(second)}"
     mask = scalar_condition(condition, what)
-    return _one_of([first, second], lambda: [mask, ~mask], mask.parents, operands, what)
+    return _chosen_result([first, second], lambda: [mask, ~mask], mask.parents, operands, what)
 
 
-def _one_of(
+def _chosen_result(
     branches: Sequence[Callable[..., Any]],
     masks: Callable[[], Sequence[Node]],
     beside: Sequence[BaseNode],
@@ -245,4 +245,4 @@ def switch(index: object, branches: Sequence[Callable[..., Any]], /, *operands: 
     def masks() -> list[Node]:
         return [chosen <= 0, *(chosen == position for position in range(1, last)), chosen >= last]
 
-    return _one_of(plain, masks, (), operands, what)
+    return _chosen_result(plain, masks, (), operands, what)

@@ -18,7 +18,7 @@ Kept = Parameter | Buffer
 
 
 class HasParameters(Protocol):
-    """What a `wyrm.nn.Module` tells of its parameters and buffers: pairs of path and leaf."""
+    """An object with named parameters and buffers, such as a `wyrm.nn.Module`."""
 
     def named_parameters(self) -> list[tuple[str, Parameter]]: ...
     def named_buffers(self) -> list[tuple[str, Buffer]]: ...
@@ -112,8 +112,8 @@ def load(parameters: Parameters, path: FilePath) -> None:
 def load_state_dict(parameters: Parameters, state: Mapping[str, np.ndarray]) -> None:
     """Set the parameters and buffers of a module, or of a mapping of names, from arrays by name.
 
-    The arrays have exactly these names, shapes and dtypes, and finite numbers, else a `CheckpointError` lists what
-    differs and nothing is set. Raise `DTypeError` for anything else than arrays by name.
+    The arrays must have exactly these names, shapes and dtypes, and finite numbers; else a `CheckpointError` lists what
+    differs, and nothing is set. Raise `DTypeError` for anything else than arrays by name.
 
     >>> model, twin = wy.nn.Linear(2, 3), wy.nn.Linear(2, 3)
     >>> load_state_dict(twin, model.state_dict())

@@ -18,6 +18,7 @@ from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.typing import A, Array, Unnamed
 from wyrm.graph.values import record_training_mode
 from wyrm.nn.axes import (
+    CHANNELS_SECOND,
     Bs,
     Features,
     M,
@@ -26,11 +27,11 @@ from wyrm.nn.axes import (
     feature_axis,
     refuse_named_elsewhere,
     sized_axis,
+    spatial_sizes,
     with_axes_after,
 )
 from wyrm.nn.layer import Layer
 from wyrm.nn.module import Module
-from wyrm.nn.spatial import CHANNELS_SECOND, spatial_sizes
 from wyrm.ops.control.updating import updating
 from wyrm.ops.elementwise.elementwise import operand
 from wyrm.support.options import number, whole

@@ -1,4 +1,4 @@
-"""Training that records times: of every call of a step in native code, and of Python's work and waits around it."""
+"""An engine that records times: of each call in native code, of Python's work, and of the threads' waits."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class NativeCall(NamedTuple):
 class RecordedTimes:
     """The nanoseconds of each call of a step, summed over steps and threads.
 
-    `typical_times` has the number of steps of each native call, and the typical time of each part. `sums` has the
-    nanoseconds of each call inside loops and the number of its calls, and `least` the least time. The arrays are those
-    of the first native call, from which work is counted.
+    `typical_times` has, for each native call, its number of steps and the typical time of each timed part. `sums` has
+    the nanoseconds and the number of each call inside loops, and `least` the least time. `binding` and `columns` have
+    the arrays of the first native call, from which work is counted.
     """
 
     binding: Binding
@@ -69,7 +69,7 @@ class RecordedTimes:
 
     @property
     def typical(self) -> NDArray[np.float64]:
-        """The typical time of each call: the median of those of native calls, each as often as it has steps."""
+        """The typical time of each call: the median of the native calls' typical times, weighted by their steps."""
         if not self.typical_times:
             return np.zeros(len(self.nanoseconds))
         counts = np.array([count for count, _ in self.typical_times])
@@ -82,7 +82,7 @@ class RecordedTimes:
 
 @dataclass
 class Recorder:
-    """What is recorded, from all threads, while `on` is true."""
+    """What all threads have recorded while `on` was true."""
 
     on: bool = False
     spans: list[Span] = field(default_factory=list)
@@ -98,7 +98,7 @@ class Recorder:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def restart(self) -> None:
-        """Forget all that is recorded but the numbers of the threads."""
+        """Forget everything except the numbers of the threads."""
         for recorded in (self.spans, self.totals, self.bounds, self.recent, self._unfinished):
             recorded.clear()
         self._readings = self.own = 0
@@ -118,13 +118,13 @@ class Recorder:
         """Record a call of native code."""
         if not self.on:
             return
-        # A clock that goes back between two cores would make a time negative.
+        # If the clock differs between cores, a time would be negative.
         spent = np.maximum(np.diff(call.times, axis=1), 0)
         total = spent.sum(axis=0)
         # The mean without interruptions by the system: the clock is too coarse for the median of short stages.
         typical = np.minimum(spent, 4 * np.median(spent, axis=0) + 1).mean(axis=0) if len(spent) else None
         with self._lock:
-            # The work after a thread's last call is outside of what is measured.
+            # Recording after a thread's last call is not within the measured time, so it counts with the next call.
             self.own += self._unfinished.pop(call.thread, 0)
             totals = self.totals.get(call.runner)
             if totals is None:
@@ -253,7 +253,7 @@ class _RecordingPool(Pool):
 
     def _ending(self, job: Callable[[], None], ends: dict[int, int]) -> None:
         job()
-        # A thread that is fast enough takes a second job, and waits after that.
+        # A fast thread may take a second job: it waits only after that.
         ends[self._recorder.thread()] = perf_counter_ns()
 
 

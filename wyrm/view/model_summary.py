@@ -46,7 +46,7 @@ class LayerSummary(NamedTuple):
 class Summary:
     """The layers of a model or a graph; `print` shows them as a table.
 
-    `sizes` are those of the open axes, and `uncounted` names ops whose products are missing in the FLOPs.
+    `sizes` are those of the open axes; `uncounted` names ops whose products the FLOPs leave out.
     """
 
     rows: tuple[LayerSummary, ...]
@@ -166,7 +166,7 @@ def summary(
 
 
 def _layers(model: Module) -> dict[str, tuple[str, list[tuple[str, Parameter]]]]:
-    """Return, by path, the class of each module with parameters of its own, and these by name."""
+    """Return by path the class of each module that has own parameters, and these parameters by name."""
     layers: dict[str, tuple[str, list[tuple[str, Parameter]]]] = {}
     seen: set[int] = set()
     stack: list[tuple[str, str, str, object]] = [("", "", type(model).__name__, model)]
@@ -224,7 +224,7 @@ _MULTIPLY_ADDS: dict[type[BaseNode], Callable[[Sequence[Shape], Shape], int]] = 
     # The product of the state with the weights, in each step.
     Residuals: lambda parents, own: math.prod(parents[0][:2]) * math.prod(parents[1]),
 }
-# Fused ops with products that have no entry above: the gradients of those.
+# Gradients of fused ops: they have products, but no entry above.
 _UNCOUNTED = (AttentionGradient, LinearCrossEntropyResiduals, LSTMGradient, GRUGradient)
 _PRODUCTS = tuple(_MULTIPLY_ADDS)
 
@@ -235,7 +235,7 @@ def has_products(node: BaseNode) -> bool:
 
 
 def multiply_adds(node: BaseNode, sizes: Sizes) -> int | None:
-    """Return the multiply-adds of a node, 0 without products; None if there is no formula, or data decides a size."""
+    """Return the multiply-adds of a node, 0 without products; None without a formula, or if data decides a size."""
     if isinstance(node, (*_UNCOUNTED, Scan)):
         return None
     rule = next((rule for kind, rule in _MULTIPLY_ADDS.items() if isinstance(node, kind)), None)
@@ -252,7 +252,7 @@ class Data:
 
 
 DATA = Data()
-# What a value belongs to: data, else a parameter, else nothing.
+# What a value depends on: on data, else on a parameter alone, else on neither.
 Owner = Data | Parameter | None
 
 
@@ -266,7 +266,7 @@ class Flops:
         self._add(outputs, 1, {})
 
     def _add(self, outputs: Sequence[BaseNode], times: int, owners: dict[BaseNode, Owner]) -> None:
-        """Add the FLOPs of `times` runs of a graph; `owners` holds those of the placeholders of a loop's body."""
+        """Add the FLOPs of `times` runs of a graph; `owners` has the owners of the placeholders of a loop's body."""
         replacements = expand(outputs)
         for node in topological_order([replacements[output] for output in outputs]):
             if node.is_leaf:

@@ -1,4 +1,4 @@
-"""The table of parameters, with their placement on a mesh and the memory that they take on each device."""
+"""The table of parameters: their placement on a mesh, and their memory on each device."""
 
 from __future__ import annotations
 
