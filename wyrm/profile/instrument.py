@@ -36,7 +36,7 @@ from wyrm.engines.native.kernels import indexing
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.statements import FunctionBody
-from wyrm.engines.native.kernels.values import Num, Value, View, rebuilt, variables_of
+from wyrm.engines.native.kernels.values import KernelValue, Num, View, rebuilt, variables_of
 from wyrm.engines.native.stages.loops import Invocation
 from wyrm.engines.native.stages.runtime import load
 from wyrm.engines.native.stages.write import Source
@@ -89,12 +89,12 @@ class ClockReading(Routine):
         """Compile the body of the function; return whether its last statement returns."""
         times, row, column = (self._value(body, name) for name in self.parameters)
         assert isinstance(times, View) and isinstance(row, Num) and isinstance(column, Num)
-        place = indexing.part(body.builder, times, [row, column])
+        place = indexing.selected(body.builder, times, [row, column])
         body.builder.add(LibraryCall(_SYMBOL.removeprefix("wyrm_"), (place.pointer,)))
         return False
 
     @staticmethod
-    def _value(body: FunctionBody, name: str) -> Value:
+    def _value(body: FunctionBody, name: str) -> KernelValue:
         kind = body.kinds[name]
         return rebuilt(kind, variables_of(name, kind))
 

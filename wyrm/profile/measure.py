@@ -12,7 +12,7 @@ import numpy as np
 from wyrm.engines.columns import checked_columns, checked_inputs
 from wyrm.engines.epochs import checked_options, train_epoch
 from wyrm.engines.native.stages.memory import Binding
-from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.engines.tables import is_batches
 from wyrm.engines.totals import Totals
 from wyrm.errors import OptionError, ShapeError
@@ -90,7 +90,7 @@ def measured(
 
 
 def _run_of(
-    recording: RecordingEngine, graph: Graph, columns: Any, method: Method, options: EpochOptions
+    recording: RecordingEngine, graph: NativeGraph, columns: Any, method: Method, options: EpochOptions
 ) -> tuple[Callable[[int], None], int]:
     """Check the data; return a function that does a number of steps, and the most steps that it should do."""
     limits = graph.ranges.limits
@@ -142,7 +142,7 @@ def _blas_threads(recording: RecordingEngine, method: Method, threads: int) -> i
 
 
 def _profile(
-    graph: Graph, recorder: Recorder, peaks: Peaks, method: Method, steps: int, blas_threads: int, memory: bool
+    graph: NativeGraph, recorder: Recorder, peaks: Peaks, method: Method, steps: int, blas_threads: int, memory: bool
 ) -> Profile:
     cost = cost_of_reading()
     start = min(first for first, _, _ in recorder.bounds.values())

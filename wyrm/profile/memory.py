@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from wyrm.engines.native.stages.loops import ArrayBuffer, Block, ElementStatement, Item, KernelCall
 from wyrm.engines.native.stages.memory import Binding, lifetimes, plan_memory
-from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.graph.base import BaseNode
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.storage import bound_array
@@ -51,7 +51,7 @@ class MemoryOfStep:
     optimizer_bytes: int
 
     @staticmethod
-    def of(graph: Graph, binding: Binding, trained: Graph) -> MemoryOfStep:
+    def of(graph: NativeGraph, binding: Binding, trained: NativeGraph) -> MemoryOfStep:
         """Return the memory of a graph for the sizes of a binding.
 
         `trained` is the graph with the optimizer: another one if this graph computes gradients of parts of a batch.

@@ -17,10 +17,10 @@ from wyrm.engines.native import LoopOption
 from wyrm.engines.native.ir.arrays import Callee
 from wyrm.engines.native.run.data_parallel import DataParallelStep
 from wyrm.engines.native.run.engine import NativeEngine
-from wyrm.engines.native.run.pool import Barrier, Pool
-from wyrm.engines.native.run.runner import NativeRunner, Own
+from wyrm.engines.native.run.runner import Head, NativeRunner
+from wyrm.engines.native.run.threads import Barrier, Pool
 from wyrm.engines.native.stages.memory import Binding
-from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.engines.optimizer import GradientArray
 from wyrm.graph.base import BaseNode
 from wyrm.profile.instrument import READ_CLOCK, SUM_ROWS, Instrumented, instrumented, provide_clock
@@ -151,24 +151,24 @@ class Recorder:
 class RecordingRunner(NativeRunner):
     """A runner of the instrumented form of a program."""
 
-    def __init__(self, graph: Graph, loop: LoopOption, recorder: Recorder, *, training: bool = False) -> None:
+    def __init__(self, graph: NativeGraph, loop: LoopOption, recorder: Recorder, *, training: bool = False) -> None:
         super().__init__(graph, loop, training=training)
         self.recorder, self.instrumented = recorder, instrumented(graph.source)
         self._routine = self.instrumented.routine
-        self._own = _with(self._own, *self._arrays(0))
+        self._head = _with(self._head, *self._arrays(0))
         provide_clock()
 
-    def call(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], own: Own) -> int:
+    def call(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], head: Head) -> int:
         """Do steps as the plain runner does, and record their times."""
-        times, sums = self._arrays(own[1])
-        own = _with(own, times, sums)
+        times, sums = self._arrays(head[1])
+        head = _with(head, times, sums)
         thread, start = self.recorder.thread(), perf_counter_ns()
-        done = super().call(binding, columns, own)
+        done = super().call(binding, columns, head)
         call = NativeCall(self, thread, start, perf_counter_ns(), times[:done], sums)
         self.recorder.native(call, binding, columns)
         return done
 
-    def repeat(self, binding: Binding, own: Own, changing: Sequence[np.ndarray]) -> int | None:
+    def repeat(self, binding: Binding, head: Head, changing: Sequence[np.ndarray]) -> int | None:
         """Leave every call to `call`."""
         return None
 
@@ -187,15 +187,15 @@ class RecordingRunner(NativeRunner):
         return super()._called_by_python(function, arguments, variables)
 
 
-def _with(own: Own, times: NDArray[np.int64], sums: NDArray[np.int64]) -> Own:
+def _with(head: Head, times: NDArray[np.int64], sums: NDArray[np.int64]) -> Head:
     """Return the arguments of an instrumented `run`, which takes these arrays after those of the plain one."""
-    return cast(Own, (*own, times, sums))
+    return cast(Head, (*head, times, sums))
 
 
 class RecordingEngine(NativeEngine):
     """An engine that records the times of its native code, of the threads' waits, and of the optimizer in Python."""
 
-    def __init__(self, graph: Graph, runner: RecordingRunner) -> None:
+    def __init__(self, graph: NativeGraph, runner: RecordingRunner) -> None:
         self._recorder = runner.recorder
         self._begin(graph, runner)
         self.pool: Pool = _RecordingPool(self._recorder)

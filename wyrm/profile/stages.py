@@ -14,7 +14,7 @@ from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.values import types_of
 from wyrm.engines.native.stages.loops import KernelCall, PythonCall, nodes_of
 from wyrm.engines.native.stages.memory import Binding
-from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.traversal import topological_order
@@ -123,7 +123,7 @@ class Frame:
 
 
 def frame_of(
-    graph: Graph, outputs: Container[BaseNode], binding: Binding, columns: Mapping[BaseNode, np.ndarray]
+    graph: NativeGraph, outputs: Container[BaseNode], binding: Binding, columns: Mapping[BaseNode, np.ndarray]
 ) -> Frame:
     """Return the arrays of a step; `outputs` are the outputs of the forward pass."""
     computed = zip(graph.outputs, graph.targets.outputs, strict=True)

@@ -43,11 +43,11 @@ def graph_data(shown: Shown) -> dict[str, Any]:
 
 
 def _of_program(program: Program) -> dict[str, Any]:
-    from wyrm.engines.native.stages.pipeline import Graph
+    from wyrm.engines.native.stages.pipeline import NativeGraph
     from wyrm.view.program_data import program_data
 
     graph = program.graph
-    if not isinstance(graph, Graph):  # of another engine, which has no loops of ours
+    if not isinstance(graph, NativeGraph):  # of another engine, which has no loops of ours
         return GraphData(program.outputs).data()
     targets = graph.differentiated
     pairs = [node for touched in targets.rows.values() for pair in touched for node in pair]

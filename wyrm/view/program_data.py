@@ -8,7 +8,7 @@ from typing import Any
 
 from wyrm.engines.native.stages.loops import ArrayBuffer, Invocation, Item, KernelCall, Loop, PythonCall, nodes_of
 from wyrm.engines.native.stages.memory import lifetimes
-from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dim, resolve
 from wyrm.graph.base import BaseNode, label
@@ -20,7 +20,7 @@ _LISTED = 4
 
 
 def program_data(
-    graph: Graph, sizes: Mapping[type[Dim], int], position: Mapping[BaseNode, int], backward: int
+    graph: NativeGraph, sizes: Mapping[type[Dim], int], position: Mapping[BaseNode, int], backward: int
 ) -> dict[str, Any]:
     """Return the stages and the buffers of a step, as the graph page reads them.
 
@@ -50,7 +50,7 @@ def program_data(
     }
 
 
-def _owners(graph: Graph, position: Mapping[BaseNode, int]) -> dict[BaseNode, list[int]]:
+def _owners(graph: NativeGraph, position: Mapping[BaseNode, int]) -> dict[BaseNode, list[int]]:
     """Return the positions of the shown nodes that each node of the schedule computes, wholly or in part."""
     simpler, representative = graph.targets.simpler, graph.schedule.representative
     parts: dict[BaseNode, int] = {}

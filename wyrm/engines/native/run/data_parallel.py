@@ -1,4 +1,4 @@
-"""Data-parallel steps: each thread differentiates a part of the batch; every run gives the same bits."""
+"""Data-parallel steps: each thread computes gradients for a part of the batch; every run gives the same bits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from wyrm.engines.graph import expand, gradients_of
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.stages.memory import Binding
-from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.engines.optimizer import GradientArray, Stepper, step_by
 from wyrm.engines.parts import Combination, combinations_of
 from wyrm.graph.base import BaseNode
@@ -43,7 +43,7 @@ class DataParallelStep:
         self._buffers = list(updates)
         self._buffer_values: list[np.ndarray] = []
         self.runner = NativeRunner(
-            Graph([loss, *dense.values(), *updates.values(), *pairs, *metrics], None), "auto", training=True
+            NativeGraph([loss, *dense.values(), *updates.values(), *pairs, *metrics], None), "auto", training=True
         )
 
     @property
