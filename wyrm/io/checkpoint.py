@@ -85,7 +85,8 @@ def load(parameters: Parameters, path: FilePath) -> None:
 
     The file must hold exactly these names, with these shapes and dtypes, and finite values. Everything is checked
     before the first parameter is set. Arrays of bfloat16 count as float32. The arrays may be divided over several
-    files, which an index beside them lists, such as `model.safetensors.index.json`.
+    files, which an index beside them lists, such as `model.safetensors.index.json`. The number of batches that batch
+    norms of PyTorch count, `num_batches_tracked`, is left out where no layer has it.
 
     Raises:
         CheckpointError: the file is missing, truncated, corrupt or of another format, or holds other parameters; the
@@ -148,15 +149,25 @@ def differences(named: Mapping[str, Kept], found: Mapping[str, Outline | np.ndar
         f"  {what}: {', '.join(names)}"
         for what, names in (
             (f"missing in the {where}", [name for name in named if name not in found]),
-            (f"extra in the {where}", [name for name in found if name not in named]),
+            (f"extra in the {where}", [name for name in found if name not in named and not _counts_batches(name)]),
         )
         if names
     ]
     return problems + [
         f"  {name}: {found[name].shape} {found[name].dtype} in the {where}, {parameter.shape} {parameter.dtype} here"
         for name, parameter in named.items()
-        if name in found and (found[name].shape != parameter.shape or found[name].dtype != parameter.dtype)
+        if name in found
+        and (found[name].shape != parameter.shape or found[name].dtype != parameter.dtype)
+        and not (_counts_batches(name) and found[name].shape == () and found[name].dtype == np.int64)
     ]
+
+
+def _counts_batches(name: str) -> bool:
+    """Return whether an array is the number of batches, an int64 that every batch norm of PyTorch keeps.
+
+    Here it is a float, and only the layers have it that need it.
+    """
+    return name.rpartition(".")[2] == "num_batches_tracked"
 
 
 def not_finite(arrays: Mapping[str, np.ndarray], where: str = "file") -> list[str]:

@@ -26,7 +26,7 @@ from wyrm.ops.recurrence.recurrence import Residuals
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.late_imports import Late
 from wyrm.support.options import whole
-from wyrm.support.texts import encodable
+from wyrm.support.texts import aligned_lines, encodable
 
 
 class LayerSummary(NamedTuple):
@@ -75,13 +75,7 @@ class Summary:
 
     def __str__(self) -> str:
         """Return the table, and how the FLOPs are counted."""
-        lines = self.cells()
-        head = lines[0]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-        table = [
-            "  ".join(cell.rjust(width) if i > 2 else cell.ljust(width) for i, (cell, width) in pairs).rstrip()
-            for pairs in (list(enumerate(zip(line, widths, strict=True))) for line in lines)
-        ]
+        table = aligned_lines(self.cells(), {3, 4})
         rule = "-" * max(map(len, table))
         return "\n".join([table[0], rule, *table[1:-1], rule, table[-1], *self.notes()])
 
