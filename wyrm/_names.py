@@ -426,8 +426,8 @@ METHODS = {
     "wyrm.ops.random.dropout": ("Node.add_dropout", "Node.dropout"),
     "wyrm.ops.reducing.argmax": ("Node.argmax", "Node.argmin"),
     "wyrm.ops.reducing.counting": ("Node.all", "Node.any"),
-    "wyrm.ops.reducing.cumulative": ("Node.cumprod", "Node.cumsum"),
-    "wyrm.ops.reducing.index_reduction": ("IndexNode.cumsum", "IndexNode.max", "IndexNode.min", "IndexNode.sum"),
+    "wyrm.ops.reducing.cumulative": ("IndexNode.cumsum", "Node.cumprod", "Node.cumsum"),
+    "wyrm.ops.reducing.index_reduction": ("IndexNode.max", "IndexNode.min", "IndexNode.sum"),
     "wyrm.ops.reducing.prod": ("Node.prod",),
     "wyrm.ops.reducing.reduction": (
         "Node.logsumexp",

@@ -250,7 +250,7 @@ def test_arrays_among_nodes_and_what_is_no_list(join: Any) -> None:
         ("ij,jk->ii", "must use letters of the operands, each at most once"),
         ("ij,kj->ik", "axis 'j': 3 against 4"),
         ("ijk,jk->i", "'ijk' names 3 axes, but the operand has 2"),
-        ("ii,jk->i", r"'ii' takes a diagonal of axes 2 and 3, whose sizes must be known and equal"),
+        ("ii,jk->i", r"'ii' takes a diagonal of axes 2 and 3, whose sizes must be equal"),
         ("ij->i", "name 1 operands, not 2"),
         ("i1,jk->i", "are not of the form"),
         ("ij,jk,kl->il", "name 3 operands, not 2"),

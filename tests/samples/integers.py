@@ -9,7 +9,8 @@ import numpy as np
 from tests.samples.sample import Sample, integers, mask
 from wyrm.ops.elementwise.integers import IndexWhere
 from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis
-from wyrm.ops.reducing.index_reduction import IndexCumSum, IndexMax, IndexMin, IndexSum
+from wyrm.ops.reducing.cumulative import IndexCumSum
+from wyrm.ops.reducing.index_reduction import IndexMax, IndexMin, IndexSum
 
 
 def whole(*shape: int) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import wyrm as wy
 from tests.samples.sample import Sample, integers, normal
 from wyrm.ops.indexing import joining, slicing
-from wyrm.ops.shaping import shape, transpose
+from wyrm.ops.shaping import arange, shape, transpose
 
 
 def _slice(key: Any, name: str) -> Sample:
@@ -106,5 +106,14 @@ def samples() -> list[Sample]:
             (normal(2, 3), normal(2, 3)),
             lambda *p: np.stack(p, axis=1),
             misfit=(normal(2, 3), normal(2, 4)),
+        ),
+        Sample(
+            arange.Arange,
+            lambda i: arange.Arange(i, wy.Dim(4)),
+            (np.array([3]),),
+            lambda i: i + np.arange(4),
+            differentiable=False,
+            empty=False,
+            misfit=(np.array([3, 4]),),
         ),
     ]

@@ -1,9 +1,9 @@
 """The types of the methods and operators of nodes, in `wyrm/graph/methods.pyi`.
 
-A method that is a function is declared by its own overloads. A method that is an op class is declared by the templates
-of the op's family: `declaration` for a method, `operator_declaration` and `reflected` for the two sides of an operator.
-Their fields are {method}, {op}, {more}. An op class without type parameters has the type of its family, which has the
-axes of the result.
+A method that is a function is declared by its own overloads; those of the same method of integers follow from them. A
+method that is an op class is declared by the templates of the op's family: `declaration` for a method,
+`operator_declaration` and `reflected` for the two sides of an operator. Their fields are {method}, {op}, {more}. An op
+class without type parameters has the type of its family, which has the axes of the result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import wyrm.graph
 import wyrm.ops
 from wyrm.errors import RegistrationError
-from wyrm.graph.binding import FUNCTIONS, METHODS
+from wyrm.graph.binding import FUNCTIONS, INTEGER_METHODS, METHODS
+from wyrm.graph.node import IndexNode, Node
 
 for _each in pkgutil.walk_packages(wyrm.ops.__path__, "wyrm.ops."):
     importlib.import_module(_each.name)  # the ops register as they are imported
@@ -150,8 +151,9 @@ def _signatures(text: str, name: str, op: str) -> list[ast.FunctionDef]:
     return signatures
 
 
-def _from_function(name: str, function: Any) -> Declaration:
+def _from_function(name: str, function: Any, owner: str) -> Declaration:
     """Return the declaration made from the function's own overloads; its first parameter is the node."""
+    integers = INTEGER_METHODS.get(name) if owner == "IndexNode" else None
     statements = []
     for original in _without_implementation(_functions(_tree(function.__module__).body, function.__name__)):
         (statement,) = _functions(ast.parse(ast.unparse(original)).body, function.__name__)
@@ -159,8 +161,33 @@ def _from_function(name: str, function: Any) -> Declaration:
         statement.decorator_list = [ast.Name("overload")] if _is_overload(statement) else []
         (statement.args.posonlyargs or statement.args.args)[0].arg = "self"
         statement.body = [ast.Expr(ast.Constant(...))]
+        if integers is not None:
+            _of_integers(statement, integers.__name__, function.__module__)
         statements.append(statement)
     return _documented(statements, function.__doc__, function.__module__)
+
+
+def _of_integers(statement: ast.FunctionDef, op: str, module: str) -> None:
+    """Make the signature of a method of `Node` one of `IndexNode`: of the same axes, with a result of class `op`."""
+    node = (statement.args.posonlyargs or statement.args.args)[0]
+    assert node.annotation is not None and statement.returns is not None
+    _, of_node = _class_and_arguments(node.annotation)
+    name, of_result = _class_and_arguments(statement.returns)
+    cls: Any = getattr(sys.modules[module], name)
+    node.annotation = ast.parse(f"IndexNode[{of_node[-1]}]", mode="eval").body
+    if not issubclass(cls, IndexNode):
+        # The axes are the last type argument, unless they are left out.
+        axes = f"[{of_result[-1]}]" if of_result and len(of_result) == len(cls.__parameters__) else ""
+        result = IndexNode.__name__ if cls is Node else op
+        statement.returns = ast.parse(result + axes, mode="eval").body
+
+
+def _class_and_arguments(annotation: ast.expr) -> tuple[str, list[str]]:
+    """Return the name of a class and its type arguments, as text."""
+    if not isinstance(annotation, ast.Subscript):
+        return ast.unparse(annotation), []
+    arguments = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+    return ast.unparse(annotation.value), [ast.unparse(each).replace(",]", "]") for each in arguments]
 
 
 def _documented(statements: list[ast.FunctionDef], docstring: str | None, module: str) -> Declaration:
@@ -179,7 +206,7 @@ def _declared(owner: str) -> list[Declaration]:
     ]
     sources.sort(key=lambda pair: (not pair[0].startswith("__"), pair[1].__module__))
     return [
-        _from_class(name, source, owner) if isinstance(source, type) else _from_function(name, source)
+        _from_class(name, source, owner) if isinstance(source, type) else _from_function(name, source, owner)
         for name, source in sources
     ]
 

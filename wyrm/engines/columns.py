@@ -55,7 +55,7 @@ class Columns(NamedTuple):
 
 
 class _Writable:
-    """A writable view of an array that may be read-only, for compiled code that only reads it."""
+    """Declares the memory of a read-only array writable, for compiled code that only reads it."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.owner = array
@@ -90,7 +90,7 @@ def given_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.
 
 
 def checked_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.ndarray]:
-    """Return the arrays given for the inputs as wholes, checked; inputs that hold data may be left out."""
+    """Return the arrays given for the inputs, checked, for one call; inputs that hold data may be left out."""
     given = given_inputs(feed, inputs)
     for leaf, array in given.items():
         if array.ndim != len(leaf.dims):
@@ -100,7 +100,7 @@ def checked_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, n
 
 
 def completed(inputs: Sequence[BaseNode], given: Mapping[BaseNode, np.ndarray]) -> dict[BaseNode, np.ndarray]:
-    """Return the data of all inputs: the given arrays, else those that the inputs hold."""
+    """Return an array for each input: the given one, else the one that the input holds."""
     complete: dict[BaseNode, np.ndarray] = {}
     for leaf in inputs:
         array = given[leaf] if leaf in given else stored(leaf).array
@@ -148,8 +148,8 @@ def check_open_ranges(graph: ProgramGraph, columns: Columns, batch: int) -> None
 def check_ranges(limits: Sequence[Limit], given: Mapping[BaseNode, np.ndarray], sizes: Mapping[type[Dim], int]) -> None:
     """Raise `IndexOutOfRange`, naming the column and the row, for an index that is out of range.
 
-    `sizes` holds the axis sizes known from the data of a run; native code checks limits of unknown size as it runs.
-    Indices that a leaf holds were checked when they were set, unless the size was unknown then.
+    `sizes` holds the axis sizes that the data tells. Limits of unknown size are left to native code, which checks them
+    as it runs. Indices that a leaf holds are checked here only if `set` could not do it, for an unknown size.
     """
     for leaf, user, axis, ignore_index, from_end in limits:
         sized = axis_size(axis) is not None

@@ -1,21 +1,21 @@
-"""`Engine`: what computes and trains the nodes of a program. To write one, derive from it; this file is all of it.
+"""`Engine`: what computes and trains the nodes of a program. To write an engine, derive from it; read only this file.
 
 An engine gets the outputs (with an optimizer, the first one is the loss), the optimizer or None, and its own options.
-It owes three methods: `run`, `train` and `backward`. It overrides others where it does more: a faster call, what it
-shows. What it cannot do, it leaves: the methods here raise an error, in the engine's words if `refusals` has some.
+It must define three methods: `run`, `train` and `backward`. The others have defaults, which an engine may override;
+those for what only some engines can do raise an error, with the text that `refusals` has for it.
 
-What all engines share stands beside it, written once: `graph` has the nodes with their gradients, in order;
-`columns` checks data before anything moves; `epochs` has the order of rows, counts steps, shows progress, reads
-loaders, and knows the position that an interrupted epoch goes on from; `evaluation` is calls over batches. Programs
-hold the lock, copy and pickle: an engine is made anew from the same nodes and options, and takes the counts `steps`
-and `epochs`. Parameters and buffers hold their arrays (`wyrm.graph.storage`), and the optimizer holds its state.
+The modules beside this one serve all engines: `graph` adds gradients to the nodes and orders them; `columns` checks
+data before any parameter changes; `epochs` orders rows, counts steps, shows progress, reads loaders and resumes
+interrupted epochs; `evaluation` computes means over a data set. `Program` locks, copies and pickles: it makes the copy
+a new engine from the same nodes and options, and sets its counts `steps` and `epochs`. The engine keeps no parameters:
+parameters and buffers hold their arrays (`wyrm.graph.storage`), and the optimizer holds its state.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypedDict
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from wyrm.graph.base import BaseNode
 
 if TYPE_CHECKING:
     from wyrm.engines.epochs import Epoch, EpochOptions
-    from wyrm.engines.fixed_shapes import FixedShapes
 
 
 class NoOptions(TypedDict):
@@ -54,16 +53,42 @@ class ProgramPlan(NamedTuple):
         return "\n".join(lines)
 
 
+class FixedShapeFunction(Protocol):
+    """What `wyrm.function` calls: outputs as a function of inputs of fixed shapes, one array for each."""
+
+    @property
+    def draws(self) -> bool:
+        """Whether there are random nodes, which need a step number."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """The generated source."""
+        ...
+
+    def prepare(self) -> None:
+        """Compile or load the code; raise `CompileError` if that fails."""
+        return
+
+    def release(self) -> None:
+        """Free all arrays; the next call allocates them again."""
+        return
+
+    def __call__(self, arrays: Sequence[Any], step: int = 0) -> list[Any]:
+        """Return the outputs, scalars as numbers; `arrays` must have the shapes and dtypes of the inputs."""
+        ...
+
+
 class Engine(ABC):
     """Runs one program; `wyrm.engines.register` gives the class a name for `wyrm.compile(..., engine=name)`.
 
-    `steps` counts the batches that the program has computed, from which random nodes draw; `epochs` counts epochs, from
-    which the shuffle follows. `position` is what is done of the current epoch.
+    `steps` counts computed batches, `epochs` finished epochs: random nodes and the shuffle are seeded with them.
+    `position` is what is done of the current epoch.
     """
 
     # The options of `wyrm.compile` that only this engine takes: a `TypedDict` of them.
     Options: ClassVar[type] = NoOptions
-    # What the engine cannot do or take, with the text of the error: "llvm", "profile", an option of another engine.
+    # Texts of errors by what the engine lacks: a method such as "llvm" or "profile", or an option of another engine.
     refusals: ClassVar[Mapping[str, str]] = {}
     # Whether a step changes the parameters' arrays in place, so that they can be read within an epoch.
     in_place: ClassVar[bool] = True
@@ -81,60 +106,58 @@ class Engine(ABC):
         return
 
     def __init__(self, graph: ProgramGraph) -> None:
-        """Begin to count; a subclass takes `(outputs, optimizer, *, evaluates=False, **options)`, and makes the graph.
+        """Start the counts. A subclass takes `(outputs, optimizer, *, evaluates=False, **options)` and makes the graph.
 
-        `evaluates`: the outputs are nodes of an evaluation, computed beside a program with these options.
+        `evaluates`: `Program.evaluate` makes this engine for the nodes of an evaluation, with the program's options.
         """
         self.graph = graph
         self.steps = self.epochs = 0
         self.position = EpochPosition()
 
-    # --- what it owes ---------------------------------------------------------------------------------------------
+    # --- what it must define --------------------------------------------------------------------------------------
 
     @abstractmethod
     def run(self, given: dict[BaseNode, np.ndarray]) -> list[np.ndarray]:
-        """Return new arrays of the outputs for inputs as wholes; with an optimizer, also do one step.
+        """Return new arrays of the outputs, for one array for each input; with an optimizer, also do one step.
 
-        Raise `Diverged` if the loss is not finite, and change nothing then. Count one of `steps`.
+        Add 1 to `steps`. Raise `Diverged` if the loss is not finite, before anything changes.
         """
 
     @abstractmethod
     def train(self, columns: Columns, epoch: Epoch) -> None:
-        """Do the steps of an epoch on these columns, as `epoch.options` say; tell `epoch.add` of finished batches.
+        """Do the steps of an epoch on these columns with `epoch.options`; call `epoch.add` for finished batches.
 
-        An epoch has its rows in one set of columns, or in several of them, one after another. Raise `Diverged` for
-        what is not finite; the parameters are then as after an earlier step. Count `steps`.
+        An epoch on a loader calls this several times, with the next rows each time. Add the number of batches to
+        `steps`. Raise `Diverged` for numbers that are not finite; the parameters are then those after an earlier step.
         """
 
     @abstractmethod
     def backward(self, columns: Columns, threads: int, weight: float, blas_threads: int) -> float:
         """Add `weight` times the gradients of the loss over all rows to the parameters' gradients; return the loss.
 
-        Raise `Diverged` if the loss is not finite, and add nothing then. Count one of `steps`.
+        Add 1 to `steps`. Raise `Diverged` if the loss is not finite, before anything changes.
         """
 
-    # --- what it may do better ------------------------------------------------------------------------------------
+    # --- what it may override -------------------------------------------------------------------------------------
 
     def call(self, feed: object, *, checked: bool = False) -> list[np.ndarray]:
-        """Return what `run` returns for data as users give it, or for arrays by input that are `checked`."""
+        """Check the data of a user's call, and return the outputs of `run`; `checked` data needs no check."""
         given: Any = feed if checked else checked_inputs(feed, self.graph.inputs)
         return self.run(given)
 
     def check_epoch(self, columns: Columns, options: EpochOptions, *, in_batches: bool) -> None:
-        """Raise an error for data or options that `train` does not take, before anything moves.
+        """Raise an error for data or options that `train` does not take, before any parameter changes.
 
-        `in_batches`: the rows are those of a loader.
+        `in_batches`: the rows come from a loader.
         """
         columns.check_batches(options.batch_size)
         check_open_ranges(self.graph, columns, min(columns.rows, options.batch_size))
 
     @classmethod
-    def function(cls, outputs: Sequence[BaseNode], inputs: Sequence[BaseNode]) -> FixedShapes:
+    def function(cls, outputs: Sequence[BaseNode], inputs: Sequence[BaseNode]) -> FixedShapeFunction:
         """Return the outputs as a function of inputs whose axes all have sizes, for `wyrm.function`."""
-        from wyrm.engines.fixed_shapes import CalledShapes
-
         made: Any = cls
-        return CalledShapes(made(outputs, None), inputs)
+        return _RunFunction(made(outputs, None), inputs)
 
     # --- what it shows --------------------------------------------------------------------------------------------
 
@@ -163,17 +186,17 @@ class Engine(ABC):
 
     @property
     def sizes(self) -> Mapping[type[Dim], int]:
-        """The sizes of the named axes in a run so far, as far as the engine knows them."""
+        """The sizes of named axes that the engine knows from the last run."""
         return {}
 
     @property
     def sharding(self) -> object:
-        """How the parameters lie on the devices of a mesh, as a table to print; None for one device."""
+        """A table to print of how parameters are divided among the devices of a mesh; None for one device."""
         return None
 
     @property
     def processes(self) -> tuple[int, int]:
-        """The number of this process among those that train together, and how many they are."""
+        """The index of this process among those that train together, and their number."""
         return 0, 1
 
     def profile(self, columns: Any, **options: Any) -> Any:
@@ -185,26 +208,51 @@ class Engine(ABC):
 
     @classmethod
     def rule(cls, node: BaseNode) -> object:
-        """Return the form that a user may have registered for the op of a node with this engine, or None."""
+        """Return the form registered with this engine for the op of a node; None for an engine without forms."""
         return None
 
     @classmethod
     def rule_name(cls, node: BaseNode) -> str | None:
-        """Return the part of the op's form that computes a node; None for the op's formula or `evaluate`."""
+        """Return the name of the method of the op's form that computes a node; None for formula or `evaluate`."""
         return None
 
     @classmethod
     def may_refuse(cls, node: BaseNode) -> bool:
-        """Return whether there are ops like that of a node which the engine cannot compute."""
+        """Return whether the engine computes only some ops of the kind of this node's op."""
         return False
 
     @classmethod
     def refusal(cls, what: str) -> Unavailable:
-        """Return the error for what the engine cannot do."""
+        """Return the error for a property or method that the engine lacks."""
         return Unavailable(cls.refusals.get(what, f"{cls.__name__} has no {what}: see program.stages()"))
 
-    # --- copies and forks -----------------------------------------------------------------------------------------
+    # --- forks ----------------------------------------------------------------------------------------------------
 
     def after_fork(self) -> None:
-        """In a forked process, forget what threads held that do not exist there."""
+        """Reset locks and pools in a forked process, which lacks the threads that held them."""
         return
+
+
+class _RunFunction(FixedShapeFunction):
+    """A function that calls `Engine.run`."""
+
+    def __init__(self, engine: Engine, inputs: Sequence[BaseNode]) -> None:
+        self._engine = engine
+        read = set(engine.graph.inputs)
+        self._read = [(position, leaf) for position, leaf in enumerate(inputs) if leaf in read]
+
+    @property
+    def draws(self) -> bool:
+        """Whether there are random nodes, which need a step number."""
+        return self._engine.graph.draws
+
+    @property
+    def source(self) -> str:
+        """The generated source."""
+        return self._engine.source
+
+    def __call__(self, arrays: Sequence[Any], step: int = 0) -> list[Any]:
+        """Return the outputs, scalars as numbers."""
+        self._engine.steps = step
+        given = {leaf: np.asarray(arrays[position], leaf.dtype) for position, leaf in self._read}
+        return [array if array.shape else array[()] for array in self._engine.run(given)]

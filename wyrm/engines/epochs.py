@@ -1,4 +1,4 @@
-"""Epochs of all engines: the order of rows, batches of loaders, what is counted and shown, and where a new start is."""
+"""Epochs, the same for all engines: order of rows, batches of loaders, progress, and positions to resume from."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BYTES = 1 << 26
 
 
 class EpochOptions(NamedTuple):
-    """The options of an epoch, checked: its integers are Python's own, which arithmetic does not overflow."""
+    """Checked options of an epoch; the integers are Python's, which cannot overflow."""
 
     batch_size: int
     shuffle: bool
@@ -54,9 +54,9 @@ def checked_options(
     accumulate: object,
     in_batches: bool = False,
 ) -> EpochOptions:
-    """Return the options of an epoch; raise `DTypeError` or `OptionError` for one that it cannot have.
+    """Return the options of an epoch; raise `DTypeError` or `OptionError` for an invalid one.
 
-    `in_batches`: the data is batches, which have their own size and order.
+    `in_batches`: the data comes in batches, whose size and order are given.
     """
     if mode not in ("hogwild", "synchronized"):
         raise OptionError(f"mode must be 'hogwild' or 'synchronized', not {mode!r}")
@@ -76,9 +76,9 @@ def checked_options(
 class Epoch:
     """An epoch in progress, as an engine sees it.
 
-    `number` counts epochs from 1. `options.batch_size` is that of the columns that the engine trains on now, and
-    `totals` say what outputs of their batches add up to. Columns of a data set are one set of all rows, of which the
-    first `skipped` batches are done; those of a loader (`in_batches`) are several, each with the next rows.
+    `number` counts epochs from 1. `totals` tells how outputs of batches add up. The columns of a data set have all
+    rows, of which the first `skipped` batches are done. A loader (`in_batches`) gives columns with the next rows again
+    and again; `options.batch_size` and `totals` are those of the current ones.
     """
 
     number: int
@@ -96,14 +96,14 @@ class Epoch:
 
     @property
     def seed(self) -> int | None:
-        """What the order of rows follows from; None for rows in their order."""
+        """The seed of the shuffle of this epoch; None without a shuffle."""
         options = self.options
         if not options.shuffle:
             return None
         return int(np.random.SeedSequence([options.seed, self.number - 1]).generate_state(1, np.uint64)[0])
 
     def rows_of(self, rows: int) -> dict[str, object]:
-        """Return what decides which of `rows` rows each batch has."""
+        """Return the options that decide which rows each batch has."""
         options = self.options
         return {
             "rows": rows, "batch_size": options.batch_size, "shuffle": options.shuffle, "seed": options.seed,
@@ -118,7 +118,7 @@ class Epoch:
         return order[self.skipped * self.options.batch_size :]
 
     def add(self, batches: int, rows: int, sums: NDArray[np.float64], losses: float) -> None:
-        """Count finished batches; `sums` are those of their outputs times weights, `losses` of the losses of rows."""
+        """Count finished batches; `sums` adds up weighted outputs, `losses` the losses of rows for the progress bar."""
         done = self.position.done
         self.position.done = Done(done.batches + batches, done.rows + rows, done.sums + sums)
         self.bar.add(rows, losses)
@@ -161,7 +161,7 @@ class Chunk:
 
     @contextmanager
     def naming_its_place(self) -> Iterator[None]:
-        """Make errors that name a row say from where the rows are counted."""
+        """Add the chunk's first batch to errors that name a row of the chunk."""
         try:
             yield
         except Diverged:
@@ -175,7 +175,7 @@ class Chunk:
 
 
 def _train_on_batches(engine: Engine, epoch: Epoch, batches: Any) -> None:
-    """Train on all batches in order, many at a time."""
+    """Train on all batches in order, a chunk at a time."""
     graph, totals, options = engine.graph, epoch.totals, epoch.options
     with (
         bar(row_count(batches), options.progress) as epoch.bar,
@@ -196,7 +196,7 @@ def _train_on_batches(engine: Engine, epoch: Epoch, batches: Any) -> None:
 def chunks(batches: Iterable[object], inputs: Sequence[BaseNode], accumulate: int = 1) -> Iterator[Chunk]:
     """Join consecutive batches of equal sizes into chunks of about 64 MB, each of whole steps of `accumulate` batches.
 
-    A smaller batch ends a step that it does not begin.
+    A smaller batch, as at the end of a data set, may be the last one of a step.
     """
     held: list[dict[BaseNode, np.ndarray]] = []
     first = size = last = held_bytes = 0
@@ -230,7 +230,7 @@ def _joined(held: Sequence[Mapping[BaseNode, np.ndarray]], size: int, first: int
 
 
 class Done(NamedTuple):
-    """Batches and rows of an epoch that are done, with the sums of the outputs' values times their weights."""
+    """The numbers of finished batches and rows of an epoch, and the weighted sums of their outputs."""
 
     batches: int
     rows: int
@@ -238,11 +238,11 @@ class Done(NamedTuple):
 
     @classmethod
     def nothing(cls, outputs: int) -> Done:
-        """Return the beginning of an epoch of a program with a number of outputs."""
+        """Return the state at the start of an epoch, for a number of outputs."""
         return cls(0, 0, np.zeros(outputs))
 
     def plus(self, batches: int, rows: int, sums: NDArray[np.float64]) -> Done:
-        """Return what is done after more batches, whose outputs times their weights have these sums."""
+        """Return the state after more batches, whose weighted outputs have these sums."""
         return Done(self.batches + batches, self.rows + rows, self.sums + sums)
 
 
@@ -253,14 +253,14 @@ class EpochPosition:
         self.done = Done.nothing(0)
         # The options of the current epoch that decide which rows a batch has; None between epochs.
         self._options: Mapping[str, Any] | None = None
-        # A position that was loaded, for the next epoch.
+        # The position of a checkpoint, from which the next epoch resumes.
         self._loaded: Mapping[str, Any] | None = None
 
     @contextmanager
     def epoch(self, options: Mapping[str, Any], outputs: int) -> Iterator[Done]:
-        """Count the batches of an epoch from here to the end of the context; give what was done of it before.
+        """Begin an epoch, or resume a loaded one; give what is done of it. The end of the context ends the epoch.
 
-        Raise `OptionError` for other options than those of the epoch of a loaded position.
+        Raise `OptionError` if a loaded epoch had other options.
         """
         loaded = self._loaded
         self.done = Done.nothing(outputs)
@@ -281,7 +281,7 @@ class EpochPosition:
         return {"batches": batches, "rows": rows, "sums": sums.tolist(), "options": dict(self._options)}
 
     def load(self, state: Mapping[str, Any] | None) -> None:
-        """Go on from a result of `state` in the next epoch."""
+        """Resume from a result of `state` in the next epoch."""
         self._loaded = state
 
 
@@ -301,13 +301,13 @@ _NOTHING = nullcontext()
 
 
 class _Counts(Protocol):
-    """What runs a program, and counts the steps that it draws for."""
+    """An engine or evaluation; random nodes draw from its count of steps."""
 
     steps: int
 
 
 def drawing(runs: _Counts) -> AbstractContextManager[None]:
-    """Return a context in which a program draws for the step of `at_step`, without counting it among its own.
+    """Return a context in which a program takes its random numbers from the step of `at_step`; `steps` stays.
 
     Outside `at_step` the context does nothing.
     """

@@ -21,7 +21,7 @@ from wyrm.graph.traversal import topological_order
 from wyrm.graph.values import modes_of
 from wyrm.support.options import whole
 
-# Rows of a batch of an evaluation: enough for products of matrices to be fast.
+# Rows of a batch of an evaluation, enough for fast matrix products.
 _BATCH = 256
 
 
@@ -49,7 +49,7 @@ AnyRunningMetrics = Mapping[str, tuple[object, *tuple[BaseNode, ...]]]
 
 
 class _Prepared(NamedTuple):
-    """A program of forward passes, the nodes that it computes, and the data in batches."""
+    """The engine of an evaluation, the nodes that it computes, and the checked data."""
 
     engine: Engine
     nodes: list[BaseNode]
@@ -59,7 +59,7 @@ class _Prepared(NamedTuple):
 
 
 class Evaluator:
-    """Computes nodes over data sets in batches. `made` makes the engine, which is kept for the same nodes."""
+    """Computes nodes over data sets in batches. `made` returns an engine, which serves later calls with equal nodes."""
 
     def __init__(self, made: Callable[[Sequence[BaseNode]], Engine]) -> None:
         self._made = made
@@ -98,7 +98,7 @@ class Evaluator:
     def prepare(
         self, outputs: Sequence[BaseNode], data: object, batch_size: int | None, metrics: Mapping[str, Any]
     ) -> _Prepared:
-        """Check everything, and return what an evaluation runs on."""
+        """Check the arguments, and return what the evaluation needs."""
         arguments = _arguments(metrics)
         fed = [node for node in arguments if isinstance(node, Input | IndexInput)]
         computed = [node for node in arguments if node not in set(fed)]
@@ -113,7 +113,7 @@ class Evaluator:
         return _Prepared(engine, nodes, columns, _batch_size(columns, batch_size), totals)
 
     def _inputs_of(self, nodes: list[BaseNode]) -> list[BaseNode]:
-        """Return the leaves that take the data of nodes as they are compiled."""
+        """Return the inputs that the compiled nodes read."""
         key = list(map(id, nodes))
         if self._inputs is None or self._inputs[0] != key:
             simpler = expand(nodes)
@@ -122,7 +122,7 @@ class Evaluator:
         return self._inputs[1]
 
     def _totals_of(self, outputs: Sequence[BaseNode], given: Mapping[BaseNode, np.ndarray]) -> Totals:
-        """Return how the outputs for all rows follow from those for batches of these columns."""
+        """Return how to compute the outputs for all rows from their values for batches of these columns."""
         columns = frozenset(leaf for leaf, array in given.items() if array.ndim == len(leaf.dims))
         key = tuple(map(id, outputs)), columns
         if self._totals is None or self._totals[0] != key:
@@ -172,7 +172,7 @@ def _batch_size(columns: Columns, batch_size: int | None) -> int:
 
 
 def _has_rows(output: BaseNode, given: Mapping[BaseNode, np.ndarray], singly: bool) -> bool:
-    """Return whether the output has a number for each row; raise unless it does, or is one number."""
+    """Return whether the output has a number for each row; raise if it is neither that nor a scalar."""
     if not output.dims:
         return False
     if not singly and len(output.dims) == 1 and any(output.dims[0] == leaf.dims[0] for leaf in given):

@@ -34,10 +34,9 @@ from wyrm.ops.random.philox import COUNTERS, STEP
 class Targets:
     """The nodes that a program computes.
 
-    `gradients` are the dense gradients of parameters. `rows` holds the (gradient, indices) pairs of the parameters with
-    row-sparse gradients. `buffer_updates` holds the new values of buffers. With an optimizer, the first output is the
-    loss, and the others are its metrics. `original` lists the nodes as users wrote them, before composite ops were
-    replaced, and `simpler` has the node that computes each of them.
+    With an optimizer, the first output is the loss, and the others are metrics. `gradients` holds the dense gradients
+    of parameters, `rows` the (gradient, indices) pairs of row-sparse ones, `buffer_updates` the new values of buffers.
+    `original` lists the nodes as users wrote them; `simpler` maps each to the node that replaces it.
     """
 
     outputs: Sequence[BaseNode]
@@ -60,7 +59,7 @@ class Targets:
         return None if self.optimizer is None else self.outputs[0]
 
     def replaced(self, becomes: Callable[[BaseNode], BaseNode]) -> Targets:
-        """Return a copy in which `becomes` maps every node; parameters and buffers stay."""
+        """Return a copy with `becomes(node)` for each node; parameters and buffers stay."""
         return Targets(
             [becomes(node) for node in self.outputs],
             self.optimizer,
@@ -86,9 +85,9 @@ def differentiate(targets: Targets) -> Targets:
 def gradients_of(
     loss: BaseNode, optimizer: OptimizerInterface
 ) -> tuple[dict[BaseNode, BaseNode], dict[BaseNode, list[tuple[Any, Any]]]]:
-    """Return the optimizer's dense gradients, and the (gradient, indices) pairs of its row-sparse ones.
+    """Return the dense gradients of the loss, and the (gradient, indices) pairs of the row-sparse ones.
 
-    A parameter with a rule over whole parameters has a dense gradient.
+    A rule that is not elementwise takes a dense gradient.
     """
     if not isinstance(loss, Node) or loss.dims != () or loss.dtype.kind != "f":
         raise NotDifferentiable(
@@ -117,7 +116,7 @@ def gradients_of(
 class Scheduled:
     """The nodes in the order of computation, and the program's targets among them.
 
-    `ranges` holds the known ranges of indices; `merged` names the nodes that were merged with an equal one.
+    `ranges` holds the known ranges of indices; `merged` names the nodes that an equal one replaces.
     """
 
     targets: Targets
@@ -128,11 +127,11 @@ class Scheduled:
 
 def deduplicate(targets: Targets) -> Scheduled:
     """Return the schedule of a program; errors name the nodes as users wrote them."""
-    # Compute each gradient as early as possible: its operands are then no longer needed.
+    # Compute each gradient as early as possible, which frees its operands.
     schedule = Schedule(shallow_first(targets.nodes), targets.original)
     final = targets.replaced(schedule.representative.__getitem__)
     merged = [label(node) for node, first in schedule.representative.items() if node is not first and node.parents]
-    # These nodes tell `Ranges` which rows the data indexes, so data out of range is reported before anything runs.
+    # These nodes make `Ranges` check the rows that the data indexes, before anything runs.
     touched = [row_gradient(g, i, parameter.dims) for parameter, pairs in final.rows.items() for g, i in pairs]
     return Scheduled(final, schedule, Ranges([*schedule.nodes, *touched]), merged)
 
@@ -149,7 +148,7 @@ def decompose(targets: Targets) -> Targets:
 
 
 def share_residuals(targets: Targets) -> Targets:
-    """Return the targets with nodes replaced by parts of residuals that the targets compute anyway."""
+    """Return the targets with nodes replaced by residuals of other nodes that contain the same value."""
     return targets.replaced(expand(targets.nodes, lambda node: None).__getitem__)
 
 
@@ -206,7 +205,7 @@ def _expand(
 
 @dataclass(frozen=True)
 class CompilerStage:
-    """A stage: its function, and how to show its result as text, None for one that is not shown."""
+    """A stage of compilation; `show` returns its result as text, and is None for a stage that is not shown."""
 
     name: str
     make: Callable[[Any], Any]
@@ -234,10 +233,10 @@ DEDUPLICATE = CompilerStage("deduplicate", deduplicate, nodes)
 
 
 class ProgramGraph:
-    """What a program computes: the outputs and, with an optimizer, the gradients of the loss and new values of buffers.
+    """The nodes of a program: its outputs and, with an optimizer, gradients and new values of buffers (`targets`).
 
-    `targets` are these nodes, and `schedule` has all nodes in the order of computation. `inputs` take data in each
-    call. `parameters` are those with a gradient, `buffers` those with an update.
+    `schedule` has all nodes in the order of computation. `inputs` take data in each call. `parameters` have a gradient,
+    `buffers` an update.
     """
 
     # Each stage is a function of the result of the one before it; a subclass may have others after "deduplicate".

@@ -1,4 +1,4 @@
-"""What an engine asks of an optimizer: rules, which are graphs, and the numbers and the state that they work on."""
+"""What an engine needs of an optimizer: update rules, which are graphs, their hyperparameters and their state."""
 
 from __future__ import annotations
 
@@ -15,16 +15,12 @@ from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import stored
 
-# The rules' number that bounds the global norm of the gradients; a program computes it in each step.
+# The factor that limits the global norm of the gradients: a number of the rules, which a program computes each step.
 GRADIENT_SCALE = "gradient__scale"
 
 
 class UpdateRule(Protocol):
-    """The graph of an update; `outputs` are the new parameter and the new state, computed from the inputs.
-
-    `elementwise` says whether it is one of elements, or else of parameters of one shape. If it `flushes`, denormal
-    state becomes zero where the gradient is zero.
-    """
+    """The graph of an update; `outputs` are the new parameter and the new state, computed from the inputs."""
 
     parameter: Input
     gradient: Input
@@ -34,12 +30,12 @@ class UpdateRule(Protocol):
 
     @property
     def elementwise(self) -> bool:
-        """Whether the graph is about one element."""
+        """Whether the graph updates one element of a parameter; otherwise it updates a whole parameter of one shape."""
         ...
 
     @property
     def flushes(self) -> bool:
-        """Whether denormal state becomes zero."""
+        """Whether denormal state becomes zero where the gradient is zero."""
         ...
 
 
@@ -78,7 +74,7 @@ class OptimizerInterface(Protocol):
         ...
 
     def average_of(self, parameter: Parameter) -> tuple[str, str] | None:
-        """Return the names of a parameter's average in its state and of its weight among the numbers, or None."""
+        """Return the name of the average in a parameter's state and of its weight in `numbers`; None without one."""
         ...
 
     def state_of(self, parameter: Parameter) -> Mapping[str, np.ndarray]:
@@ -86,7 +82,7 @@ class OptimizerInterface(Protocol):
         ...
 
     def hold_on_device(self, newer: Callable[[], None]) -> None:
-        """Declare that the newest state is on a device; `newer` copies it to the host once it is needed there."""
+        """Note that the newest state is on a device; `newer` copies it to the host, on the first read there."""
         ...
 
     def numbers_on_device(self, count: int, parameters: Any) -> dict[str, NDArray[np.float64]]:
@@ -105,20 +101,15 @@ class OptimizerInterface(Protocol):
         """Count finished steps of these parameters; a negative `count` takes steps back."""
         ...
 
+    def step(self) -> None:
+        """Update every parameter with the gradient that it holds."""
+        ...
+
 
 # --- gradients on the host --------------------------------------------------------------------------------------------
 
 # An array, or the touched rows of a table.
 GradientArray = np.ndarray | RowSparse
-
-
-class Stepper(Protocol):
-    """An optimizer whose `step` applies the gradients that its parameters hold."""
-
-    parameters: list[Parameter]
-
-    def step(self) -> None:
-        """Update every parameter that has a gradient."""
 
 
 def add(total: dict[BaseNode, GradientArray], gradients: Mapping[BaseNode, GradientArray]) -> None:
@@ -133,9 +124,9 @@ def add(total: dict[BaseNode, GradientArray], gradients: Mapping[BaseNode, Gradi
             total[parameter] = gradient
 
 
-def step_by(optimizer: Stepper, gradients: Mapping[BaseNode, GradientArray]) -> None:
-    """Do a step of the optimizer with these gradients, whatever gradients its parameters hold."""
-    # A parameter that the loss does not depend on must not move.
+def step_by(optimizer: OptimizerInterface, gradients: Mapping[BaseNode, GradientArray]) -> None:
+    """Do a step of the optimizer with these gradients; the gradients that its parameters hold stay as they are."""
+    # A parameter without a gradient here must not move, even if it holds one.
     held = {storage: storage.gradient for storage in map(stored, optimizer.parameters)}
     try:
         for storage in held:

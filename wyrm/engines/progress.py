@@ -62,34 +62,34 @@ def bar(rows: int | None, shown: bool | Bar | LossBar) -> AbstractContextManager
 
 
 def loss_bar(given: Bar | LossBar) -> LossBar:
-    """Return a bar that takes losses; one that does not is given the rows alone."""
+    """Return the bar as one that takes losses; a bar that cannot show them counts rows alone."""
     return given if isinstance(given, LossBar) else _RowsOnly(given)
 
 
 @cache
 def shown_bar() -> Any:
-    """Return the class of visible bars, created on first use: importing tqdm takes as long as half of this library.
+    """Return the class of visible bars, made on first use, because importing tqdm takes half as long as wyrm.
 
     Notebooks show a widget, or text where ipywidgets is not installed.
     """
-    with warnings.catch_warnings():  # of the choice itself, and of ipywidgets
+    with warnings.catch_warnings():  # `autonotebook` is experimental, ipywidgets may be missing
         warnings.simplefilter("ignore")
-        # The choice of `tqdm.auto`, without its loops over asynchronous iterators, which import asyncio.
+        # `tqdm.auto` would be the same, but imports asyncio.
         from tqdm.autonotebook import tqdm
     from tqdm.std import TqdmDefaultWriteLock  # type: ignore[attr-defined]  # its stubs leave it out
 
     class Shown(tqdm):  # type: ignore[type-arg]  # it goes through no iterable
-        # tqdm's own lock is shared with forked processes; one that is killed while it holds the lock blocks all others.
-        # This lock only synchronizes the threads of one process, across all bars.
+        # tqdm's own lock is shared with forked processes: if one is killed while it holds the lock, the others hang.
+        # This one synchronizes only threads.
         _lock = TqdmDefaultWriteLock.th_lock
         # Every chunk of steps updates the bar, so a monitor thread is not needed.
         monitor_interval = 0
-        # The values shown behind the bar, and the rows and losses since these were reset.
+        # The values shown behind the bar; the rows and losses since `begin`.
         values: Mapping[str, str] = MappingProxyType({})
         rows, losses = 0, 0.0
 
         def begin(self, description: str) -> None:
-            """Show the description of an epoch, whose mean loss begins here."""
+            """Show the description of a new epoch, and start its mean loss."""
             self.rows, self.losses = 0, 0.0
             self.set_description(description, refresh=False)
 

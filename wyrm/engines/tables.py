@@ -20,9 +20,9 @@ class Table(Protocol):
 
 
 class Loader(Protocol):
-    """Batches of an epoch in an order of their own, such as a `wy.data.DataLoader`."""
+    """Batches of an epoch in a given order, such as a `wy.data.DataLoader`."""
 
-    # The attribute tells type checkers a loader from an array, which can be iterated too.
+    # Type checkers tell a loader by it from an array, which can be iterated too.
     @property
     def batch_size(self) -> int | None: ...
     def __iter__(self) -> Iterator[Any]: ...
@@ -31,7 +31,7 @@ class Loader(Protocol):
 class Feed(Protocol):
     """Data by input, a dict: `{input: array}`."""
 
-    # Not `Mapping`, whose keys are of one type. A dict of floats and integers has values of no narrower type than this.
+    # Not `Mapping`, which is invariant in its keys. Values are arrays, lists, numbers: `object` alone covers them.
     def items(self) -> ItemsView[BaseNode, object]: ...
 
 
@@ -45,8 +45,8 @@ DataT = TypeVar("DataT", bound=Feed | Table | Loader | Iterator[Feed | Table])
 def by_input(data: object, inputs: Sequence[BaseNode]) -> object:
     """Return the columns of a table by input, for inputs whose name is a column's; return anything else unchanged.
 
-    Columns without an input are not read. Inputs that hold data need no column; a dict may then have no other columns,
-    which may be misspelled names.
+    Columns without an input are not read. Inputs that hold data need no column. If one has none, all columns of a dict
+    must be read: an unread one could be its misspelled name.
     """
     if type(data) is dict and isinstance(next(iter(data), None), BaseNode):
         return data  # at once, for calls of a few microseconds
@@ -118,19 +118,19 @@ def row_count(data: Any) -> int | None:
 
 
 def _selected(data: Any, names: list[str]) -> Any:
-    """Return the table with these columns, as an Arrow table for a data set of Hugging Face."""
+    """Return these columns of a table; a data set of Hugging Face becomes an Arrow table."""
     if hasattr(data, "select_columns") and hasattr(data, "with_format"):
         return data.select_columns(names).with_format("arrow")[:]
-    # A dataset of this library may compute its columns: all at once, and only those needed.
+    # `wy.data.Dataset` may compute its columns: compute only these, and all at once.
     columns = data.select_columns(*names).columns if names and hasattr(data, "select_columns") else None
     return columns if isinstance(columns, Mapping) else data
 
 
 def column_array(name: str, column: Any) -> np.ndarray:
-    """Return a column of any library as an array; views its memory where that is contiguous and numeric.
+    """Return a column of any library as an array, without a copy if it is contiguous and numeric.
 
-    Raise `DataError` for nulls, `DTypeError` for text and other objects, `ShapeError` for rows of different lengths,
-    each with the column and the row.
+    Raise `DataError` for nulls, `DTypeError` for text and other objects, `ShapeError` for rows of different lengths;
+    the errors name the column and the row.
     """
     if isinstance(column, np.ndarray | list | tuple | int | float):
         return as_array(column, f"column {name}")
@@ -150,7 +150,7 @@ def column_array(name: str, column: Any) -> np.ndarray:
 
 
 def _is_plain(column: Any) -> bool:
-    """Whether a column of pandas holds NumPy's numbers, in which a NaN is a value and no null."""
+    """Whether a column of pandas has a NumPy dtype, so that NaN is a value and no null."""
     dtype = getattr(column, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.kind != "O"
 
@@ -165,7 +165,7 @@ def _refuse_nulls(name: str, nulls: Any) -> None:
 
 
 def _of_arrow(name: str, array: Any) -> np.ndarray:
-    """Return an Arrow array without nulls as (rows, ...); lists of equal lengths become axes."""
+    """Return an Arrow array without nulls; lists of equal lengths become axes."""
     if hasattr(array, "storage"):  # an extension type, such as an image of fixed size
         return _of_arrow(name, array.storage)
     if array.null_count:

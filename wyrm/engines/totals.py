@@ -1,8 +1,8 @@
-"""What outputs are for all rows of a data set, computed from their values for batches.
+"""Outputs for all rows of a data set, computed from their values for batches.
 
-A mean over the rows is the mean of its values for batches, weighted by their rows; a sum is the sum of its values. A
-function of means and sums, such as the weighted mean `(w * l).sum() / w.sum()`, is neither: the mean of quotients is
-not the quotient of the means. So the means and sums are accumulated, and the function is computed at the end.
+A mean over all rows is the mean of the batches' means, weighted by their rows; a sum is the sum of their sums. A
+function of means and sums, such as the weighted mean `(w * l).sum() / w.sum()`, is neither, because the mean of
+quotients is not the quotient of means. So means and sums are added up, and the function is computed at the end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.parts import Combination, RowDependence, dependences_of
+from wyrm.engines.combination import Combination, RowDependence, dependences_of
 from wyrm.graph.axes import Dim, axis_size
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
@@ -23,7 +23,7 @@ from wyrm.graph.storage import bound_array, stored
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.formula import formula_value
 
-# Returns for every node one that is made of simpler ops.
+# Maps every node to one that is made of simpler ops.
 Simplified = Callable[[list[BaseNode]], dict[BaseNode, BaseNode]]
 
 
@@ -32,11 +32,10 @@ class _Unknown(Exception):
 
 
 class Totals:
-    """How the values of outputs for batches give those for all rows.
+    """Computes outputs for all rows from values for batches.
 
-    `nodes` are the outputs, and behind them the means and sums that some of them are functions of: their values for the
-    batches are to be added up with the weights that `weights` gives. An output for which no such function is known, as
-    of one in which rows depend on each other, is taken for a mean over the rows.
+    `nodes` are the outputs, followed by the means and sums that some outputs are functions of. Their values for batches
+    are added up, each times its element of `weights`. An output that is no function of means and sums counts as a mean.
     """
 
     def __init__(
@@ -50,11 +49,11 @@ class Totals:
         self.columns, self._outputs, self._simplified = frozenset(columns), list(outputs), simplified
         self._only_scalars = only_scalars
         self.nodes = list(outputs)
-        # How each node combines from its values for batches: a mean, a sum, or neither, which is taken for a mean.
+        # Whether each node is a mean, a sum, or neither, which counts as a mean.
         self._kinds = [Combination.MIXED] * len(self.nodes)
-        # The nodes of the function of an output, parents first; None if the output's own total is its value.
+        # The nodes that compute an output from means and sums, parents first; None for an output that is itself one.
         self._functions: list[list[BaseNode] | None] = [None] * len(self.nodes)
-        # Means of an op over its rows: the sums of the losses and of the weights that it divides.
+        # By op that is a weighted mean: the sums of weighted values and of weights, whose quotient it is.
         self._quotients: dict[BaseNode, tuple[BaseNode, BaseNode]] = {}
         self._others: dict[frozenset[BaseNode], Totals] = {}
         if columns and simplified is not None:
@@ -114,7 +113,7 @@ class Totals:
         return parts, [node for node in topological_order([output], parts) if node in inside]
 
     def _quotient(self, node: BaseNode) -> tuple[BaseNode, BaseNode] | None:
-        """Return the sums that a mean over weighted rows divides, if the node is an op of such a mean."""
+        """Return the two sums whose quotient the node is, if its op is a weighted mean over rows."""
         if node in self._quotients:
             return self._quotients[node]
         weight = node.weight_of_rows()
@@ -131,15 +130,16 @@ class Totals:
         return any(type(axis) in self._batch for axis in node.dims)
 
     def _checked(self, part: BaseNode) -> BaseNode:
-        """Return a mean or sum if its values can be added up."""
+        """Return a mean or sum; raise `_Unknown` if its values cannot be added up."""
         if not _sized(part) or (self._only_scalars and (part.dims or part.dtype.kind != "f")):
             raise _Unknown
         return part
 
     def for_columns(self, columns: Iterable[BaseNode], singly: bool) -> Totals:
-        """Return the totals of the same nodes where other inputs have rows: if they differ, all nodes are means.
+        """Return the totals for data with these columns: `self`, or one that takes all nodes for means.
 
-        So are they if batches are single rows, without an axis for them (`singly`).
+        The nodes count as means if they do not combine as expected, or if batches are single rows without a batch axis
+        (`singly`).
         """
         given: frozenset[BaseNode] = frozenset() if singly else frozenset(columns)
         if given == self.columns or self._simplified is None:
@@ -161,12 +161,12 @@ class Totals:
         return self._others[given]
 
     def weights(self, rows: int) -> NDArray[np.float64]:
-        """Return the weight of each node's value in the totals, for a batch of this many rows."""
+        """Return the weight of each node's value for a batch of this many rows: 1 for a sum, `rows` for a mean."""
         of_sums, of_means = self._weights
         return of_sums + rows * of_means
 
     def of_all_rows(self, values: Sequence[Any]) -> list[Any]:
-        """Return the outputs for all rows, given the nodes' totals divided by the weights of all rows."""
+        """Return the outputs for all rows, given each node's weighted sum over batches divided by `weights(rows)`."""
         results = list(values[: len(self._outputs)])
         parts = dict(zip(self.nodes, values, strict=True))
         for position, function in enumerate(self._functions):
@@ -176,7 +176,7 @@ class Totals:
         return results
 
     def _computed(self, function: Sequence[BaseNode], values: dict[BaseNode, Any]) -> float:
-        """Return the value of the last node of a function in float64, given the values of means and sums."""
+        """Compute the nodes of a function in float64, given the values of means and sums; return the last value."""
         for node in function:
             if node in self._quotients:
                 total, weight = (values[part] for part in self._quotients[node])
@@ -198,7 +198,7 @@ class Totals:
 
 
 def _kind(dependence: RowDependence) -> Combination:
-    """Return whether a node is a mean or a sum; what is the same in all batches is the mean of its values."""
+    """Return whether a node is a mean or a sum; a value that is the same in all batches is a mean."""
     if isinstance(dependence, int) or dependence is Combination.MIXED:
         return Combination.MIXED
     return Combination.SUM if dependence is Combination.SUM else Combination.MEAN
@@ -209,9 +209,9 @@ def _sized(node: BaseNode) -> bool:
 
 
 def likely_columns(outputs: Sequence[BaseNode]) -> list[BaseNode]:
-    """Return the inputs that probably have a row for each row of a data set: those with an axis for it.
+    """Return the inputs that will probably be given as columns: those with a named first axis.
 
-    Inputs that hold data are columns only if all do.
+    Inputs that hold data are among them only if all do.
     """
     inputs: list[BaseNode] = [
         leaf

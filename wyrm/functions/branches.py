@@ -123,19 +123,19 @@ def cond(condition: object, true: Callable[..., Any], false: Callable[..., Any],
         return first(*operands) if condition else second(*operands)
     what = f"cond of {name_of(first)} and {name_of(second)}"
     mask = scalar_condition(condition, what)
-    return _one_of([first, second], lambda: [mask, ~mask], mask.parents, operands, what)
+    return _chosen_result([first, second], lambda: [mask, ~mask], mask.parents, operands, what)
 
 
-def _one_of(
+def _chosen_result(
     branches: Sequence[Callable[..., Any]],
     masks: Callable[[], Sequence[Node]],
     beside: Sequence[BaseNode],
     operands: tuple[object, ...],
     what: str,
 ) -> Any:
-    """Return the result of the branch whose mask is true; each branch is a loop of one step or none.
+    """Return the result of the branch whose mask is true; each branch is a loop of at most one step.
 
-    The dtype of numbers is that of the nodes among the results, else among the operands and `beside`.
+    Numbers take the dtype of the nodes among the results, else of those among the operands and `beside`.
     """
     given, structure = flatten(operands, f"the operands of {what}")
     nodes = [alias(node) for node in leaf_nodes(given, dtype_of(given))]
@@ -248,4 +248,4 @@ def switch(index: object, branches: Sequence[Callable[..., Any]], /, *operands: 
     def masks() -> list[Node]:
         return [chosen <= 0, *(chosen == position for position in range(1, last)), chosen >= last]
 
-    return _one_of(plain, masks, (), operands, what)
+    return _chosen_result(plain, masks, (), operands, what)

@@ -51,7 +51,7 @@ def leaf_nodes(leaves: Sequence[object], dtype: np.dtype) -> list[Any]:
 
 
 def check_sizes(nodes: Sequence[BaseNode], what: str, role: str) -> None:
-    """Raise `ShapeError` for a node with an axis whose size the data of each run gives; `role` says what nodes are."""
+    """Raise `ShapeError` for a node with an axis that gets its size from data; the error calls the node a `role`."""
     for node in nodes:
         names = [name.__name__ for name in open_axes(node.dims)]
         if names:
@@ -109,7 +109,7 @@ def initial_carry(init: object, beside: Sequence[object], what: str) -> tuple[li
 
 
 class TracedStep(NamedTuple):
-    """A step that was traced: what it is applied to, placeholders for these, its results, and the nodes it built."""
+    """A traced step: its operands, their placeholders, its results, and the nodes it built."""
 
     operands: list[Any]
     placeholders: list[Any]
@@ -122,9 +122,9 @@ def traced_step(
     stand_in: Callable[[Sequence[Any], bool], list[Any]],
     step: Callable[[Sequence[Any]], list[Any]],
 ) -> TracedStep:
-    """Trace a step on placeholders, which `stand_in` makes of nodes, weak ones for weak nodes if its flag is true.
+    """Trace a step on placeholders; `stand_in(nodes, weak)` makes them, with `weak` weak ones for weak nodes.
 
-    Weak operands and results take the type of the floats that they meet in the step, which is then traced again.
+    If weak operands or results meet floats in the step, they take their type, and the step is traced again.
     """
     nodes, may_be_weak = list(operands), True
     while True:
@@ -156,7 +156,7 @@ def as_floats(nodes: Sequence[Any], dtype: np.dtype) -> list[Any]:
 
 
 def from_floats(floats: Sequence[Any], like: Sequence[BaseNode]) -> list[Any]:
-    """Return the nodes that `as_floats` made floats of; `like` has their dtypes."""
+    """Return the nodes from which `as_floats` made these floats; `like` has their dtypes."""
     return [
         FromDigits(x) if y.dtype.kind == "i" else (x > 0.5) if y.dtype.kind == "b" else x
         for x, y in zip(floats, like, strict=True)
@@ -177,9 +177,9 @@ def loop_parts(
     built: Collection[BaseNode],
     masks: Sequence[Any] = (),
 ) -> tuple[LoopCarry, list[Any]]:
-    """Return the carries of a loop as floats, and the results of its body, the following carries first.
+    """Return the carries of a loop as floats, and the results of its body: first the next carries.
 
-    `before` holds the placeholders of the carries, `built` the nodes of the body; `masks` come last, as they are. If
+    `before` holds the placeholders of the carries, `built` the nodes of the body; `masks` come last, unchanged. If
     the body draws random numbers, one more carry is the step that it draws for.
     """
     dtype = dtype_of([*carry, *results])

@@ -16,7 +16,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import S2, A, Array, D, K, M, N, Shaped
 from wyrm.ops.elementwise.elementwise import L, R, S
 from wyrm.ops.products.einsum import LETTERS, Einsum
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import is_integer
 
 __all__ = ["einsum"]
@@ -92,20 +92,23 @@ def _diagonal(term: str, node: Node) -> tuple[str, Node]:
         while term.count(letter) > 1:
             first, second = term.index(letter), term.rindex(letter)
             sizes = [axis_size(node.dims[axis]) for axis in (first, second)]
-            if sizes[0] is None or sizes[0] != sizes[1]:
+            others = [axis for axis in range(node.ndim) if axis not in (first, second)]
+            if None in sizes and node.dims[first] == node.dims[second]:
+                node = node.erase().diagonal(0, first, second)
+            elif sizes[0] is None or sizes[0] != sizes[1]:
                 raise ShapeError(
                     f"{term!r} takes a diagonal of axes {node.dims[first]!r} and {node.dims[second]!r}, whose sizes "
-                    f"must be known and equal"
+                    f"must be equal"
                 )
-            others = [axis for axis in range(node.ndim) if axis not in (first, second)]
-            kept: Any = (*(node.dims[axis] for axis in others), sizes[0] ** 2)
-            flat = node.erase().transpose(*others, first, second).reshape(kept)
-            node = flat[..., :: sizes[0] + 1]
+            else:
+                kept: Any = (*(node.dims[axis] for axis in others), sizes[0] ** 2)
+                flat = node.erase().transpose(*others, first, second).reshape(kept)
+                node = flat[..., :: sizes[0] + 1]
             term = "".join(term[axis] for axis in others) + letter
     return term, node
 
 
-def _alone(term: str, node: Node, result: str) -> Node:
+def _einsum_of_one(term: str, node: Node, result: str) -> Node:
     """Return the einsum of one operand: the sum over the letters that the result lacks, transposed."""
     summed = tuple(axis for axis, letter in enumerate(term) if letter not in result)
     if summed:
@@ -128,7 +131,7 @@ def _path(terms: Sequence[str], result: str, nodes: Sequence[Node], optimize: Pa
 def _contracted(terms: list[str], result: str, nodes: list[Node], optimize: Path) -> Node:
     """Return the einsum of operands without repeated letters, two at a time."""
     if len(nodes) == 1:
-        return _alone(terms[0], nodes[0], result)
+        return _einsum_of_one(terms[0], nodes[0], result)
     if len(nodes) == 2:
         return Einsum(nodes[0], nodes[1], f"{terms[0]},{terms[1]}->{result}")
     for positions in _path(terms, result, nodes, optimize):
@@ -142,7 +145,7 @@ def _contracted(terms: list[str], result: str, nodes: list[Node], optimize: Path
             term = result if last else kept
         terms.append(term)
         nodes.append(node)
-    return _alone(terms[0], nodes[0], result)
+    return _einsum_of_one(terms[0], nodes[0], result)
 
 
 @overload
@@ -204,7 +207,7 @@ def einsum(subscripts: str, x: Shaped[L, S], y: Array, /) -> Einsum[L, Constant]
 def einsum(subscripts: str, /, *operands: Operand, optimize: Path = True) -> Node: ...
 @overload
 def einsum(operand: Operand, sublist: Sublist, /, *operands: Operand | Sublist, optimize: Path = True) -> Node: ...
-@answering
+@explains_keywords
 def einsum(*operands: Any, optimize: Path = True) -> Any:
     """Return the Einstein summation of any number of operands, as `numpy.einsum`.
 

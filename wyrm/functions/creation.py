@@ -16,12 +16,13 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant, as_constant, constant_of
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import Bs, Indices, NewDims, Number, Size
+from wyrm.graph.typing import D1, Bs, Indices, NewDims, Number, Size, Sizes
 from wyrm.ops.elementwise.conversion import weak_floats
 from wyrm.ops.gradients.reverse import with_sizes
 from wyrm.ops.indexing.index import as_indices
+from wyrm.ops.shaping.arange import positions
 from wyrm.ops.shaping.shape import BroadcastTo
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import choice, is_integer
 
 __all__ = [
@@ -34,13 +35,20 @@ Axes = Size | Dim | Sequence[Size | Dim]
 
 
 @overload
-def full(shape: NewDims, value: Number, dtype: DTypeLike | None = None) -> Constant[NewDims]: ...
+def full(shape: Sizes | Size, value: Number, dtype: DTypeLike | None = None) -> Constant: ...
 @overload
-def full(shape: Axes, value: Number, dtype: DTypeLike | None = None) -> Constant: ...
-def full(shape: Axes | tuple[Dim, ...], value: Number, dtype: DTypeLike | None = None) -> Constant:
+def full(shape: tuple[Size, ...], value: Number, dtype: DTypeLike | None = None) -> Constant: ...
+@overload
+def full(shape: D1, value: Number, dtype: DTypeLike | None = None) -> Node[Any, tuple[D1]]: ...
+@overload
+def full(shape: NewDims, value: Number, dtype: DTypeLike | None = None) -> Node[Any, NewDims]: ...
+@overload
+def full(shape: Axes, value: Number, dtype: DTypeLike | None = None) -> Node: ...
+def full(shape: Axes | tuple[Dim, ...], value: Number, dtype: DTypeLike | None = None) -> Node:
     """Return a constant filled with `value`; `shape` is a size, or a tuple of sizes and axes.
 
-    Without `dtype` its float type is weak; see `wyrm.Constant`. Raise `ShapeError` for an axis without a size.
+    An axis without a size takes it from the data of each run. Without `dtype` the float type is weak; see
+    `wyrm.Constant`.
 
     >>> wy.full((2, 2), 7.0).value.tolist()
     [[7.0, 7.0], [7.0, 7.0]]
@@ -48,14 +56,22 @@ def full(shape: Axes | tuple[Dim, ...], value: Number, dtype: DTypeLike | None =
     dims: Any = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     if isinstance(dtype, int):
         raise TypeError(f"the shape must be one tuple, as in wy.zeros((2, 3)), and dtype must not be {dtype!r}")
+    if any(isinstance(axis, Dim) and axis.size is None for axis in dims):
+        return BroadcastTo(constant_of(np.asarray(value), dtype), dims)
     return constant_of(np.broadcast_to(np.asarray(value), tuple(map(operator.index, dims))), dtype, dims)
 
 
 @overload
-def zeros(shape: NewDims, dtype: DTypeLike | None = None) -> Constant[NewDims]: ...
+def zeros(shape: Sizes | Size, dtype: DTypeLike | None = None) -> Constant: ...
 @overload
-def zeros(shape: Axes, dtype: DTypeLike | None = None) -> Constant: ...
-def zeros(shape: Axes | tuple[Dim, ...], dtype: DTypeLike | None = None) -> Constant:
+def zeros(shape: tuple[Size, ...], dtype: DTypeLike | None = None) -> Constant: ...
+@overload
+def zeros(shape: D1, dtype: DTypeLike | None = None) -> Node[Any, tuple[D1]]: ...
+@overload
+def zeros(shape: NewDims, dtype: DTypeLike | None = None) -> Node[Any, NewDims]: ...
+@overload
+def zeros(shape: Axes, dtype: DTypeLike | None = None) -> Node: ...
+def zeros(shape: Axes | tuple[Dim, ...], dtype: DTypeLike | None = None) -> Node:
     """Return a constant of zeros; `shape` is as for `full`.
 
     >>> wy.zeros((2, 3)).shape, wy.zeros(2).value.tolist()
@@ -65,10 +81,16 @@ def zeros(shape: Axes | tuple[Dim, ...], dtype: DTypeLike | None = None) -> Cons
 
 
 @overload
-def ones(shape: NewDims, dtype: DTypeLike | None = None) -> Constant[NewDims]: ...
+def ones(shape: Sizes | Size, dtype: DTypeLike | None = None) -> Constant: ...
 @overload
-def ones(shape: Axes, dtype: DTypeLike | None = None) -> Constant: ...
-def ones(shape: Axes | tuple[Dim, ...], dtype: DTypeLike | None = None) -> Constant:
+def ones(shape: tuple[Size, ...], dtype: DTypeLike | None = None) -> Constant: ...
+@overload
+def ones(shape: D1, dtype: DTypeLike | None = None) -> Node[Any, tuple[D1]]: ...
+@overload
+def ones(shape: NewDims, dtype: DTypeLike | None = None) -> Node[Any, NewDims]: ...
+@overload
+def ones(shape: Axes, dtype: DTypeLike | None = None) -> Node: ...
+def ones(shape: Axes | tuple[Dim, ...], dtype: DTypeLike | None = None) -> Node:
     """Return a constant of ones; `shape` is as for `full`.
 
     >>> wy.ones(3, np.float64).value.tolist()
@@ -80,17 +102,31 @@ def ones(shape: Axes | tuple[Dim, ...], dtype: DTypeLike | None = None) -> Const
 @overload
 def arange(start: Size, stop: Size | None = None, step: Size = 1) -> IndexConstant: ...
 @overload
+def arange(start: D1) -> IndexNode[tuple[D1]]: ...
+@overload
 def arange(start: Number, stop: Number | None = None, step: Number = 1) -> Constant | IndexConstant: ...
-def arange(start: Number, stop: Number | None = None, step: Number = 1) -> Constant | IndexConstant:
+def arange(start: Any, stop: Any = None, step: Any = 1) -> IndexNode | Constant:
     """Return the numbers from `start` (0 if there is one argument) up to but excluding `stop`, as `numpy.arange`.
 
-    Integers give an `IndexConstant`, other numbers a `Constant` of a weak type.
+    Integers give an `IndexConstant`, other numbers a `Constant` of a weak type. One axis gives the positions along it,
+    also where the data of each run decides its size. Raise `ShapeError` for such an axis beside other arguments.
 
     >>> wy.arange(3).value.tolist(), wy.arange(0.0, 1.0, 0.25).value.tolist()
     ([0, 1, 2], [0.0, 0.25, 0.5, 0.75])
+    >>> class Batch(wy.Dim): ...
+    >>> x = wy.Input(np.zeros((2, 3)), dims=(Batch(), 3))
+    >>> (x + wy.arange(x.shape[0]).astype(float).expand_dims(1)).forward().tolist()
+    [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
     """
+    if isinstance(start, Dim) and stop is None and step == 1:
+        return positions(start)
+    if any(isinstance(each, Dim) and each.size is None for each in (start, stop, step)):
+        raise ShapeError(
+            f"arange of an axis without a size takes that axis alone, not ({start}, {stop}, {step}); compute with "
+            f"the result, as in 2 * wy.arange(axis) + 1"
+        )
     given: list[Any] = [
-        value if value is None or not is_integer(value) else int(value) for value in (start, stop, step)
+        int(value) if is_integer(value) or isinstance(value, Dim) else value for value in (start, stop, step)
     ]
     array: Any = np.arange(*given) if stop is not None else np.arange(0, given[0], given[2])
     return IndexConstant(array) if array.dtype.kind == "i" else constant_of(array, None)
@@ -160,7 +196,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dty
 
 
 def _column(values: np.ndarray, *beside: Node) -> np.ndarray:
-    """Return values along a new axis in front of those of the nodes."""
+    """Return values along a new first axis, in front of the axes of the nodes."""
     return values.reshape(-1, *[1] * max(x.ndim for x in beside))
 
 
@@ -264,7 +300,7 @@ def one_hot(
 ) -> Node[Any, tuple[*Bs, Any]]: ...
 @overload
 def one_hot(x: IndexNode | Indices, num_classes: int, *, dtype: DTypeLike | None = None) -> Node: ...
-@answering
+@explains_keywords
 def one_hot(x: Any, num_classes: int, *, dtype: DTypeLike | None = None) -> Node:
     """Return vectors of `num_classes` zeros, with a 1 at the index that `x` gives, along a new last axis.
 

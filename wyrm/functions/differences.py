@@ -27,7 +27,7 @@ __all__ = [
 
 
 def _along(axis: int, start: int | None, stop: int | None) -> tuple[slice, ...]:
-    """Return the key of a part of an axis."""
+    """Return the key that slices one axis and takes all of those before it."""
     return *(slice(None),) * axis, slice(start, stop)
 
 

@@ -34,7 +34,7 @@ from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.control.pass_through import alias
 from wyrm.ops.gradients.reverse import grad as gradient_of
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.memory import KEPT_BYTES
 from wyrm.support.texts import exact
 
@@ -45,7 +45,7 @@ R = TypeVar("R", default=Any)
 
 # "reference", "auto", or the name of an engine that compiles.
 FunctionEngine = Literal["reference", "native", "auto"]
-# Most recently used traces that a function caches; their arrays take at most `KEPT_BYTES`, or those of the last call.
+# How many of its last used traces a function keeps; their arrays take at most `KEPT_BYTES` beside the last call's.
 _KEPT_TRACES = 16
 
 
@@ -140,7 +140,7 @@ class Function(Generic[P, R]):
             )
         return trace
 
-    @answering
+    @explains_keywords
     def grad(self, wrt: Wrt = 0, *, allow_unused: bool = True, has_aux: bool = False) -> Function[P]:
         """Return a function of the same arguments that computes the gradient of the scalar result.
 
@@ -158,7 +158,7 @@ class Function(Generic[P, R]):
         """
         return self._derived("grad", wrt, allow_unused, has_aux, with_value=False)
 
-    @answering
+    @explains_keywords
     def value_and_grad(
         self, wrt: Wrt = 0, *, allow_unused: bool = True, has_aux: bool = False
     ) -> Function[P, tuple[R, Any]]:

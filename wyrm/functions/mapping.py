@@ -27,7 +27,7 @@ from wyrm.ops.control.updating import Updating
 from wyrm.ops.random.drawing import LoopSteps, draws_now
 from wyrm.ops.random.dropout import RandomKey
 from wyrm.ops.random.philox import STEP, Draws
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import is_integer
 
 __all__ = ["vmap"]
@@ -36,7 +36,7 @@ __all__ = ["vmap"]
 Axes: TypeAlias = Any
 
 
-@answering
+@explains_keywords
 def vmap(function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0) -> Function:
     """Return a function that maps `function` over a batch axis: result i is `function` of row i of the arguments.
 
@@ -165,7 +165,7 @@ def _check_moves(node: BaseNode, what: str) -> None:
 def _varied(
     outputs: Sequence[BaseNode], rows: Mapping[BaseNode, BaseNode], drawing: Collection[BaseNode]
 ) -> set[BaseNode]:
-    """Return the nodes that differ between rows; those of `drawing` do."""
+    """Return the nodes that differ between rows, among them those of `drawing`."""
     varied = set(rows)
     for node in topological_order(outputs):
         if node in drawing or not varied.isdisjoint(node.parents):
@@ -192,7 +192,7 @@ def batched(outputs: Sequence[Any], rows: Mapping[BaseNode, BaseNode], drawing: 
     batches: dict[BaseNode, BaseNode] = dict(rows)
     axis = next(iter(rows.values())).dims[0]
     for node in topological_order(outputs):
-        draws = node in drawing and not isinstance(node, RandomKey)  # rows have one key, and positions of their own
+        draws = node in drawing and not isinstance(node, RandomKey)  # rows share a key and differ by their positions
         if node in batches or (batches.keys().isdisjoint(node.parents) and not draws):
             continue
         if isinstance(node, Updating):

@@ -11,13 +11,13 @@ from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
 from wyrm.functions.operands import Numbers, Operand, S, as_node, as_nodes, shape_error
-from wyrm.graph.axes import axis_size, normalize_axis, product
+from wyrm.graph.axes import Axis, Dim, axis_size, normalize_axis, product
 from wyrm.graph.base import describe
-from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant, as_constant, constant_of
-from wyrm.graph.node import Node
-from wyrm.graph.typing import S2, A, AtLeast1D, Bs, FittingShape, K, M, N, Shaped
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import D1, D2, S2, A, AtLeast1D, Bs, FittingShape, K, M, N, Shaped, Size
 from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.conversion import weak_floats
 from wyrm.ops.elementwise.elementwise import L, R
 from wyrm.ops.indexing.gather import Place
 from wyrm.ops.indexing.joining import concatenate, stack
@@ -25,6 +25,7 @@ from wyrm.ops.indexing.rearranging import diagonal, sized_axis
 from wyrm.ops.products.einsum import LETTERS, Einsum
 from wyrm.ops.products.product import MatMul
 from wyrm.ops.reducing.cumulative import CumProd
+from wyrm.ops.shaping.arange import positions
 from wyrm.support.options import integer, is_integer
 
 __all__ = [
@@ -33,48 +34,106 @@ __all__ = [
 ]  # fmt: skip
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Constant[tuple[Any, Any]]:
+Side = Size | Dim
+
+
+def _shifted(rows: Axis, k: int) -> IndexNode:
+    """Return the positions of the diagonal `k` in each row, as a column."""
+    column: IndexNode = positions(rows).expand_dims(1)
+    return column + k if k else column
+
+
+def _below(rows: Axis, columns: Axis, k: int) -> Node:
+    """Return the mask of the elements at and below the diagonal `k` of a matrix."""
+    if None in (axis_size(rows), axis_size(columns)):
+        return _shifted(rows, k) >= positions(columns)
+    return Constant(np.tri(int(rows), int(columns), k, dtype=bool), (rows, columns))
+
+
+def _sides(N: Any, M: Any) -> tuple[Axis, Axis]:
+    """Return the axes of a matrix; by default it is square."""
+    rows, columns = (
+        side if isinstance(side, Dim) else integer(name, side)
+        for name, side in (("N", N), ("M", N if M is None else M))
+    )
+    return rows, columns
+
+
+@overload
+def eye(N: Size, M: Size | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Constant[tuple[Any, Any]]: ...
+@overload
+def eye(N: D1, M: None = None, k: int = 0, dtype: DTypeLike | None = None) -> Node[Any, tuple[D1, D1]]: ...
+@overload
+def eye(N: D1, M: D2, k: int = 0, dtype: DTypeLike | None = None) -> Node[Any, tuple[D1, D2]]: ...
+@overload
+def eye(N: Side, M: Side | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Node[Any, tuple[Any, Any]]: ...
+def eye(N: Any, M: Any = None, k: int = 0, dtype: DTypeLike | None = None) -> Node:
     """Return a constant matrix of `N` rows and `M` columns, by default as many, with ones on the diagonal `k`.
+
+    `N` and `M` are sizes or axes; an axis without a size takes it from the data of each run.
 
     >>> wy.eye(2).value.tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    columns = None if M is None else integer("M", M)
-    return constant_of(np.eye(integer("N", N), columns, integer("k", k), dtype=np.float32), dtype)
+    rows, columns = _sides(N, M)
+    offset = integer("k", k)
+    if None in (axis_size(rows), axis_size(columns)):
+        return _numbers(_shifted(rows, offset) == positions(columns), dtype)
+    return constant_of(np.eye(int(rows), int(columns), offset, dtype=np.float32), dtype, (rows, columns))
 
 
-def identity(n: int, dtype: DTypeLike | None = None) -> Constant[tuple[Any, Any]]:
-    """Return the constant identity matrix of `n` rows.
+def _numbers(mask: Node, dtype: DTypeLike | None) -> Node:
+    """Return a mask as zeros and ones, of a weak type by default."""
+    return weak_floats(mask) if dtype is None else mask.astype(dtype)
+
+
+@overload
+def identity(n: Size, dtype: DTypeLike | None = None) -> Constant[tuple[Any, Any]]: ...
+@overload
+def identity(n: D1, dtype: DTypeLike | None = None) -> Node[Any, tuple[D1, D1]]: ...
+def identity(n: Any, dtype: DTypeLike | None = None) -> Node:
+    """Return the constant identity matrix of `n` rows, a size or an axis; see `eye`.
 
     >>> wy.identity(2).value.tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    return eye(n, dtype=dtype)
+    matrix: Node = eye(n, dtype=dtype)
+    return matrix
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Constant[tuple[Any, Any]]:
-    """Return a constant matrix of `N` rows and `M` columns with ones at and below the diagonal `k`.
+@overload
+def tri(N: Size, M: Size | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Constant[tuple[Any, Any]]: ...
+@overload
+def tri(N: D1, M: None = None, k: int = 0, dtype: DTypeLike | None = None) -> Node[Any, tuple[D1, D1]]: ...
+@overload
+def tri(N: D1, M: D2, k: int = 0, dtype: DTypeLike | None = None) -> Node[Any, tuple[D1, D2]]: ...
+@overload
+def tri(N: Side, M: Side | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Node[Any, tuple[Any, Any]]: ...
+def tri(N: Any, M: Any = None, k: int = 0, dtype: DTypeLike | None = None) -> Node:
+    """Return a constant matrix of `N` rows and `M` columns with ones at and below the diagonal `k`; see `eye`.
 
     >>> wy.tri(2, 3).value.tolist()
     [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
     """
-    columns = None if M is None else integer("M", M)
-    return constant_of(np.tri(integer("N", N), columns, integer("k", k), dtype=np.float32), dtype)
+    rows, columns = _sides(N, M)
+    offset = integer("k", k)
+    if None in (axis_size(rows), axis_size(columns)):
+        return _numbers(_below(rows, columns, offset), dtype)
+    return constant_of(np.tri(int(rows), int(columns), offset, dtype=np.float32), dtype, (rows, columns))
 
 
 def _triangle(name: str, m: Operand, k: int, lower: bool) -> Node:
     x, k = as_node(m), integer("k", k)
     if not x.ndim:
         raise ShapeError(f"{name}: {describe(x)} has no axes")
-    sizes = [sized_axis(name, x, axis) for axis in range(x.ndim)[-2:]]
-    below = np.tri(sizes[0], sizes[-1], k if lower else k - 1, dtype=bool)
+    below = _below(x.dims[-min(x.ndim, 2)], x.dims[-1], k if lower else k - 1)
     return where(below if lower else ~below, x, as_constant(0, x.dtype))
 
 
 def tril(m: Operand[S], k: int = 0) -> Node[Any, S]:
     """Return the matrices over the last two axes of `m` with zeros above the diagonal `k`.
 
-    Raise `ShapeError` if the data of each run decides the size of one of these axes.
+    The data of each run may decide the sizes of these axes. Raise `ShapeError` for a scalar.
 
     >>> wy.tril([[1.0, 2.0], [3.0, 4.0]]).forward().tolist()
     [[1.0, 0.0], [3.0, 4.0]]
@@ -85,7 +144,7 @@ def tril(m: Operand[S], k: int = 0) -> Node[Any, S]:
 def triu(m: Operand[S], k: int = 0) -> Node[Any, S]:
     """Return the matrices over the last two axes of `m` with zeros below the diagonal `k`.
 
-    Raise `ShapeError` if the data of each run decides the size of one of these axes.
+    The data of each run may decide the sizes of these axes. Raise `ShapeError` for a scalar.
 
     >>> wy.triu([[1.0, 2.0], [3.0, 4.0]]).forward().tolist()
     [[1.0, 2.0], [0.0, 4.0]]
@@ -96,7 +155,8 @@ def triu(m: Operand[S], k: int = 0) -> Node[Any, S]:
 def diag(v: Operand, k: int = 0) -> Node:
     """Return the diagonal `k` of a matrix, or the matrix of zeros that has `v`, of one axis, as its diagonal `k`.
 
-    Raise `ShapeError` for another number of axes, or if the data of each run decides the size of one.
+    The data of each run may decide the sizes, except for another diagonal of a matrix than the main one. Raise
+    `ShapeError` for another number of axes.
 
     >>> wy.diag([1.0, 2.0]).forward().tolist()
     [[1.0, 0.0], [0.0, 2.0]]
@@ -106,11 +166,10 @@ def diag(v: Operand, k: int = 0) -> Node:
         return diagonal(x, k)
     if x.ndim != 1:
         raise ShapeError(f"diag: {describe(x)} must have one axis or two")
-    offset = operator.index(k)
-    size = sized_axis("diag", x, 0)
-    positions = np.arange(size)
-    rows, columns = IndexConstant(positions + max(-offset, 0)), IndexConstant(positions + max(offset, 0))
-    whole = size + abs(offset)
+    offset, axis = operator.index(k), x.dims[0]
+    whole = axis + abs(offset) if offset else axis
+    along = positions(axis)
+    rows, columns = (along + start if start else along for start in (max(-offset, 0), max(offset, 0)))
     return Place(x, (rows, columns), (0, 1), 0, (whole, whole))
 
 

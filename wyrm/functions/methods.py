@@ -17,7 +17,7 @@ from wyrm.graph.node import IndexNode, Node
 from wyrm.ops.elementwise.elementwise import operand
 from wyrm.ops.indexing.index import as_indices
 
-# The methods of two operands, of which the first may be numbers beside integers.
+# The methods whose first operand may be integers if the second one is.
 _OF_PAIRS = ("maximum", "minimum")
 
 

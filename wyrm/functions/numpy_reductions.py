@@ -18,7 +18,7 @@ from wyrm.ops.elementwise.comparison import where as select
 from wyrm.ops.elementwise.conversion import Cast, weak_floats
 from wyrm.ops.reducing.base import refuse_keywords
 
-# What the elements count that `where` leaves out of a sum and of a product.
+# What stands in a sum and in a product for the elements that `where` leaves out.
 _NOTHING = {"sum": 0.0, "prod": 1.0}
 _JOIN: dict[str, Callable[[Any, Any], Any]] = {
     "sum": lambda x, y: x + y,
@@ -29,7 +29,7 @@ _JOIN: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def reduced(name: str) -> Callable[..., Any]:
-    """Return NumPy's reduction `name` of a node: "sum", "prod", "max", "min", "mean", "any" or "all"."""
+    """Return the function for nodes of NumPy's "sum", "prod", "max", "min", "mean", "any" or "all"."""
     start = {"sum": _with_initial, "prod": _with_initial, "max": _extreme, "min": _extreme}.get(name)
     if start is not None:
         joins = start
@@ -66,8 +66,8 @@ def reduced(name: str) -> Callable[..., Any]:
     return logical
 
 
-def spread_by(name: str) -> Callable[..., Any]:
-    """Return NumPy's "var" or "std" of a node."""
+def variance_of(name: str) -> Callable[..., Any]:
+    """Return the function for nodes of NumPy's "var" or "std"."""
 
     def spread(
         a: Any, axis: AxisLike = None, dtype: Any = None, ddof: int = 0, keepdims: bool = False, where: Any = True,
@@ -148,5 +148,5 @@ def _converted(name: str, x: Any, dtype: DTypeLike | None) -> Any:
 
 
 def _counts(name: str, x: BaseNode) -> bool:
-    """Return whether the result holds integers anyway."""
+    """Return whether the result holds integers without a `dtype`."""
     return name == "sum" and (isinstance(x, IndexNode) or x.dtype.kind == "b")

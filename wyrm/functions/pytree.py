@@ -35,7 +35,7 @@ class Record(Protocol):
 ArrayTree: TypeAlias = Union[  # noqa: UP007
     Values, Module, Record, Nested["ArrayTree"], Mapping[str, "ArrayTree"], Mapping[int, "ArrayTree"], None
 ]
-# The same with nodes as leaves: a container or another leaf; and any of these or a node.
+# The same with nodes in containers; and that or a single node.
 Branch: TypeAlias = Union[ArrayTree, Nested["Tree"], Mapping[str, "Tree"], Mapping[int, "Tree"]]  # noqa: UP007
 Tree: TypeAlias = Union[BaseNode, Branch]  # noqa: UP007
 

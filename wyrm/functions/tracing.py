@@ -31,7 +31,7 @@ from wyrm.ops.indexing.index import Indexable
 from wyrm.ops.random.philox import advance_step
 
 if TYPE_CHECKING:
-    from wyrm.engines.fixed_shapes import FixedShapes
+    from wyrm.engines.engine import FixedShapeFunction
 
 # Which arguments a derivative is by: a position, a name, or several of them.
 Wrt = int | str | Sequence[int | str]
@@ -201,7 +201,7 @@ def argument_names(function: Callable[..., object], count: int) -> list[str]:
 
 
 def split_aux(result: object, has_aux: bool, function: Callable[..., object]) -> tuple[Any, Any]:
-    """Return the result of a function and what it returns beside; raise `ShapeError` unless it is such a pair."""
+    """Return the two parts of a function's result (value, aux); raise `ShapeError` unless it is a pair."""
     if not has_aux:
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:
@@ -225,7 +225,7 @@ def positions_of(function: Callable[..., object], wrt: Wrt, count: int) -> list[
     return found
 
 
-# Engines of functions that compile nothing, or that choose.
+# The engine that compiles nothing, and the choice of one that may compile.
 UNCOMPILED = ("reference", "auto")
 
 
@@ -256,7 +256,7 @@ class Specialization:
         )
 
     @functools.cached_property
-    def compiled(self) -> FixedShapes:
+    def compiled(self) -> FixedShapeFunction:
         """The compiled program."""
         name = DEFAULT if self.engine in UNCOMPILED else self.engine
         return engine_class(name).function(self.trace.outputs, self.trace.inputs)

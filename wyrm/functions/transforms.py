@@ -29,7 +29,7 @@ from wyrm.graph.typing import Values  # noqa: F401  # as above
 from wyrm.ops.control.loop_body import placeholder_like
 from wyrm.ops.gradients import reverse
 from wyrm.ops.shaping.shape import zeros_like
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"]
 
@@ -82,7 +82,7 @@ def _vjp(function: Callable[..., object], args: tuple[object, ...], cotangent: o
 def _jvp(
     function: Callable[..., object], args: tuple[object, ...], tangents: tuple[object, ...], has_aux: bool = False
 ) -> tuple[Any, ...]:
-    """Return the result, its derivative along the tangents, and with `has_aux` what the function returns beside."""
+    """Return the result, its derivative along the tangents, and with `has_aux` the function's aux."""
     moved, structure = _float_leaves(args, f"the arguments of {name_of(function)}")
     directions = _matching(tuple(tangents), structure, "tangent")
     value, aux = split_aux(function(*args), has_aux, function)
@@ -230,7 +230,7 @@ def hvp(function: Callable[..., object], args: tuple[Tree, ...], tangents: tuple
     return pushed(*_tuples("hvp", args, tangents))
 
 
-@answering
+@explains_keywords
 def jacobian(function: Callable[..., object], wrt: Wrt = 0, *, has_aux: bool = False) -> Function:
     """Return a function that computes the Jacobian, whose arrays have shape (*result shape, *argument shape).
 
@@ -288,7 +288,7 @@ def _units(node: Node) -> Constant:
     return Constant(np.eye(node.size, dtype=node.dtype).reshape(node.size, *node.shape))
 
 
-@answering
+@explains_keywords
 def hessian(function: Callable[..., object], wrt: Wrt = 0, *, has_aux: bool = False) -> Function:
     """Return a function that computes the second derivatives of a scalar with respect to arguments; see `jacobian`.
 

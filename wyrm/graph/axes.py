@@ -7,6 +7,7 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, SupportsIndex, TypeGuard, overload
 
+import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
@@ -37,10 +38,16 @@ class Dim:
     >>> Batch().size is None
     True
 
+    `*` and `+` with sizes and other axes make the axes of flattened and of joined ones:
+
+    >>> Batch() * 2, 1 + Batch(3)
+    (Times[Batch(), 2], Plus[1, Batch(3)])
+
     Raise `ShapeError` for a negative size, and in `int(dim)` or `range(dim)` while the size is unknown.
     """
 
     __slots__ = ("_size",)
+    __array_ufunc__: ClassVar[None] = None  # NumPy's integers leave `integer * dim` to the axis
     # Whether the axis is made of other axes and gets its size from theirs.
     derived: ClassVar[bool] = False
 
@@ -64,6 +71,26 @@ class Dim:
             )
         return self._size
 
+    def __mul__(self, other: Dim | SupportsIndex) -> Times:
+        return Times((self, _part(other))) if _is_part(other) else NotImplemented
+
+    def __rmul__(self, other: SupportsIndex) -> Times:
+        return Times((_part(other), self)) if _is_part(other) else NotImplemented
+
+    def __add__(self, other: Dim | SupportsIndex) -> Plus:
+        return Plus((self, _part(other))) if _is_part(other) else NotImplemented
+
+    def __radd__(self, other: SupportsIndex) -> Plus:
+        return Plus((_part(other), self)) if _is_part(other) else NotImplemented
+
+    # Of a size that is not known there is no difference and no quotient.
+
+    def __sub__(self, other: SupportsIndex) -> int:
+        return operator.index(self) - operator.index(other) if _is_part(other) else NotImplemented
+
+    def __floordiv__(self, other: SupportsIndex) -> int:
+        return operator.index(self) // operator.index(other) if _is_part(other) else NotImplemented
+
     def resolve(self, sizes: Mapping[type[Dim], int]) -> int:
         """Return the size of this axis, given the sizes that a run has bound."""
         if self._size is not None:
@@ -83,6 +110,15 @@ class Dim:
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._size,)
+
+
+def _is_part(value: object) -> bool:
+    """Return whether a value is an axis or a size; a node is none, though it has a method that says so."""
+    return isinstance(value, Dim | int | np.integer)
+
+
+def _part(axis: Dim | SupportsIndex) -> Axis:
+    return axis if isinstance(axis, Dim) else operator.index(axis)
 
 
 class One(Dim):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, NoReturn, Self, TypeAlias
@@ -16,7 +17,7 @@ from wyrm.graph.rules import register
 from wyrm.graph.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
 from wyrm.graph.traversal import copied, flatten, restore, topological_order
 from wyrm.graph.weak_types import FLOATS, WEAK32, WEAK64, chosen, is_weak, joined
-from wyrm.support.foreign_names import Foreign, SizeWithHint, nodes
+from wyrm.support.foreign_names import ForeignName, SizeWithHint, nodes
 from wyrm.support.late_imports import Late
 from wyrm.support.texts import encodable
 
@@ -214,12 +215,13 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes of the axes; raise `MissingShape` if the data of a run decides one (see `dims`)."""
+        """The sizes of the axes; an axis whose size the data of each run decides stands for itself.
+
+        Functions that take sizes take such an axis too, as in `wy.eye(x.shape[0])`, and `*` and `+` of it are axes; as
+        a number, as in `range(x.shape[0])`, it raises `ShapeError`.
+        """
         dims: Any = self.dims
-        try:
-            return tuple(axis if type(axis) is int else axis.__index__() for axis in dims)
-        except ShapeError as error:
-            raise MissingShape(f"{describe(self)} has no shape yet: {error}") from None
+        return tuple([axis if type(axis) is int or axis.size is None else axis.size for axis in dims])
 
     @property
     def ndim(self) -> int:
@@ -230,7 +232,11 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     @property
     def size(self) -> int:
         """The number of elements; raise `MissingShape` if the data of a run decides it."""
-        return SizeWithHint(np.prod(self.shape, dtype=np.int64))
+        dims: Any = self.dims
+        try:
+            return SizeWithHint(np.prod([operator.index(axis) for axis in dims], dtype=np.int64))
+        except ShapeError as error:
+            raise MissingShape(f"{describe(self)} has no size yet: {error}") from None
 
     # What notebooks display.
     _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_node")
@@ -308,7 +314,7 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
 
 def _own(cls: type) -> set[str]:
     """Return the names that a class defines, without those of other libraries."""
-    return {name for name, member in vars(cls).items() if not isinstance(member, Foreign)}
+    return {name for name, member in vars(cls).items() if not isinstance(member, ForeignName)}
 
 
 # The slots' own setters bypass `__setattr__` and are twice as fast as `object.__setattr__`.
@@ -320,8 +326,8 @@ _set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
 _TOLD = frozenset(
     ["dims", "dtype", "name", "ndim", "parameters", "parents", "shape", "location", "module_path", "size"]
 )
-for _name in nodes.ANSWERS:
-    setattr(BaseNode, _name, Foreign(_name))
+for _name, _answer in nodes.ANSWERS.items():
+    setattr(BaseNode, _name, ForeignName(_name, _answer, "Node"))
 _BASES: set[object] = {BaseNode, Stateful, Generic, object}
 
 

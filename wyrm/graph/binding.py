@@ -6,7 +6,7 @@ An op class with a `method` or an `operator`, and a function under `@method(name
 imported, `bind` puts a `Late` member in its place, which imports the module on first use. So `Node.sort` is
 `@method("sort")` in the module that the table gives, and its type is in `methods.pyi`.
 
-A method of `Node` that `IndexNode` lacks is a `Foreign` member there: reading it says what to use instead.
+A method of `Node` that `IndexNode` lacks is a `ForeignName` member there: reading it says what to use instead.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from wyrm.support.foreign_names import Foreign
+from wyrm.support.foreign_names import ForeignName
+from wyrm.support.foreign_names.nodes import OF_INTEGERS
 from wyrm.support.late_imports import Late
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ F = TypeVar("F", bound=Callable[..., object])
 METHODS: dict[tuple[str, str], Callable[..., object]] = {}
 # The methods of `Node` that are no functions of the top level.
 ONLY_METHODS: set[str] = set()
+# The ops of the methods of `Node` that are methods of `IndexNode` too, by the method's name.
+INTEGER_METHODS: dict[str, type[BaseNode]] = {}
 # The ops that functions construct, by the function's name.
 FUNCTIONS: dict[str, type[BaseNode]] = {}
 # The classes that methods are added to, by name.
@@ -38,12 +41,18 @@ def takes_methods(*classes: type[BaseNode]) -> None:
 
 
 def method(
-    name: str, on: str | type[BaseNode] = "Node", op: type[BaseNode] | None = None, *, function: bool = True
+    name: str,
+    on: str | type[BaseNode] = "Node",
+    op: type[BaseNode] | None = None,
+    *,
+    function: bool = True,
+    integers: type[BaseNode] | None = None,
 ) -> Callable[[F], F]:
     """Return a decorator that binds a function as the method `name` of the nodes of class `on`.
 
     The method's type is that of the function or, for a function that only constructs `op`, the one that the op's family
-    declares. A method of `Node` is a function too, `wy.name(x)`, unless `function` is False.
+    declares. A method of `Node` is a function too, `wy.name(x)`, unless `function` is False. With `integers` it is also
+    a method of `IndexNode`, where the result is of that class.
     """
     owner = on if isinstance(on, str) else on.__name__
 
@@ -54,6 +63,10 @@ def method(
         if op is not None:
             given.__name__, given.__qualname__, given.__doc__ = name, name, op.__doc__
         _add(owner, name, given)
+        if integers is not None:
+            INTEGER_METHODS[name] = integers
+            METHODS["IndexNode", name] = given
+            _add("IndexNode", name, given)
         return given
 
     return bound
@@ -73,4 +86,4 @@ def _add(owner: str, name: str, member: object) -> None:
     if owner == "Node" and not name.startswith("__"):
         other = _OWNERS["IndexNode"]
         if not any(name in vars(base) for base in other.__mro__):  # `hasattr` would import what the name stands for
-            setattr(other, name, Foreign(name))
+            setattr(other, name, ForeignName(name, OF_INTEGERS, "IndexNode"))

@@ -13,7 +13,7 @@ from wyrm.graph.leaves import S_co, pickled_leaf
 from wyrm.graph.node import IndexNode
 from wyrm.graph.storage import DeclaredDims, Leaf, Storage, check_limits, check_shape, declared_dims, index_array, store
 from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Size, Sizes
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 
 class IndexLeafOptions(TypedDict, total=False):
@@ -102,7 +102,7 @@ class IndexInput(_IndexLeaf[S_co], abstract=True):
         dims: tuple[Size, ...] = ...,
         **options: Unpack[IndexLeafOptions],
     ) -> None: ...
-    @answering
+    @explains_keywords
     def __init__(self, value: object = None, dims: DeclaredDims = None, *, name: str | None = None) -> None:
         super().__init__(None if value is None else index_array(value, name or "an index input"), dims, name)
 
@@ -166,7 +166,7 @@ class IndexConstant(_IndexLeaf[S_co], abstract=True):
     def __init__(
         self: IndexConstant, value: Indices, dims: tuple[Size, ...], **options: Unpack[IndexLeafOptions]
     ) -> None: ...
-    @answering
+    @explains_keywords
     def __init__(self, value: object, dims: DeclaredDims = None, *, name: str | None = None) -> None:
         super().__init__(index_array(value, name or "an index"), dims, name)
 

@@ -29,7 +29,7 @@ from wyrm.graph.storage import (
 )
 from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, DType, NewDims, Number, Size, Sizes, Values
 from wyrm.graph.weak_types import FLOATS, WEAK32, WEAK64, chosen, default_type, is_weak, weak
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 # Covariant, so that `[weight, bias]` is a list of parameters. The shape of a node in general is not: two operands of
 # different shapes have none in common.
@@ -164,7 +164,7 @@ class Input(_FloatLeaf[S_co], abstract=True):
     def __init__(
         self: Input, value: Values | None = None, dims: tuple[Size, ...] = ..., **options: Unpack[InputOptions]
     ) -> None: ...
-    @answering
+    @explains_keywords
     def __init__(
         self,
         value: object = None,
@@ -286,7 +286,7 @@ class Constant(_FloatLeaf[S_co], abstract=True):
     def __init__(self: Constant[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
     @overload
     def __init__(self: Constant, value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
-    @answering
+    @explains_keywords
     def __init__(
         self, value: object, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:

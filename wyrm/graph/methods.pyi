@@ -101,8 +101,7 @@ from wyrm.ops.products.product import MatMul, VectorDot
 from wyrm.ops.random.dropout import AddDropout, Dropout
 from wyrm.ops.reducing.argmax import ArgMax
 from wyrm.ops.reducing.counting import CountTrue
-from wyrm.ops.reducing.cumulative import CumProd, CumSum
-from wyrm.ops.reducing.index_reduction import IndexCumSum
+from wyrm.ops.reducing.cumulative import CumProd, CumSum, IndexCumSum
 from wyrm.ops.reducing.prod import Prod
 from wyrm.ops.reducing.reduction import LogSumExp, Max, Mean, Min, Std, Sum, Variance
 from wyrm.ops.reducing.sorting import ArgSort
@@ -1514,6 +1513,10 @@ class Node:
     @overload
     def take_along_axis(
         self: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
+    ) -> TakeAlongAxis[L, _IndexNode]: ...
+    @overload
+    def take_along_axis(
+        self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode, axis: int | None
     ) -> TakeAlongAxis[L, _IndexNode]:
         """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
 
@@ -2485,12 +2488,40 @@ class IndexNode:
     @overload
     def __getitem__(self: _IndexNode[tuple[N, *Bs]], key: slice) -> IndexSlice[tuple[Any, *Bs]]: ...
     @overload
+    def __getitem__(self: _IndexNode[tuple[*Bs]], key: None) -> IndexSlice[tuple[One, *Bs]]: ...
+    @overload
+    def __getitem__(self: _IndexNode[tuple[M, *Bs]], key: tuple[All, None]) -> IndexSlice[tuple[M, One, *Bs]]: ...
+    @overload
+    def __getitem__(self: _IndexNode[tuple[M, *Bs]], key: tuple[None, All]) -> IndexSlice[tuple[One, M, *Bs]]: ...
+    @overload
+    def __getitem__(self: _IndexNode[tuple[*Bs]], key: tuple[EllipsisType, None]) -> IndexSlice[tuple[*Bs, One]]: ...
+    @overload
+    def __getitem__(self: _IndexNode[tuple[M, N, *Bs]], key: tuple[int, All]) -> IndexSlice[tuple[N, *Bs]]: ...
+    @overload
+    def __getitem__(self: _IndexNode[tuple[M, N, *Bs]], key: tuple[All, slice]) -> IndexSlice[tuple[M, Any, *Bs]]: ...
+    @overload
+    def __getitem__(
+        self: _IndexNode[tuple[M, N, K, *Bs]], key: tuple[All, All, int]
+    ) -> IndexSlice[tuple[M, N, *Bs]]: ...
+    @overload
+    def __getitem__(self: _IndexNode[tuple[M, N, *Bs]], key: tuple[int, int]) -> IndexSlice[tuple[*Bs]]: ...
+    @overload
     def __getitem__(self: _IndexNode[tuple[M, N, *Bs]], key: tuple[All, int]) -> IndexSlice[tuple[M, *Bs]]: ...
     @overload
-    def __getitem__(self: _IndexNode, key: Key_) -> IndexSlice: ...
+    def __getitem__(self: _IndexNode[tuple[*Bs, N]], key: tuple[EllipsisType, int]) -> IndexSlice[tuple[*Bs]]: ...
     @overload
-    def __getitem__(self: _IndexNode, key: Advanced) -> _IndexNode:
-        """Return the part of the integers that a key selects, as for `Node.__getitem__`, with the same errors."""
+    def __getitem__(
+        self: _IndexNode[tuple[*Bs, N]], key: tuple[EllipsisType, slice]
+    ) -> IndexSlice[tuple[*Bs, Any]]: ...
+    @overload
+    def __getitem__(self: _IndexNode[tuple[N, *Bs]], key: Key_) -> IndexSlice: ...
+    @overload
+    def __getitem__(self: _IndexNode[tuple[()]], key: EllipsisType) -> IndexSlice: ...
+    @overload
+    def __getitem__(self: _IndexNode[tuple[N, *Bs]], key: _IndexNode[tuple[M]]) -> _IndexNode[tuple[M, *Bs]]: ...
+    @overload
+    def __getitem__(self: _IndexNode[S], key: Advanced) -> _IndexNode:
+        """Return the part of `x` that ints, slices, `None`, `...`, index nodes, lists and arrays select, as in NumPy."""
 
     def astype(self: _IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
         """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes."""
@@ -2550,25 +2581,61 @@ class IndexNode:
     ) -> IndexTakeAlongAxis: ...
     @overload
     def take_along_axis(
+        self: _IndexNode[tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
+    ) -> IndexTakeAlongAxis: ...
+    @overload
+    def take_along_axis(
         self: _IndexNode[tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
     ) -> IndexTakeAlongAxis[tuple[*Bs, M]]: ...
     @overload
-    def take_along_axis(self: _IndexNode, indices: _IndexNode | Indices, axis: int | None = -1) -> IndexTakeAlongAxis:
-        """Return the integers that `indices` select along `axis`, as `numpy.take_along_axis`; errors are as for floats."""
+    def take_along_axis(
+        self: _IndexNode[tuple[N, *Bs]], indices: _IndexNode[tuple[M, *Bs]], axis: Literal[0]
+    ) -> IndexTakeAlongAxis[tuple[M, *Bs]]: ...
+    @overload
+    def take_along_axis(
+        self: _IndexNode[tuple[N, *Bs]], indices: Indices, axis: int | None = -1
+    ) -> IndexTakeAlongAxis: ...
+    @overload
+    def take_along_axis(self: _IndexNode[tuple[N, *Bs]], indices: _IndexNode, axis: int | None) -> IndexTakeAlongAxis:
+        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`."""
 
     @overload
     def take(
-        self: _IndexNode, indices: _IndexNode[AnyShape] | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
+        self: _IndexNode[AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
     ) -> _IndexNode: ...
     @overload
     def take(
-        self: _IndexNode, indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: TakeMode = "raise"
+        self: _IndexNode[S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: TakeMode = "raise"
+    ) -> _IndexNode: ...
+    @overload
+    def take(
+        self: _IndexNode[S], indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: TakeMode = "raise"
     ) -> _IndexNode[tuple[*Bs]]: ...
     @overload
     def take(
-        self: _IndexNode, indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
+        self: _IndexNode[tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
+    ) -> _IndexNode[tuple[*Bs, K]]: ...
+    @overload
+    def take(
+        self: _IndexNode[tuple[N]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def take(
+        self: _IndexNode[tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
+    ) -> _IndexNode[tuple[*Bs, K, M]]: ...
+    @overload
+    def take(
+        self: _IndexNode[S], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
     ) -> _IndexNode:
-        """Return the integers that `indices` select along `axis`, by default among all in row-major order."""
+        """Return the elements that `indices` select along `axis`, by default among all in row-major order."""
+
+    @overload
+    def cumsum(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexCumSum: ...
+    @overload
+    def cumsum(self: _IndexNode[S], axis: int) -> IndexCumSum[S]: ...
+    @overload
+    def cumsum(self: _IndexNode[S], axis: None = None) -> IndexCumSum[tuple[Any]]:
+        """Return the sums of the elements up to each one along `axis`, or of all elements in row-major order if it is None."""
 
     @overload
     def sum(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
@@ -2619,28 +2686,20 @@ class IndexNode:
         """Minimum of integers over `axis`: an axis, several, or all by default. Raise `ShapeError` over no elements."""
 
     @overload
-    def cumsum(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexCumSum: ...
-    @overload
-    def cumsum(self: _IndexNode[S], axis: int) -> IndexCumSum[S]: ...
-    @overload
-    def cumsum(self: _IndexNode, axis: None = None) -> IndexCumSum[tuple[Any]]:
-        """Return the sums of the integers up to each one along `axis`, or of all in row-major order if it is None."""
-
-    @overload
     def argsort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> ArgSort: ...
     @overload
     def argsort(self: _IndexNode[S], axis: int = -1) -> ArgSort[S]: ...
     @overload
-    def argsort(self: _IndexNode, axis: None) -> ArgSort[tuple[Any]]:
-        """Return the indices that sort the integers along `axis`, or all in row-major order if it is None."""
+    def argsort(self: _IndexNode[S], axis: None) -> ArgSort[tuple[Any]]:
+        """Return the indices that sort `x` along `axis`, or all elements in row-major order if it is None."""
 
     @overload
     def sort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> IndexTakeAlongAxis: ...
     @overload
     def sort(self: _IndexNode[S], axis: int = -1) -> IndexTakeAlongAxis[S]: ...
     @overload
-    def sort(self: _IndexNode, axis: None) -> IndexTakeAlongAxis[tuple[Any]]:
-        """Return the integers sorted along `axis`, or all in row-major order if it is None."""
+    def sort(self: _IndexNode[S], axis: None) -> IndexTakeAlongAxis[tuple[Any]]:
+        """Return `x` sorted along `axis`, or all elements in row-major order if it is None. NaN comes last."""
 
     @overload
     def expand_dims(self: _IndexNode[AnyShape], axis: AxisLike) -> IndexReshape: ...
@@ -2649,8 +2708,12 @@ class IndexNode:
     @overload
     def expand_dims(self: _IndexNode[tuple[*Bs]], axis: Literal[0]) -> IndexReshape[tuple[One, *Bs]]: ...
     @overload
-    def expand_dims(self: _IndexNode, axis: AxisLike) -> IndexReshape:
-        """Return `x` with axes of size 1 inserted, at the positions `axis` of the result; errors are as for floats."""
+    def expand_dims(self: _IndexNode[tuple[M, *Bs]], axis: Literal[1]) -> IndexReshape[tuple[M, One, *Bs]]: ...
+    @overload
+    def expand_dims(self: _IndexNode[tuple[*Bs, N]], axis: Literal[-2]) -> IndexReshape[tuple[*Bs, One, N]]: ...
+    @overload
+    def expand_dims(self: _IndexNode[S], axis: AxisLike) -> IndexReshape:
+        """Return `x` with axes of size 1 inserted, at the positions `axis` of the result."""
 
     @overload
     def squeeze(self: _IndexNode[AtLeast1D], axis: AxisLike = None) -> IndexReshape: ...
@@ -2659,30 +2722,67 @@ class IndexNode:
     @overload
     def squeeze(self: _IndexNode[tuple[N, *Bs]], axis: Literal[0]) -> IndexReshape[tuple[*Bs]]: ...
     @overload
-    def squeeze(self: _IndexNode, axis: AxisLike = None) -> IndexReshape:
-        """Return `x` without the axes `axis` of size 1, by default all of them; errors are as for floats."""
+    def squeeze(self: _IndexNode[tuple[M, N, *Bs]], axis: Literal[1]) -> IndexReshape[tuple[M, *Bs]]: ...
+    @overload
+    def squeeze(self: _IndexNode[S], axis: AxisLike = None) -> IndexReshape:
+        """Return `x` without its axes of size 1: all of them, or those in `axis`."""
 
     def ravel(self: _IndexNode[S]) -> IndexReshape[tuple[Any]]:
-        """Return all integers in row-major order, as one axis."""
+        """Return the elements of `x` in row-major order on one axis."""
 
     @overload
-    def reshape(self: _IndexNode, shape: Sizes, /) -> IndexReshape: ...
+    def reshape(self: _IndexNode[S], shape: Sizes, /) -> IndexReshape: ...
     @overload
-    def reshape(self: _IndexNode, shape: tuple[D1 | int], /) -> IndexReshape[tuple[D1]]: ...
+    def reshape(self: _IndexNode[S], shape: tuple[D1 | int], /) -> IndexReshape[tuple[D1]]: ...
     @overload
-    def reshape(self: _IndexNode, shape: tuple[D1 | int, D2 | int], /) -> IndexReshape[tuple[D1, D2]]: ...
+    def reshape(self: _IndexNode[S], shape: tuple[D1 | int, D2 | int], /) -> IndexReshape[tuple[D1, D2]]: ...
     @overload
-    def reshape(self: _IndexNode, shape: tuple[D1 | int, D2 | int, D3 | int], /) -> IndexReshape[tuple[D1, D2, D3]]: ...
+    def reshape(
+        self: _IndexNode[S], shape: tuple[D1 | int, D2 | int, D3 | int], /
+    ) -> IndexReshape[tuple[D1, D2, D3]]: ...
     @overload
-    def reshape(self: _IndexNode, a: Size, b: Size, c: Size, /, *more: Size) -> IndexReshape: ...
+    def reshape(
+        self: _IndexNode[S], shape: tuple[D1 | int, D2 | int, D3 | int, D4 | int], /
+    ) -> IndexReshape[tuple[D1, D2, D3, D4]]: ...
     @overload
-    def reshape(self: _IndexNode, a: D1 | int, /) -> IndexReshape[tuple[D1]]: ...
+    def reshape(
+        self: _IndexNode[S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]], /
+    ) -> IndexReshape: ...
     @overload
-    def reshape(self: _IndexNode, a: D1 | int, b: D2 | int, /) -> IndexReshape[tuple[D1, D2]]: ...
+    def reshape(self: _IndexNode[S], a: Size, b: Size, c: Size, /, *more: Size) -> IndexReshape: ...
     @overload
-    def reshape(self: _IndexNode, a: D1 | int, b: D2 | int, c: D3 | int, /) -> IndexReshape[tuple[D1, D2, D3]]:
-        """Return `x` with another shape and the same integers in row-major order; one axis may be -1, to be inferred."""
+    def reshape(self: _IndexNode[S], a: D1 | int, /) -> IndexReshape[tuple[D1]]: ...
+    @overload
+    def reshape(self: _IndexNode[S], a: D1 | int, b: D2 | int, /) -> IndexReshape[tuple[D1, D2]]: ...
+    @overload
+    def reshape(self: _IndexNode[S], a: D1 | int, b: D2 | int, c: D3 | int, /) -> IndexReshape[tuple[D1, D2, D3]]: ...
+    @overload
+    def reshape(
+        self: _IndexNode[S], a: D1 | int, b: D2 | int, c: D3 | int, d: D4 | int, /
+    ) -> IndexReshape[tuple[D1, D2, D3, D4]]: ...
+    @overload
+    def reshape(self: _IndexNode[S], a: Axis, b: Axis, c: Axis, d: Axis, e: Axis, /, *more: Axis) -> IndexReshape:
+        """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred."""
 
-    def transpose(self: _IndexNode, *axes: int | Sequence[int] | None) -> IndexTranspose:
-        """Return `x` with its axes in the order `axes`, reversed by default; errors are as for `Node.transpose`."""
+    @overload
+    def transpose(self: _IndexNode[AtLeast1D], *axes: int | Sequence[int]) -> IndexTranspose: ...
+    @overload
+    def transpose(self: _IndexNode[tuple[M, N]]) -> IndexTranspose[tuple[N, M]]: ...
+    @overload
+    def transpose(self: _IndexNode[tuple[A, M, N]]) -> IndexTranspose[tuple[N, M, A]]: ...
+    @overload
+    def transpose(
+        self: _IndexNode[tuple[A, M, N]], a: Literal[0], m: Literal[2], n: Literal[1], /
+    ) -> IndexTranspose[tuple[A, N, M]]: ...
+    @overload
+    def transpose(
+        self: _IndexNode[tuple[A, M, N]], a: Literal[1], m: Literal[0], n: Literal[2], /
+    ) -> IndexTranspose[tuple[M, A, N]]: ...
+    @overload
+    def transpose(
+        self: _IndexNode[tuple[A, M, N, K]], a: Literal[0], m: Literal[2], n: Literal[1], k: Literal[3], /
+    ) -> IndexTranspose[tuple[A, N, M, K]]: ...
+    @overload
+    def transpose(self: _IndexNode[S], *axes: int | Sequence[int]) -> IndexTranspose:
+        """Return `x` with its axes in the order `axes`, reversed by default."""
     def __hash__(self) -> int: ...

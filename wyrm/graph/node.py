@@ -12,7 +12,7 @@ from wyrm.graph.base import _BASES, ZERO, BaseNode, Gradient, P_co, S, describe
 from wyrm.graph.binding import takes_methods
 from wyrm.graph.op import runner_of
 from wyrm.graph.typing import Bs, FloatArray, IntegerArray
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import ForeignName, explains_keywords, nodes
 from wyrm.support.late_imports import Late
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Node(methods.Node, values.Node[FloatArray], BaseNode[P_co, S], abstract=Tr
     def backward(self: Scalar, weight: float = 1.0, *, gradient: Values | None = None) -> None: ...
     @overload
     def backward(self, weight: float = 1.0, *, gradient: Values) -> None: ...
-    @answering
+    @explains_keywords
     def backward(self, weight: float = 1.0, *, gradient: object = None) -> None:
         """Add `weight` times the gradient of this node to each parameter's `gradient`.
 
@@ -216,6 +216,9 @@ class IndexNode(methods.IndexNode, values.Node[IntegerArray], BaseNode[Any, S], 
 
 
 _BASES.update((Node, IndexNode, methods.Node, methods.IndexNode, values.Node))
+for _name in nodes.ANSWERS:  # the answers for `Node` name methods that index nodes lack
+    if next(base for base in IndexNode.__mro__ if _name in vars(base)) is BaseNode:
+        setattr(IndexNode, _name, ForeignName(_name, nodes.OF_INTEGERS, "IndexNode"))
 takes_methods(Node, IndexNode)
 
 # Tensor[Batch, Hidden], for signatures: the parents are erased, the shape is kept.

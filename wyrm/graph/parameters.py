@@ -17,7 +17,7 @@ from wyrm.graph.leaves import LeafOptions, S_co, _FloatLeaf, assign
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import DeclaredDims
 from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, FloatArray, NewDims, Number, Size, Sizes, Values
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 
 class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
@@ -72,7 +72,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
     def __init__(self: Parameter[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
     @overload
     def __init__(self: Parameter, value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
-    @answering
+    @explains_keywords
     def __init__(
         self, value: object, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
@@ -183,7 +183,7 @@ class Buffer(_FloatLeaf[S_co], abstract=True):
     def __init__(self: Buffer[NewDims], value: Values, dims: NewDims, **options: Unpack[LeafOptions]) -> None: ...
     @overload
     def __init__(self: Buffer, value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
-    @answering
+    @explains_keywords
     def __init__(
         self, value: object, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wyrm.errors import RegistrationError
 from wyrm.graph.op import Op
-from wyrm.support.foreign_names import Foreign
+from wyrm.support.foreign_names import ForeignName
 from wyrm.support.late_imports import Late
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def register(cls: type[BaseNode]) -> None:
     previous = REGISTRY.get(key)  # a class defined again, as in a notebook, may take its methods again
     for name in (cls.__dict__.get("method"), f"__{cls.__dict__.get('operator')}__"):
         taken = name is not None and any(
-            not isinstance(member := vars(base)[name], Foreign)
+            not isinstance(member := vars(base)[name], ForeignName)
             and not (isinstance(member, Late) and member.module == cls.__module__)
             for base in cls.__mro__[1:-1]
             if name in vars(base)

@@ -1,42 +1,150 @@
-"""What losses share: weights of samples and classes, reductions, and `@loss`, which makes a loss of its formula."""
+"""What losses share: checks of operands, weights, reductions, and `@loss`, which makes a loss of its formula."""
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict, get_overloads
+from typing import Any, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict, get_args, get_overloads
 
 import numpy as np
 
-from wyrm.graph.base import format_dims
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.graph.axes import Dims, unify
+from wyrm.graph.base import BaseNode, describe, format_dims
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.source_location import user_location
 from wyrm.graph.storage import stored
-from wyrm.graph.typing import Array
-from wyrm.losses.checks import (
-    Values,
-    as_node,
-    check_axes,
-    check_reduction,
-    labels_of,
-    reduced,
-    rows_of,
-    same_axes,
-    vectors_and_target,
-)
+from wyrm.graph.typing import Array, IntegerArray
 from wyrm.ops.cross_entropy.label import CountedLabels
 from wyrm.ops.cross_entropy.softmax import LossReduction
 from wyrm.ops.elementwise.comparison import where
-from wyrm.ops.indexing.index import Index
-from wyrm.support.foreign_names import answering
+from wyrm.ops.elementwise.elementwise import as_operand
+from wyrm.ops.indexing.index import Index, as_indices
+from wyrm.support.foreign_names import explain, keywords_of
+from wyrm.support.options import choice
 
 # What a loss takes.
 Operands: TypeAlias = Literal["elements", "vectors", "vectors and a target of each", "labels"]
-# Raises an error for a value of an option; called with the names of the loss and of the option.
+# What the last operand holds.
+Values: TypeAlias = Literal["any", "signs", "probabilities"]
+# Raises an error for a wrong value: `check(loss, option, value)`, with the names of both.
 Check: TypeAlias = Callable[[str, str, Any], None]
 Weights: TypeAlias = Node | Array | None
+_REDUCTIONS = get_args(LossReduction)
+
+# --- operands --------------------------------------------------------------------------------------------------------
+
+
+def as_node(loss: str, name: str, value: Node | IndexNode | Array | float, beside: Node | None = None) -> Node:
+    """Return `value` as a float node; beside another node, an array or a mask takes the dtype of that node."""
+    if isinstance(value, IndexNode):
+        raise DTypeError(
+            f"{loss}: {name} must be float, and {describe(value)} holds integer indices: use a wy.Input for numbers, "
+            f"or .astype(np.float32)"
+        )
+    if isinstance(value, Node):
+        if value.dtype.kind == "f":
+            return value
+        if beside is None:
+            raise DTypeError(f"{loss}: {name} must be float, and {describe(value)} is a mask")
+        return value.astype(beside.dtype)
+    node = None if beside is None else as_operand(value, beside)
+    if node is None:
+        allowed = "a node" if beside is None else "a node or a NumPy array of numbers"
+        raise DTypeError(f"{loss}: {name} must be {allowed}, not {type(value).__name__}")
+    return node
+
+
+def check_values(loss: str, name: str, given: Node | Array, node: Node, values: Values) -> None:
+    """Raise an error if a constant cannot have these values, or a mask is given for signs; inputs are not checked."""
+    if values == "signs" and isinstance(given, Node | np.ndarray) and given.dtype.kind == "b":
+        raise DTypeError(f"{loss}: {name} must be -1 or 1, not a mask; pass wy.where(mask, 1.0, -1.0)")
+    if values == "any" or not isinstance(node, Constant):
+        return
+    array = np.asarray(stored(node).array)
+    wrong = array[np.abs(array) != 1.0] if values == "signs" else array[~((array >= 0.0) & (array <= 1.0))]
+    if wrong.size:
+        allowed = "-1 or 1" if values == "signs" else "in [0, 1]"
+        raise ValueError(f"{loss}: {name} must be {allowed}, but holds {wrong[0]}")
+
+
+def same_axes(loss: str, names: Sequence[str], operands: Sequence[Any], values: Values = "any") -> list[Node]:
+    """Return the operands as nodes of the same axes; the first is a node. Constant values of the last are checked."""
+    first = as_node(loss, names[0], operands[0])
+    nodes = [first]
+    for name, operand in zip(names[1:], operands[1:], strict=True):
+        nodes.append(as_node(loss, name, operand, first))
+    for node in nodes:
+        if node.dims != first.dims:
+            rule = f"{loss}: {', '.join(names[:-1])} and {names[-1]} must have the same shape; nothing is broadcast"
+            check_axes(rule, node, first.dims, dict(zip(names, nodes, strict=True)))
+    check_values(loss, names[-1], operands[-1], nodes[-1], values)
+    return nodes
+
+
+def vectors_and_target(loss: str, names: Sequence[str], operands: Sequence[Any], values: Values) -> list[Node]:
+    """Return vectors, as nodes of the same axes, and after them their target, which has the leading axes."""
+    vectors = same_axes(loss, names[:-1], operands[:-1])
+    rows = rows_of(loss, names[0], vectors[0])
+    target = as_node(loss, names[-1], operands[-1], vectors[0])
+    check_values(loss, names[-1], operands[-1], target, values)
+    rule = f"{loss}: the {names[-1]} must have the leading axes of the vectors"
+    nodes = [*vectors, target]
+    check_axes(rule, target, rows, dict(zip(names, nodes, strict=True)))
+    return nodes
+
+
+def check_axes(rule: str, node: BaseNode, wanted: Dims, operands: Mapping[str, BaseNode]) -> None:
+    """Raise `ShapeError`, with the rule and all operands, unless the node has the axes `wanted`."""
+    dims: Dims = node.dims
+    if dims == wanted:
+        return
+    try:
+        if len(dims) != len(wanted):
+            raise ShapeError(f"{format_dims(wanted)} against {format_dims(dims)}")
+        for left, right in zip(wanted, dims, strict=True):
+            unify(left, right)
+    except ShapeError as error:
+        width = max(map(len, operands))
+        location = user_location()
+        lines = [f"{rule}: {error}"]
+        lines += [f"  {name:{width}}  {describe(operand)}" for name, operand in operands.items()]
+        raise ShapeError("\n".join([*lines, f"  at {location.filename}:{location.line}: {location.source}"])) from None
+
+
+def rows_of(loss: str, name: str, node: Node) -> Dims:
+    """Return the leading axes of a node, all but the last, over which the loss is computed."""
+    if not node.dims:
+        raise ShapeError(f"{loss}: {name} needs at least one axis, and {describe(node)} is a scalar")
+    rows: Dims = node.dims[:-1]
+    return rows
+
+
+def labels_of(loss: str, name: str, node: Node, labels: IndexNode | IntegerArray) -> IndexNode:
+    """Return the labels as an index node with the leading axes of `node`."""
+    rows = rows_of(loss, name, node)
+    indices = as_indices(labels)
+    rule = f"{loss}: the labels must have the leading axes of {name}"
+    check_axes(rule, indices, rows, {name: node, "labels": indices})
+    return indices
+
+
+# --- weights and reductions ------------------------------------------------------------------------------------------
+
+
+def check_reduction(loss: str, reduction: str) -> None:
+    """Raise `ValueError` unless the reduction is one of the three."""
+    choice(f"{loss}: reduction", reduction, _REDUCTIONS)
+
+
+def reduced(losses: Node, reduction: LossReduction) -> Node:
+    """Return the losses, their mean or their sum."""
+    if reduction == "none":
+        return losses
+    return losses.mean() if reduction == "mean" else losses.sum()
 
 
 def _weights(loss: str, name: str, weights: Node | Array | float, beside: Node) -> Node:
@@ -91,6 +199,9 @@ def weighted(loss: str, losses: Node, reduction: LossReduction, weights: Weights
     return _mean(total, factors) if reduction == "mean" else reduced(total, reduction)
 
 
+# --- labels ----------------------------------------------------------------------------------------------------------
+
+
 class Labels(NamedTuple):
     """The labels of a loss, and the weights of its rows, which have the axes of the labels; None weighs 1.
 
@@ -124,17 +235,18 @@ class Labels(NamedTuple):
         return _mean(total, weights if self.counted is None else where(self.counted, weights, 0.0))
 
 
-def labelled(
+def scores_and_labels(
     loss: str,
-    operands: Mapping[str, Any],
+    name: str,
+    scores: Node,
+    labels: IndexNode | IntegerArray,
     weight: Weights,
     ignored: int | None,
     samples: Weights,
     reduction: LossReduction,
 ) -> tuple[Node, Labels]:
-    """Return the scores and the labels of a loss; `operands` are both, the scores by their name in the loss."""
-    (name, given), (_, labels) = operands.items()
-    scores = as_node(loss, name, given)
+    """Return the scores, which the loss calls `name`, and the labels with their weights."""
+    scores = as_node(loss, name, scores)
     indices = labels_of(loss, name, scores, labels)
     of_classes = None if weight is None else class_weights(loss, weight, scores)
     of_samples = None if samples is None else sample_weights(loss, samples, scores, indices.dims)
@@ -147,6 +259,9 @@ def labelled(
         chosen: Node = Index(of_classes, indices)
         of_rows = chosen if of_samples is None else chosen * of_samples
     return scores, Labels(indices, counted, of_classes, of_samples, of_rows, reduction)
+
+
+# --- the decorator ---------------------------------------------------------------------------------------------------
 
 
 class Total(TypedDict, total=False):
@@ -207,46 +322,49 @@ def loss(
     """Return a decorator that makes a loss of a formula; the overloads before the formula declare its signature.
 
     The formula gets the operands as nodes of the same axes and returns the losses, which are then weighted and reduced.
-    Operands that are "vectors" have at least one axis, and a target of each vector has the leading axes. Of a last
-    operand that is constant, the values are checked to be of the kind `target`. With "labels", the formula gets scores
-    and `Labels`, and returns what `Labels.reduced` returns. `checks` are those of the options, by name.
+    Operands that are "vectors" have at least one axis, and a target of each vector has the leading axes. A constant
+    last operand may hold only values of the kind `target`. With "labels", the formula gets scores and `Labels`, and
+    returns what `Labels.reduced` returns. `checks` are those of the options, by name.
     """
 
     def decorated(formula: Callable[..., Node]) -> Callable[..., Any]:
-        name, signature = formula.__name__, _signature(formula, operands == "labels")
-        known = signature.parameters
-        places = [each for each in known if known[each].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+        of_labels, of_vectors = operands == "labels", operands == "vectors"
+        name, parameters = formula.__name__, inspect.signature(formula).parameters.values()
+        places = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+        known = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
+        take = vectors_and_target if operands == "vectors and a target of each" else same_axes
 
         @wraps(formula)
         def call(
             *arguments: Any, sample_weight: Weights = None, reduction: LossReduction = "mean", **options: Any
         ) -> Node:
             weight, ignored = None, None
-            if operands == "labels":
+            if of_labels:
                 weight, ignored = options.pop("weight", None), options.pop("ignore_index", None)
-            given = dict(zip(places, arguments, strict=False))
-            twice = not options.keys().isdisjoint(given)
-            given |= {each: options[each] for each in places[len(arguments) :] if each in options}
-            if twice or len(given) < len(places) or len(arguments) > len(places):
-                return formula(*arguments, **options)  # which raises Python's error
-            options = {each: value for each, value in options.items() if each not in given}
-            for each in options:
-                if each not in known:
-                    raise TypeError(f"{name}() got an unexpected keyword argument {each!r}")
+            if len(arguments) != len(places) or not options.keys() <= known:
+                given = {each: options.pop(each) for each in places[len(arguments) :] if each in options}
+                if len(arguments) + len(given) != len(places) or not options.keys() <= known:
+                    try:
+                        return formula(*arguments, **given, **options)  # which raises Python's error
+                    except TypeError as error:
+                        explain(error, name, options, keywords_of(call))
+                        raise
+                arguments = (*arguments, *given.values())
             check_reduction(name, reduction)
             for option, check in checks.items():
                 if option in options:
                     check(name, option, options[option])
-            if operands == "labels":
-                return formula(*labelled(name, given, weight, ignored, sample_weight, reduction), **options)
-            take = vectors_and_target if operands == "vectors and a target of each" else same_axes
-            nodes = take(name, given, target)
-            if operands == "vectors":
+            if of_labels:
+                scores, labels = arguments
+                checked = scores_and_labels(name, places[0], scores, labels, weight, ignored, sample_weight, reduction)
+                return formula(*checked, **options)
+            nodes = take(name, places, arguments, target)
+            if of_vectors:
                 rows_of(name, places[0], nodes[0])
             return weighted(name, formula(*nodes, **options), reduction, sample_weight)
 
-        setattr(call, "__signature__", signature)  # noqa: B010  # functions declare no such attribute
-        return answering(call)
+        setattr(call, "__signature__", _signature(formula, of_labels))  # noqa: B010  # functions declare no such attribute
+        return call
 
     return decorated
 

@@ -16,7 +16,7 @@ def _location(array: np.ndarray, wrong: NDArray[np.bool_]) -> str:
 
 
 def numbers(name: str, values: ArrayLike, *, infinite: bool = False) -> NDArray[np.float64]:
-    """Return the values as float64; raise unless they are numbers, at least one, without NaN, and finite or allowed."""
+    """Return the values as float64; raise for none, other dtypes, NaN and, without `infinite`, infinities."""
     given = as_array(values, name)
     if given.dtype.kind not in "iufb":
         raise DTypeError(f"{name} has dtype {given.dtype} and shape {given.shape}; expected real numbers.")

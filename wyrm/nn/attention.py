@@ -24,7 +24,7 @@ from wyrm.nn.module import Module
 from wyrm.ops.attention.attention import attention
 from wyrm.ops.attention.dot_product_attention import scaled_dot_product_attention
 from wyrm.ops.indexing.joining import concatenate
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import whole
 
 # The axis of the keys.
@@ -112,7 +112,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         value: Tensor[B, Keys, Width] | None = None,
         key_mask: Tensor[B, Keys] | BoolArray | None = None,
     ) -> Tensor[B, T, Width]: ...
-    @answering
+    @explains_keywords
     def __call__(
         self,
         x: Any,

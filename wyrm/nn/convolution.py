@@ -11,7 +11,7 @@ from wyrm.graph.axes import axis_size
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.typing import Array
-from wyrm.nn.spatial import Padding, PerAxis, per_axis, spatial_sizes, window_options
+from wyrm.nn.axes import Padding, PerAxis, per_axis, spatial_sizes, window_options
 from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient
 from wyrm.ops.convolution.tables import Window
 from wyrm.ops.elementwise.elementwise import operand
@@ -71,8 +71,8 @@ def convolve_transposed(
             f"{name}: output_padding {more} must be less than the stride {strides} or the dilation {dilations} of its "
             f"axis"
         )
-    # Where `output_padding` reaches a whole stride, the op would expect one more element of x. There, less is removed
-    # by `padding` instead, and zeros are added where that does not suffice.
+    # With an `output_padding` of a whole stride, the op would expect one more element of x. So `padding` removes less
+    # there, and where there is too little padding, zeros are appended.
     far = [extra if extra >= step else 0 for extra, step in zip(more, strides, strict=True)]
     zeros = [max(0, extra - after) for extra, (_, after) in zip(far, ends, strict=True)]
     ends = tuple((before, max(0, after - extra)) for extra, (before, after) in zip(far, ends, strict=True))

@@ -125,7 +125,7 @@ def generate(
     return _generated(model, tokens, count, rng, temperature, top_k, top_p)
 
 
-# Decoders of each model that no generator is using: to make one takes as long as to generate many tokens.
+# Idle decoders of each model, for the next generator: making one takes as long as generating many tokens.
 _idle: WeakKeyDictionary[GPT2, list[CachedDecoder]] = WeakKeyDictionary()
 
 

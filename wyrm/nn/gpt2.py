@@ -27,7 +27,7 @@ from wyrm.nn.transformer import TransformerBlock
 from wyrm.ops.control.checkpoint import checkpoint as recomputed
 from wyrm.ops.cross_entropy.linear_cross_entropy import linear_cross_entropy
 from wyrm.ops.indexing.index import as_indices
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import whole
 
 B = TypeVar("B", bound=Axis)
@@ -82,7 +82,7 @@ class GPT2Config:
         for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop", "layer_norm_epsilon"):
             value, is_rate = getattr(self, name), name.endswith("_pdrop")
             numeric = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-            # Zero divides by the variance of a row of equal numbers, and more than 1 hides the numbers.
+            # With 0, equal numbers are divided by their variance, 0; above 1, the numbers hardly matter.
             if not numeric or not (0.0 <= value < 1.0 if is_rate else 1e-30 <= value <= 1.0):
                 bounds = "a number in [0, 1)" if is_rate else "a number in [1e-30, 1]"
                 raise ValueError(f"GPT2Config: {name} must be {bounds}, not {value!r}")
@@ -96,7 +96,7 @@ class GPT2Config:
         return 4 * self.n_embd if self.n_inner is None else self.n_inner
 
 
-GPT2Config.__init__ = answering(GPT2Config.__init__)  # type: ignore[method-assign]  # the same but for its errors
+GPT2Config.__init__ = explains_keywords(GPT2Config.__init__)  # type: ignore[method-assign]  # the same but for its errors
 
 
 class GPT2(Module):

@@ -13,7 +13,7 @@ import numpy as np
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.source_location import ModuleCall, Place, end_call, running, start_call
-from wyrm.support.foreign_names import Answering, answering
+from wyrm.support.foreign_names import ExplainsNames, explains_keywords
 from wyrm.support.late_imports import Late
 from wyrm.support.texts import encodable
 
@@ -40,7 +40,7 @@ def members(value: object, path: str) -> Sequence[tuple[str, object]]:
 def _walk(root: object) -> Iterator[tuple[str, Any, str]]:
     """Yield (path, value, first path) of every module, parameter and buffer under `root`, in the order of definition.
 
-    A value that several paths lead to comes once for each, its members only under the first. The stack is explicit, so
+    A shared value comes once for each of its paths, its members only under the first. The stack is explicit, so
     modules may be nested to any depth, also in cycles.
     """
     first: dict[int, str] = {}
@@ -82,7 +82,7 @@ def _without_call(module: Module, *_arguments: object, **_keywords: object) -> N
     raise TypeError(f"{type(module).__name__} defines forward, but model(x) calls __call__: rename the method")
 
 
-class Module(Answering):
+class Module(ExplainsNames):
     """The base class of models and layers, whose attributes hold parameters, buffers and other modules.
 
     A subclass sets attributes in `__init__` and builds its part of the graph in `__call__`; `super().__init__()` is not
@@ -192,7 +192,7 @@ class Module(Answering):
         """
         return {path: np.array(leaf.value) for path, leaf in (*self.named_parameters(), *self.named_buffers())}
 
-    @answering
+    @explains_keywords
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Set all parameters and buffers from a `state_dict`.
 
@@ -234,9 +234,9 @@ class Module(Answering):
 
 
 def recorded(function: Call) -> Call:
-    """Return a module's `__call__` such that the nodes that it builds know the module.
+    """Return a module's `__call__` that records the module in each node that it builds.
 
-    Under `located_at` nothing is recorded: nodes built again keep the module that they have.
+    Under `located_at` it records nothing: rebuilt nodes keep their module.
     """
 
     @wraps(function)
@@ -244,12 +244,12 @@ def recorded(function: Call) -> Call:
         outer = running()
         if outer is None:
             entered = ModuleCall("", type(module).__name__, None, None, module)
-        elif isinstance(outer, tuple) or outer.module is module:  # the latter in `super().__call__(x)`
+        elif isinstance(outer, tuple) or outer.module is module:  # the same module again: `super().__call__(x)`
             return function(module, *arguments, **keywords)
         else:
-            place = _place(outer, module)
+            place = _path(outer, module)
             if place is None:
-                entered = _called_from_afar(outer, module)
+                entered = _call_of_unheld(outer, module)
             else:
                 entered = ModuleCall(place, type(module).__name__, outer, outer, module)
         token = start_call(entered)
@@ -262,15 +262,15 @@ def recorded(function: Call) -> Call:
     return cast(Call, call)
 
 
-def _place(call: ModuleCall, module: object) -> Place | None:
-    """Return where a running module holds another one, in an attribute or in a list; else None."""
+def _path(call: ModuleCall, module: object) -> Place | None:
+    """Return the attribute, or the place in a list, at which a running module holds another one; else None."""
     members = tuple(vars(call.module).items())  # another thread may set attributes meanwhile
     for name, member in members:
         if member is module:
             return name
     if call.listed is None:
-        # Once for each call: a search for each of a thousand layers of a list would be slow. A module that stands
-        # twice in a list keeps its first place.
+        # Searched once a call: to search for each of a thousand layers would be slow. A module that is in a list
+        # twice keeps its first place.
         call.listed = [
             (name, dict(zip(map(id, reversed(member)), range(len(member) - 1, -1, -1), strict=False)))
             for name, member in members
@@ -283,22 +283,22 @@ def _place(call: ModuleCall, module: object) -> Place | None:
     return None
 
 
-def _called_from_afar(outer: ModuleCall, module: object) -> ModuleCall:
-    """Return the call of a module that `outer` does not hold: by its place in a caller further out, else by class."""
+def _call_of_unheld(outer: ModuleCall, module: object) -> ModuleCall:
+    """Return the call of a module that `outer` does not hold, named by its path in an outer caller, or its class."""
     kind = type(module).__name__
     holder: ModuleCall | None = outer
     while holder is not None:
-        place = _place(holder, module) or _deep_place(holder, module)
+        place = _path(holder, module) or _deep_path(holder, module)
         if place is not None:
             return ModuleCall(place, kind, outer, holder, module)
         holder = holder.outer
     return ModuleCall(kind, kind, outer, outer, module)
 
 
-def _deep_place(call: ModuleCall, module: object) -> str | None:
+def _deep_path(call: ModuleCall, module: object) -> str | None:
     """Return the path of a module inside containers and modules that a running module holds, or None."""
     if call.inner is None:
-        # Once for each call, as above: an activation that no module holds may be called in each of many layers.
+        # Searched once a call, as above: an activation that no module holds may be called in each of many layers.
         call.inner = {}
         level: list[tuple[str, object]] = [("", call.module)]
         while level:
@@ -306,8 +306,8 @@ def _deep_place(call: ModuleCall, module: object) -> str | None:
             for path, value in level:
                 form, held = _members(value)
                 for name, member in tuple(held):
-                    # Before the name is written: a module may hold a list of a million numbers.
-                    if isinstance(member, Answering | dict | list | tuple) and id(member) not in call.inner:
+                    # Checked before the name is formatted: a module may hold a list of a million numbers.
+                    if isinstance(member, ExplainsNames | dict | list | tuple) and id(member) not in call.inner:
                         call.inner[id(member)] = inner = f"{path}{form.format(name)}".removeprefix(".")
                         inside.append((inner, member))
             level = inside

@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 from wyrm.errors import ShapeError
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
-from wyrm.nn.spatial import Padding, PerAxis, per_axis, spatial_sizes, window_options
+from wyrm.nn.axes import Padding, PerAxis, per_axis, spatial_sizes, window_options
 from wyrm.ops.convolution.tables import Window
 from wyrm.ops.elementwise.activation import Relu
 from wyrm.ops.pooling.pooling import MaxPool, Places
@@ -74,7 +74,7 @@ def _windows(
 
 
 def _max(x: Node, places: tuple[Places, ...], sizes: tuple[int, ...]) -> Node[Any, Any]:
-    """Return the maxima. For `relu(y)` they are `relu` of the maxima of `y`: the same, from fewer elements."""
+    """Return the maxima; those of `relu(y)` are `relu` of the maxima of `y`, computed for fewer elements."""
     if isinstance(x, Relu):
         return Relu(MaxPool(x.parents[0], places=places, sizes=sizes))
     return MaxPool(x, places=places, sizes=sizes)
@@ -106,7 +106,7 @@ def adaptive_sizes(name: str, sizes: Sequence[int], output_size: object) -> tupl
 
 
 def _adaptive_ranges(name: str, x: Node, rank: int, output_size: object) -> list[list[tuple[int, int]]]:
-    """Return for each spatial axis the range of elements of each output; the ranges are as even as possible."""
+    """Return for each spatial axis the range of elements of each output: as even ranges as possible."""
     sizes = spatial_sizes(name, x, rank)
     outputs = adaptive_sizes(name, sizes, output_size)
     if 0 in sizes:
@@ -118,14 +118,14 @@ def _adaptive_ranges(name: str, x: Node, rank: int, output_size: object) -> list
 
 
 def adaptive_max_pool(name: str, rank: int, x: Node, output_size: object) -> Node[Any, Any]:
-    """Return the maxima of as many even windows as `output_size`, for a function or layer called `name`."""
+    """Return the maximum of each of `output_size` even windows, for a function or layer called `name`."""
     ranges = _adaptive_ranges(name, x, rank, output_size)
     places = tuple(tuple((first, end, 1) for first, end in each) for each in ranges)
     return _max(x, places, spatial_sizes(name, x, rank))
 
 
 def adaptive_average_pool(name: str, rank: int, x: Node, output_size: object) -> Node[Any, Any]:
-    """Return the means of as many even windows as `output_size`, for a function or layer called `name`."""
+    """Return the mean of each of `output_size` even windows, for a function or layer called `name`."""
     ranges = _adaptive_ranges(name, x, rank, output_size)
     return resampled(x, [tuple((first, _shares(end - first, end - first)) for first, end in each) for each in ranges])
 

@@ -50,7 +50,7 @@ def seed(number: int) -> None:
 
 
 def generator(number: int | None = None) -> np.random.Generator:
-    """Return the generator for a new layer: of its own seed, or without one of the next of the sequence."""
+    """Return the random generator of a new layer: from its own seed, else from the next of the sequence."""
     if number is not None:
         return np.random.default_rng(whole("a seed", number, 0))
     global _sequence

@@ -9,9 +9,9 @@ from typing import Any, Literal, overload
 from wyrm.errors import DTypeError, OptionError
 from wyrm.graph.node import Node
 from wyrm.graph.typing import AtLeast1D, Shaped
+from wyrm.nn.axes import per_axis, spatial_sizes
 from wyrm.nn.module import Module
 from wyrm.nn.pooling import B, C, D, H, W, resampled
-from wyrm.nn.spatial import per_axis, spatial_sizes
 from wyrm.ops.elementwise.elementwise import L
 from wyrm.ops.pooling.resample import Taps
 from wyrm.support.options import choice, number
@@ -96,7 +96,7 @@ def interpolate(
 
 
 def _check(name: str, size: object, scale_factor: object, mode: str, align_corners: bool) -> None:
-    """Raise `OptionError` for options that are wrong whatever the node is."""
+    """Raise `OptionError` for options that no node would fit."""
     choice(f"{name}: mode", mode, _RANKS)
     if align_corners and mode == "nearest":
         raise OptionError(f"{name}: align_corners is for linear interpolation; 'nearest' has no such choice")

@@ -9,7 +9,8 @@ from wyrm.optim.combined import Combined
 from wyrm.optim.descent import LARS, SGD, Lion, Muon
 from wyrm.optim.moments import LAMB, Adam, Adamax, AdamW, NAdam, RAdam
 from wyrm.optim.optimizer import Optimizer
-from wyrm.optim.options import EMA, SWA, StepOptions
+from wyrm.optim.options import EMA, SWA, StepOptions, option, with_options
+from wyrm.optim.rules import Rate, Update, Values, blend
 from wyrm.optim.schedules import (
     Cosine,
     CosineRestarts,
@@ -52,9 +53,15 @@ __all__ = [
     "Polynomial",
     "RAdam",
     "RMSprop",
+    "Rate",
     "Step",
     "StepOptions",
+    "Update",
+    "Values",
     "WarmupCosine",
+    "blend",
     "clip_by_global_norm",
     "clip_by_value",
+    "option",
+    "with_options",
 ]

@@ -15,7 +15,7 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import stored
 from wyrm.graph.typing import FloatArray
 from wyrm.optim.options import checked_parameters, limit
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.interrupts import deferred
 
 
@@ -38,7 +38,7 @@ def _gradients(who: str, parameters: Iterable[Parameter]) -> list[FloatArray]:
     return found
 
 
-@answering
+@explains_keywords
 def clip_by_value(parameters: Iterable[Parameter], clip_value: float) -> None:
     """Clip every element of the gradients to [-clip_value, clip_value].
 
@@ -58,7 +58,7 @@ def clip_by_value(parameters: Iterable[Parameter], clip_value: float) -> None:
             np.clip(values, -clip_value, clip_value, out=values)
 
 
-@answering
+@explains_keywords
 def clip_by_global_norm(parameters: Iterable[Parameter], max_norm: float) -> float:
     """Scale all gradients by one factor so that their global norm is at most `max_norm`; return the norm before.
 

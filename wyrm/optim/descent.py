@@ -1,4 +1,4 @@
-"""Momentum descent, with the steps as they are, of one size, or orthogonalized."""
+"""Momentum descent: plain, by the sign (Lion), scaled for each parameter (LARS), or orthogonal (Muon)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wyrm.errors import DTypeError, OptionError
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.parameters import Parameter
-from wyrm.support.foreign_names import answering, explain_keywords
+from wyrm.support.foreign_names import explain, explains_keywords
 from wyrm.support.options import number, pair, whole
 
 T = TypeVar("T")
@@ -28,9 +28,20 @@ ParameterGroups = Iterable[Parameter | Mapping[str, Any]]
 
 @dataclass_transform(eq_default=False)
 def with_options(optimizer: type[T]) -> type[T]:
-    """Give an optimizer, as a dataclass has it, an `__init__` with the options that it declares as attributes."""
+    """Give an optimizer an `__init__` with the options that it declares as attributes, as a dataclass has it.
+
+    >>> @with_options
+    ... class Descent(wy.optim.Optimizer):
+    ...     learning_rate: wy.optim.Rate = wy.optim.Rate(0.1)
+    ...     weight_decay: float = wy.optim.option(0.0)
+    ...     def update(self, parameter, gradient, state, hyperparameters):
+    ...         rate = hyperparameters["learning_rate"]
+    ...         return parameter - rate * (gradient + self.weight_decay * parameter), {}
+    >>> Descent([wy.Parameter(1.0)], weight_decay=0.5)
+    Descent(1 parameter, learning_rate=0.1, weight_decay=0.5)
+    """
     made: Any = dataclass(eq=False, repr=False)(optimizer)
-    made.__init__ = answering(made.__init__)
+    made.__init__ = explains_keywords(made.__init__)
     found: type[T] = made
     return found
 
@@ -38,7 +49,8 @@ def with_options(optimizer: type[T]) -> type[T]:
 def option(default: T, low: float = 0.0, below: float = math.inf) -> T:
     """Declare an option of an optimizer: a number of at least `low` and below `below`, or None if that is the default.
 
-    If the default is an integer, the number is one; if it is a pair, the option is two numbers in [0, 1).
+    With an integer as the default, the option is an integer; with a pair, two numbers in [0, 1). Other values raise
+    `OptionError`, those of another kind `DTypeError`.
     """
     found: T = field(default=default, metadata={"range": (low, below)})
     return found
@@ -85,7 +97,7 @@ def check_names(who: str, names: Iterable[str], known: Sequence[str] = STEP_OPTI
     for name in names:
         if name not in known:
             error = TypeError(f"{who}.__init__() got an unexpected keyword argument {name!r}")
-            explain_keywords(error, who, [name], known)
+            explain(error, who, [name], known)
             raise error
 
 

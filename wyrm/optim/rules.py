@@ -23,9 +23,10 @@ from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import store, stored
 from wyrm.ops.elementwise.comparison import where
 from wyrm.optim.options import STEP_OPTIONS, LearningRate, check_names
-from wyrm.support.foreign_names import Answering, Refused, keywords_of
+from wyrm.support.foreign_names import ExplainsNames, ForeignName, keywords_of
 from wyrm.support.options import number
 
+# The state, or the hyperparameters, by name.
 Values = Mapping[str, Node]
 # The new parameter, and the new state by name, as nodes.
 Update = tuple[Node, dict[str, Node]]
@@ -165,9 +166,10 @@ def _flush(state: list[np.ndarray], gradient: np.ndarray) -> None:
 
 
 class Rate:
-    """The learning rate of an optimizer: a number or a schedule is set, at any time; the rate of the next step is read.
+    """The learning rate of an optimizer: set a number or a schedule at any time, read the rate of the next step.
 
-    Raise `ValueError` if a schedule returns a rate that is negative or not finite.
+    An optimizer that declares `learning_rate: Rate = Rate(0.01)` has a default; one without must be given a rate. Raise
+    `ValueError` if a schedule returns a rate that is negative or not finite.
     """
 
     def __init__(self, default: LearningRate | None = None) -> None:
@@ -210,7 +212,7 @@ def option_names(optimizer: type[GroupRules]) -> tuple[str, ...]:
     return found
 
 
-class GroupRules(Answering):
+class GroupRules(ExplainsNames):
     """The base of optimizers: a learning rate, options, and rules for the parameters of one group."""
 
     # Whether `update` is elementwise; otherwise it may reduce over the whole parameter and multiply matrices.
@@ -219,7 +221,7 @@ class GroupRules(Answering):
     _state_decays: ClassVar[bool] = True
     # Names of state that is a sum or average of squares, and so cannot be negative.
     _squares: ClassVar[frozenset[str]] = frozenset()
-    # The end of the names of this group's numbers, which differ from those of other groups.
+    # Ends the names of this group's numbers, so that they differ from those of other groups.
     _suffix: str = ""
     _learning_rate: LearningRate
     # The factor of the whole optimizer's learning rate; None for a group with a rate of its own.
@@ -231,9 +233,9 @@ class GroupRules(Answering):
     lower: float | None = None
     upper: float | None = None
 
-    if not TYPE_CHECKING:  # a subclass without a default declares it again; and a name that type checkers do not see
+    if not TYPE_CHECKING:  # a subclass without a default declares it again; and a name of other libraries
         learning_rate = Rate()
-        lr = Refused()
+        lr = ForeignName("lr", "use optimizer.learning_rate")
 
     def __new__(cls, *arguments: object, **keywords: object) -> Self:
         """Refuse unknown keywords; Python would say of `SGD(parameters, lr=0.1)` that `learning_rate` is missing."""
@@ -321,7 +323,7 @@ class GroupRules(Answering):
         if not callable(self._learning_rate):
             try:  # vectorized, if `hyperparameters` is plain arithmetic
                 found = self.numbers_at(np.arange(done + 1, done + count + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
-                return {name: _of_steps(value, count) for name, value in found.items()}
+                return {name: _in_each_step(value, count) for name, value in found.items()}
             except (TypeError, ValueError):
                 pass  # `hyperparameters` branches on the step: fall back to a loop
         steps, each = self.steps, []
@@ -352,7 +354,7 @@ class GroupRules(Answering):
         return found | {name: value for name, value in shared.items() if value is not None}
 
     def own_options(self, others: Mapping[str, object]) -> dict[str, object]:
-        """Return the options that are not among these of the whole optimizer; the factor of a rate, not the rate."""
+        """Return the options that differ from those of the whole optimizer; for a scaled learning rate, its factor."""
         mine = self.options()
         if self._rate_factor is not None and "learning_rate" in others:
             del mine["learning_rate"]
@@ -361,7 +363,7 @@ class GroupRules(Answering):
         return {name: value for name, value in mine.items() if name not in others or others[name] != value}
 
 
-def _of_steps(value: object, count: int) -> NDArray[np.float64]:
+def _in_each_step(value: object, count: int) -> NDArray[np.float64]:
     """Return the array of a scalar's values in `count` steps; a number is the same in all of them."""
     if isinstance(value, np.ndarray) and value.ndim:
         return value.astype(np.float64, copy=False)

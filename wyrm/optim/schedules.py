@@ -291,7 +291,7 @@ def _half_cosine(start: float, end: float, fraction: float) -> float:
 
 
 def _keep(schedule: object, **values: object) -> None:
-    """Set checked options of a schedule, which is frozen; as Python's numbers, which do not overflow."""
+    """Set checked options of a frozen schedule, as Python's numbers, which do not overflow."""
     for name, value in values.items():
         object.__setattr__(schedule, name, value)
 

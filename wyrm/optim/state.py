@@ -70,7 +70,7 @@ class OptimizerState(GroupRules):
 
     def _set_steps(self, steps: int) -> None:
         for group in (self, *self._members):
-            group.__dict__["steps"] = steps  # past the checks of options in `__setattr__`: each native call comes here
+            group.__dict__["steps"] = steps  # without the checks of `__setattr__`, since each native call comes here
 
     @property
     def _state(self) -> list[dict[str, np.ndarray]]:
@@ -121,7 +121,7 @@ class OptimizerState(GroupRules):
         return found
 
     def average_of(self, parameter: Parameter) -> tuple[str, str] | None:
-        """Return the names of a parameter's average among its state and of its weight among the numbers; or None."""
+        """Return the names of the average of a parameter in its state, and of its weight in the numbers; or None."""
         if self.average is None:
             return None
         return AVERAGE, f"{AVERAGE_WEIGHT}{self.groups[self._group_of[self._position[parameter]]]._suffix}"

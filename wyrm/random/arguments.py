@@ -20,7 +20,7 @@ from wyrm.ops.random.draws import (
     key_for,
 )
 from wyrm.ops.random.philox import stream_or_next
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import integer
 
 P = ParamSpec("P")
@@ -82,12 +82,12 @@ class IndexDraw(Protocol, Generic[P]):
 
 def float_draw(function: Callable[Concatenate[Any, P], Node]) -> FloatDraw[P]:
     """Declare that the axes of the result are the first argument."""
-    return cast(FloatDraw[P], answering(function))
+    return cast(FloatDraw[P], explains_keywords(function))
 
 
 def index_draw(function: Callable[Concatenate[Any, P], IndexNode]) -> IndexDraw[P]:
     """Declare that the axes of the result are the first argument."""
-    return cast(IndexDraw[P], answering(function))
+    return cast(IndexDraw[P], explains_keywords(function))
 
 
 def float_dtype(what: str, dtype: DTypeLike | None, *parameters: object) -> np.dtype:

@@ -79,7 +79,7 @@ def _positions(axis: AxisLike, x: Node) -> tuple[int, ...]:
 
 
 def _shifted(x: Node, axis: AxisLike) -> Node:
-    """Return `x` less its maximum over `axis`, which is a constant to differentiation."""
+    """Return `x` less its maximum over `axis`, which counts as a constant in derivatives."""
     largest: Node = x.max(axis=_positions(axis, x), keepdims=True)
     return x - where(abs(largest) < math.inf, largest, 0.0).stop_gradient()
 

@@ -83,7 +83,7 @@ def _unknown(package: str, name: str, frame: FrameType) -> ImportError | Attribu
     answers = packages.ANSWERS.get(package, {})
     if name not in answers:
         return AttributeError(f"module {package!r} has no attribute {name!r}")
-    error = refusal(package, name, answers)
+    error = refusal(package, name, answers[name])
     if frame.f_code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]:
         # `from package import name` replaces an `AttributeError` by its own text.
         return ImportError(str(error), name=package)

@@ -15,7 +15,7 @@ from wyrm.engines.registry import DEFAULT, EngineName, checked_options
 from wyrm.graph.base import BaseNode
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.typing import FloatArray, IntegerArray
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.train.arguments import EngineOptions, Metrics, apart, without_defaults
 from wyrm.train.program import Program
 
@@ -61,7 +61,7 @@ def compile(
     optimizer: None = None,
     **options: Unpack[EngineOptions],
 ) -> Program[list[np.ndarray], list[float]]: ...
-@answering
+@explains_keywords
 def compile(
     outputs: BaseNode | Sequence[BaseNode],
     optimizer: OptimizerInterface | None = None,

@@ -13,15 +13,14 @@ from wyrm.engines.epochs import ThreadMode, checked_options
 from wyrm.engines.evaluation import RunningMetrics
 from wyrm.engines.tables import DataT, FeedT, is_batches, row_count
 from wyrm.errors import OptionError
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import flag, whole
-from wyrm.train.callbacks import Callback, ProgressBar, Run, load_states
-from wyrm.train.history import History
+from wyrm.train.callbacks import Callback, History, ProgressBar, Run, load_states
 from wyrm.train.program import Program
 
 
-@answering
+@explains_keywords
 def fit(
     program: Program[Any, Any],
     data: DataT,

@@ -11,7 +11,7 @@ from typing import Any
 
 from wyrm.errors import DataError
 from wyrm.support.files import path_of
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.texts import encodable
 from wyrm.train.callbacks import Callback, Run
 
@@ -38,7 +38,7 @@ class CSVLogger(Callback):
     ('epoch,loss,learning_rate,seconds', 3)
     """
 
-    @answering
+    @explains_keywords
     def __init__(self, path: FilePath, *, append: bool = False) -> None:
         self.path = path_of("file", path)
         self.append = append
@@ -107,7 +107,7 @@ class TensorBoardLogger(Callback):
     Raise `ImportError` if neither the package tensorboard nor tensorboardX is installed.
     """
 
-    @answering
+    @explains_keywords
     def __init__(self, directory: FilePath) -> None:
         self.directory = path_of("directory", directory)
         self._writer_class = writer_class()

@@ -18,7 +18,7 @@ from wyrm.graph.weak_types import in_one_type
 from wyrm.ops.attention.attention import MASKED_SCORE
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.random.dropout_mask import check_rate
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 # The axis of fewer heads.
 G = TypeVar("G")
@@ -48,7 +48,7 @@ def scaled_dot_product_attention(
     dropout_rate: float = 0.0,
     seed: int = 0,
 ) -> Tensor[*Bs, A, M, K]: ...
-@answering
+@explains_keywords
 def scaled_dot_product_attention(
     query: Any,
     key: Any,

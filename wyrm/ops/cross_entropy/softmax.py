@@ -19,7 +19,7 @@ from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, bind_class, metho
 from wyrm.ops.indexing.along_axis import OneAxis, float_dtype
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.kernels.sums import summed
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import choice
 
 LossReduction = Literal["mean", "sum", "none"]
@@ -292,7 +292,7 @@ def cross_entropy(
     logits: Shaped[L, tuple[*Bs, N]], labels: IndexNode[tuple[*Bs]] | IntegerArray, *, reduction: Literal["none"]
 ) -> CrossEntropy[L, tuple[*Bs]]: ...
 @method("cross_entropy", function=False)
-@answering
+@explains_keywords
 def cross_entropy(logits: Any, labels: Any, *, reduction: LossReduction = "mean") -> CrossEntropy:
     """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label.
 

@@ -9,7 +9,7 @@ from wyrm.graph.base import ZERO
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Shaped
 from wyrm.ops.elementwise.elementwise import Axes, Binary, L, Left_co, Right_co, S, Unary, method
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 
 class Floor(Unary[Left_co, Axes]):
@@ -65,7 +65,7 @@ class Rint(Unary[Left_co, Axes]):
 
 
 @method("round")
-@answering
+@explains_keywords
 def round(x: Shaped[L, S], decimals: int = 0) -> Node[Any, S]:
     """Return `x` rounded to a number of decimals, halves to even, as `numpy.round`; the gradient is zero.
 

@@ -26,7 +26,7 @@ from wyrm.ops.indexing.keys import (
 )
 from wyrm.ops.indexing.slicing import Slice
 from wyrm.ops.shaping.jax_form import MovingForm
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import is_integer
 
 
@@ -115,7 +115,7 @@ def _total(axes: Sequence[Axis]) -> Axis:
     return axes[0] if len(axes) == 1 else sum(operator.index(axis) for axis in axes)
 
 
-Part = Node | Array
+Joinable = Node | Array
 
 
 @overload
@@ -141,11 +141,11 @@ def concatenate(
 
 
 @overload
-def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate: ...
+def concatenate(nodes: Sequence[Joinable], axis: int = 0) -> Concatenate: ...
 
 
-@answering
-def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate:
+@explains_keywords
+def concatenate(nodes: Sequence[Joinable], axis: int = 0) -> Concatenate:
     """Return the nodes joined along `axis`, as `numpy.concatenate`.
 
     Raise `ShapeError` unless all other axes are equal.
@@ -237,8 +237,8 @@ def stack(nodes: Sequence[Node[Any, tuple[M, *Bs]]], axis: Literal[1]) -> Stack[
 def stack(nodes: Sequence[Node[Any, S2]], axis: int) -> Stack: ...
 
 
-@answering
-def stack(nodes: Sequence[Part], axis: int = 0) -> Stack:
+@explains_keywords
+def stack(nodes: Sequence[Joinable], axis: int = 0) -> Stack:
     """Return nodes of equal shapes stacked along a new axis, as `numpy.stack`.
 
     Raise `ShapeError` if the shapes differ.
@@ -270,7 +270,7 @@ def split(x: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list
 
 
 @method("split")
-@answering
+@explains_keywords
 def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> list[Slice]:
     """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`.
 

@@ -17,6 +17,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import IntegerArray, Shaped
 from wyrm.ops.elementwise.elementwise import L, S, method
 from wyrm.ops.indexing.gather import Gather
+from wyrm.ops.shaping.arange import positions
 
 
 def sized_axis(name: str, x: Node, axis: int) -> int:
@@ -71,7 +72,8 @@ def diagonal(x: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -
     """Return the diagonals of the matrices over two axes of `x`, which become its last axis.
 
     With an `offset` above 0 it is a diagonal above the main one, below 0 one below. Raise `ShapeError` for fewer than
-    two axes, for equal axes, or if the data of each run decides the size of one.
+    two axes, for equal axes, or if the data of each run decides the size of one; the main diagonal of matrices that
+    have the same axis twice may have any size.
 
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).diagonal().forward().tolist()
     [1.0, 4.0]
@@ -82,11 +84,14 @@ def diagonal(x: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -
     first, second = normalize_axis(axis1, node.ndim), normalize_axis(axis2, node.ndim)
     if first == second:
         raise ShapeError(f"diagonal: {describe(node)}: axis1 and axis2 are both axis {first}")
-    rows, columns = sized_axis("diagonal", node, first), sized_axis("diagonal", node, second)
     offset = operator.index(offset)
+    if not offset and node.dims[first] == node.dims[second]:
+        both = positions(node.dims[first])
+        return Gather(node, (both, both), (first, second), node.ndim - 2)
+    rows, columns = sized_axis("diagonal", node, first), sized_axis("diagonal", node, second)
     start = max(-offset, 0)
-    positions = np.arange(start, max(start, min(rows, columns - offset)))
-    indices = (IndexConstant(positions), IndexConstant(positions + offset))
+    along = np.arange(start, max(start, min(rows, columns - offset)))
+    indices = (IndexConstant(along), IndexConstant(along + offset))
     return Gather(node, indices, (first, second), node.ndim - 2)
 
 

@@ -155,8 +155,8 @@ def getitem(x: Shaped[L, tuple[()]], key: EllipsisType) -> Slice[L]: ...
 def getitem(x: Shaped[L, tuple[N, *Bs]], key: IndexNode[tuple[M]]) -> Node[Any, tuple[M, *Bs]]: ...
 @overload
 def getitem(x: Shaped[L, S], key: Advanced) -> Node: ...
-@method("__getitem__")
-def getitem(x: Any, key: object) -> Node:
+@method("__getitem__", integers=IndexSlice)
+def getitem(x: Any, key: object) -> Any:
     """Return the part of `x` that ints, slices, `None`, `...`, index nodes, lists and arrays select, as in NumPy.
 
     Arrays of bools are masks. Negative indices count from the end. The gradient adds up at indices that occur twice.
@@ -171,33 +171,5 @@ def getitem(x: Any, key: object) -> Node:
     if has_arrays(key):
         from wyrm.ops.indexing.advanced_indexing import advanced_getitem
 
-        chosen: Node = advanced_getitem(x, key)
-        return chosen
-    return Slice(x, as_key(key, x))
-
-
-@overload
-def index_getitem(x: IndexNode[AtLeast1D], key: Key_) -> IndexSlice: ...
-@overload
-def index_getitem(x: IndexNode[tuple[N, *Bs]], key: int) -> IndexSlice[tuple[*Bs]]: ...
-@overload
-def index_getitem(x: IndexNode[tuple[N, *Bs]], key: slice) -> IndexSlice[tuple[Any, *Bs]]: ...
-@overload
-def index_getitem(x: IndexNode[tuple[M, N, *Bs]], key: tuple[All, int]) -> IndexSlice[tuple[M, *Bs]]: ...
-@overload
-def index_getitem(x: IndexNode, key: Key_) -> IndexSlice: ...
-@overload
-def index_getitem(x: IndexNode, key: Advanced) -> IndexNode: ...
-@method("__getitem__", IndexNode)
-def index_getitem(x: Any, key: object) -> IndexNode:
-    """Return the part of the integers that a key selects, as for `Node.__getitem__`, with the same errors.
-
-    >>> wy.IndexConstant([4, 5, 6])[1:].forward().tolist()
-    [5, 6]
-    """
-    if has_arrays(key):
-        from wyrm.ops.indexing.advanced_indexing import advanced_getitem
-
-        chosen: IndexNode = advanced_getitem(x, key)
-        return chosen
-    return IndexSlice(x, as_key(key, x))
+        return advanced_getitem(x, key)
+    return (IndexSlice if isinstance(x, IndexNode) else Slice)(x, as_key(key, x))

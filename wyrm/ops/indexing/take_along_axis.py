@@ -21,7 +21,7 @@ from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, common_dtype, method
 from wyrm.ops.indexing.gather_jax import PlaceAlongAxisForm, TakeAlongAxisForm
 from wyrm.ops.indexing.index import Indexing, Rows_co, as_indices
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 
 def _columns(xp: ArrayNamespace, indices: IntegerArray, axis: int) -> tuple[IntegerArray, ...]:
@@ -160,9 +160,13 @@ def take_along_axis(
 def take_along_axis(
     x: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
 ) -> TakeAlongAxis[L, IndexNode]: ...
-@method("take_along_axis")
-@answering
-def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> TakeAlongAxis:
+@overload
+def take_along_axis(
+    x: Shaped[L, tuple[N, *Bs]], indices: IndexNode, axis: int | None
+) -> TakeAlongAxis[L, IndexNode]: ...
+@method("take_along_axis", integers=IndexTakeAlongAxis)
+@explains_keywords
+def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Any:
     """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
 
     `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
@@ -171,27 +175,5 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> TakeAlongAxi
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
     [[2.0], [3.0]]
     """
-    return TakeAlongAxis(x.ravel(), indices, 0) if axis is None else TakeAlongAxis(x, indices, axis)
-
-
-@overload
-def take_integers_along_axis(
-    x: IndexNode[AtLeast1D], indices: IndexNode | Indices, axis: int | None = -1
-) -> IndexTakeAlongAxis: ...
-@overload
-def take_integers_along_axis(
-    x: IndexNode[tuple[*Bs, N]], indices: IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
-) -> IndexTakeAlongAxis[tuple[*Bs, M]]: ...
-@overload
-def take_integers_along_axis(
-    x: IndexNode, indices: IndexNode | Indices, axis: int | None = -1
-) -> IndexTakeAlongAxis: ...
-@method("take_along_axis", IndexNode)
-@answering
-def take_integers_along_axis(x: Any, indices: Any, axis: int | None = -1) -> IndexTakeAlongAxis:
-    """Return the integers that `indices` select along `axis`, as `numpy.take_along_axis`; errors are as for floats.
-
-    >>> wy.IndexConstant([[1, 2], [3, 4]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
-    [[2], [3]]
-    """
-    return IndexTakeAlongAxis(x.reshape(-1), indices, 0) if axis is None else IndexTakeAlongAxis(x, indices, axis)
+    op = IndexTakeAlongAxis if isinstance(x, IndexNode) else TakeAlongAxis
+    return op(x.ravel(), indices, 0) if axis is None else op(x, indices, axis)

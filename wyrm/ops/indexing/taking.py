@@ -16,7 +16,7 @@ from wyrm.graph.typing import AnyShape, AtLeast1D, Bs, Indices, K, M, N, Shaped
 from wyrm.ops.elementwise.elementwise import L, S, method
 from wyrm.ops.indexing.advanced_indexing import advanced_getitem
 from wyrm.ops.indexing.index import Index, as_indices
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 # What an index beyond its axis does: raise an error, count on from the other end, or become the nearest index.
 TakeMode: TypeAlias = Literal["raise", "wrap", "clip"]
@@ -50,8 +50,8 @@ def take(
 def take(
     x: Shaped[L, S], indices: IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
 ) -> Node: ...
-@method("take")
-@answering
+@method("take", integers=IndexNode)
+@explains_keywords
 def take(x: Any, indices: Any, axis: int | None = None, *, mode: TakeMode = "raise") -> Any:
     """Return the elements that `indices` select along `axis`, by default among all in row-major order.
 
@@ -89,28 +89,3 @@ def _within(indices: IndexNode, x: Node | IndexNode, axis: int, mode: TakeMode) 
         array = bound_array(indices)
         return IndexConstant(array % size if mode == "wrap" else np.clip(array, 0, size - 1))
     return indices % size if mode == "wrap" else indices.clip(0, size - 1)
-
-
-@overload
-def take_integers(
-    x: IndexNode, indices: IndexNode[AnyShape] | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
-) -> IndexNode: ...
-@overload
-def take_integers(
-    x: IndexNode, indices: IndexNode[tuple[*Bs]], axis: None = None, *, mode: TakeMode = "raise"
-) -> IndexNode[tuple[*Bs]]: ...
-@overload
-def take_integers(
-    x: IndexNode, indices: IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
-) -> IndexNode: ...
-@method("take", IndexNode)
-@answering
-def take_integers(x: Any, indices: Any, axis: int | None = None, *, mode: TakeMode = "raise") -> Any:
-    """Return the integers that `indices` select along `axis`, by default among all in row-major order.
-
-    As for nodes of floats; see `Node.take`.
-
-    >>> wy.IndexConstant([[1, 2], [3, 4]]).take([3, 0]).forward().tolist()
-    [4, 1]
-    """
-    return take(x, indices, axis, mode=mode)

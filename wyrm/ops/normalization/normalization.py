@@ -32,7 +32,7 @@ from wyrm.ops.normalization.kernels import (
     weight_gradient_kernel,
 )
 from wyrm.ops.reducing.reduction import Sum
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 # --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
 
@@ -341,7 +341,7 @@ def layer_norm(
     epsilon: float = 1e-5,
 ) -> LayerNorm[L, tuple[*Bs, N]]: ...
 @method("layer_norm", function=False)
-@answering
+@explains_keywords
 def layer_norm(x: Any, weight: object, bias: object = None, epsilon: float = 1e-5) -> LayerNorm:
     """Return `(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis.
 

@@ -36,7 +36,7 @@ from wyrm.ops.elementwise.elementwise import (
 from wyrm.ops.random.draws_jax import DropoutForm, DropoutMaskForm, RandomKeyForm
 from wyrm.ops.random.dropout_mask import check_rate, drop_threshold, is_kept
 from wyrm.ops.random.philox import ROWS_BEFORE, STEP, WORD, Draws, philox_block, stream_or_next
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 
 def _key(xp: ArrayNamespace, step: Array, seed: int, stream: int) -> Array:
@@ -64,8 +64,8 @@ def random_key_kernel(step: IntegerArray, rows_before: IntegerArray, out: Intege
 class RandomKey(Node[tuple[IndexNode, ...], Axes]):
     """Two random 32-bit words for each (seed, step, stream).
 
-    With a second parent the third element is its value, the number of rows of a batch before the first row to draw for:
-    threads that divide a batch then draw what one thread draws.
+    A second parent becomes a third element: the number of rows of the batch before the first row to draw for. Threads
+    that divide a batch then draw what one thread draws.
     """
 
     __slots__ = ("seed", "stream")
@@ -289,7 +289,7 @@ JAX.register(Dropout, AddDropout)(DropoutForm)
 
 
 @method("dropout", function=False)
-@answering
+@explains_keywords
 def dropout(x: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
     """Return `x` with elements set to zero with probability `rate` and the rest divided by `1 - rate`.
 

@@ -12,7 +12,7 @@ from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, IntegerArray, M,
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
 from wyrm.ops.indexing.along_axis import ReducedAxisLoops
 from wyrm.ops.reducing.base import ReducedAxis, check_keepdims
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 
 class ArgMax(ReducedAxis[Axes]):
@@ -63,7 +63,7 @@ def argmax(x: Shaped[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> Ar
 @overload
 def argmax(x: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> IndexNode: ...
 @method("argmax")
-@answering
+@explains_keywords
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> IndexNode:
     """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
 
@@ -96,7 +96,7 @@ def argmin(
 @overload
 def argmin(x: Shaped[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> IndexNode: ...
 @method("argmin")
-@answering
+@explains_keywords
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> IndexNode:
     """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None.
 

@@ -16,7 +16,7 @@ from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, AtLeast1D, Bs, N, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
 from wyrm.ops.reducing.base import ReductionLoops, check_keepdims
-from wyrm.support.foreign_names import answering
+from wyrm.support.foreign_names import explains_keywords
 
 
 class CountTrue(IndexNode[Axes]):
@@ -73,7 +73,7 @@ def any(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] 
 @overload
 def any(x: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Node: ...
 @method("any")
-@answering
+@explains_keywords
 def any(x: Any, axis: AxisLike = None, keepdims: bool = False) -> Node:
     """Return whether any element over `axis` is true, or not 0, as a mask; false over an axis of size 0.
 
@@ -98,7 +98,7 @@ def all(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] 
 @overload
 def all(x: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Node: ...
 @method("all")
-@answering
+@explains_keywords
 def all(x: Any, axis: AxisLike = None, keepdims: bool = False) -> Node:
     """Return whether all elements over `axis` are true, or not 0, as a mask; true over an axis of size 0.
 

@@ -7,15 +7,28 @@ from typing import Any, overload
 
 import numpy as np
 
+from wyrm.graph.axes import Axis, axis_size
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel
 from wyrm.graph.namespace import ArrayNamespace
-from wyrm.graph.node import Node
-from wyrm.graph.typing import AtLeast1D, FloatArray, Shaped
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import Array, AtLeast1D, FloatArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
-from wyrm.ops.indexing.along_axis import AlongAxis, split_at
+from wyrm.ops.indexing.along_axis import AlongAxis, OneAxis, split_at
 from wyrm.ops.kernels.over_time_jax import RecurrenceForm
 from wyrm.ops.reducing.cumulative_jax import CumProdForm, CumSumForm
+
+# The least and the greatest value of integers.
+Interval = tuple[int, int]
+# The number of elements along an axis whose size comes from data, at most.
+_MOST = 2**31
+
+
+def bounds_of_sums(values: Interval, axis: Axis) -> Interval:
+    """Return the least and the greatest sum of some of the values along an axis."""
+    size = axis_size(axis)
+    count = _MOST if size is None else size
+    return min(0, values[0] * count), max(0, values[1] * count)
 
 
 class _Cumulative(AlongAxis[Axes], abstract=True):
@@ -57,13 +70,8 @@ class CumSum(_Cumulative[Axes]):
         return (CumSum(gradient, axis=self.axis, reverse=not self.reverse),)
 
 
-JAX.register(CumSum)(CumSumForm)
-
-
 @LOOPS.register(CumSum)
-class CumSumLoops(_CumulativeLoops):
-    """The sums as a loop over the axis."""
-
+class _CumSumLoops(_CumulativeLoops):
     @staticmethod
     def kernel(x: FloatArray, out: FloatArray, first: int, step: int) -> None:
         for i in range(x.shape[0]):
@@ -173,14 +181,36 @@ class _RecurrenceLoops(_CumulativeLoops):
 JAX.register(Recurrence)(RecurrenceForm)
 
 
+class IndexCumSum(OneAxis[Any, Axes], IndexNode[Axes]):
+    """The sums of the integers up to each one along `axis`."""
+
+    __slots__ = ()
+    # The direction of the loops of `CumSum`, which computes floats in either.
+    reverse = False
+
+    def __init__(self, x: IndexNode, axis: int) -> None:
+        self._construct((x,), axis=axis)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return xp.cumsum(operands[0], axis=self.axis)
+
+    def bounds(self, operands: Sequence[Interval]) -> Interval:
+        """Return the least and the greatest value for operands within these."""
+        return bounds_of_sums(operands[0], self.parents[0].dims[self.axis])
+
+
+LOOPS.register(IndexCumSum)(_CumSumLoops)
+JAX.register(CumSum, IndexCumSum)(CumSumForm)
+
+
 @overload
 def cumsum(x: Shaped[L, AtLeast1D], axis: int | None = None) -> CumSum: ...
 @overload
 def cumsum(x: Shaped[L, S], axis: int) -> CumSum[S]: ...
 @overload
 def cumsum(x: Shaped[L, S], axis: None = None) -> CumSum[tuple[Any]]: ...
-@method("cumsum")
-def cumsum(x: Any, axis: int | None = None) -> CumSum:
+@method("cumsum", integers=IndexCumSum)
+def cumsum(x: Any, axis: int | None = None) -> Any:
     """Return the sums of the elements up to each one along `axis`, or of all elements in row-major order if it is None.
 
     Raise `ShapeError` for an axis that `x` lacks.
@@ -188,7 +218,8 @@ def cumsum(x: Any, axis: int | None = None) -> CumSum:
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).cumsum(axis=1).forward().tolist()
     [[1.0, 3.0], [3.0, 7.0]]
     """
-    return CumSum(x.ravel(), axis=0) if axis is None else CumSum(x, axis=axis)
+    op = IndexCumSum if isinstance(x, IndexNode) else CumSum
+    return op(x.ravel(), axis=0) if axis is None else op(x, axis=axis)
 
 
 @overload

@@ -1,36 +1,22 @@
-"""Reductions of integer nodes, exact in 64 bits: sum, maximum, minimum, and the sums up to each element."""
+"""Reductions of integer nodes, exact in 64 bits: sum, maximum, minimum."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
-from wyrm.graph.axes import Axis, AxisLike, all_axes, axis_size
-from wyrm.graph.jax_form import JAX
+from wyrm.graph.axes import AxisLike, all_axes
 from wyrm.graph.loop_form import LOOPS, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode
-from wyrm.graph.typing import Array, AtLeast1D, IntegerArray
-from wyrm.ops.elementwise.elementwise import Axes, S, method
-from wyrm.ops.indexing.along_axis import OneAxis, ReducedAxisLoops
+from wyrm.graph.typing import Array, IntegerArray
+from wyrm.ops.elementwise.elementwise import Axes, method
+from wyrm.ops.indexing.along_axis import ReducedAxisLoops
 from wyrm.ops.reducing.base import ReducedAxis, check_keepdims
-from wyrm.ops.reducing.cumulative import CumSumLoops
-from wyrm.ops.reducing.cumulative_jax import CumSumForm
-from wyrm.support.foreign_names import answering
-
-# The least and the greatest value of integers.
-Interval = tuple[int, int]
-# The number of elements along an axis whose size comes from data, at most.
-_MOST = 2**31
-
-
-def bounds_of_sums(values: Interval, axis: Axis) -> Interval:
-    """Return the least and the greatest sum of some of the values along an axis."""
-    size = axis_size(axis)
-    count = _MOST if size is None else size
-    return min(0, values[0] * count), max(0, values[1] * count)
+from wyrm.ops.reducing.cumulative import Interval, bounds_of_sums
+from wyrm.support.foreign_names import explains_keywords
 
 
 class IndexReduction(ReducedAxis[Axes], abstract=True):
@@ -62,7 +48,7 @@ def {method}(self: IndexNode, axis: AxisLike = None, keepdims: bool = False) -> 
 def _of_axes(cls: Callable[[Any, int, bool], IndexNode]) -> Callable[..., IndexNode]:
     """Return the method that reduces several axes, all by default, from the last to the first."""
 
-    @answering
+    @explains_keywords
     def reduce(x: IndexNode, axis: AxisLike = None, keepdims: bool = False) -> IndexNode:
         kept = check_keepdims("a reduction of integers", keepdims)
         axes = all_axes(axis, x.ndim)
@@ -77,7 +63,7 @@ class IndexSum(IndexReduction[Axes]):
     """Sum of integers over `axis`: an axis, several, or all by default; it wraps around on overflow, as in NumPy."""
 
     __slots__ = ()
-    of_none = True
+    takes_empty = True
     method = "sum"
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
@@ -135,41 +121,3 @@ class _ExtremeLoops(ReducedAxisLoops):
         self, node: IndexMax | IndexMin, operands: Sequence[np.ndarray], out: np.ndarray
     ) -> tuple[KernelArgument, ...]:
         return *super().kernel_arguments(node, operands, out), isinstance(node, IndexMax)
-
-
-class IndexCumSum(OneAxis[Any, Axes], IndexNode[Axes]):
-    """The sums of the integers up to each one along `axis`."""
-
-    __slots__ = ()
-    # The direction of the loops of `CumSum`, which computes floats in either.
-    reverse = False
-
-    def __init__(self, x: IndexNode, axis: int) -> None:
-        self._construct((x,), axis=axis)
-
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        return xp.cumsum(operands[0], axis=self.axis)
-
-    def bounds(self, operands: Sequence[Interval]) -> Interval:
-        """Return the least and the greatest value for operands within these."""
-        return bounds_of_sums(operands[0], self.parents[0].dims[self.axis])
-
-
-LOOPS.register(IndexCumSum)(CumSumLoops)
-JAX.register(IndexCumSum)(CumSumForm)
-
-
-@overload
-def cumsum(x: IndexNode[AtLeast1D], axis: int | None = None) -> IndexCumSum: ...
-@overload
-def cumsum(x: IndexNode[S], axis: int) -> IndexCumSum[S]: ...
-@overload
-def cumsum(x: IndexNode, axis: None = None) -> IndexCumSum[tuple[Any]]: ...
-@method("cumsum", IndexNode)
-def cumsum(x: Any, axis: int | None = None) -> IndexCumSum:
-    """Return the sums of the integers up to each one along `axis`, or of all in row-major order if it is None.
-
-    >>> wy.IndexConstant([1, 2, 3]).cumsum().forward().tolist()
-    [1, 3, 6]
-    """
-    return IndexCumSum(x.reshape(-1), 0) if axis is None else IndexCumSum(x, axis)

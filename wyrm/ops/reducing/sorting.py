@@ -123,7 +123,7 @@ def argsort(x: Shaped[L, AtLeast1D], axis: int | None = -1) -> ArgSort: ...
 def argsort(x: Shaped[L, S], axis: int = -1) -> ArgSort[S]: ...
 @overload
 def argsort(x: Shaped[L, S], axis: None) -> ArgSort[tuple[Any]]: ...
-@method("argsort")
+@method("argsort", integers=ArgSort)
 def argsort(x: Any, axis: int | None = -1) -> ArgSort:
     """Return the indices that sort `x` along `axis`, or all elements in row-major order if it is None.
 
@@ -141,8 +141,8 @@ def sort(x: Shaped[L, AtLeast1D], axis: int | None = -1) -> TakeAlongAxis[L, Ind
 def sort(x: Shaped[L, S], axis: int = -1) -> TakeAlongAxis[L, IndexNode, S]: ...
 @overload
 def sort(x: Shaped[L, S], axis: None) -> TakeAlongAxis[Any, IndexNode, tuple[Any]]: ...
-@method("sort")
-def sort(x: Any, axis: int | None = -1) -> TakeAlongAxis:
+@method("sort", integers=IndexTakeAlongAxis)
+def sort(x: Any, axis: int | None = -1) -> Any:
     """Return `x` sorted along `axis`, or all elements in row-major order if it is None. NaN comes last.
 
     The gradient of each element goes to the element that it came from; of equal ones, the first comes first. Raise
@@ -152,40 +152,7 @@ def sort(x: Any, axis: int | None = -1) -> TakeAlongAxis:
     [1.0, 2.0, 3.0]
     """
     x, axis = _last_axis(x, axis)
-    return TakeAlongAxis(x, ArgSort(x, axis), axis)
-
-
-@overload
-def argsort_of_integers(x: IndexNode[AtLeast1D], axis: int | None = -1) -> ArgSort: ...
-@overload
-def argsort_of_integers(x: IndexNode[S], axis: int = -1) -> ArgSort[S]: ...
-@overload
-def argsort_of_integers(x: IndexNode, axis: None) -> ArgSort[tuple[Any]]: ...
-@method("argsort", IndexNode)
-def argsort_of_integers(x: Any, axis: int | None = -1) -> ArgSort:
-    """Return the indices that sort the integers along `axis`, or all in row-major order if it is None.
-
-    >>> wy.IndexConstant([3, 1, 2]).argsort().forward().tolist()
-    [1, 2, 0]
-    """
-    return ArgSort(*_last_axis(x, axis))
-
-
-@overload
-def sort_of_integers(x: IndexNode[AtLeast1D], axis: int | None = -1) -> IndexTakeAlongAxis: ...
-@overload
-def sort_of_integers(x: IndexNode[S], axis: int = -1) -> IndexTakeAlongAxis[S]: ...
-@overload
-def sort_of_integers(x: IndexNode, axis: None) -> IndexTakeAlongAxis[tuple[Any]]: ...
-@method("sort", IndexNode)
-def sort_of_integers(x: Any, axis: int | None = -1) -> IndexTakeAlongAxis:
-    """Return the integers sorted along `axis`, or all in row-major order if it is None.
-
-    >>> wy.IndexConstant([3, 1, 2]).sort().forward().tolist()
-    [1, 2, 3]
-    """
-    x, axis = _last_axis(x, axis)
-    return IndexTakeAlongAxis(x, ArgSort(x, axis), axis)
+    return (IndexTakeAlongAxis if isinstance(x, IndexNode) else TakeAlongAxis)(x, ArgSort(x, axis), axis)
 
 
 class SearchSorted(IndexNode[Axes]):

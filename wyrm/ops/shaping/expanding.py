@@ -14,89 +14,28 @@ from wyrm.graph.axes import (
     normalize_axis,
 )
 from wyrm.graph.base import BaseNode
-from wyrm.graph.node import IndexNode
 from wyrm.graph.typing import AnyShape, AtLeast1D, Bs, M, N, Shaped
 from wyrm.ops.elementwise.elementwise import L, S, method
-from wyrm.ops.shaping.shape import IndexReshape, Reshape
-from wyrm.support.foreign_names import answering
+from wyrm.ops.shaping.shape import IndexReshape, Reshape, with_axes
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import is_integer
 
 
 @overload
-def expand_dims_of_integers(x: IndexNode[AnyShape], axis: AxisLike) -> IndexReshape: ...
-@overload
-def expand_dims_of_integers(x: IndexNode[tuple[*Bs]], axis: Literal[-1]) -> IndexReshape[tuple[*Bs, One]]: ...
-@overload
-def expand_dims_of_integers(x: IndexNode[tuple[*Bs]], axis: Literal[0]) -> IndexReshape[tuple[One, *Bs]]: ...
-@overload
-def expand_dims_of_integers(x: IndexNode, axis: AxisLike) -> IndexReshape: ...
-@method("expand_dims", IndexNode)
-@answering
-def expand_dims_of_integers(x: IndexNode, axis: AxisLike) -> IndexReshape:
-    """Return `x` with axes of size 1 inserted, at the positions `axis` of the result; errors are as for floats.
-
-    >>> wy.IndexConstant([1, 2]).expand_dims(-1).shape
-    (2, 1)
-    """
-    return IndexReshape(x, expanded(x, axis))
-
-
-@overload
-def squeeze_of_integers(x: IndexNode[AtLeast1D], axis: AxisLike = None) -> IndexReshape: ...
-@overload
-def squeeze_of_integers(x: IndexNode[tuple[*Bs, N]], axis: Literal[-1]) -> IndexReshape[tuple[*Bs]]: ...
-@overload
-def squeeze_of_integers(x: IndexNode[tuple[N, *Bs]], axis: Literal[0]) -> IndexReshape[tuple[*Bs]]: ...
-@overload
-def squeeze_of_integers(x: IndexNode, axis: AxisLike = None) -> IndexReshape: ...
-@method("squeeze", IndexNode)
-@answering
-def squeeze_of_integers(x: IndexNode, axis: AxisLike = None) -> IndexReshape:
-    """Return `x` without the axes `axis` of size 1, by default all of them; errors are as for floats.
-
-    >>> wy.IndexConstant([[1, 2]]).squeeze().shape
-    (2,)
-    """
-    return IndexReshape(x, squeezed(x, axis))
-
-
-@method("ravel", IndexNode)
-def ravel_of_integers(x: IndexNode[S]) -> IndexReshape[tuple[Any]]:
-    """Return all integers in row-major order, as one axis.
-
-    >>> wy.IndexConstant([[1, 2], [3, 4]]).ravel().shape
-    (4,)
-    """
-    return x.reshape(-1)
-
-
-@overload
 def expand_dims(x: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L]: ...
-
-
 @overload
 def expand_dims(x: Shaped[L, tuple[*Bs]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs, One]]: ...
-
-
 @overload
 def expand_dims(x: Shaped[L, tuple[*Bs]], axis: Literal[0]) -> Reshape[L, tuple[One, *Bs]]: ...
-
-
 @overload
 def expand_dims(x: Shaped[L, tuple[M, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, One, *Bs]]: ...
-
-
 @overload
 def expand_dims(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-2]) -> Reshape[L, tuple[*Bs, One, N]]: ...
-
-
 @overload
 def expand_dims(x: Shaped[L, S], axis: AxisLike) -> Reshape[L]: ...
-
-
-@method("expand_dims")
-@answering
-def expand_dims(x: Any, axis: AxisLike) -> Reshape:
+@method("expand_dims", integers=IndexReshape)
+@explains_keywords
+def expand_dims(x: Any, axis: AxisLike) -> Any:
     """Return `x` with axes of size 1 inserted, at the positions `axis` of the result.
 
     Raise `ShapeError` for a position beyond the result's axes or a repeated one.
@@ -104,7 +43,7 @@ def expand_dims(x: Any, axis: AxisLike) -> Reshape:
     >>> wy.Constant([1.0, 2.0]).expand_dims(0).shape
     (1, 2)
     """
-    return Reshape(x, expanded(x, axis))
+    return with_axes(x, expanded(x, axis))
 
 
 def expanded(node: BaseNode, axis: AxisLike) -> Dims:
@@ -120,27 +59,17 @@ def expanded(node: BaseNode, axis: AxisLike) -> Dims:
 
 @overload
 def squeeze(x: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L]: ...
-
-
 @overload
 def squeeze(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs]]: ...
-
-
 @overload
 def squeeze(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0]) -> Reshape[L, tuple[*Bs]]: ...
-
-
 @overload
 def squeeze(x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, *Bs]]: ...
-
-
 @overload
 def squeeze(x: Shaped[L, S], axis: AxisLike = None) -> Reshape[L]: ...
-
-
-@method("squeeze")
-@answering
-def squeeze(x: Any, axis: AxisLike = None) -> Reshape:
+@method("squeeze", integers=IndexReshape)
+@explains_keywords
+def squeeze(x: Any, axis: AxisLike = None) -> Any:
     """Return `x` without its axes of size 1: all of them, or those in `axis`.
 
     Raise `ShapeError` if an axis in `axis` has another size.
@@ -148,7 +77,7 @@ def squeeze(x: Any, axis: AxisLike = None) -> Reshape:
     >>> wy.Constant([[1.0], [2.0]]).squeeze(-1).shape
     (2,)
     """
-    return Reshape(x, squeezed(x, axis))
+    return with_axes(x, squeezed(x, axis))
 
 
 def squeezed(node: BaseNode, axis: AxisLike) -> Dims:
@@ -164,26 +93,23 @@ def squeezed(node: BaseNode, axis: AxisLike) -> Dims:
     return tuple(a for i, a in enumerate(dims) if i not in positions)
 
 
-@method("ravel")
+@method("ravel", integers=IndexReshape)
 def ravel(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
     """Return the elements of `x` in row-major order on one axis.
 
     >>> wy.Constant([[1.0], [2.0]]).ravel().shape
     (2,)
     """
-    return Reshape(x, (-1,))
+    same: Reshape[L, tuple[Any]] = with_axes(x, (-1,))
+    return same
 
 
 @overload
 def flatten(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]: ...
-
-
 @overload
 def flatten(x: Shaped[L, S], start_axis: int) -> Reshape[L]: ...
-
-
 @method("flatten")
-@answering
+@explains_keywords
 def flatten(x: Any, start_axis: int = 0) -> Reshape:
     """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default.
 

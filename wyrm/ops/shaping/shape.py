@@ -144,6 +144,28 @@ class Reshape(_Reshaped[tuple[Left_co], Axes], Rearrangement[Left_co, Axes]):
         return (Reshape(gradient, self.parents[0].dims),)
 
 
+class IndexReshape(_Reshaped[Any, Axes], IndexNode[Axes]):
+    """The operand's integers, in row-major order, with the axes `to`."""
+
+    __slots__ = ()
+
+    def __init__(self, x: IndexNode, to: Dims) -> None:
+        self._construct((x,), to=to)
+
+
+@LOOPS.register(Reshape, IndexReshape)
+class _ReshapeLoops(Gathered):
+    preserves_layout = True
+
+    def gather_index(self, node: Reshape | IndexReshape, index: IndexMap) -> IndexMap | None:
+        return _reshaped_index(node.parents[0].dims, node.dims, index)
+
+
+def with_axes(x: Any, to: Dims) -> Any:
+    """Return the elements of a node of floats or of integers, in row-major order, with the axes `to`."""
+    return IndexReshape(x, to) if isinstance(x, IndexNode) else Reshape(x, to)
+
+
 def target_axes(shape: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the axes that a method was called with, one by one or as one sequence."""
     if len(shape) == 1 and isinstance(shape[0], Sequence | np.ndarray):
@@ -179,8 +201,8 @@ def reshape(
 ) -> Reshape[L, tuple[D1, D2, D3, D4]]: ...
 @overload
 def reshape(x: Shaped[L, S], a: Axis, b: Axis, c: Axis, d: Axis, e: Axis, /, *more: Axis) -> Reshape[L]: ...
-@method("reshape")
-def reshape(x: Any, *shape: Any) -> Reshape:
+@method("reshape", integers=IndexReshape)
+def reshape(x: Any, *shape: Any) -> Any:
     """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred.
 
     An axis may be an instance of a `Dim` subclass, which the type checker then knows. Raise `ShapeError` if the
@@ -189,52 +211,7 @@ def reshape(x: Any, *shape: Any) -> Reshape:
     >>> wy.Constant([1.0, 2.0, 3.0, 4.0]).reshape(2, -1).shape
     (2, 2)
     """
-    return Reshape(x, target_axes(shape))
-
-
-class IndexReshape(_Reshaped[Any, Axes], IndexNode[Axes]):
-    """The operand's integers, in row-major order, with the axes `to`."""
-
-    __slots__ = ()
-
-    def __init__(self, x: IndexNode, to: Dims) -> None:
-        self._construct((x,), to=to)
-
-
-@LOOPS.register(Reshape, IndexReshape)
-class _ReshapeLoops(Gathered):
-    preserves_layout = True
-
-    def gather_index(self, node: Reshape | IndexReshape, index: IndexMap) -> IndexMap | None:
-        return _reshaped_index(node.parents[0].dims, node.dims, index)
-
-
-@overload
-def index_reshape(x: IndexNode, shape: Sizes, /) -> IndexReshape: ...
-@overload
-def index_reshape(x: IndexNode, shape: tuple[D1 | int], /) -> IndexReshape[tuple[D1]]: ...
-@overload
-def index_reshape(x: IndexNode, shape: tuple[D1 | int, D2 | int], /) -> IndexReshape[tuple[D1, D2]]: ...
-@overload
-def index_reshape(x: IndexNode, shape: tuple[D1 | int, D2 | int, D3 | int], /) -> IndexReshape[tuple[D1, D2, D3]]: ...
-@overload
-def index_reshape(x: IndexNode, a: Size, b: Size, c: Size, /, *more: Size) -> IndexReshape: ...
-@overload
-def index_reshape(x: IndexNode, a: D1 | int, /) -> IndexReshape[tuple[D1]]: ...
-@overload
-def index_reshape(x: IndexNode, a: D1 | int, b: D2 | int, /) -> IndexReshape[tuple[D1, D2]]: ...
-@overload
-def index_reshape(x: IndexNode, a: D1 | int, b: D2 | int, c: D3 | int, /) -> IndexReshape[tuple[D1, D2, D3]]: ...
-@method("reshape", IndexNode)
-def index_reshape(x: IndexNode, *shape: Any) -> IndexReshape:
-    """Return `x` with another shape and the same integers in row-major order; one axis may be -1, to be inferred.
-
-    Raise `ShapeError` if the numbers of elements differ.
-
-    >>> wy.IndexConstant([0, 1, 2, 3]).reshape(2, -1).shape
-    (2, 2)
-    """
-    return IndexReshape(x, target_axes(shape))
+    return with_axes(x, target_axes(shape))
 
 
 def aligned_index(dims: Dims, index: IndexMap) -> IndexMap:

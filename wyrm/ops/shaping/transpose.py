@@ -93,8 +93,8 @@ def transpose(
 ) -> Transpose[L, tuple[A, N, M, K]]: ...
 @overload
 def transpose(x: Shaped[L, S], *axes: int | Sequence[int]) -> Transpose[L]: ...
-@method("transpose")
-def transpose(x: Any, *axes: Any) -> Transpose:
+@method("transpose", integers=IndexTranspose)
+def transpose(x: Any, *axes: Any) -> Any:
     """Return `x` with its axes in the order `axes`, reversed by default.
 
     Raise `ShapeError` if `axes` does not name each axis once.
@@ -102,18 +102,8 @@ def transpose(x: Any, *axes: Any) -> Transpose:
     >>> wy.Constant(np.zeros((2, 3, 4))).transpose(1, 0, 2).shape
     (3, 2, 4)
     """
-    node: Node = x
-    return Transpose(x, tuple(reversed(range(node.ndim))) if axes in ((), (None,)) else target_axes(axes))
-
-
-@method("transpose", IndexNode)
-def index_transpose(x: IndexNode, *axes: int | Sequence[int] | None) -> IndexTranspose:
-    """Return `x` with its axes in the order `axes`, reversed by default; errors are as for `Node.transpose`.
-
-    >>> wy.IndexConstant([[0, 1, 2], [3, 4, 5]]).transpose().forward().tolist()
-    [[0, 3], [1, 4], [2, 5]]
-    """
-    return IndexTranspose(x, tuple(reversed(range(x.ndim))) if axes in ((), (None,)) else target_axes(axes))
+    op = IndexTranspose if isinstance(x, IndexNode) else Transpose
+    return op(x, tuple(reversed(range(x.ndim))) if axes in ((), (None,)) else target_axes(axes))
 
 
 @overload

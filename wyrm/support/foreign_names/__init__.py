@@ -1,42 +1,44 @@
-"""Names of PyTorch, JAX and NumPy that wyrm lacks, each with an answer that says what to use instead.
+"""Errors that say what to use instead of a name of PyTorch, JAX or NumPy that wyrm lacks.
 
-In the answers, `x` is a node and `p` a parameter; a test checks that every name of wyrm in them exists. All tables
-except that of nodes are imported only for an error.
+The tables hold the answers by name; in them, `x` is a node and `p` a parameter, and a test checks that every name of
+wyrm exists. All but `nodes` are imported only for an error. Such a name may be:
+
+- an attribute of a node, table `nodes`: `wyrm.graph` gives the classes of nodes a `ForeignName` for each;
+- an attribute of a module, an optimizer or a program, tables in `objects`: their classes derive from `ExplainsNames`;
+- a keyword of a function or method, table `calls`: it has the decorator `@explains_keywords`;
+- a name of a package, table `packages`: `lazy_imports` reads it;
+- a function of NumPy called with a node, table `objects.NUMPY_FUNCTIONS`: `wyrm.functions.numpy_protocol` reads it.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar, cast
-
-from wyrm.support.foreign_names import nodes
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 
 
-def refusal(owner: str, name: str, answers: Mapping[str, str]) -> AttributeError:
-    """Return the error for a name of another library; `answers` says what to use instead."""
+def refusal(owner: str, name: str, answer: str) -> AttributeError:
+    """Return the error for a name of another library; `answer` says what to use instead."""
     # Without the object, so that Python adds no suggestion of its own.
-    return AttributeError(f"{owner} has no attribute {name!r}: {answers[name]}", name=name, obj=None)
+    return AttributeError(f"{owner} has no attribute {name!r}: {answer}", name=name, obj=None)
 
 
-class Foreign:
-    # A name of another library that nodes lack. Reading it raises an error with the alternative, and `help(wy.Node)`
-    # shows the instance's docstring; hence the class has none. `__getattr__` would slow down every attribute access; a
-    # descriptor costs nothing until it is read. pdoc honours `@private` only in data descriptors, which have `__set__`.
-    __slots__ = ("__doc__", "name")
+class ForeignName:
+    # An attribute of another library: reading or setting it raises an error that says what to use instead. `owner` is
+    # the class that the error names, by default that of the object. `help(wy.Node)` shows the docstrings of instances,
+    # so the class has none. In nodes a `__getattr__` would slow down every attribute access; a descriptor costs nothing
+    # until it is read. pdoc honours `@private` only in data descriptors, which have `__set__`.
+    __slots__ = ("__doc__", "answer", "name", "owner")
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.__doc__ = f"Not in wyrm: {nodes.ANSWERS.get(name, nodes.OF_INTEGERS)}.\n\n@private"
+    def __init__(self, name: str, answer: str, owner: str = "") -> None:
+        self.name, self.answer, self.owner = name, answer, owner
+        self.__doc__ = f"Not in wyrm: {answer}.\n\n@private"
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
-        # The answers name methods of `Node`, which index nodes lack.
-        if any(base.__name__ == "IndexNode" for base in owner.__mro__):
-            raise refusal("IndexNode", self.name, {self.name: nodes.OF_INTEGERS})
-        raise refusal("Node", self.name, nodes.ANSWERS)
+        raise refusal(self.owner or owner.__name__, self.name, self.answer)
 
     def __set__(self, instance: object, value: object) -> NoReturn:
         self.__get__(instance, type(instance))
@@ -51,25 +53,24 @@ class SizeWithHint(int):
         raise TypeError("x.size is the number of elements, as in NumPy: use x.shape, or x.shape[axis] for one axis")
 
 
-def explain_keywords(error: TypeError, name: str, keywords: Iterable[str], own: Iterable[str] = ()) -> None:
-    """If `error` rejects a keyword, raise one that says what to use instead.
+def explain(error: TypeError, name: str, keywords: Iterable[str], own: Iterable[str] = ()) -> None:
+    """If `error` rejects a keyword, raise an error that says what to use instead.
 
-    That is an answer for a keyword of another library, else the most similar of `own`, the keywords that the function
-    takes.
+    For a keyword of another library, that is its answer; else it is the most similar of `own`, the function's keywords.
     """
     from wyrm.support.foreign_names.calls import ANSWERS
     from wyrm.support.texts import nearest
 
     message, own = str(error), list(own)
     for keyword in keywords:
-        # A class that takes further options misses its own arguments before it comes to a keyword of another library.
+        # With `**options`, Python reports a missing argument and not the keyword of another library.
         missing = "required positional argument" in message and keyword not in own
         unexpected = f"unexpected keyword argument {keyword!r}" in message
         if keyword in ANSWERS and (missing or unexpected):
             raise TypeError(f"{name} takes no keyword {keyword!r}: {ANSWERS[keyword]}") from None
         if unexpected and own and keyword not in own:
             instead = nearest(keyword, own) or f"; it takes {', '.join(own)}"
-            # The words of Python's own error, which a call around this one recognizes.
+            # In the words of Python's error, which an outer `@explains_keywords` recognizes.
             raise TypeError(f"{name} got an unexpected keyword argument {keyword!r}{instead}") from None
 
 
@@ -87,8 +88,8 @@ def keywords_of(function: Callable[..., Any]) -> list[str]:
     return names
 
 
-def answering(function: Call) -> Call:
-    """Return the function, with errors that explain keywords of other libraries, and suggest one of its own."""
+def explains_keywords(function: Call) -> Call:
+    """Make errors for unknown keywords say what to use instead: see `explain`."""
 
     @wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -98,42 +99,22 @@ def answering(function: Call) -> Call:
             name = function.__qualname__
             if function.__name__ == "__init__" and arguments:
                 name = type(arguments[0]).__name__  # maybe a subclass
-            explain_keywords(error, name, keywords, keywords_of(function))
+            explain(error, name, keywords, keywords_of(function))
             raise
 
     return cast(Call, call)
 
 
-class Refused:
-    """An attribute of another library that would have no effect if it were set; reading or setting it raises an error.
+class ExplainsNames:
+    """A base class: errors for attributes of its objects and keywords of its classes say what to use instead."""
 
-    @private
-    """
-
-    __slots__ = ("name",)
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: object, owner: type[Answering]) -> NoReturn:
-        from wyrm.support.foreign_names import objects
-
-        raise refusal(owner.__name__, self.name, getattr(objects, owner._foreign))
-
-    def __set__(self, instance: Answering, value: object) -> NoReturn:
-        self.__get__(instance, type(instance))
-
-
-class Answering:
-    """A base class whose errors explain attributes and keywords of other libraries."""
-
-    # The table of `wyrm.support.foreign_names.objects`.
+    # The name of the table in `wyrm.support.foreign_names.objects`.
     _foreign: ClassVar[Literal["MODULE", "OPTIMIZER", "PROGRAM"]]
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "__init__" in cls.__dict__ and cls.__module__.startswith("wyrm."):
-            cls.__init__ = answering(cls.__init__)  # type: ignore[method-assign]  # the same but for its errors
+            cls.__init__ = explains_keywords(cls.__init__)  # type: ignore[method-assign]  # the same but for its errors
 
     if not TYPE_CHECKING:  # a class with `__getattr__` has every name, as far as the type checker can tell
 
@@ -142,5 +123,5 @@ class Answering:
 
             answers = getattr(objects, self._foreign)
             if name in answers and not hasattr(type(self), name):
-                raise refusal(type(self).__name__, name, answers)
+                raise refusal(type(self).__name__, name, answers[name])
             return object.__getattribute__(self, name)  # raises Python's own error, or that of a property

@@ -55,7 +55,6 @@ OPTIMIZER = each(
         "zero_grad": "use optimizer.zero_gradient()",
         "param_groups": "use optimizer.groups",
         "add_param_group": "give the groups to the constructor, as in SGD([{'parameters': first}, {'parameters': second}], 0.1)",
-        "lr": "use optimizer.learning_rate",
         "state": "use optimizer.state_dict()",
         "minimize apply_gradients": "call loss.backward() and optimizer.step(), or use wy.compile(loss, optimizer)",
         "init": "leave it out: an optimizer creates its state itself",

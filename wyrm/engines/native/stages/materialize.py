@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from wyrm.engines.native.stages.fuse import LoopTree
@@ -18,23 +19,33 @@ from wyrm.engines.native.stages.loops import (
 )
 
 
-def materialize(tree: LoopTree) -> LoopTree:
-    """Mark as stored every value that is read outside the loops in which it is computed; return the same loops."""
+@dataclass(frozen=True)
+class Materialized:
+    """The loops, and the values that arrays store; all others are in variables only."""
+
+    tree: LoopTree
+    stored: frozenset[Computed]
+
+
+def materialize(tree: LoopTree) -> Materialized:
+    """Return the loops, and which values are stored: those that are read as arrays or out of their variables' scope."""
+    stored = tree.as_arrays.union(value for value in tree.values.values() if not value.register)
     for item in tree.root.items:
         if isinstance(item, Loop | ScalarBlock):
-            _visit(item, [item])
-    return tree
+            stored |= set(_read_as_elements(item, [item]))
+    return Materialized(tree, frozenset(stored))
 
 
-def _visit(block: Block, path: list[Block]) -> None:
+def _read_as_elements(block: Block, path: list[Block]) -> Iterator[Computed]:
+    """Yield the values whose elements the statements of a block cannot read from variables."""
     for item in block.items:
         if isinstance(item, Loop):
-            _visit(item, [*path, item])
+            yield from _read_as_elements(item, [*path, item])
         elif isinstance(item, ElementStatement):
             read = [*item.operands, *(each for entry in item.target_index for each in integers_in(entry))]
             for reference in references_in(read, partial(_is_variable, path)):
                 if isinstance(reference.target, Computed):
-                    reference.target.stored = True
+                    yield reference.target
 
 
 def _is_variable(path: Sequence[Block], reference: Reference) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from wyrm.engines.graph import DECOMPOSE, DEDUPLICATE, DIFFERENTIATE, CompilerStage, ProgramGraph
 from wyrm.engines.native.stages.fuse import LoopTree, fuse
 from wyrm.engines.native.stages.loops import Block, ElementStatement, Item, KernelCall, Loop, ScalarBlock
-from wyrm.engines.native.stages.materialize import materialize
+from wyrm.engines.native.stages.materialize import Materialized, materialize
 from wyrm.engines.native.stages.write import Source, write
 from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.graph.base import BaseNode, format_dims, label
@@ -39,7 +39,7 @@ def _lines(item: Item) -> Iterator[str]:
             yield from (f"    {line}" for line in _lines(each))
     elif isinstance(item, KernelCall):
         yield f"{item.out.name} {'+=' if item.adds else '='} {_named(item.node)}"
-    elif isinstance(item, ElementStatement) and item.node is not None:
+    elif isinstance(item, ElementStatement):
         verb = {"reduce": "reduce ", "write": "write ", "copy": "copy ", "rows": "add to rows "}.get(item.kind, "")
         yield f"{verb}{_named(item.node)}"
 
@@ -48,15 +48,16 @@ def _named(node: BaseNode) -> str:
     return f"{node.op_name()} {format_dims(node.dims)}  # {node.location} {node.location.source}".rstrip()
 
 
-def stored_arrays(tree: LoopTree) -> str:
+def stored_arrays(loops: Materialized) -> str:
     """Return the arrays that store values, and the nodes that no array stores."""
-    lines = [
-        f"{value.buffer.name}: {format_dims(value.buffer.dims)} {value.buffer.dtype}"
-        for value in tree.values.values()
-        if value.stored
-    ]
-    never = sorted({label(value.node) for value in tree.values.values() if not value.stored})
-    return "\n".join([*lines, f"in variables only: {', '.join(never) or 'none'}"])
+    buffers = [value.buffer for value in loops.tree.values.values() if value in loops.stored]
+    lines = [f"{buffer.name}: {format_dims(buffer.dims)} {buffer.dtype}" for buffer in buffers]
+    return "\n".join([*lines, f"in variables only: {', '.join(sorted(_in_variables(loops))) or 'none'}"])
+
+
+def _in_variables(loops: Materialized) -> set[str]:
+    """Return the nodes that no array stores."""
+    return {label(value.node) for value in loops.tree.values.values() if value not in loops.stored}
 
 
 # --- the stages -------------------------------------------------------------------------------------------------------
@@ -75,14 +76,15 @@ STAGES = (
 )
 
 
-class Graph(ProgramGraph):
+class NativeGraph(ProgramGraph):
     """A program after each stage, independent of sizes and data."""
 
     STAGES: ClassVar[Sequence[CompilerStage]] = STAGES
 
     def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
         super().__init__(outputs, optimizer)
-        self.tree: LoopTree = self._values["materialize"]
+        self.loops: Materialized = self._values["materialize"]
+        self.tree: LoopTree = self.loops.tree
         self.source: Source = self._values["write"]
         # In the order of the columns that `run` reads.
         self.inputs = self.source.inputs
@@ -92,4 +94,4 @@ class Graph(ProgramGraph):
     @property
     def computed(self) -> set[str]:
         """The nodes that no array stores."""
-        return {label(value.node) for value in self.tree.values.values() if not value.stored}
+        return _in_variables(self.loops)

@@ -1,7 +1,7 @@
-"""How the loss of a batch combines from the losses of its parts, for threads that divide its rows.
+"""Whether the value of a node for a batch is the mean or the sum of its values for parts of the rows, or neither.
 
-It is their mean, weighted by the parts' rows, if every row counts equally in means; it is their sum if rows are summed;
-and it is neither if rows depend on each other, as in a softmax over the batch.
+Threads that divide a batch, and totals over batches, need that. A loss that is a mean over rows is the mean of the
+parts' losses, weighted by their rows; a sum is their sum; it is neither if rows meet, as in a softmax over the batch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wyrm.graph.traversal import topological_order
 
 
 class Combination(Enum):
-    """How the value for a whole batch combines from the values for its parts."""
+    """How the value for a batch follows from the values for parts of its rows."""
 
     SAME = "the same in all parts"
     MEAN = "the mean, each part by its share of the rows"
@@ -25,7 +25,7 @@ class Combination(Enum):
     MIXED = "neither: rows depend on each other"
 
 
-# How a node depends on the rows: the axis that has an element for each row, or how its value combines.
+# How a node depends on the rows: the axis with an element for each row, or else how values for parts combine.
 RowDependence = int | Combination
 
 _SUMS = ("x + y", "x - y")
@@ -37,9 +37,9 @@ def combinations_of(
     columns: Collection[BaseNode],
     simplified: Callable[[list[BaseNode]], dict[BaseNode, BaseNode]],
 ) -> list[Combination]:
-    """Return how each output for a whole batch combines from its values for parts of the rows of `columns`.
+    """Return how values of each output for parts of the rows of `columns` combine.
 
-    `simplified` returns for every node one that is made of simpler ops.
+    `simplified` maps every node to one that is made of simpler ops.
     """
     nodes = list(outputs)
     if any(not leaf.dims or axis_size(leaf.dims[0]) is not None for leaf in columns):
@@ -54,9 +54,9 @@ def dependences_of(
     columns: Collection[BaseNode],
     simplified: Callable[[list[BaseNode]], dict[BaseNode, BaseNode]],
 ) -> tuple[dict[BaseNode, RowDependence], set[type[Dim]]] | None:
-    """Return how each node that the outputs depend on depends on the rows of `columns`, and the axes of rows.
+    """Return how the outputs and all nodes before them depend on the rows of `columns`, and the axes of rows.
 
-    Return None if the first axis of a column has no name. `simplified` is that of `combinations_of`.
+    Return None if the first axis of a column has no name. For `simplified`, see `combinations_of`.
     """
     nodes = list(outputs)
     batch = {type(leaf.dims[0]) for leaf in columns if leaf.dims and isinstance(leaf.dims[0], Dim)}
@@ -90,8 +90,11 @@ def _row_dependence(node: BaseNode, parents: list[RowDependence], batch: set[typ
     if all(parent is Combination.SAME for parent in parents):
         if node.shape_only and any(_row_axes(parent.dims, batch) for parent in node.parents):
             return Combination.MIXED  # such as the number of rows
-        if LOOPS.of(node).counts_rows and axes != [0] and any(open_axes(node.dims[:1])):
-            return Combination.MIXED  # draws of an axis that is not the batch's, but counts its rows
+        form = LOOPS.of(node)
+        if form.counts_rows and axes != [0] and any(open_axes(node.dims[:1])):
+            return Combination.MIXED  # random numbers along an axis whose size is the number of rows, but not the first
+        if axes and form.by_flat_index is not None and not form.counts_rows:
+            return Combination.MIXED  # the positions of the rows
         return axes[0] if axes else Combination.SAME
     if any(isinstance(parent, int) for parent in parents):
         return _of_rows(node, parents, axes)
@@ -99,7 +102,7 @@ def _row_dependence(node: BaseNode, parents: list[RowDependence], batch: set[typ
 
 
 def _of_totals(node: BaseNode, parents: list[RowDependence]) -> RowDependence:
-    """Return how a function of means and sums over rows combines: like its operands if it is linear in them."""
+    """Return how a function of means or sums over rows combines: as they do, if it is linear in them."""
     kinds = {parent for parent in parents if parent is not Combination.SAME}
     if len(kinds) != 1:
         return Combination.MIXED
@@ -114,7 +117,7 @@ def _of_totals(node: BaseNode, parents: list[RowDependence]) -> RowDependence:
 
 
 def _of_rows(node: BaseNode, parents: list[RowDependence], axes: list[int]) -> RowDependence:
-    """Return how a function of values with an element for each row depends on the rows."""
+    """Return how a node depends on the rows if some of its operands have an element for each row."""
     if any(parent in (Combination.MEAN, Combination.SUM) for parent in parents):
         return Combination.MIXED
     rows = [parent if isinstance(parent, int) else None for parent in parents]
@@ -134,8 +137,8 @@ def _of_rows(node: BaseNode, parents: list[RowDependence], axes: list[int]) -> R
 
 
 def _of_reduction(node: BaseNode, rows: list[int | None], axes: list[int]) -> RowDependence:
-    rule = LOOPS.of(node)
-    assert rule.reducer is not None
+    form = LOOPS.of(node)
+    assert form.reducer is not None
     rank = max(len(parent.dims) for parent in node.parents)
     reduced = {
         row_axis + rank - len(parent.dims)
@@ -144,11 +147,11 @@ def _of_reduction(node: BaseNode, rows: list[int | None], axes: list[int]) -> Ro
     }
     if len(reduced) != 1:
         return Combination.MIXED
-    if not reduced <= set(rule.reduce_axes(node)):
+    if not reduced <= set(form.reduce_axes(node)):
         return axes[0] if axes else Combination.MIXED
-    if axes or rule.reducer.start != 0.0 or not rule.reducer.step.startswith("total + "):
+    if axes or form.reducer.start != 0.0 or not form.reducer.step.startswith("total + "):
         return Combination.MIXED
-    return {"": Combination.SUM, "total / count": Combination.MEAN}.get(rule.reducer.finish, Combination.MIXED)
+    return {"": Combination.SUM, "total / count": Combination.MEAN}.get(form.reducer.finish, Combination.MIXED)
 
 
 def _positions(dims: Dims) -> IndexMap:
