@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -69,13 +69,14 @@ class EvaluateInto:
 
     __slots__ = ("evaluate", "node", "out")
 
-    def __init__(self, node: BaseNode, operands: list[Cell], shape: tuple[int, ...], out: np.ndarray) -> None:
+    def __init__(self, node: BaseNode, operands: list[Cell], sizes: Mapping[type[Dim], int], out: np.ndarray) -> None:
         self.node, self.out = node, out
         self.evaluate: Call
+        evaluate = node.evaluate_for(sizes)
         if node.takes_rows:  # each run replaces row-sparse values, while arrays stay the same objects
-            self.evaluate = lambda: node.evaluate(np, *[operand.value for operand in operands], shape=shape)
+            self.evaluate = lambda: evaluate(np, *[operand.value for operand in operands], shape=out.shape)
         else:
-            self.evaluate = partial(node.evaluate, np, *[_read_only(each.value) for each in operands], shape=shape)
+            self.evaluate = partial(evaluate, np, *[_read_only(each.value) for each in operands], shape=out.shape)
 
     def __call__(self) -> None:
         out = self.out
