@@ -55,8 +55,8 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
   values that a body reads from outside into operands of the loop.
 - *pytree*: nested lists, tuples, dicts, dataclasses and modules of arrays; a `PyTreeDef` is its structure.
 - *optimization barrier*: a copy that keeps recomputation (`checkpoint`) apart from the first computation.
-- *schedule*: nodes in execution order, each operation once. *Decompose*, *deduplicate*, *lower*, *materialize* and
-  *write* are the compiler's stages; see `Program.stages`.
+- *schedule*: nodes in execution order, each operation once. *Differentiate*, *decompose*,
+  *deduplicate*, *fuse*, *materialize* and *write* are the compiler's stages; see `Program.stages`.
 - *array buffer*: memory that generated code reads or writes; *arguments* bind arrays to buffers for given sizes.
 - *source location*: the user's file and line that built a node.
 """
