@@ -83,6 +83,15 @@ def vectors_and_target(loss: str, names: Sequence[str], operands: Sequence[Any],
     return nodes
 
 
+def score_and_others(loss: str, names: Sequence[str], operands: Sequence[Any], values: Values) -> list[Node]:
+    """Return scores and, of one more axis at the end, the scores that they are compared with, as nodes."""
+    score = as_node(loss, names[0], operands[0])
+    others = as_node(loss, names[1], operands[1], score)
+    rule = f"{loss}: {names[0]} must have the axes of {names[1]} but the last"
+    check_axes(rule, score, rows_of(loss, names[1], others), {names[0]: score, names[1]: others})
+    return [score, others]
+
+
 def check_axes(rule: str, node: BaseNode, wanted: Dims, operands: Mapping[str, BaseNode]) -> None:
     """Raise `ShapeError`, with the rule and all operands, unless the node has the axes `wanted`."""
     dims: Dims = node.dims

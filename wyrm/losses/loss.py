@@ -24,6 +24,7 @@ from wyrm.losses.checks import (
     reduced,
     rows_of,
     same_axes,
+    score_and_others,
     vectors_and_target,
 )
 from wyrm.ops.cross_entropy.label import CountedLabels
@@ -33,7 +34,7 @@ from wyrm.ops.indexing.index import Index
 from wyrm.support.foreign_names import explain, keywords_of
 
 # What a loss takes.
-Operands: TypeAlias = Literal["elements", "vectors", "vectors and a target of each", "labels"]
+Operands: TypeAlias = Literal["elements", "vectors", "vectors and a target of each", "a score and others", "labels"]
 # Raises an error for a wrong value: `check(loss, option, value)`, with the names of both.
 Check: TypeAlias = Callable[[str, str, Any], None]
 Weights: TypeAlias = Node | Array | None
@@ -49,10 +50,10 @@ def _weights(loss: str, name: str, weights: Node | Array | float, beside: Node) 
     return node
 
 
-def sample_weights(loss: str, weights: Node | Array, scores: Node, dims: Any) -> Node:
+def sample_weights(loss: str, weights: Node | Array, scores: Node, dims: Any, name: str = "sample_weight") -> Node:
     """Return the weights of the losses, which have the axes `dims`; weights of the leading axes are repeated."""
-    node = _weights(loss, "sample_weight", weights, scores)
-    rule = f"{loss}: sample_weight must have the axes of the losses, {format_dims(dims)}, or their leading axes"
+    node = _weights(loss, name, weights, scores)
+    rule = f"{loss}: {name} must have the axes of the losses, {format_dims(dims)}, or their leading axes"
     check_axes(rule, node, dims[: node.ndim], {"scores": scores, "sample_weight": node})
     missing = len(dims) - node.ndim
     axes: Any = (*node.dims, *[1] * missing)
@@ -202,15 +203,22 @@ def finite_above_zero(name: str, option: str, value: Any) -> None:
         raise ValueError(f"{name}: {option} must be finite and above 0, not {value}")
 
 
+# How operands that do not have the same axes become nodes.
+_TAKES: dict[Operands, Callable[..., list[Node]]] = {
+    "vectors and a target of each": vectors_and_target,
+    "a score and others": score_and_others,
+}
+
+
 def loss(
     operands: Operands = "elements", *, target: Values = "any", **checks: Check
 ) -> Callable[[Callable[..., Node]], Callable[..., Any]]:
     """Return a decorator that makes a loss of a formula; the overloads before the formula declare its signature.
 
     The formula gets the operands as nodes of the same axes and returns the losses, which are then weighted and reduced.
-    Operands that are "vectors" have at least one axis, and a target of each vector has the leading axes. A constant
-    last operand may hold only values of the kind `target`. With "labels", the formula gets scores and `Labels`, and
-    returns what `Labels.reduced` returns. `checks` are those of the options, by name.
+    Operands that are "vectors" have at least one axis, and a target of each vector has the leading axes; so has a score
+    beside others. A constant last operand may hold only values of the kind `target`. With "labels", the formula gets
+    scores and `Labels`, and returns what `Labels.reduced` returns. `checks` are those of the options, by name.
     """
 
     def decorated(formula: Callable[..., Node]) -> Callable[..., Any]:
@@ -218,7 +226,7 @@ def loss(
         name, parameters = formula.__name__, inspect.signature(formula).parameters.values()
         places = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
         known = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
-        take = vectors_and_target if operands == "vectors and a target of each" else same_axes
+        take: Callable[..., list[Node]] = _TAKES.get(operands, same_axes)
 
         @wraps(formula)
         def call(
