@@ -55,8 +55,8 @@ A `Node` describes one operation. `Node.forward` computes its value with NumPy a
   values that a body reads from outside into operands of the loop.
 - *pytree*: nested lists, tuples, dicts, dataclasses and modules of arrays; a `PyTreeDef` is its structure.
 - *optimization barrier*: a copy that keeps recomputation (`checkpoint`) apart from the first computation.
-- *schedule*: nodes in execution order, each operation once. *Decompose*, *deduplicate*, *lower*, *materialize* and
-  *write* are the compiler's stages; see `Program.stages`.
+- *schedule*: nodes in execution order, each operation once. *Differentiate*, *decompose*,
+  *deduplicate*, *fuse*, *materialize* and *write* are the compiler's stages; see `Program.stages`.
 - *array buffer*: memory that generated code reads or writes; *arguments* bind arrays to buffers for given sizes.
 - *source location*: the user's file and line that built a node.
 """
@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from wyrm import data, io, linalg, losses, metrics, nn, optim, profile, random, special, testing, train, view, watch
     from wyrm import jax as jax  # not in `__all__`, because `import *` must not hide the package jax
     from wyrm._names import *  # noqa: F403  # a generated table
+    from wyrm.data.recommending import recommend
     from wyrm.ops.attention.attention import attention
     from wyrm.ops.attention.dot_product_attention import scaled_dot_product_attention
     from wyrm.ops.control.checkpoint import checkpoint
@@ -120,6 +121,7 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
         {
             **dict.fromkeys(_ROOMS.split(), ""),
             **_names.FUNCTIONS,
+            "data.recommending": "recommend",
             "ops.attention.attention": "attention",
             "ops.control.checkpoint": "checkpoint",
             "ops.attention.dot_product_attention": "scaled_dot_product_attention",
@@ -180,6 +182,7 @@ __all__ = [
     "optim",
     "profile",
     "random",
+    "recommend",
     "run",
     "scaled_dot_product_attention",
     "special",

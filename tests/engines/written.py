@@ -120,7 +120,8 @@ class WrittenEngine(Engine):
     def _move(
         self, loss: Any, gradients: Mapping[BaseNode, GradientArray], buffers: Sequence[np.ndarray], where: str
     ) -> None:
-        optimizer: Any = self.graph.optimizer
+        optimizer = self.graph.optimizer
+        assert optimizer is not None
         if not np.isfinite(loss):
             rate = optimizer.learning_rate
             raise Diverged(f"the loss is {loss} in {where} at learning rate {rate:g}; no parameter has moved")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.engines.combination import Combination, combinations_of
 from wyrm.engines.graph import expand
-from wyrm.engines.parts import Combination, combinations_of
 
 RANDOM = np.random.default_rng(0)
 X, LABELS = RANDOM.standard_normal((7, 3)), np.array([0, 1, 2, 1, 0, 2, 1])

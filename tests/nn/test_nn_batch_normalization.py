@@ -169,9 +169,6 @@ def test_an_axis_that_nothing_tells_is_an_error() -> None:
         for layer in (wy.nn.BatchNorm(8), wy.nn.BatchNorm(channels)):
             with pytest.raises(ShapeError, match=untold):
                 layer(wy.Input(dims=(Batch(), *dims)))
-    nn: Any = wy.nn
-    with pytest.raises(AttributeError, match=r"use wy\.nn\.BatchNorm\(features, axis=1\), on images"):
-        _ = nn.BatchNorm2d
     elsewhere = r"BatchNorm: features, Channels\(8\), is axis 1 of input .*, not the last axis; give axis=1"
     for rest in ((8, 8), (Width(8), 8), ()):
         with pytest.raises(ShapeError, match=elsewhere):
@@ -239,7 +236,7 @@ def test_bad_input() -> None:
         layer(wy.Constant(np.zeros(5, np.float32)))
     with pytest.raises(ShapeError):
         layer(wy.Constant(np.zeros((3, 4), np.float32)))
-    with pytest.raises(ShapeError, match="1 - 1"):
+    with pytest.raises(ShapeError, match="two values or more for each channel, but there are 1"):
         layer(wy.Constant(np.zeros((1, 5), np.float32)))
     with pytest.raises(ValueError, match="momentum"):
         wy.nn.BatchNorm(5, momentum=1.5)

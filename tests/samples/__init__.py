@@ -13,6 +13,7 @@ from types import ModuleType
 import wyrm.ops
 from tests.samples import (
     attention,
+    channel_norms,
     control,
     convolution,
     cross_entropy,
@@ -77,6 +78,7 @@ FAMILIES: list[ModuleType] = [
     control,
     special_order,
     pass_through,
+    channel_norms,
 ]
 SAMPLES: list[Sample] = [sample for family in FAMILIES for sample in family.samples()]
 

@@ -147,7 +147,7 @@ def _determinant_samples() -> list[Sample]:
         *slopes,
         Sample(
             determinant.CofactorsSlope,
-            lambda a, gradient: determinant.CofactorsSlope(determinant.along(a, gradient), a, gradient),
+            lambda a, gradient: determinant.CofactorsSlope(determinant.cofactors_gradient(a, gradient), a, gradient),
             (regular(3, 3), normal(3, 3)),
             _slope_of_cofactors,
             empty=False,

@@ -14,7 +14,7 @@ import pytest
 import wyrm as wy
 from wyrm.errors import DataError, OptionError
 from wyrm.watch.records import EVENTS, HISTOGRAMS, Lines, decoded, encoded, number, read
-from wyrm.watch.runs import Histograms, RunFolder, Runs, part_of
+from wyrm.watch.runs import Histograms, RunFolder, Runs, records_after
 
 PLACE = {"time": 0, "elapsed": 0.5, "epoch": 1.0, "step": 10}
 START = {
@@ -137,19 +137,19 @@ def test_a_folder_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / EVENTS).write_bytes(encoded(START | {"format": 2}))
     with pytest.raises(OptionError, match="newer version"):
         wy.watch.RunWriter(tmp_path)
-    assert part_of(run_in(tmp_path), 0, "").format == 2
+    assert records_after(run_in(tmp_path), 0, "").format == 2
 
 
 def test_records_are_read_as_they_come(tmp_path: Path) -> None:
     path = tmp_path / EVENTS
     path.write_bytes(encoded(START) + b'{"kind":"val')
     run = run_in(tmp_path)
-    first = part_of(run, 0, "")
+    first = records_after(run, 0, "")
     assert len(first.lines) == 1 and first.damaged == 0 and first.position == len(encoded(START))
     path.write_bytes(encoded(START) + b"damage\n" + encoded(values(1, loss=1.0)))
-    second = part_of(run, first.position, first.version)
+    second = records_after(run, first.position, first.version)
     assert [json.loads(line)["step"] for line in second.lines] == [1] and second.damaged == 1
-    third = part_of(run, second.position, second.version)
+    third = records_after(run, second.position, second.version)
     assert not third.lines and third.position == second.position == path.stat().st_size
 
 
@@ -157,12 +157,12 @@ def test_a_file_that_was_replaced_is_read_from_its_start(tmp_path: Path) -> None
     path = tmp_path / EVENTS
     path.write_bytes(encoded(START) + encoded(values(1, loss=1.0)))
     run = run_in(tmp_path)
-    first = part_of(run, 0, "")
+    first = records_after(run, 0, "")
     path.write_bytes(encoded(START | {"id": "b"}) + encoded(values(5, loss=1.0)) * 3)
-    second = part_of(run, first.position, first.version)
+    second = records_after(run, first.position, first.version)
     assert second.version != first.version and len(second.lines) == 4
     path.write_bytes(encoded(START | {"id": "b"}))
-    assert len(part_of(run, second.position, second.version).lines) == 1
+    assert len(records_after(run, second.position, second.version).lines) == 1
 
 
 def test_a_line_too_long_to_be_a_record_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +172,7 @@ def test_a_line_too_long_to_be_a_record_is_damage(tmp_path: Path, monkeypatch: p
     run, position, version, damaged, steps = run_in(tmp_path), 0, "", 0, []
     more = True
     while more:
-        part = part_of(run, position, version)
+        part = records_after(run, position, version)
         more, position, version, damaged = part.more, part.position, part.version, damaged + part.damaged
         steps += [json.loads(line)["step"] for line in part.lines]
     assert steps == [10, 1] and damaged >= 1
@@ -195,7 +195,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (runs / "honest" / EVENTS).unlink()
     (runs / "honest" / EVENTS).symlink_to(secret / "run" / EVENTS)
     with pytest.raises(OSError, match="link"):
-        part_of(run, 0, "")
+        records_after(run, 0, "")
     (runs / "honest" / HISTOGRAMS).symlink_to(secret / "run" / EVENTS)
     with pytest.raises(OSError, match="link"):
         Histograms()(run, "layer.weight")

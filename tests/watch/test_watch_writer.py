@@ -18,8 +18,7 @@ from wyrm.errors import DataError, DTypeError, NotSet, OptionError, WyrmError
 from wyrm.graph.storage import bound_array
 from wyrm.train import Checkpoint, Run, fit
 from wyrm.watch import RunLogger, RunWriter
-from wyrm.watch.pace import Budget
-from wyrm.watch.probe import Probe
+from wyrm.watch.measures import Budget, Probe
 from wyrm.watch.runs import Histograms
 
 

@@ -1,4 +1,4 @@
-"""Checks of what the readers and datasets are given: options, columns and files."""
+"""Checks of the arguments of readers and datasets: options, columns and files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def whole_number(name: str, value: object, minimum: int) -> int:
 
 
 def fraction(name: str, value: object) -> float:
-    """Return `value` as a float strictly between 0 and 1, or raise."""
+    """Return `value` as a float; raise `DTypeError` unless it is a number, `DataError` unless it is in (0, 1)."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise DTypeError(f"{name} must be a number in (0, 1), not {value!r}")
     if not 0.0 < value < 1.0:
@@ -32,7 +32,7 @@ def fraction(name: str, value: object) -> float:
 
 
 def part_size(name: str, value: object, count: int, what: str, remedy: str) -> int:
-    """Return the size of the part named by an option such as `test_fraction`; raise if either part would be empty."""
+    """Return the size of the part that an option such as `test_fraction` gives; raise if a part would be empty."""
     share, part = fraction(name, value), name.removesuffix("_fraction")
     size = round(share * count)
     if not 0 < size < count:
@@ -61,12 +61,12 @@ def _column(name: str, values: ArrayLike) -> np.ndarray:
 
 
 def as_columns(values: Mapping[str, ArrayLike]) -> Columns:
-    """Return columns as arrays; raise `ShapeError` or `DTypeError`, naming the column, for values of another kind."""
+    """Return columns as arrays; raise `ShapeError` or `DTypeError` with the column's name for other values."""
     return {name: _column(name, column) for name, column in values.items()}
 
 
 def check_lengths(columns: Mapping[str, np.ndarray]) -> int:
-    """Return the number of rows of the columns; raise `ShapeError` if they differ in it."""
+    """Return the number of rows of the columns; raise `ShapeError` if their numbers differ."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())

@@ -1,4 +1,4 @@
-"""Datasets: named NumPy arrays of equal length, in memory or computed when they are needed."""
+"""Datasets: named columns of equal length, in memory or computed on demand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wyrm.data.checks import Columns, Rows, as_columns, check_lengths, whole_num
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.graph.arrays import as_array
 
-# The rows that a dataset computes at once where all are needed.
+# How many rows a dataset computes at once when all are needed.
 _AT_ONCE = 1024
 
 
@@ -142,8 +142,8 @@ class Dataset:
         """Return a dataset of the columns that `function` returns for the columns of a batch of rows.
 
         The function is applied when rows are needed: to the batches of a `DataLoader`, or to all rows for a column. It
-        treats each row on its own, and returns as many rows as it gets. With a `seed` it gets a random generator too,
-        which depends on the seed, the loader's epoch and the number of the batch alone. Calls of `map` are composed.
+        treats each row on its own, and returns as many rows as it gets. With a `seed` it also gets a random generator,
+        which depends only on the seed, the loader's epoch and the number of the batch. Calls of `map` are composed.
 
         Raises, for the first row now and for other rows later:
             DTypeError: the function returns something other than columns by name.
@@ -307,7 +307,7 @@ class Mapped(LazyDataset):
         return columns
 
     def _of_rows(self, rows: slice | np.ndarray) -> Dataset:
-        # Selected before the function is applied, so that other rows are never computed.
+        # Select rows before applying the function, so that other rows are never computed.
         return Mapped(self._source[rows], self._function, self._seed)
 
 

@@ -21,7 +21,8 @@ GZIP_MAGIC: Final = b"\x1f\x8b"
 DTYPES: Final = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 MOST_DIMENSIONS: Final = 64
-# MNIST compresses to a tenth of its size. More content than both limits below is refused as a decompression bomb.
+# Content above both limits, so many bytes and so many times the compressed size, is refused as a decompression bomb.
+# MNIST compresses to a tenth of its size.
 ALWAYS_READ: Final = 2**26
 MOST_COMPRESSED: Final = 256
 CHUNK: Final = 2**20
@@ -61,8 +62,8 @@ def read_idx(path: FilePath) -> np.ndarray:
 def _read(name: str, file: BufferedIOBase, size: int | None, most: int | None) -> np.ndarray:
     """Return the array of a file.
 
-    `size` is the number of bytes of the file if it is known, `most` the limit if there is one. The header is validated
-    before the content is read, and no more than the stated size is read.
+    `size` is the number of bytes of the file if known, `most` the most bytes that are accepted. The header is checked
+    before the content is read, and only as many bytes are read as it says.
     """
     magic = file.read(4)
     if not magic:

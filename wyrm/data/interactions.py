@@ -164,7 +164,7 @@ def read_movielens(path: FilePath) -> Interactions:
 # Standard deviation of the taste part of a score; that of popularity is 1.
 TASTE = 3.0
 
-# Scores per chunk: enough for vectorization, little enough to fit in tens of megabytes.
+# Scores per chunk: many enough for vectorization, few enough for tens of megabytes.
 SCORES_AT_ONCE = 1 << 20
 
 

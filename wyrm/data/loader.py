@@ -1,4 +1,4 @@
-"""Batches of a dataset, in an order that depends on the seed and the epoch alone."""
+"""Batches of a dataset, in an order that depends only on the seed and the epoch."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class DataLoader:
         return whole + (1 if rest and not self.drop_last else 0)
 
     def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
-        # Counted here and not in the generator: an epoch is numbered when it is requested, not at its first batch.
+        # Not in the generator, which would count an epoch only at its first batch.
         epoch, order = self._epoch, self._order(self._epoch)
         self._epoch += 1
         return self._batches(order, epoch)

@@ -1,4 +1,4 @@
-"""Datasets divided into a training and a test part, by rows or by groups of rows, and datasets joined to one."""
+"""Splits of a dataset into a training and a test part, and datasets joined to one."""
 
 from __future__ import annotations
 

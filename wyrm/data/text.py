@@ -1,4 +1,4 @@
-"""Text to train language models on, from a file or the Hugging Face hub, and blocks of its tokens."""
+"""Text for language models, from a file or the Hugging Face hub, and blocks of its tokens."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class TokenBlocks:
         if first > count:
             raise DataError(f"start must be in [0, {count}], the batches of an epoch, not {first}")
         order = self.order(epoch) if shuffle else np.arange(len(self))
-        # The generator is a separate method, so that errors are raised here and not at the first batch.
+        # The generator is a separate method, so that errors are raised here, before the first batch.
         return self._batches(order, size, range(first, count))
 
     def _batches(
@@ -239,7 +239,7 @@ def _checked(tokens: object, block_size: int, vocab_size: int | None) -> NDArray
         )
     low, high = int(given.min()), int(given.max())
     if low < 0 or (vocab_size is not None and high >= vocab_size):
-        # Python integers are compared above, since `vocab_size` may be beyond the range of the tokens' dtype.
+        # Python's integers are compared first: `vocab_size` may be beyond the range of the tokens' dtype.
         outside = given < 0
         if vocab_size is not None and high >= vocab_size:
             outside |= given >= vocab_size

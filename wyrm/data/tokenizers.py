@@ -82,7 +82,7 @@ class Tokenizer:
             initial_alphabet=package.pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
-        # Line by line, with line ends: the trainer copies each item several times, so a single one takes much memory.
+        # Line by line, with line ends: the trainer copies each item several times, so the whole text takes much memory.
         inner.train_from_iterator(text.splitlines(keepends=True), trainer)
         return cls(inner)
 

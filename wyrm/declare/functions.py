@@ -76,7 +76,7 @@ def _functions(
 
 
 def _of_arrays(declared: list[ast.FunctionDef], classes: Mapping[str, Any]) -> str:
-    """Return the result of a function for arrays and numbers: as the methods' results, of any shape."""
+    """Return the result type of a function of arrays and numbers: that of the methods, but of any shape."""
     texts = {ast.unparse(each.returns).partition("[")[0] for each in declared if each.returns is not None}
     if texts == {"list"}:
         return "list[_Node]"
@@ -114,7 +114,7 @@ def _members(annotation: ast.expr) -> Iterator[ast.expr]:
 
 
 class _Erasing(ast.NodeTransformer):
-    """Replaces a literal by its class, a node or a tuple of some shape by any, and a named axis by any axis."""
+    """Widens types: a literal to its class, a node or a tuple of some shape to any shape, a named axis to any axis."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         found = dict.fromkeys(ast.unparse(self.visit(member)) for member in _members(node))

@@ -101,20 +101,15 @@ class OptimizerInterface(Protocol):
         """Count finished steps of these parameters; a negative `count` takes steps back."""
         ...
 
+    def step(self) -> None:
+        """Update every parameter with the gradient that it holds."""
+        ...
+
 
 # --- gradients on the host --------------------------------------------------------------------------------------------
 
 # An array, or the touched rows of a table.
 GradientArray = np.ndarray | RowSparse
-
-
-class Stepper(Protocol):
-    """An optimizer whose `step` applies the gradients that its parameters hold."""
-
-    parameters: list[Parameter]
-
-    def step(self) -> None:
-        """Update every parameter that has a gradient."""
 
 
 def add(total: dict[BaseNode, GradientArray], gradients: Mapping[BaseNode, GradientArray]) -> None:
@@ -129,7 +124,7 @@ def add(total: dict[BaseNode, GradientArray], gradients: Mapping[BaseNode, Gradi
             total[parameter] = gradient
 
 
-def step_by(optimizer: Stepper, gradients: Mapping[BaseNode, GradientArray]) -> None:
+def step_by(optimizer: OptimizerInterface, gradients: Mapping[BaseNode, GradientArray]) -> None:
     """Do a step of the optimizer with these gradients; the gradients that its parameters hold stay as they are."""
     # A parameter without a gradient here must not move, even if it holds one.
     held = {storage: storage.gradient for storage in map(stored, optimizer.parameters)}

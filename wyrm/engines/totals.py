@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.parts import Combination, RowDependence, dependences_of
+from wyrm.engines.combination import Combination, RowDependence, dependences_of
 from wyrm.graph.axes import Dim, axis_size
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant, IndexInput

@@ -11,7 +11,6 @@ from typing_extensions import TypeVar, TypeVarTuple
 from wyrm.errors import DTypeError
 from wyrm.functions.carries import (
     as_floats,
-    check_sizes,
     checked_carry,
     dtype_of,
     from_floats,
@@ -123,10 +122,10 @@ def cond(condition: object, true: Callable[..., Any], false: Callable[..., Any],
         return first(*operands) if condition else second(*operands)
     what = f"cond of {name_of(first)} and {name_of(second)}"
     mask = scalar_condition(condition, what)
-    return _one_of([first, second], lambda: [mask, ~mask], mask.parents, operands, what)
+    return _chosen_result([first, second], lambda: [mask, ~mask], mask.parents, operands, what)
 
 
-def _one_of(
+def _chosen_result(
     branches: Sequence[Callable[..., Any]],
     masks: Callable[[], Sequence[Node]],
     beside: Sequence[BaseNode],
@@ -148,7 +147,6 @@ def _one_of(
     shape = parts[0][1]
     dtype = chosen(dtype_of([*(leaf for leaves, _ in parts for leaf in leaves), *given, *beside]))
     results = leaf_nodes(parts[0][0], dtype)
-    check_sizes(results, what, "a result")
     like = placeholders_of(results, shape, f"the result of {name_of(branches[0])}")
     carry: list[Any] = []
     if not results:
@@ -161,7 +159,6 @@ def _one_of(
         placeholders = placeholders_of(carry, shape, "result")
         own = [*inner, *converted]
         outside, captured, made = closure_convert(floats, placeholders, own, built=[*nodes, *own])
-        check_sizes(outside, what, "an operand or what it closes over")
         steps = Steps(LoopBody([*placeholders, *captured], made), 1, len(carry), 0, limited=True)
         loop = Scan(steps, mask.astype(dtype), *carry, *outside)
         carry = [loop.last(i) for i in range(len(carry))]
@@ -248,4 +245,4 @@ def switch(index: object, branches: Sequence[Callable[..., Any]], /, *operands: 
     def masks() -> list[Node]:
         return [chosen <= 0, *(chosen == position for position in range(1, last)), chosen >= last]
 
-    return _one_of(plain, masks, (), operands, what)
+    return _chosen_result(plain, masks, (), operands, what)

@@ -108,7 +108,7 @@ def _diagonal(term: str, node: Node) -> tuple[str, Node]:
     return term, node
 
 
-def _alone(term: str, node: Node, result: str) -> Node:
+def _einsum_of_one(term: str, node: Node, result: str) -> Node:
     """Return the einsum of one operand: the sum over the letters that the result lacks, transposed."""
     summed = tuple(axis for axis, letter in enumerate(term) if letter not in result)
     if summed:
@@ -131,7 +131,7 @@ def _path(terms: Sequence[str], result: str, nodes: Sequence[Node], optimize: Pa
 def _contracted(terms: list[str], result: str, nodes: list[Node], optimize: Path) -> Node:
     """Return the einsum of operands without repeated letters, two at a time."""
     if len(nodes) == 1:
-        return _alone(terms[0], nodes[0], result)
+        return _einsum_of_one(terms[0], nodes[0], result)
     if len(nodes) == 2:
         return Einsum(nodes[0], nodes[1], f"{terms[0]},{terms[1]}->{result}")
     for positions in _path(terms, result, nodes, optimize):
@@ -145,7 +145,7 @@ def _contracted(terms: list[str], result: str, nodes: list[Node], optimize: Path
             term = result if last else kept
         terms.append(term)
         nodes.append(node)
-    return _alone(terms[0], nodes[0], result)
+    return _einsum_of_one(terms[0], nodes[0], result)
 
 
 @overload

@@ -15,7 +15,7 @@ from wyrm import _names
 from wyrm.errors import DTypeError
 from wyrm.functions import contraction
 from wyrm.functions.creation import full_like, ones_like, zeros_like
-from wyrm.functions.numpy_reductions import reduced, spread_by
+from wyrm.functions.numpy_reductions import reduced, variance_of
 from wyrm.graph.axes import Axis, AxisLike, all_axes, axis_size, product
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant, as_constant
@@ -87,7 +87,7 @@ FUNCTIONS: dict[Operation, Operation] = {
     np.einsum: contraction.einsum,
     np.sum: reduced("sum"), np.prod: reduced("prod"), np.mean: reduced("mean"), np.any: reduced("any"),
     np.max: reduced("max"), np.min: reduced("min"), np.amax: reduced("max"), np.amin: reduced("min"),
-    np.all: reduced("all"), np.var: spread_by("var"), np.std: spread_by("std"),
+    np.all: reduced("all"), np.var: variance_of("var"), np.std: variance_of("std"),
     np.argmax: lambda a, axis=None, keepdims=False: a.argmax(axis=axis, keepdims=keepdims),
     np.clip: _clip,
     np.zeros_like: lambda a, dtype=None: zeros_like(a, dtype),
@@ -134,7 +134,9 @@ def ufunc(node: Node, function: Any, method: str, *operands: Any, **options: Any
             f"write array = array + node"
         )
     wrong = {
-        key for key, value in options.items() if key not in _UFUNC_DEFAULTS or not _same(value, _UFUNC_DEFAULTS[key])
+        key
+        for key, value in options.items()
+        if key not in _UFUNC_DEFAULTS or not _is_default(value, _UFUNC_DEFAULTS[key])
     }
     if wrong - {"dtype"}:
         refuse_keywords(f"numpy.{name} of a node", wrong, ("its operands",))
@@ -187,7 +189,7 @@ def array_function(
 
 
 def _same_name(module: str, name: str) -> Operation | None:
-    """Return the function of wyrm with the name of a function of NumPy or SciPy; None if there is none."""
+    """Return wyrm's function of the same name as one of NumPy or SciPy; None if there is none."""
     if module == "numpy":
         origin = next((f"wyrm.{origin}" for origin, names in _names.FUNCTIONS.items() if name in names), None)
     else:
@@ -197,7 +199,7 @@ def _same_name(module: str, name: str) -> Operation | None:
 
 
 def _call(implementation: Operation, function: Operation, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    """Call a function of wyrm with the arguments of the function of NumPy that has its name."""
+    """Call a function of wyrm with the arguments given to NumPy's function of the same name."""
     name = f"{function.__module__}.{function.__name__}"
     taken = inspect.signature(implementation).parameters
     if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in taken.values()):
@@ -227,8 +229,8 @@ def _bound_arguments(
     for key, value in bound.arguments.items():
         parameter = signature.parameters[key]
         if parameter.kind is parameter.VAR_KEYWORD:
-            found |= {name: other for name, other in value.items() if not _same(other, _UFUNC_DEFAULTS.get(name))}
-        elif not _same(value, parameter.default):
+            found |= {name: other for name, other in value.items() if not _is_default(other, _UFUNC_DEFAULTS.get(name))}
+        elif not _is_default(value, parameter.default):
             found[key] = value
     return found
 
@@ -238,8 +240,8 @@ def _signature(function: Operation) -> inspect.Signature:
     return inspect.signature(_SIGNATURES.get(function, function))
 
 
-def _same(value: object, default: object) -> bool:
-    """Whether a keyword has its default value; an array or node never has."""
+def _is_default(value: object, default: object) -> bool:
+    """Whether an argument equals its default; an array or a node never does."""
     return value is default or (
         isinstance(value, str | bool | int) and type(value) is type(default) and value == default
     )

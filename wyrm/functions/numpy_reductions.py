@@ -29,7 +29,7 @@ _JOIN: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def reduced(name: str) -> Callable[..., Any]:
-    """Return NumPy's reduction `name` of a node: "sum", "prod", "max", "min", "mean", "any" or "all"."""
+    """Return the function for nodes of NumPy's "sum", "prod", "max", "min", "mean", "any" or "all"."""
     start = {"sum": _with_initial, "prod": _with_initial, "max": _extreme, "min": _extreme}.get(name)
     if start is not None:
         joins = start
@@ -66,8 +66,8 @@ def reduced(name: str) -> Callable[..., Any]:
     return logical
 
 
-def spread_by(name: str) -> Callable[..., Any]:
-    """Return NumPy's "var" or "std" of a node."""
+def variance_of(name: str) -> Callable[..., Any]:
+    """Return the function for nodes of NumPy's "var" or "std"."""
 
     def spread(
         a: Any, axis: AxisLike = None, dtype: Any = None, ddof: int = 0, keepdims: bool = False, where: Any = True,

@@ -1,4 +1,4 @@
-"""Checkpoints: parameters and other arrays in the safetensors format. A file is written whole or not at all.
+"""Checkpoints: parameters and other arrays in safetensors files, which are written completely or not at all.
 
 >>> import tempfile, pathlib
 >>> layer = wy.nn.Linear(3, 2)

@@ -47,7 +47,7 @@ def save_arrays(path: FilePath, arrays: Mapping[str, np.ndarray], metadata: Mapp
 
 
 def write_arrays(temporary: Path, file: str, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
-    """Write to the path that `replacing` returned for `file`; errors name `file`."""
+    """Write to `temporary`, the path that `replacing` returned for `file`; errors name `file`."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
@@ -90,5 +90,5 @@ def load_arrays(path: FilePath) -> Arrays:
     if is_index(path):
         stored = stored_arrays(path)
         return Arrays(stored.read(stored.outlines), stored.metadata())
-    with opened(path) as file:  # once, because another process may replace the file
+    with opened(path) as file:  # opened only once, because another process may replace the file
         return Arrays(read_arrays(path, file, file.keys()), metadata_of(file))

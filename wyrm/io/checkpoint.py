@@ -18,7 +18,7 @@ Kept = Parameter | Buffer
 
 
 class HasParameters(Protocol):
-    """What a `wyrm.nn.Module` tells of its parameters and buffers: pairs of path and leaf."""
+    """An object with named parameters and buffers, such as a `wyrm.nn.Module`."""
 
     def named_parameters(self) -> list[tuple[str, Parameter]]: ...
     def named_buffers(self) -> list[tuple[str, Buffer]]: ...
@@ -85,7 +85,8 @@ def load(parameters: Parameters, path: FilePath) -> None:
 
     The file must hold exactly these names, with these shapes and dtypes, and finite values. Everything is checked
     before the first parameter is set. Arrays of bfloat16 count as float32. The arrays may be divided over several
-    files, which an index beside them lists, such as `model.safetensors.index.json`.
+    files, which an index beside them lists, such as `model.safetensors.index.json`. The number of batches that batch
+    norms of PyTorch count, `num_batches_tracked`, is left out where no layer has it.
 
     Raises:
         CheckpointError: the file is missing, truncated, corrupt or of another format, or holds other parameters; the
@@ -112,8 +113,8 @@ def load(parameters: Parameters, path: FilePath) -> None:
 def load_state_dict(parameters: Parameters, state: Mapping[str, np.ndarray]) -> None:
     """Set the parameters and buffers of a module, or of a mapping of names, from arrays by name.
 
-    The arrays have exactly these names, shapes and dtypes, and finite numbers, else a `CheckpointError` lists what
-    differs and nothing is set. Raise `DTypeError` for anything else than arrays by name.
+    The arrays must have exactly these names, shapes and dtypes, and finite numbers; else a `CheckpointError` lists what
+    differs, and nothing is set. Raise `DTypeError` for anything else than arrays by name.
 
     >>> model, twin = wy.nn.Linear(2, 3), wy.nn.Linear(2, 3)
     >>> load_state_dict(twin, model.state_dict())
@@ -148,15 +149,25 @@ def differences(named: Mapping[str, Kept], found: Mapping[str, Outline | np.ndar
         f"  {what}: {', '.join(names)}"
         for what, names in (
             (f"missing in the {where}", [name for name in named if name not in found]),
-            (f"extra in the {where}", [name for name in found if name not in named]),
+            (f"extra in the {where}", [name for name in found if name not in named and not _counts_batches(name)]),
         )
         if names
     ]
     return problems + [
         f"  {name}: {found[name].shape} {found[name].dtype} in the {where}, {parameter.shape} {parameter.dtype} here"
         for name, parameter in named.items()
-        if name in found and (found[name].shape != parameter.shape or found[name].dtype != parameter.dtype)
+        if name in found
+        and (found[name].shape != parameter.shape or found[name].dtype != parameter.dtype)
+        and not (_counts_batches(name) and found[name].shape == () and found[name].dtype == np.int64)
     ]
+
+
+def _counts_batches(name: str) -> bool:
+    """Return whether an array is the number of batches, an int64 that every batch norm of PyTorch keeps.
+
+    Here it is a float, and only the layers have it that need it.
+    """
+    return name.rpartition(".")[2] == "num_batches_tracked"
 
 
 def not_finite(arrays: Mapping[str, np.ndarray], where: str = "file") -> list[str]:

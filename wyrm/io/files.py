@@ -1,4 +1,4 @@
-"""Checkpoint files: atomic writing, reading, and arrays divided over several files; failures are `CheckpointError`s."""
+"""Checkpoint files: atomic writing, reading, and shards. Failures raise `CheckpointError`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wyrm.support.files import FilePath, path_of
 
 @contextmanager
 def replacing(path: FilePath) -> Iterator[Path]:
-    """Call `wyrm.support.files.replacing`, and raise `CheckpointError` with the file's name if it cannot be written."""
+    """Replace a file atomically; raise `CheckpointError` with its name if it cannot be written."""
     path_of("file", path)
     try:
         with _files.replacing(path) as temporary:
@@ -30,7 +30,7 @@ def replacing(path: FilePath) -> Iterator[Path]:
         ) from error
 
 
-# NumPy names of the format's dtypes; bfloat16, which NumPy lacks, is read as float32, which has all its numbers.
+# NumPy's names of the format's dtypes. NumPy lacks bfloat16, whose numbers are read as float32.
 _BFLOAT16 = "BF16"
 _DTYPES = {
     _BFLOAT16: "float32", "F64": "float64", "F32": "float32", "F16": "float16", "C64": "complex64", "BOOL": "bool",
@@ -50,12 +50,12 @@ def read_arrays(path: FilePath, file: Any, names: Iterable[str]) -> dict[str, np
     parts = {name: file.get_slice(name) for name in names}
     halves = {name: part.get_shape() for name, part in parts.items() if part.get_dtype() == _BFLOAT16}
     read = _read_bfloat16(path, halves) if halves else {}
-    # Copied, since the reader's array may be a memory map of the file, which can be truncated later.
+    # Copied, since the reader's array may be a memory map of the file, which another process may truncate.
     return {name: read[name] if name in read else np.array(file.get_tensor(name)) for name in parts}
 
 
 def _read_bfloat16(path: FilePath, shapes: Mapping[str, Sequence[int]]) -> dict[str, np.ndarray]:
-    """Return arrays of bfloat16, the upper 16 bits of float32, as float32; the reader has checked the file's header."""
+    """Return arrays of bfloat16 as float32, whose upper 16 bits they are; the file's header is checked already."""
     read: dict[str, np.ndarray] = {}
     with Path(path).open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -83,9 +83,9 @@ class Outline(NamedTuple):
 
 
 def outlines(path: FilePath) -> dict[str, Outline]:
-    """Return shape and dtype of every array of a safetensors file, without reading any; errors as in `opened`.
+    """Return shape and dtype of every array of a safetensors file; raise the errors of `opened`.
 
-    A sparse file can declare arrays that are larger than memory.
+    The arrays are not read: a file can declare arrays that are larger than memory.
     """
     with opened(path) as file:
         parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no mapping
@@ -98,8 +98,8 @@ def outlines(path: FilePath) -> dict[str, Outline]:
 def opened(path: FilePath) -> Iterator[Any]:
     """Open a safetensors file to read arrays one by one.
 
-    Raise `CheckpointError`, also for errors inside the block: for a file that is missing, unreadable, truncated,
-    corrupt or of another format, or that has a dtype which NumPy lacks.
+    Raise `CheckpointError` for a file that is missing, unreadable, truncated, corrupt or of another format, or that has
+    a dtype which NumPy lacks; also for such errors inside the block.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -127,7 +127,7 @@ _INDEX = ".index.json"
 
 
 class StoredArrays(NamedTuple):
-    """The arrays of a file or of several shards: the file or index for errors, and outline and file of each array."""
+    """The arrays of a file or of several shards: the outline and the file of each. `source` names them in errors."""
 
     source: str
     outlines: dict[str, Outline]
@@ -150,7 +150,7 @@ class StoredArrays(NamedTuple):
 
 
 def is_index(path: FilePath) -> bool:
-    """Return whether a path is by its name that of an index, and not of a safetensors file."""
+    """Return whether a path has the name of an index and not of a safetensors file."""
     return os.fspath(path).endswith(_INDEX)
 
 
@@ -207,7 +207,7 @@ def _listed(index: Path) -> dict[str, str]:
     if not isinstance(shards, dict) or not shards:
         raise CheckpointError(f"{what} is damaged: it has no 'weight_map', which lists the shard of each array")
     for name, shard in shards.items():
-        # A path could lead to any file of the machine.
+        # A path with folders could be that of any file of the machine.
         if not isinstance(shard, str) or not shard.endswith(".safetensors") or set(shard) & set("/\\:\0"):
             raise CheckpointError(
                 f"{what} is damaged: the shard of {name} must be the name of a safetensors file beside it, "

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _PREFIX = "transformer."
-# Our names of a block's modules, by those of the library.
+# The names of a block's modules in wyrm, by the library's names.
 _BLOCK = {
     "ln_1": "attention_norm", "attn.c_attn": "attention.qkv", "attn.c_proj": "attention.out_proj",
     "ln_2": "feed_forward_norm", "mlp.c_fc": "feed_forward.fc1", "mlp.c_proj": "feed_forward.fc2",
 }  # fmt: skip
-# The fields of which `GPT2` supports only these values. Both activations are one function, the approximate GELU.
+# Fields for which `GPT2` supports only these values. Both activations are the approximate GELU.
 _SUPPORTED: dict[str, tuple[object, ...]] = {
     "activation_function": ("gelu_new", "gelu_pytorch_tanh"),
     "scale_attn_weights": (True,),
@@ -39,7 +39,7 @@ _IGNORED = re.compile(r"h\.[0-9]+\.attn\.(bias|masked_bias)")
 
 
 def _names(config: GPT2Config) -> dict[str, str]:
-    """Return the names of all parameters, also of biases: ours by that of the library without its prefix."""
+    """Return wyrm's names of all parameters, also of biases, by the library's names without their prefix."""
     names = {"wte.weight": "tokens.weight", "wpe.weight": "positions.weight"}
     for block in range(config.n_layer):
         for theirs, ours in _BLOCK.items():

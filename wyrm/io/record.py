@@ -19,7 +19,7 @@ from wyrm.support.options import MOST_STEPS
 # The metadata key of the record, and the version of its format.
 KEY = "wyrm_training"
 _VERSION = 1
-# Maximum nesting of the state: more than needed, and within the recursion limit of the JSON reader.
+# The deepest nesting of the state that is allowed, within the recursion limit of the JSON reader.
 _DEEPEST = 100
 
 
@@ -101,7 +101,7 @@ def examined(path: FilePath) -> CheckpointRecord:
     """Return the record of an intact file, or raise `CheckpointError`; reads one array at a time into memory."""
     with opened(path) as file:
         metadata = dict(file.metadata() or {})
-        # Errors of the record are returned and raised outside, so that `opened` does not rewrap them.
+        # Errors of the record are raised outside of the block, in which `opened` would replace them.
         arrays = ((name, file.get_tensor(name)) for name in sorted(file.keys()))
         outcome = _outcome(path, metadata, arrays)
     if isinstance(outcome, CheckpointError):
@@ -172,7 +172,7 @@ def without_arrays(state: Any, path: tuple[str | int, ...] = ()) -> tuple[Any, d
 
 
 def with_arrays(state: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Put the arrays of `without_arrays` back into the rest of the state, and return it.
+    """Put the arrays that `without_arrays` took out back into the state, and return it.
 
     Raise `KeyError`, `IndexError` or `TypeError` for a path that the state does not have.
     """

@@ -1,4 +1,4 @@
-"""Training checkpoints: weights, optimizer and state in one file each, of which the last and the best are kept."""
+"""Training checkpoints: files with weights, optimizer and state, of which the last and the best are kept."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"step-([0-9]{8}|[1-9][0-9]{8,})\.safetensors")
 _WEIGHTS, _OPTIMIZER, _STATE = "weights/", "optimizer/", "state/"
-# Inode, size and mtime, which identify the content of a path without reading it.
+# Inode, size and mtime, which identify a file's content without reading it.
 _Signature = tuple[int, int, int]
 
 
@@ -35,8 +35,8 @@ class Checkpoints:
 
     Each is a safetensors file such as `step-00001000.safetensors`, which holds the weights, the optimizer's state and,
     as JSON metadata, everything else. Writing is atomic and flushed to disk. For people, `step-00001000.json` repeats
-    the JSON: it is never loaded, and after a crash it may be missing but never describes other contents. A file counts
-    only after it has been read completely and matches the digest it contains.
+    the JSON. It is never loaded; after a crash it may be missing, but it never describes another file. A checkpoint
+    counts only if it can be read completely and matches the digest that it contains.
 
     After each save, the `keep_last` (1 or more) checkpoints of the highest steps are kept, and with `keep_best` the one
     of the best score, which is the lowest unless `higher_is_better`; others are removed. Damaged files and files of
@@ -231,7 +231,7 @@ class Checkpoints:
         return sorted(found, key=_step, reverse=True)
 
     def _record(self, path: Path) -> CheckpointRecord | CheckpointError | None:
-        """Return the file's record, or the error that reading it raised, or None if it has just been removed."""
+        """Return the file's record, the error of reading it, or None if the file was removed meanwhile."""
         try:
             signature = _signature(path)
         except FileNotFoundError:
@@ -252,7 +252,7 @@ class Checkpoints:
         return record
 
     def _is_whole(self, path: Path) -> bool:
-        """Whether the file is an intact checkpoint; warns otherwise, with the stack level of the public caller."""
+        """Whether the file is an intact checkpoint; else warn at the line that called the public method."""
         record = self._record(path)
         if isinstance(record, CheckpointError):
             warnings.warn(f"skipping a damaged checkpoint: {record}", RuntimeWarning, stacklevel=3)
@@ -273,7 +273,7 @@ class Checkpoints:
         for path in intact[self.keep_last :]:
             if path != best:
                 try:
-                    # In this order, so that no description outlives its file.
+                    # The description first, so that it never remains without its file.
                     path.with_suffix(".json").unlink(missing_ok=True)
                     path.unlink(missing_ok=True)
                 except OSError as error:
@@ -286,14 +286,14 @@ class Checkpoints:
 
 
 def _checked(parameters: Parameters, optimizer: object) -> dict[str, Kept]:
-    """Return the parameters by name; raise `DTypeError` unless they are that, and the optimizer is one."""
+    """Return the parameters by name; raise `DTypeError` for anything else than parameters and an optimizer."""
     if not hasattr(type(optimizer), "load_step_counts"):
         raise DTypeError(f"a checkpoint holds the state of an optimizer, as of wy.optim.Adam(...), not {optimizer!r}")
     return by_name(parameters)
 
 
 def _write(path: Path, arrays: Mapping[str, np.ndarray], record: CheckpointRecord) -> None:
-    """Write both files, so that the description never describes other contents than the file beside it."""
+    """Write both files in an order in which the description never describes another file."""
     text = record.text(arrays)
     beside = path.with_suffix(".json")
     with replacing(beside) as description:
@@ -302,8 +302,8 @@ def _write(path: Path, arrays: Mapping[str, np.ndarray], record: CheckpointRecor
         with replacing(path) as temporary:
             write_arrays(temporary, os.fspath(path), arrays, {KEY: text})
             flush(temporary)
-            # Everything is on disk now, so little can fail. The old description is removed first: if the process dies,
-            # there is a correct one or none.
+            # Both new files are on disk now. The old description is removed before they replace the old ones: if the
+            # process dies, there is a correct description or none.
             beside.unlink(missing_ok=True)
 
 

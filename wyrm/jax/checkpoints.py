@@ -1,4 +1,4 @@
-"""Checkpoints of programs whose arrays lie on the devices of several processes, written by all of them."""
+"""Checkpoints of programs on the devices of several processes: each process writes its part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COUNTER_NAMES = frozenset(["optimizer", "optimizer_steps", "program", "position
 
 
 class _Arrays(NamedTuple):
-    """The arrays of a program's training by name: of parameters and buffers, and of the optimizer's state."""
+    """The arrays of a training by name: `values` of parameters and buffers, `slots` of the optimizer's state."""
 
     values: dict[str, Any]
     slots: dict[str, dict[str, Any]]
@@ -88,7 +88,7 @@ def save(
         arguments = orbax.args.Composite(
             arrays=orbax.args.StandardSave(_arrays(engine, program).tree()), counters=orbax.args.JsonSave(counters)
         )
-        # `force` saves at every step that is asked for, whatever the interval of Orbax.
+        # `force` ignores Orbax's own interval between checkpoints.
         manager.save(step, args=arguments, force=True)
         return Path(manager.directory) / str(step)
 
@@ -216,7 +216,7 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Raise `CheckpointError` for what Orbax raises where a file of a checkpoint holds other JSON than it wrote."""
+    """Raise `CheckpointError` for errors of Orbax that come from unexpected JSON in a damaged checkpoint."""
     try:
         yield
     except (AttributeError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""Programs on several processes, such as one for each machine: how the processes find each other."""
+"""Connects the processes of a program, such as one on each machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wyrm.jax.lowering import jax_engine, shown
 from wyrm.support.options import whole
 from wyrm.train.program import Program
 
-# Seconds without a sign of life after which JAX counts a process as dead and ends the others.
+# Seconds without a heartbeat after which JAX takes a process for dead and ends the others.
 _HEARTBEAT_SECONDS = 20
 
 
@@ -126,7 +126,7 @@ def _check_same(processes: int | None, process: int | None) -> None:
 
 @contextmanager
 def _same_sigterm() -> Iterator[None]:
-    """Keep what SIGTERM does, which is to end a process: JAX has it only note that the process will be preempted."""
+    """Let SIGTERM still end the process: JAX installs a handler that only notes a coming preemption."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield

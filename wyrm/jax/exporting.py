@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class _ExportLowerer(Lowerer):
-    """Lowers a graph in one piece: blocks of rows need their number, and other runtimes have blocks of their own."""
+    """Lowers ops without blocks of rows: those need the number of rows, and runtimes divide the work themselves."""
 
     def blocks(self, rows: int, size: int) -> tuple[int, int]:
         """Return one block on one device."""
@@ -35,7 +35,7 @@ class _ExportLowerer(Lowerer):
 
 
 class _Exported(LoweredFunction):
-    """The function of a graph without what only its derivatives need, over the parameters' present values."""
+    """The function of a graph with the present values of parameters as constants, which need not be differentiated."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ def to_onnx(
 
 
 def _traced(build: Callable[[], T], names: Sequence[type[Dim]]) -> T:
-    """Return the result of `build`, which traces a graph whose open axes of these names have symbolic sizes."""
+    """Return the result of `build`, which traces a graph with symbolic sizes for open axes of these names."""
     try:
         return build()
     except WyrmError:

@@ -42,7 +42,7 @@ class LoweredFunction:
         self.names = unique_names([leaf for leaf in others if isinstance(leaf, Parameter | Buffer)], _paths(model))
 
     def _others(self) -> list[BaseNode]:
-        """Return the leaves that are not inputs; raise an error if they hold no data, or for an input that is none."""
+        """Return the leaves that are not inputs; raise an error if one holds no data, or for an invalid input."""
         leaves = set(self._schedule.leaves)
         for node in self.inputs:
             if node not in leaves:
@@ -189,7 +189,7 @@ def _array(leaf: BaseNode, value: Any) -> Any:
 
 
 def _words(step: Any) -> Any:
-    """Return a random step, a number or a scalar array, as two words of 32 bits, the lower one first."""
+    """Return a random step, given as a number or a scalar array, as two words of 32 bits, lower word first."""
     import jax
     import jax.numpy as jnp
 
@@ -239,5 +239,5 @@ def checked_sizes(sizes: object, who: str) -> dict[type[Dim], int]:
 
 
 def shown(value: object) -> str:
-    """Return what an error says of a wrong argument."""
+    """Return a wrong argument as text for an error."""
     return describe(value) if isinstance(value, BaseNode) else repr(value)

@@ -13,8 +13,20 @@ from wyrm.graph.axes import axis_size
 from wyrm.graph.base import describe
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.typing import Array, IntegerArray
-from wyrm.losses.checks import as_node, check_reduction, check_values
-from wyrm.losses.loss import Each, EachOfLabels, Labels, Total, TotalOfLabels, Weights, loss, weighted, within
+from wyrm.losses.loss import (
+    Each,
+    EachOfLabels,
+    Labels,
+    Total,
+    TotalOfLabels,
+    Weights,
+    as_node,
+    check_reduction,
+    check_values,
+    loss,
+    weighted,
+    within,
+)
 from wyrm.ops.cross_entropy.softmax import LossReduction
 from wyrm.ops.ctc.ctc import CTC
 from wyrm.ops.elementwise.comparison import where

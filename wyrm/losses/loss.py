@@ -1,43 +1,152 @@
-"""What losses share: weights of samples and classes, reductions, and `@loss`, which makes a loss of its formula."""
+"""What losses share: checks of operands, weights, reductions, and `@loss`, which makes a loss of its formula."""
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict, get_overloads
+from typing import Any, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict, get_args, get_overloads
 
 import numpy as np
 
-from wyrm.graph.base import format_dims
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.graph.axes import Dims, unify
+from wyrm.graph.base import BaseNode, describe, format_dims
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.source_location import user_location
 from wyrm.graph.storage import stored
 from wyrm.graph.typing import Array, IntegerArray
-from wyrm.losses.checks import (
-    Values,
-    as_node,
-    check_axes,
-    check_reduction,
-    labels_of,
-    reduced,
-    rows_of,
-    same_axes,
-    score_and_others,
-    vectors_and_target,
-)
 from wyrm.ops.cross_entropy.label import CountedLabels
 from wyrm.ops.cross_entropy.softmax import LossReduction
 from wyrm.ops.elementwise.comparison import where
-from wyrm.ops.indexing.index import Index
+from wyrm.ops.elementwise.elementwise import as_operand
+from wyrm.ops.indexing.index import Index, as_indices
 from wyrm.support.foreign_names import explain, keywords_of
+from wyrm.support.options import choice
 
 # What a loss takes.
-Operands: TypeAlias = Literal["elements", "vectors", "vectors and a target of each", "a score and others", "labels"]
+Operands: TypeAlias = Literal["elements", "vectors", "vectors and a target of each", "labels"]
+# Makes nodes of the operands: `take(loss, names, operands, values)`; see `same_axes`.
+Take: TypeAlias = Callable[..., list[Node]]
+# What the last operand holds.
+Values: TypeAlias = Literal["any", "signs", "probabilities"]
 # Raises an error for a wrong value: `check(loss, option, value)`, with the names of both.
 Check: TypeAlias = Callable[[str, str, Any], None]
 Weights: TypeAlias = Node | Array | None
+_REDUCTIONS = get_args(LossReduction)
+
+# --- operands --------------------------------------------------------------------------------------------------------
+
+
+def as_node(loss: str, name: str, value: Node | IndexNode | Array | float, beside: Node | None = None) -> Node:
+    """Return `value` as a float node; beside another node, an array or a mask takes the dtype of that node."""
+    if isinstance(value, IndexNode):
+        raise DTypeError(
+            f"{loss}: {name} must be float, and {describe(value)} holds integer indices: use a wy.Input for numbers, "
+            f"or .astype(np.float32)"
+        )
+    if isinstance(value, Node):
+        if value.dtype.kind == "f":
+            return value
+        if beside is None:
+            raise DTypeError(f"{loss}: {name} must be float, and {describe(value)} is a mask")
+        return value.astype(beside.dtype)
+    node = None if beside is None else as_operand(value, beside)
+    if node is None:
+        allowed = "a node" if beside is None else "a node or a NumPy array of numbers"
+        raise DTypeError(f"{loss}: {name} must be {allowed}, not {type(value).__name__}")
+    return node
+
+
+def check_values(loss: str, name: str, given: Node | Array, node: Node, values: Values) -> None:
+    """Raise an error if a constant cannot have these values, or a mask is given for signs; inputs are not checked."""
+    if values == "signs" and isinstance(given, Node | np.ndarray) and given.dtype.kind == "b":
+        raise DTypeError(f"{loss}: {name} must be -1 or 1, not a mask; pass wy.where(mask, 1.0, -1.0)")
+    if values == "any" or not isinstance(node, Constant):
+        return
+    array = np.asarray(stored(node).array)
+    wrong = array[np.abs(array) != 1.0] if values == "signs" else array[~((array >= 0.0) & (array <= 1.0))]
+    if wrong.size:
+        allowed = "-1 or 1" if values == "signs" else "in [0, 1]"
+        raise ValueError(f"{loss}: {name} must be {allowed}, but holds {wrong[0]}")
+
+
+def same_axes(loss: str, names: Sequence[str], operands: Sequence[Any], values: Values = "any") -> list[Node]:
+    """Return the operands as nodes of the same axes; the first is a node. Constant values of the last are checked."""
+    first = as_node(loss, names[0], operands[0])
+    nodes = [first]
+    for name, operand in zip(names[1:], operands[1:], strict=True):
+        nodes.append(as_node(loss, name, operand, first))
+    for node in nodes:
+        if node.dims != first.dims:
+            rule = f"{loss}: {', '.join(names[:-1])} and {names[-1]} must have the same shape; nothing is broadcast"
+            check_axes(rule, node, first.dims, dict(zip(names, nodes, strict=True)))
+    check_values(loss, names[-1], operands[-1], nodes[-1], values)
+    return nodes
+
+
+def vectors_and_target(loss: str, names: Sequence[str], operands: Sequence[Any], values: Values) -> list[Node]:
+    """Return vectors, as nodes of the same axes, and after them their target, which has the leading axes."""
+    vectors = same_axes(loss, names[:-1], operands[:-1])
+    rows = rows_of(loss, names[0], vectors[0])
+    target = as_node(loss, names[-1], operands[-1], vectors[0])
+    check_values(loss, names[-1], operands[-1], target, values)
+    rule = f"{loss}: the {names[-1]} must have the leading axes of the vectors"
+    nodes = [*vectors, target]
+    check_axes(rule, target, rows, dict(zip(names, nodes, strict=True)))
+    return nodes
+
+
+def check_axes(rule: str, node: BaseNode, wanted: Dims, operands: Mapping[str, BaseNode]) -> None:
+    """Raise `ShapeError`, with the rule and all operands, unless the node has the axes `wanted`."""
+    dims: Dims = node.dims
+    if dims == wanted:
+        return
+    try:
+        if len(dims) != len(wanted):
+            raise ShapeError(f"{format_dims(wanted)} against {format_dims(dims)}")
+        for left, right in zip(wanted, dims, strict=True):
+            unify(left, right)
+    except ShapeError as error:
+        width = max(map(len, operands))
+        location = user_location()
+        lines = [f"{rule}: {error}"]
+        lines += [f"  {name:{width}}  {describe(operand)}" for name, operand in operands.items()]
+        raise ShapeError("\n".join([*lines, f"  at {location.filename}:{location.line}: {location.source}"])) from None
+
+
+def rows_of(loss: str, name: str, node: Node) -> Dims:
+    """Return the leading axes of a node, all but the last, over which the loss is computed."""
+    if not node.dims:
+        raise ShapeError(f"{loss}: {name} needs at least one axis, and {describe(node)} is a scalar")
+    rows: Dims = node.dims[:-1]
+    return rows
+
+
+def labels_of(loss: str, name: str, node: Node, labels: IndexNode | IntegerArray) -> IndexNode:
+    """Return the labels as an index node with the leading axes of `node`."""
+    rows = rows_of(loss, name, node)
+    indices = as_indices(labels)
+    rule = f"{loss}: the labels must have the leading axes of {name}"
+    check_axes(rule, indices, rows, {name: node, "labels": indices})
+    return indices
+
+
+# --- weights and reductions ------------------------------------------------------------------------------------------
+
+
+def check_reduction(loss: str, reduction: str) -> None:
+    """Raise `ValueError` unless the reduction is one of the three."""
+    choice(f"{loss}: reduction", reduction, _REDUCTIONS)
+
+
+def reduced(losses: Node, reduction: LossReduction) -> Node:
+    """Return the losses, their mean or their sum."""
+    if reduction == "none":
+        return losses
+    return losses.mean() if reduction == "mean" else losses.sum()
 
 
 def _weights(loss: str, name: str, weights: Node | Array | float, beside: Node) -> Node:
@@ -92,6 +201,9 @@ def weighted(loss: str, losses: Node, reduction: LossReduction, weights: Weights
     return _mean(total, factors) if reduction == "mean" else reduced(total, reduction)
 
 
+# --- labels ----------------------------------------------------------------------------------------------------------
+
+
 class Labels(NamedTuple):
     """The labels of a loss, and the weights of its rows, which have the axes of the labels; None weighs 1.
 
@@ -125,7 +237,7 @@ class Labels(NamedTuple):
         return _mean(total, weights if self.counted is None else where(self.counted, weights, 0.0))
 
 
-def labelled(
+def scores_and_labels(
     loss: str,
     name: str,
     scores: Node,
@@ -149,6 +261,9 @@ def labelled(
         chosen: Node = Index(of_classes, indices)
         of_rows = chosen if of_samples is None else chosen * of_samples
     return scores, Labels(indices, counted, of_classes, of_samples, of_rows, reduction)
+
+
+# --- the decorator ---------------------------------------------------------------------------------------------------
 
 
 class Total(TypedDict, total=False):
@@ -203,22 +318,16 @@ def finite_above_zero(name: str, option: str, value: Any) -> None:
         raise ValueError(f"{name}: {option} must be finite and above 0, not {value}")
 
 
-# How operands that do not have the same axes become nodes.
-_TAKES: dict[Operands, Callable[..., list[Node]]] = {
-    "vectors and a target of each": vectors_and_target,
-    "a score and others": score_and_others,
-}
-
-
 def loss(
-    operands: Operands = "elements", *, target: Values = "any", **checks: Check
+    operands: Operands | Take = "elements", *, target: Values = "any", **checks: Check
 ) -> Callable[[Callable[..., Node]], Callable[..., Any]]:
     """Return a decorator that makes a loss of a formula; the overloads before the formula declare its signature.
 
     The formula gets the operands as nodes of the same axes and returns the losses, which are then weighted and reduced.
-    Operands that are "vectors" have at least one axis, and a target of each vector has the leading axes; so has a score
-    beside others. A constant last operand may hold only values of the kind `target`. With "labels", the formula gets
-    scores and `Labels`, and returns what `Labels.reduced` returns. `checks` are those of the options, by name.
+    Operands that are "vectors" have at least one axis, and a target of each vector has the leading axes. A constant
+    last operand may hold only values of the kind `target`. With "labels", the formula gets scores and `Labels`, and
+    returns what `Labels.reduced` returns. `operands` may be a function that makes the nodes. `checks` are those of the
+    options, by name.
     """
 
     def decorated(formula: Callable[..., Node]) -> Callable[..., Any]:
@@ -226,7 +335,9 @@ def loss(
         name, parameters = formula.__name__, inspect.signature(formula).parameters.values()
         places = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
         known = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
-        take: Callable[..., list[Node]] = _TAKES.get(operands, same_axes)
+        take: Take = vectors_and_target if operands == "vectors and a target of each" else same_axes
+        if callable(operands):
+            take = operands
 
         @wraps(formula)
         def call(
@@ -250,8 +361,8 @@ def loss(
                     check(name, option, options[option])
             if of_labels:
                 scores, labels = arguments
-                known_labels = labelled(name, places[0], scores, labels, weight, ignored, sample_weight, reduction)
-                return formula(*known_labels, **options)
+                checked = scores_and_labels(name, places[0], scores, labels, weight, ignored, sample_weight, reduction)
+                return formula(*checked, **options)
             nodes = take(name, places, arguments, target)
             if of_vectors:
                 rows_of(name, places[0], nodes[0])

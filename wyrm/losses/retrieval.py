@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Unpack, overload
 
 import numpy as np
@@ -13,8 +14,21 @@ from wyrm.graph.base import describe
 from wyrm.graph.leaves import constant_beside
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.typing import Array, IntegerArray, Size
-from wyrm.losses.checks import as_node, check_axes, check_reduction
-from wyrm.losses.loss import Each, Total, Weights, above_zero, loss, sample_weights, weighted, within
+from wyrm.losses.loss import (
+    Each,
+    Total,
+    Values,
+    Weights,
+    above_zero,
+    as_node,
+    check_axes,
+    check_reduction,
+    loss,
+    rows_of,
+    sample_weights,
+    weighted,
+    within,
+)
 from wyrm.ops.cross_entropy.label import CountedLabels
 from wyrm.ops.cross_entropy.softmax import LossReduction
 from wyrm.ops.elementwise.comparison import where
@@ -39,6 +53,15 @@ def _temperature(name: str, option: str, value: Any) -> None:
         above_zero(name, option, value)
     elif value.dims:
         raise ShapeError(f"{name}: {option} must be one number, not {describe(value)}")
+
+
+def _score_and_others(loss: str, names: Sequence[str], operands: Sequence[Any], values: Values) -> list[Node]:
+    """Return scores and, of one more axis at the end, the scores that they are compared with, as nodes."""
+    score = as_node(loss, names[0], operands[0])
+    others = as_node(loss, names[1], operands[1], score)
+    rule = f"{loss}: {names[0]} must have the axes of {names[1]} but the last"
+    check_axes(rule, score, rows_of(loss, names[1], others), {names[0]: score, names[1]: others})
+    return [score, others]
 
 
 def _table(name: str, option: str, values: Node | Array, scores: Node) -> Node:
@@ -157,7 +180,7 @@ def sampled_softmax(
     log_frequency: Node | Array | None = None,
     **options: Unpack[Each],
 ) -> Tensor[*Axes]: ...
-@loss("a score and others")
+@loss(_score_and_others)
 def sampled_softmax(
     positive: Node,
     negative: Node,
@@ -222,7 +245,7 @@ def warp(
     margin: float = 1.0,
     **options: Unpack[Each],
 ) -> Tensor[*Axes]: ...
-@loss("a score and others", margin=within(0.0))
+@loss(_score_and_others, margin=within(0.0))
 def warp(positive: Node, negative: Node, *, num_items: Size | Dim, margin: float = 1.0) -> Node:
     """Return the weighted approximate-rank pairwise loss, which attends to the top of the ranking.
 

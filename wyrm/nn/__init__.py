@@ -5,7 +5,7 @@
 (5, 2)
 
 - Layers: `Linear`, `Embedding`, `EmbeddingBag`; `Conv1d` to `Conv3d` and their transposed forms, pooling, `Upsample`.
-- Normalization and dropout: `BatchNorm`, `LayerNorm`, `RMSNorm`, `GroupNorm`, `InstanceNorm`, `Dropout`, `Dropout2d`.
+- Normalization and dropout: `BatchNorm2d`, `LayerNorm`, `RMSNorm`, `GroupNorm`, `InstanceNorm2d`, `Dropout`.
 - Sequences: `LSTM`, `GRU`, `StackedLSTM` and `StackedGRU` (also bidirectional), `EWMA`.
 - Transformers: `MultiHeadAttention`, `TransformerBlock`, `GPT2`, `generate`.
 - Activations as functions, `GLU` and its variants, and `initializers`.
@@ -22,10 +22,14 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "gpt2_axes": "gpt2_axes",
         "initializers": "initializers",
         "activation": (
-            "GLU Activation GatedFeedForward PReLU celu elu geglu gelu glu hardsigmoid hardswish hardtanh "
-            "leaky_relu log_sigmoid mish reglu relu relu6 selu sigmoid silu softplus softsign swiglu tanh"
+            "GLU Activation PReLU celu elu geglu gelu glu hardsigmoid hardswish hardtanh leaky_relu log_sigmoid mish "
+            "reglu relu relu6 selu sigmoid silu softplus softsign swiglu tanh"
         ),
         "attention": "LearnedPositionalEncoding MultiHeadAttention SinusoidalPositionalEncoding rotary_embedding",
+        "batch_norms": "BatchNorm BatchNorm1d BatchNorm2d BatchNorm3d",
+        "channel_norms": (
+            "GroupNorm InstanceNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d group_norm instance_norm"
+        ),
         "convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
         "convolution_layers": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
         "dropout": "Dropout Dropout1d Dropout2d Dropout3d",
@@ -36,7 +40,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "linear": "Linear",
         "module": "Module",
         "moving_average": "EWMA ewma",
-        "normalization": "BatchNorm GroupNorm InstanceNorm LayerNorm RMSNorm group_norm instance_norm",
+        "normalization": "LayerNorm RMSNorm",
         "pooling": (
             "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d "
             "adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d"
@@ -49,7 +53,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "recurrent_stack": "StackedGRU StackedLSTM",
         "recurrent_states": "GRUOutput LSTMOutput LSTMState StackedOutput",
         "seeding": "seed",
-        "transformer": "FeedForward TransformerBlock",
+        "transformer": "FeedForward GatedFeedForward TransformerBlock",
         "upsampling": "Upsample interpolate",
     },
 )

@@ -7,7 +7,6 @@ from wyrm.nn import gpt2_axes, initializers
 from wyrm.nn.activation import (
     GLU,
     Activation,
-    GatedFeedForward,
     PReLU,
     celu,
     elu,
@@ -37,6 +36,16 @@ from wyrm.nn.attention import (
     SinusoidalPositionalEncoding,
     rotary_embedding,
 )
+from wyrm.nn.batch_norms import BatchNorm, BatchNorm1d, BatchNorm2d, BatchNorm3d
+from wyrm.nn.channel_norms import (
+    GroupNorm,
+    InstanceNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    group_norm,
+    instance_norm,
+)
 from wyrm.nn.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from wyrm.nn.convolution_layers import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from wyrm.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d
@@ -47,7 +56,7 @@ from wyrm.nn.layer import Flatten, Layer, Pointwise, Sequential
 from wyrm.nn.linear import Linear
 from wyrm.nn.module import Module
 from wyrm.nn.moving_average import EWMA, ewma
-from wyrm.nn.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm, group_norm, instance_norm
+from wyrm.nn.normalization import LayerNorm, RMSNorm
 from wyrm.nn.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -80,7 +89,7 @@ from wyrm.nn.recurrent import GRU, LSTM, GRUCell, LSTMCell
 from wyrm.nn.recurrent_stack import StackedGRU, StackedLSTM
 from wyrm.nn.recurrent_states import GRUOutput, LSTMOutput, LSTMState, StackedOutput
 from wyrm.nn.seeding import seed
-from wyrm.nn.transformer import FeedForward, TransformerBlock
+from wyrm.nn.transformer import FeedForward, GatedFeedForward, TransformerBlock
 from wyrm.nn.upsampling import Upsample, interpolate
 
 __all__ = [
@@ -100,6 +109,9 @@ __all__ = [
     "AvgPool2d",
     "AvgPool3d",
     "BatchNorm",
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
     "CachedDecoder",
     "Conv1d",
     "Conv2d",
@@ -121,6 +133,9 @@ __all__ = [
     "GatedFeedForward",
     "GroupNorm",
     "InstanceNorm",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
     "LSTMCell",
     "LSTMOutput",
     "LSTMState",

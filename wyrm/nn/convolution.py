@@ -11,7 +11,7 @@ from wyrm.graph.axes import axis_size
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.typing import Array
-from wyrm.nn.spatial import Padding, PerAxis, per_axis, spatial_sizes, window_options
+from wyrm.nn.axes import Padding, PerAxis, per_axis, spatial_sizes, window_options
 from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient
 from wyrm.ops.convolution.tables import Window
 from wyrm.ops.elementwise.elementwise import operand

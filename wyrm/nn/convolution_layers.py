@@ -13,12 +13,23 @@ from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Unnamed
-from wyrm.nn.axes import In, M, N, Out, check_axis, sized_axes
+from wyrm.nn.axes import (
+    CHANNELS_SECOND,
+    In,
+    M,
+    N,
+    Out,
+    Padding,
+    PerAxis,
+    check_axis,
+    per_axis,
+    sized_axes,
+    window_options,
+)
 from wyrm.nn.convolution import convolve, convolve_transposed
 from wyrm.nn.initializers import Initializer, XavierUniform, Zeros, initialized
 from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
-from wyrm.nn.spatial import CHANNELS_SECOND, Padding, PerAxis, per_axis, window_options
 from wyrm.ops.elementwise.elementwise import operand
 from wyrm.support.options import whole
 

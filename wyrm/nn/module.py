@@ -247,9 +247,9 @@ def recorded(function: Call) -> Call:
         elif isinstance(outer, tuple) or outer.module is module:  # the same module again: `super().__call__(x)`
             return function(module, *arguments, **keywords)
         else:
-            place = _place(outer, module)
+            place = _path(outer, module)
             if place is None:
-                entered = _called_from_afar(outer, module)
+                entered = _call_of_unheld(outer, module)
             else:
                 entered = ModuleCall(place, type(module).__name__, outer, outer, module)
         token = start_call(entered)
@@ -262,8 +262,8 @@ def recorded(function: Call) -> Call:
     return cast(Call, call)
 
 
-def _place(call: ModuleCall, module: object) -> Place | None:
-    """Return where a running module holds another one, in an attribute or in a list; else None."""
+def _path(call: ModuleCall, module: object) -> Place | None:
+    """Return the attribute, or the place in a list, at which a running module holds another one; else None."""
     members = tuple(vars(call.module).items())  # another thread may set attributes meanwhile
     for name, member in members:
         if member is module:
@@ -283,19 +283,19 @@ def _place(call: ModuleCall, module: object) -> Place | None:
     return None
 
 
-def _called_from_afar(outer: ModuleCall, module: object) -> ModuleCall:
+def _call_of_unheld(outer: ModuleCall, module: object) -> ModuleCall:
     """Return the call of a module that `outer` does not hold, named by its path in an outer caller, or its class."""
     kind = type(module).__name__
     holder: ModuleCall | None = outer
     while holder is not None:
-        place = _place(holder, module) or _deep_place(holder, module)
+        place = _path(holder, module) or _deep_path(holder, module)
         if place is not None:
             return ModuleCall(place, kind, outer, holder, module)
         holder = holder.outer
     return ModuleCall(kind, kind, outer, outer, module)
 
 
-def _deep_place(call: ModuleCall, module: object) -> str | None:
+def _deep_path(call: ModuleCall, module: object) -> str | None:
     """Return the path of a module inside containers and modules that a running module holds, or None."""
     if call.inner is None:
         # Searched once a call, as above: an activation that no module holds may be called in each of many layers.

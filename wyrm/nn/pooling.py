@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 from wyrm.errors import ShapeError
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
-from wyrm.nn.spatial import Padding, PerAxis, per_axis, spatial_sizes, window_options
+from wyrm.nn.axes import Padding, PerAxis, per_axis, spatial_sizes, window_options
 from wyrm.ops.convolution.tables import Window
 from wyrm.ops.elementwise.activation import Relu
 from wyrm.ops.pooling.pooling import MaxPool, Places

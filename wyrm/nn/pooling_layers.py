@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from wyrm.graph.node import Node, Tensor
+from wyrm.nn.axes import Padding, PerAxis, window_options
 from wyrm.nn.module import Module
 from wyrm.nn.pooling import (
     B,
@@ -19,7 +20,6 @@ from wyrm.nn.pooling import (
     average_pool,
     max_pool,
 )
-from wyrm.nn.spatial import Padding, PerAxis, window_options
 
 
 class _Pooling(Module):

@@ -138,7 +138,7 @@ class Optimizer(OptimizerState):
             self._join(members, [state for member in members for state in member._state])
             return
         self.parameters = checked_parameters(type(self).__name__, every)
-        self._hold([self._new_state(parameter) for parameter in self.parameters], [0] * len(self.parameters))
+        self._start_with([self._new_state(parameter) for parameter in self.parameters], [0] * len(self.parameters))
 
     # --- groups ---------------------------------------------------------------------------------------------------
 
@@ -178,11 +178,11 @@ class Optimizer(OptimizerState):
             member._suffix, member._rules = f"__{position}" if position else "", {}
             member._is_member = True
         groups = [position for position, member in enumerate(members) for _ in member.parameters]
-        self._hold(state, groups)
+        self._start_with(state, groups)
         for member in members:
             member._state = []
 
-    def _hold(self, state: list[dict[str, np.ndarray]], groups: list[int]) -> None:
+    def _start_with(self, state: list[dict[str, np.ndarray]], groups: list[int]) -> None:
         """Start with this state of the parameters, which are in these groups."""
         self._position = {parameter: i for i, parameter in enumerate(self.parameters)}
         self._state, self._group_of = state, groups

@@ -323,7 +323,7 @@ class GroupRules(ExplainsNames):
         if not callable(self._learning_rate):
             try:  # vectorized, if `hyperparameters` is plain arithmetic
                 found = self.numbers_at(np.arange(done + 1, done + count + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
-                return {name: _of_steps(value, count) for name, value in found.items()}
+                return {name: _in_each_step(value, count) for name, value in found.items()}
             except (TypeError, ValueError):
                 pass  # `hyperparameters` branches on the step: fall back to a loop
         steps, each = self.steps, []
@@ -363,7 +363,7 @@ class GroupRules(ExplainsNames):
         return {name: value for name, value in mine.items() if name not in others or others[name] != value}
 
 
-def _of_steps(value: object, count: int) -> NDArray[np.float64]:
+def _in_each_step(value: object, count: int) -> NDArray[np.float64]:
     """Return the array of a scalar's values in `count` steps; a number is the same in all of them."""
     if isinstance(value, np.ndarray) and value.ndim:
         return value.astype(np.float64, copy=False)

@@ -1,4 +1,4 @@
-"""Counting of operations and bytes: a loop program runs on sizes alone."""
+"""Counting of operations and bytes: loop programs are interpreted with sizes, but without data."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _FREE = frozenset(
     ["negative", "abs", "copysign", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "unordered",
      "select", "maximum", "minimum", "isnan", "isfinite"]
 )  # fmt: skip
-# Statements that are run through for one function; after them, the first iterations of a loop stand for all.
+# The most statements that are interpreted for one function; then the first iterations of a loop stand for all.
 _BUDGET = 100_000
 
 
 class _Step(int):
-    """An integer that may differ between the iterations of a loop that is run through."""
+    """An integer that may differ between the iterations of a loop that is interpreted one by one."""
 
 
 class _Ended(Exception):  # not an error
@@ -57,11 +57,11 @@ class _Ended(Exception):  # not an error
 
 
 class _NeedsIterations(Exception):  # not an error
-    """Raised where the work depends on the iteration of a loop that is being counted once."""
+    """Raised where the work depends on the iteration, in a loop of which one iteration is counted for all."""
 
 
 class Counter:
-    """Runs a loop program on sizes, and counts its work in `tally`."""
+    """Interprets a loop program without data, and counts its work in `tally`."""
 
     def __init__(self, program: LoopProgram, products: Container[str]) -> None:
         self._functions = {each.name: each for each in program.functions}
@@ -69,14 +69,14 @@ class Counter:
         self.tally = Tally()
         self._variables: dict[str, KnownValue] = {}
         self._left = _BUDGET
-        # The work of loops that is the same each time, and of calls, by their arguments.
+        # The work of loops whose work is always the same, and of calls by their arguments.
         self._loops: dict[tuple[int, int], Tally] = {}
         self._calls: dict[object, tuple[Tally, tuple[KnownValue, ...]]] = {}
         # Loops whose iterations differ, by identity.
         self._uneven: set[int] = set()
-        # How many loops around the current statement are counted once, and how many are run through.
+        # The loops around the current statement: in how many one iteration counts for all, in how many each is run.
         self._once, self._through = 0, 0
-        # Whether a `_Step` decided anything.
+        # Whether a `_Step` decided a branch or a size.
         self._decided = False
         # The variables that a loop assigns, by the identity of its body.
         self._assigned: dict[int, tuple[str, ...]] = {}
@@ -107,7 +107,7 @@ class Counter:
 
     @contextmanager
     def _apart(self) -> Iterator[Tally]:
-        """Count into a tally of its own within the block."""
+        """Return a context that counts into a new tally."""
         around, self.tally = self.tally, Tally()
         try:
             yield self.tally
@@ -169,7 +169,7 @@ class Counter:
             self.tally.add(self._loops[key], count)
 
     def _count_once(self, loop: For, key: tuple[int, int]) -> bool:
-        """Count one iteration, whatever its index, as all; return whether all do the same work."""
+        """Count one iteration with an unknown index for all; return whether that is possible: all do the same work."""
         before, around, self._decided = dict(self._variables), self._decided, False
         self._forget(loop.body, Unknown.ITERATION)
         self._variables[loop.index.name] = Unknown.ITERATION
@@ -179,7 +179,7 @@ class Counter:
                 self._run(loop.body)
         except (_NeedsIterations, _Ended) as ended:
             if not (isinstance(ended, _Ended) and ended.how == "continue"):
-                if self._once == 1:  # else the iteration of a loop around it may be what matters
+                if self._once == 1:  # else the work may depend on the iteration of an outer loop
                     self._uneven.add(id(loop))
                 self._variables.clear()
                 self._variables.update(before)
@@ -205,7 +205,7 @@ class Counter:
         self._variables |= dict.fromkeys(self._assigned[id(body)], unknown)
 
     def _run_through(self, loop: For, count: int) -> None:
-        """Run through the iterations, or through the first ones if they are too many."""
+        """Interpret each iteration, or the first ones if they are too many."""
         done = 0
         self._through += 1
         try:
@@ -232,7 +232,7 @@ class Counter:
                 self._run(loop.before)
                 condition = self._known(self._value(loop.condition))
                 if condition is None or self._left <= 0:
-                    # As many iterations as the data asks for: one is counted.
+                    # Data decides the number of iterations: one is counted.
                     self.tally.exact = False
                     self._branch(loop.body)
                     self._forget(loop.body, Unknown.DATA)
@@ -272,7 +272,7 @@ class Counter:
             self._variables[name] = first if first == second else Unknown.DATA
 
     def _branch(self, body: Sequence[Statement]) -> None:
-        """Run statements that data may skip: leaving the loop or the function there is taken as the exception."""
+        """Run statements that data may skip. If they leave the loop or function, that is assumed not to happen."""
         try:
             self._run(body)
         except _Ended as ended:
@@ -280,7 +280,7 @@ class Counter:
                 self.tally.exact = False
 
     def _product(self, values: Sequence[KnownValue], type: ScalarType) -> None:
-        """Count a matrix product, given the parts of three views with any strides, and whether it adds to the last."""
+        """Count a matrix product, given the words of three views, and whether it adds to the third."""
         (x, rows, inner), (y, _, columns), (out, *_), adds = values[:3], values[5:8], values[10:13], values[15]
         sizes = [self._known(size) for size in (rows, inner, columns)]
         if None in sizes:
@@ -299,7 +299,7 @@ class Counter:
     # --- expressions ----------------------------------------------------------------------------------------------
 
     def _known(self, value: KnownValue) -> int | None:
-        """Return an integer, or None if it depends on data; a loop that is counted once must not decide."""
+        """Return an integer, or None if it depends on data; raise `_NeedsIterations` if it depends on the iteration."""
         if value is Unknown.ITERATION:
             raise _NeedsIterations
         self._decided = self._decided or isinstance(value, _Step)

@@ -1,11 +1,10 @@
 """The instrumented form of a program's `run`: it reads the clock after every call of a step.
 
-The program's own `run` stays as it is. Both call the same functions, which are compiled once; only the functions of
-loops inside the graph have an instrumented form too.
+The program's own `run` stays as it is. Both call the same compiled functions, except that loops inside the graph are
+instrumented too.
 
-The clock is that of `time.perf_counter_ns`, so times of native code and of Python are comparable, and it is the same
-for all threads. The processor's own counter is read in half the time, but its rate and its agreement between cores
-depend on the machine.
+The clock is that of `time.perf_counter_ns`, so times of native code, of Python and of all threads are comparable. The
+processor's own counter would take half the time to read, but its rate, and whether cores agree, depend on the machine.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from wyrm.engines.native.kernels import indexing
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.statements import FunctionBody
-from wyrm.engines.native.kernels.values import Num, Value, View, rebuilt, variables_of
+from wyrm.engines.native.kernels.values import KernelValue, Num, View, rebuilt, variables_of
 from wyrm.engines.native.stages.loops import Invocation
 from wyrm.engines.native.stages.runtime import load
 from wyrm.engines.native.stages.write import Source
 from wyrm.errors import OptionError
 from wyrm.graph.base import BaseNode
 
-# The module that stores the time at an address. A call that may write to all memory keeps loads and stores in order.
+# A function that stores the time at an address. LLVM moves no load or store across the call, which may write anywhere.
 _MODULE = """
 declare i32 @clock_gettime(i32, ptr)
 
@@ -90,12 +89,12 @@ class ClockReading(Routine):
         """Compile the body of the function; return whether its last statement returns."""
         times, row, column = (self._value(body, name) for name in self.parameters)
         assert isinstance(times, View) and isinstance(row, Num) and isinstance(column, Num)
-        place = indexing.part(body.builder, times, [row, column])
+        place = indexing.selected(body.builder, times, [row, column])
         body.builder.add(LibraryCall(_SYMBOL.removeprefix("wyrm_"), (place.pointer,)))
         return False
 
     @staticmethod
-    def _value(body: FunctionBody, name: str) -> Value:
+    def _value(body: FunctionBody, name: str) -> KernelValue:
         kind = body.kinds[name]
         return rebuilt(kind, variables_of(name, kind))
 
@@ -114,7 +113,7 @@ def provide_clock() -> None:
 
 @cache
 def cost_of_reading() -> float:
-    """Return the nanoseconds that one reading adds to what lies between it and the one before."""
+    """Return the nanoseconds that one reading of the clock adds to a measured time."""
     from wyrm.engines.native.llvm.library import entry_of
     from wyrm.engines.native.llvm.optimize import machine_code
 
@@ -122,7 +121,7 @@ def cost_of_reading() -> float:
     run = entry_of(machine_code(_LOOP))
     times = np.zeros(_READINGS, np.int64)
     costs = []
-    for _ in range(5):  # the least, because the system may interrupt one, and the first brings the code into the cache
+    for _ in range(5):  # the least counts: the system may interrupt one, and the first loads the code into the cache
         run(times.ctypes.data)
         costs.append(float(times[-1] - times[0]) / (_READINGS - 1))
     return min(costs)
@@ -148,18 +147,17 @@ end:
 
 
 READ_CLOCK = ClockReading()
-# The times have a row for each step. Inside of loops, times are summed: the rows are the nanoseconds of each call, the
-# number of its calls, the least time, and the last readings. Both arrays come at this position among the arguments of
-# `run`.
+# Arrays that `run` takes at `_POSITION`. The times have a row for each step. The sums are of calls inside loops: their
+# rows are the nanoseconds of each call, the number of its calls, the least time, and the last readings.
 _TIMES, _SUMS, _POSITION = "times_of_profile", "sums_of_profile", 7
 SUM_ROWS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A timed call: of an invocation of `source`, or the copy of an input's rows into its batch.
+    """A timed call: an invocation of `source`, or the copy of an input's rows into its batch.
 
-    `around` is the call of the loop inside the graph that makes this call; None for a call of the step itself.
+    `around` is the call of the loop that contains this call; None for a call of the step itself.
     """
 
     call: CallStatement
@@ -173,7 +171,7 @@ class Site:
 class Instrumented:
     """An instrumented `run`, the calls of a step that it times, and the calls inside of loops.
 
-    Each step has one time more than calls, and the sums have a column more than there are calls in loops.
+    Each step has one time more than it has calls, and the sums have one column more than there are calls in loops.
     """
 
     routine: ArrayRoutine
@@ -238,7 +236,7 @@ def _timed(
     """Return statements that add the times of a loop's calls to the sums."""
     invocations = iter(source.invocations)
     called = {id(invocation.function) for invocation in source.invocations}
-    # The reading before the first call; each iteration takes its own, because a loop in a loop uses other columns.
+    # Each call reads the clock before it too: an inner loop writes its last readings to other columns.
     found: list[arrays.Statement] = []
     for statement in statements:
         if not isinstance(statement, CountedLoop):

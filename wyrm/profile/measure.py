@@ -1,4 +1,4 @@
-"""`measured`: runs a copy of a program with clocks between the calls of its steps."""
+"""`measured` runs a copy of a program that reads the clock between the calls of its steps, and makes a `Profile`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from wyrm.engines.columns import checked_columns, checked_inputs
 from wyrm.engines.epochs import checked_options, train_epoch
 from wyrm.engines.native.stages.memory import Binding
-from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.engines.tables import is_batches
 from wyrm.engines.totals import Totals
 from wyrm.errors import OptionError, ShapeError
@@ -21,7 +21,7 @@ from wyrm.profile.memory import MemoryOfStep
 from wyrm.profile.peaks import Peaks, measured_peaks, processors
 from wyrm.profile.recording import RecordedTimes, Recorder, RecordingEngine, RecordingRunner
 from wyrm.profile.result import Event, Profile
-from wyrm.profile.stages import Description, Frame, Kind, Stage, described, frame_inside, frame_of, text_of
+from wyrm.profile.stages import Description, Frame, Stage, StageKind, described, frame_inside, frame_of, text_of
 from wyrm.support.options import choice, flag, whole
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wyrm.engines.native.run.engine import NativeEngine
 
 Method = Literal["epoch", "call", "backward"]
-# Seconds that the measured steps take together, unless their number is given, and how many they are at least and most.
+# Unless their number is given, the measured steps take about a second. Limits of their number.
 _SECONDS, _FEWEST, _FEW, _MOST = 1.0, 3, 100, 200_000
 
 
@@ -46,7 +46,7 @@ def measured(
     memory: bool,
     peaks: Peaks | None,
 ) -> Profile:
-    """Return the profile of a program that nothing else uses: its parameters and optimizer change.
+    """Return the profile of a program; its parameters and optimizer change, so it must be a copy.
 
     See `Program.profile` for the arguments; all are checked before anything is compiled.
     """
@@ -74,7 +74,7 @@ def measured(
     if steps is None:
         start, before, recorder.on = perf_counter_ns(), recording.steps, True
         run(1)
-        # An epoch of many steps has little else than native code.
+        # An epoch of many steps spends little time outside native code.
         spent = (
             sum(inside for _, _, inside in recorder.bounds.values()) if method == "epoch" else perf_counter_ns() - start
         )
@@ -90,9 +90,9 @@ def measured(
 
 
 def _run_of(
-    recording: RecordingEngine, graph: Graph, columns: Any, method: Method, options: EpochOptions
+    recording: RecordingEngine, graph: NativeGraph, columns: Any, method: Method, options: EpochOptions
 ) -> tuple[Callable[[int], None], int]:
-    """Return the function that does a number of steps, after the data is checked, and how many it should do at most."""
+    """Check the data; return a function that does a number of steps, and the most steps that it should do."""
     limits = graph.ranges.limits
     if method == "call":
         inputs = checked_inputs({} if columns is None else columns, graph.inputs)
@@ -118,7 +118,7 @@ def _run_of(
     rows_of_step = options.batch_size * options.accumulate
 
     def epoch(steps: int) -> None:
-        # A step for each thread at least, and rows again where the data has too few.
+        # At least a step for each thread; rows are repeated if there are too few.
         chosen = np.arange(rows_of_step * max(steps, options.threads)) % rows
         part = {leaf: _rows(array, chosen) for leaf, array in data.given.items()}
         train_epoch(recording, part, options, Totals(graph.outputs), in_batches=False)
@@ -142,7 +142,7 @@ def _blas_threads(recording: RecordingEngine, method: Method, threads: int) -> i
 
 
 def _profile(
-    graph: Graph, recorder: Recorder, peaks: Peaks, method: Method, steps: int, blas_threads: int, memory: bool
+    graph: NativeGraph, recorder: Recorder, peaks: Peaks, method: Method, steps: int, blas_threads: int, memory: bool
 ) -> Profile:
     cost = cost_of_reading()
     start = min(first for first, _, _ in recorder.bounds.values())
@@ -156,7 +156,7 @@ def _profile(
         for site, spent, typical in zip(runner.instrumented.sites, totals.nanoseconds, totals.typical, strict=True):
             positions[runner].append(len(stages))
             description = described(site, frame)
-            # A shorter stage than a reading has no rates.
+            # A stage that is shorter than a reading of the clock has no rates.
             own = float(typical) - cost
             times = totals.steps, _positive(float(spent) - cost * totals.steps), own / 1e9 if own > cost / 2 else 0.0
             stages.append(_stage(description, totals.binding, times, peaks, blas_threads))
@@ -165,12 +165,12 @@ def _profile(
                 stages[-1] = _without(stages[-1], inside, cost)
                 stages += inside
     spans = [span for span in recorder.spans if span.stop > start and span.start < stop]
-    kinds: dict[str, Kind] = {span.name: span.kind for span in spans}
+    kinds: dict[str, StageKind] = {span.name: span.kind for span in spans}
     for name, kind in kinds.items():
         lengths = [(min(span.stop, stop) - max(span.start, start)) / 1e9 for span in spans if span.name == name]
         stages.append(Stage(name, kind, "", len(lengths), sum(lengths), float(np.median(lengths))))
     known, threads, wall = sum(stage.seconds for stage in stages), len(recorder.bounds), (stop - start) / 1e9
-    # The readings themselves, and the work of recording, are no part of the program.
+    # The program's time is without the readings of the clock and without the recording.
     total = max(known, wall * threads - (readings * cost + recorder.own) / 1e9)
     gaps = max(1, sum(len(totals.typical_times) for totals in recorder.totals.values()) - threads)
     stages.append(Stage("between native calls", "Python", "", gaps, total - known, (total - known) / gaps))
@@ -193,7 +193,7 @@ def _inside(
     scan: Site, frame: Frame, around: Description, runner: RecordingRunner, totals: RecordedTimes,
     measuring: tuple[float, Peaks, int],
 ) -> list[Stage]:  # fmt: skip
-    """Return the stages of the calls that a loop inside the graph makes, those of loops in it too."""
+    """Return the stages of the calls inside a loop of the graph, also of inner loops."""
     (cost, peaks, blas_threads), stages = measuring, list[Stage]()
     arrays = frame_inside(scan, frame, around.part)
     for position, site in enumerate(runner.instrumented.inner):
@@ -201,7 +201,7 @@ def _inside(
             continue
         description, calls = described(site, arrays), int(totals.sums[1, position])
         seconds = _positive(float(totals.sums[0, position]) - cost * calls)
-        # As for the calls of a step: the mean, without most of what interruptions add.
+        # As for the calls of a step, the mean without most of the time of interruptions.
         own = min(1e9 * seconds / max(1, calls), 4 * (float(totals.least[position]) - cost))
         typical = own / 1e9 if own > cost / 2 else 0.0
         stages.append(_stage(description, totals.binding, (calls, seconds, typical), peaks, blas_threads))
@@ -213,7 +213,7 @@ def _inside(
 
 
 def _without(scan: Stage, inside: Sequence[Stage], cost: float) -> Stage:
-    """Return the stage of a loop inside the graph without its calls: the copies between them."""
+    """Return the stage of a loop inside the graph without its calls, which leaves the copies between them."""
     spent = sum(2e-9 * cost * stage.calls + stage.seconds for stage in inside)
     return replace(scan, seconds=max(0.0, scan.seconds - spent), typical_seconds=0.0)
 
@@ -252,7 +252,7 @@ def _events(
     since = min((int(call.times[0, 0]) for call in recorder.recent if len(call.times)), default=start)
     for call in recorder.recent:
         for step in call.times:
-            # A clock that goes back between two cores would make a stage end before it starts.
+            # If the clock differs between cores, a stage would end before it starts.
             times = (np.maximum.accumulate(step) - start) / 1e3
             events.append(Event("step", -1, call.thread, float(times[0]), float(times[-1] - times[0])))
             for stage, first, last in zip(positions[call.runner], times, times[1:], strict=False):

@@ -1,4 +1,4 @@
-"""`MemoryOfStep`: which arrays exist at which time of a step, and who owns them at the peak."""
+"""`MemoryOfStep`: when the arrays of a step exist, and which lines of code own them at the peak."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from wyrm.engines.native.stages.loops import ArrayBuffer, Block, ElementStatement, Item, KernelCall
 from wyrm.engines.native.stages.memory import Binding, lifetimes, plan_memory
-from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.graph.base import BaseNode
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.storage import bound_array
@@ -19,7 +19,7 @@ _OWNERS = 12
 
 @dataclass(frozen=True)
 class StoredArray:
-    """An array of a step: it lies at `offset` in the step's memory, from the call `first` to the call `last`."""
+    """An array of a step: it is at `offset` in the step's memory, from the call `first` to the call `last`."""
 
     name: str
     shape: tuple[int, ...]
@@ -38,9 +38,9 @@ class StoredArray:
 class MemoryOfStep:
     """The memory of a step of one thread.
 
-    `arrays` share one block of `block_bytes`; `calls` names the calls of a step, at whose positions arrays begin and
-    end. `own_bytes` are those of inputs, of the sums of row-sparse gradients, and of scratch memory. Parameters and
-    the optimizer's state are not counted in either.
+    `arrays` share one block of `block_bytes`. `calls` names the calls of a step, by whose positions arrays begin and
+    end. `own_bytes` are those of inputs, of the sums of row-sparse gradients, and of scratch memory. Neither includes
+    the parameters and the optimizer's state.
     """
 
     arrays: tuple[StoredArray, ...]
@@ -51,10 +51,10 @@ class MemoryOfStep:
     optimizer_bytes: int
 
     @staticmethod
-    def of(graph: Graph, binding: Binding, trained: Graph) -> MemoryOfStep:
+    def of(graph: NativeGraph, binding: Binding, trained: NativeGraph) -> MemoryOfStep:
         """Return the memory of a graph for the sizes of a binding.
 
-        `trained` has the optimizer: it is the graph itself, unless that computes the gradients of parts of a batch.
+        `trained` is the graph with the optimizer: another one if this graph computes gradients of parts of a batch.
         """
         source, optimizer = graph.source, trained.optimizer
         plan, uses = plan_memory(source, binding.sizes), lifetimes(source)
@@ -87,7 +87,7 @@ class MemoryOfStep:
 
     @property
     def peak(self) -> int:
-        """The position of the call with the most bytes in arrays: the first of several."""
+        """The position of the first call with the most bytes in arrays."""
         totals = self.totals
         return totals.index(max(totals)) if totals else 0
 

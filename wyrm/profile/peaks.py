@@ -1,4 +1,4 @@
-"""`Peaks`: what the machine can do, measured once by small runs."""
+"""`Peaks`: the rates that the machine can reach, measured once by small runs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from wyrm.ops.products.product import multiply_into
 from wyrm.profile.work import Work
 from wyrm.support.memory import aligned
 
-# The bytes of the three arrays of a triad together: within the caches of common processors, and far beyond them.
+# The bytes of the three arrays of a triad: two sizes within the caches of common processors, and one far beyond.
 _SIZES = (3 * 2**16, 3 * 2**20, 3 * 2**25)
-# The rows, the inner axis and the columns of the products that are timed: one by BLAS, and one by generated loops.
+# The rows, the inner axis and the columns of the timed products: one computed by BLAS, and one by generated loops.
 _PRODUCTS = ((512, 512, 512), (512, 64, 256))
 # Seconds for each measurement.
 _SECONDS = 0.1
@@ -93,7 +93,7 @@ def measured_peaks() -> Peaks:
     count = processors()
     flops = [[_product(np.dtype(dtype), threads) for threads in (1, count)] for dtype in ("float32", "float64")]
     bands = [[_triad(size, threads) for threads in (1, count)] for size in _SIZES]
-    # A cache is no slower than what lies behind it, and threads together no slower than one.
+    # A cache is no slower than the next larger one or memory, and all threads together are no slower than one.
     for position in range(len(bands) - 2, -1, -1):
         bands[position] = [max(pair) for pair in zip(bands[position], bands[position + 1], strict=True)]
     (one, every), caches = bands[-1], zip(_SIZES[:-1], bands[:-1], strict=True)

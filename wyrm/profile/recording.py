@@ -1,4 +1,4 @@
-"""Training that records times: of every call of a step in native code, and of Python's work and waits around it."""
+"""An engine that records times: of each call in native code, of Python's work, and of the threads' waits."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from wyrm.engines.native import LoopOption
 from wyrm.engines.native.ir.arrays import Callee
 from wyrm.engines.native.run.data_parallel import DataParallelStep
 from wyrm.engines.native.run.engine import NativeEngine
-from wyrm.engines.native.run.pool import Barrier, Pool
-from wyrm.engines.native.run.runner import NativeRunner, Own
+from wyrm.engines.native.run.runner import Head, NativeRunner
+from wyrm.engines.native.run.threads import Barrier, Pool
 from wyrm.engines.native.stages.memory import Binding
-from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.engines.optimizer import GradientArray
 from wyrm.graph.base import BaseNode
 from wyrm.profile.instrument import READ_CLOCK, SUM_ROWS, Instrumented, instrumented, provide_clock
@@ -54,9 +54,9 @@ class NativeCall(NamedTuple):
 class RecordedTimes:
     """The nanoseconds of each call of a step, summed over steps and threads.
 
-    `typical_times` has the number of steps of each native call, and the typical time of each part. `sums` has the
-    nanoseconds of each call inside loops and the number of its calls, and `least` the least time. The arrays are those
-    of the first native call, from which work is counted.
+    `typical_times` has, for each native call, its number of steps and the typical time of each timed part. `sums` has
+    the nanoseconds and the number of each call inside loops, and `least` the least time. `binding` and `columns` have
+    the arrays of the first native call, from which work is counted.
     """
 
     binding: Binding
@@ -69,7 +69,7 @@ class RecordedTimes:
 
     @property
     def typical(self) -> NDArray[np.float64]:
-        """The typical time of each call: the median of those of native calls, each as often as it has steps."""
+        """The typical time of each call: the median of the native calls' typical times, weighted by their steps."""
         if not self.typical_times:
             return np.zeros(len(self.nanoseconds))
         counts = np.array([count for count, _ in self.typical_times])
@@ -82,7 +82,7 @@ class RecordedTimes:
 
 @dataclass
 class Recorder:
-    """What is recorded, from all threads, while `on` is true."""
+    """What all threads have recorded while `on` was true."""
 
     on: bool = False
     spans: list[Span] = field(default_factory=list)
@@ -98,7 +98,7 @@ class Recorder:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def restart(self) -> None:
-        """Forget all that is recorded but the numbers of the threads."""
+        """Forget everything except the numbers of the threads."""
         for recorded in (self.spans, self.totals, self.bounds, self.recent, self._unfinished):
             recorded.clear()
         self._readings = self.own = 0
@@ -118,13 +118,13 @@ class Recorder:
         """Record a call of native code."""
         if not self.on:
             return
-        # A clock that goes back between two cores would make a time negative.
+        # If the clock differs between cores, a time would be negative.
         spent = np.maximum(np.diff(call.times, axis=1), 0)
         total = spent.sum(axis=0)
         # The mean without interruptions by the system: the clock is too coarse for the median of short stages.
         typical = np.minimum(spent, 4 * np.median(spent, axis=0) + 1).mean(axis=0) if len(spent) else None
         with self._lock:
-            # The work after a thread's last call is outside of what is measured.
+            # Recording after a thread's last call is not within the measured time, so it counts with the next call.
             self.own += self._unfinished.pop(call.thread, 0)
             totals = self.totals.get(call.runner)
             if totals is None:
@@ -151,24 +151,24 @@ class Recorder:
 class RecordingRunner(NativeRunner):
     """A runner of the instrumented form of a program."""
 
-    def __init__(self, graph: Graph, loop: LoopOption, recorder: Recorder, *, training: bool = False) -> None:
+    def __init__(self, graph: NativeGraph, loop: LoopOption, recorder: Recorder, *, training: bool = False) -> None:
         super().__init__(graph, loop, training=training)
         self.recorder, self.instrumented = recorder, instrumented(graph.source)
         self._routine = self.instrumented.routine
-        self._own = _with(self._own, *self._arrays(0))
+        self._head = _with(self._head, *self._arrays(0))
         provide_clock()
 
-    def call(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], own: Own) -> int:
+    def call(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], head: Head) -> int:
         """Do steps as the plain runner does, and record their times."""
-        times, sums = self._arrays(own[1])
-        own = _with(own, times, sums)
+        times, sums = self._arrays(head[1])
+        head = _with(head, times, sums)
         thread, start = self.recorder.thread(), perf_counter_ns()
-        done = super().call(binding, columns, own)
+        done = super().call(binding, columns, head)
         call = NativeCall(self, thread, start, perf_counter_ns(), times[:done], sums)
         self.recorder.native(call, binding, columns)
         return done
 
-    def repeat(self, binding: Binding, own: Own, changing: Sequence[np.ndarray]) -> int | None:
+    def repeat(self, binding: Binding, head: Head, changing: Sequence[np.ndarray]) -> int | None:
         """Leave every call to `call`."""
         return None
 
@@ -187,15 +187,15 @@ class RecordingRunner(NativeRunner):
         return super()._called_by_python(function, arguments, variables)
 
 
-def _with(own: Own, times: NDArray[np.int64], sums: NDArray[np.int64]) -> Own:
+def _with(head: Head, times: NDArray[np.int64], sums: NDArray[np.int64]) -> Head:
     """Return the arguments of an instrumented `run`, which takes these arrays after those of the plain one."""
-    return cast(Own, (*own, times, sums))
+    return cast(Head, (*head, times, sums))
 
 
 class RecordingEngine(NativeEngine):
     """An engine that records the times of its native code, of the threads' waits, and of the optimizer in Python."""
 
-    def __init__(self, graph: Graph, runner: RecordingRunner) -> None:
+    def __init__(self, graph: NativeGraph, runner: RecordingRunner) -> None:
         self._recorder = runner.recorder
         self._begin(graph, runner)
         self.pool: Pool = _RecordingPool(self._recorder)
@@ -253,7 +253,7 @@ class _RecordingPool(Pool):
 
     def _ending(self, job: Callable[[], None], ends: dict[int, int]) -> None:
         job()
-        # A thread that is fast enough takes a second job, and waits after that.
+        # A fast thread may take a second job: it waits only after that.
         ends[self._recorder.thread()] = perf_counter_ns()
 
 

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 from wyrm.profile.memory import MemoryOfStep
 from wyrm.profile.peaks import Peaks
-from wyrm.profile.stages import Part, Stage
+from wyrm.profile.stages import Stage, StepPart
 from wyrm.support.files import replacing
 from wyrm.support.texts import aligned_table, of_all_layers, seconds_text
 from wyrm.view.html import asset, html_page
 
 # Rows of the printed table, and the width of its last column.
 _ROWS, _WIDTH = 25, 48
-_PARTS: tuple[tuple[Part, str], ...] = (
+_PARTS: tuple[tuple[StepPart, str], ...] = (
     ("data", "loading data"),
     ("forward", "forward"),
     ("backward", "backward"),
@@ -30,7 +30,7 @@ _PARTS: tuple[tuple[Part, str], ...] = (
 
 
 class Event(NamedTuple):
-    """What a thread did at some time: a stage, by its position in the profile, or a whole step (-1).
+    """What a thread did at some time: `stage` is a position among the profile's stages, or -1 for a whole step.
 
     `start` and `duration` are microseconds.
     """
@@ -44,7 +44,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Stages that are the same but for their layer, with the sum of their calls and times."""
+    """Stages of equal layers, with the sum of their calls and times."""
 
     stages: tuple[Stage, ...]
 
@@ -64,7 +64,7 @@ class Group:
         return sum(stage.seconds for stage in self.stages)
 
     def rate(self, what: str) -> float | None:
-        """Return the sum of an amount of each call (`bytes`, `flops` or `least_seconds`) over the typical time."""
+        """Return the sum of `bytes`, `flops` or `least_seconds` of all calls, divided by their typical time."""
         amounts = [getattr(stage, what) for stage in self.stages]
         seconds = sum(stage.typical_seconds * stage.calls for stage in self.stages)
         if seconds <= 0 or any(amount is None for amount in amounts):
@@ -85,9 +85,9 @@ class Profile:
     """Where the time of a program's steps goes; `print` shows it as a table.
 
     `stages` are the parts of a step in their order, summed over `steps` steps and all threads. `seconds` is the time
-    from the first step to the last, and `thread_seconds` that of all threads without the clock's own:
-    the stages' times add up to it. `readings` of the clock took `reading_seconds` each. `events` are the last recorded
-    steps, in time. `memory` is None unless it was asked for.
+    from the first step to the last. `thread_seconds` is the time of all threads without the readings of the clock; the
+    stages' times add up to it. `readings` of the clock took `reading_seconds` each. `events` has the timeline of the
+    last steps. `memory` is None unless it was requested.
     """
 
     stages: tuple[Stage, ...]
@@ -231,7 +231,7 @@ def page_text(profile: Profile, title: str) -> str:
 
 
 def frame_text(profile: Profile) -> str:
-    """Return the page in a frame without rights of the notebook around it."""
+    """Return the page in a frame that has no access to the notebook."""
     content = b64encode(page_text(profile, "Profile").encode()).decode()
     return (
         f'<iframe src="data:text/html;base64,{content}" sandbox="allow-scripts" title="Profile" '

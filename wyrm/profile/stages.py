@@ -14,7 +14,7 @@ from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.values import types_of
 from wyrm.engines.native.stages.loops import KernelCall, PythonCall, nodes_of
 from wyrm.engines.native.stages.memory import Binding
-from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.traversal import topological_order
@@ -22,9 +22,9 @@ from wyrm.profile.instrument import Site
 from wyrm.profile.work import Work, work_of
 from wyrm.view.model_summary import multiply_adds
 
-Kind = Literal["load", "loop", "product", "kernel", "scan", "update", "Python", "wait"]
-Part = Literal["data", "forward", "backward", "update", ""]
-# Below this part of what the machine can do, neither memory nor arithmetic limits a stage.
+StageKind = Literal["load", "loop", "product", "kernel", "scan", "update", "Python", "wait"]
+StepPart = Literal["data", "forward", "backward", "update", ""]
+# Below this share of the machine's peaks, neither memory nor arithmetic limits a stage.
 _LIMITED = 0.1
 
 
@@ -32,18 +32,17 @@ _LIMITED = 0.1
 class Stage:
     """A part of a step: a call of a loop, a product or another kernel, work in Python, or a wait.
 
-    `calls` and `seconds` are those of all recorded steps and threads. `typical_seconds` is the time of a call that the
-    system does not interrupt, from which rates are computed; 0 if it is too short to be measured. `flops`, `bytes_read`
-    and `bytes_written` are the work of one call. `exact` is false where it is an estimate, because it depends on data
-    or a loop is too long to run through. `flops` is None if it is not known. `least_seconds` is the time of a call at
-    the machine's peaks: that of its bytes if it is `memory_bound`, else that of its FLOPs. `nodes` are the operations
-    with their axes, and `modules` the paths of the modules that built them; `location` and `source` are the user's line
-    of the first.
+    `calls` and `seconds` are sums over all recorded steps and threads. `typical_seconds` is the time of a call without
+    interruptions, from which rates are computed; 0 if it is too short to measure. `flops`, `bytes_read` and
+    `bytes_written` are the work of one call; `flops` is None if unknown. `exact` is false for an estimate, because the
+    work depends on data or a loop is too long to count. `least_seconds` is the time of a call at the machine's peaks:
+    that of its bytes if it is `memory_bound`, else that of its FLOPs. `nodes` are the operations with their axes, and
+    `modules` the paths of the modules that built them; `location` and `source` are the user's line of the first.
     """
 
     name: str
-    kind: Kind
-    part: Part
+    kind: StageKind
+    part: StepPart
     calls: int
     seconds: float
     typical_seconds: float
@@ -78,7 +77,7 @@ class Stage:
     def roofline(self) -> float | None:
         """The least time by the machine's peaks, divided by the time: 1 is as fast as the machine can be.
 
-        Above 1: the arrays of the call were in a nearer cache than their size tells.
+        Above 1, the arrays of the call were in a faster cache than their size suggests.
         """
         return None if self.least_seconds is None else _rate(self.least_seconds, self.typical_seconds)
 
@@ -99,11 +98,11 @@ def _rate(amount: float, seconds: float) -> float | None:
 
 @dataclass(frozen=True)
 class Description:
-    """What a call of a step is: everything about a stage but its times."""
+    """What a stage is, without its times."""
 
     name: str
-    kind: Kind
-    part: Part
+    kind: StageKind
+    part: StepPart
     nodes: tuple[BaseNode, ...]
     work: Work | None
 
@@ -115,7 +114,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Frame:
-    """The arrays that the calls of a program or of a loop inside it work on, by argument; and what was counted."""
+    """The arrays by argument that the calls of a program, or of a loop inside it, work on; and the counted work."""
 
     binding: Binding
     values: Mapping[str, Any]
@@ -124,9 +123,9 @@ class Frame:
 
 
 def frame_of(
-    graph: Graph, outputs: Container[BaseNode], binding: Binding, columns: Mapping[BaseNode, np.ndarray]
+    graph: NativeGraph, outputs: Container[BaseNode], binding: Binding, columns: Mapping[BaseNode, np.ndarray]
 ) -> Frame:
-    """Return the arrays of a step; `outputs` are the nodes of the forward pass that the graph computes."""
+    """Return the arrays of a step; `outputs` are the outputs of the forward pass."""
     computed = zip(graph.outputs, graph.targets.outputs, strict=True)
     results = [target for output, target in computed if output in outputs]
     forward = {graph.schedule.representative[node] for node in topological_order(results)}
@@ -143,14 +142,14 @@ def described(site: Site, frame: Frame) -> Description:
     if invocation is None:
         assert site.column is not None
         batch, (column, *_) = binding.array(binding.source.tree.leaf(site.column)), site.call.arguments
-        # A column without rows means that the input keeps its data. The order of the rows is read too.
+        # An input with a column of no rows keeps its data. The 8 bytes a row are those of the order of rows.
         rows = (batch.shape[0] if batch.ndim else 1) if values[str(column)].shape[0] else 0
         moved = float(batch.nbytes if rows else 0)
         work = Work(bytes_read=moved + 8.0 * rows, bytes_written=moved)
         return Description(f"load {label(site.column)}", "load", "data", (site.column,), work)
     item, name = invocation.item, invocation.function.__name__
     nodes = () if item is None else tuple(dict.fromkeys(nodes_of(item)))
-    part: Part = "forward" if any(node in frame.forward for node in nodes) else "backward"
+    part: StepPart = "forward" if any(node in frame.forward for node in nodes) else "backward"
     if isinstance(invocation.function, PythonCall):
         return Description(name, "Python", part, nodes, None)
     if invocation.scan is not None:
@@ -159,14 +158,14 @@ def described(site: Site, frame: Frame) -> Description:
     if item is None:
         updated = () if invocation.updated is None else (invocation.updated,)
         return Description(name, "update", "update", updated, work)
-    kind: Kind = "loop"
+    kind: StageKind = "loop"
     if isinstance(item, KernelCall):
         work = _by_formula(work, item, binding)
         kind = "product" if 2 * work.product_flops > work.flops else "kernel"
     return Description(name, kind, part, nodes, work)
 
 
-def frame_inside(site: Site, frame: Frame, part: Part) -> Frame:
+def frame_inside(site: Site, frame: Frame, part: StepPart) -> Frame:
     """Return the arrays of the calls of a loop inside the graph, which are all of one part."""
     assert site.invocation is not None and site.invocation.scan is not None
     loop = site.invocation.scan
@@ -178,7 +177,7 @@ def frame_inside(site: Site, frame: Frame, part: Part) -> Frame:
 
 
 def _by_formula(work: Work, call: KernelCall, binding: Binding) -> Work:
-    """Return a convolution's work by its formula: counting does not know the tables of indices of its kernel."""
+    """Return a convolution's work by its formula, because its kernel's loops depend on tables of indices."""
     count = None if work.exact or work.product_flops else multiply_adds(call.node, binding.sizes)
     if not count:
         return work
@@ -212,7 +211,7 @@ def _work(function: Routine, arguments: list[Any], counted: dict[object, Work]) 
 
 
 def text_of(node: BaseNode, sizes: Mapping[type[Dim], int]) -> str:
-    """Return a node as a stage names it: its name or its operation, and its axes with their sizes."""
+    """Return a node as text: its name or operation, and its axes with their sizes."""
     what = label(node) if node.is_leaf else node.op_name()
     axes = [
         f"{type(axis).__name__}={size}" if isinstance(axis, Dim) else str(size)

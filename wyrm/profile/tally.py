@@ -1,4 +1,4 @@
-"""What counting a loop program knows of its values, and the operations and bytes that it has counted."""
+"""The values of a loop program that is interpreted without data, and the operations and bytes counted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 
 class Unknown(Enum):
-    """A value that is not known: it depends on data, or on the iteration of a loop that is counted once."""
+    """An unknown value: it depends on data, or on the iteration, in a loop of which one iteration counts for all."""
 
     DATA = 0
     ITERATION = 1
@@ -26,7 +26,7 @@ KnownValue: TypeAlias = int | float | bool | Unknown | Pointer
 
 @dataclass
 class Tally:
-    """The operations by their number of bits, the FLOPs of products, and the bytes by array."""
+    """The FLOPs by number of bits, the FLOPs of products, and the bytes read and written by array."""
 
     flops: dict[int, float] = field(default_factory=dict)
     products: float = 0.0
@@ -47,5 +47,5 @@ class Tally:
 
     @property
     def weight(self) -> float:
-        """A measure by which the larger of two branches is chosen."""
+        """The sum of all counts: the branch with the larger one is counted."""
         return sum(self.flops.values()) + sum(self.read.values()) + sum(self.written.values())

@@ -1,4 +1,4 @@
-"""`Work`: the operations and bytes of a function, counted from its loop program."""
+"""`Work`: the operations and bytes of a call, counted from its loop program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an import of a module of an earlier layout says: pickles of that layout name such modules and do not load."""
+"""Errors for imports of modules of earlier layouts, which pickles name too, that say where the modules are now."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-# The rooms of the earlier layout that are there no more, each with the room that holds what it held.
+# The rooms of the earlier layout that are gone, each with the room that has its contents now.
 _ROOMS = {
     "_bind": "wyrm.graph",
     "_files": "wyrm.support",
@@ -35,22 +35,23 @@ _JOINED = {
     "io": "reading shards",
     "jax": "arguments",
     "linalg": "norms",
-    "losses": "likelihood temporal weights",
+    "losses": "checks likelihood temporal weights",
     "metrics": "confusion",
     "nn": (
         "activation_layers batch_normalization embedding_bag flatten gated_recurrent group_normalization "
-        "initial_states lstm_state module_calls positional_encoding recurrent_outputs token_sampling"
+        "initial_states lstm_state module_calls positional_encoding recurrent_outputs spatial token_sampling"
     ),
     "optim": "adafactor adam_variants averaging gradients group_rules groups layerwise muon rule saving whole",
     "profile": "clock page texts trace",
     "special": "of_order",
     "view": "expressions flops graph_page loop_bodies pages text",
-    "watch": "checks connections guard lines page",
+    "train": "checkpointing history",
+    "watch": "checks connections guard lines pace page probe",
 }
 
 
 class _Moved:
-    """The last finder of modules: it finds none, and says where a module of the earlier layout has moved."""
+    """The last finder of modules. It finds none, but raises an error for a module of the earlier layout."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:

@@ -38,9 +38,9 @@ def number(name: str, value: object, low: float = -math.inf, high: float = math.
 
 
 def integer(name: str, value: object) -> int:
-    """Return `value` as Python's int; raise `DTypeError` if it is no integer, as a bool is none.
+    """Return `value` as Python's int; raise `DTypeError` if it is no integer; a bool is none.
 
-    NumPy's integers and arrays of one number become Python's: their arithmetic would overflow, and compiled code
+    NumPy's integers and arrays of one number become Python's, because their arithmetic overflows, and compiled code
     would take them for other types.
 
     >>> integer("axis", np.int8(-1))
@@ -81,7 +81,7 @@ def whole(name: str, value: object, low: int, error: type[WyrmError] = OptionErr
 
 
 def flag(name: str, value: object) -> bool:
-    """Return `value` as a bool; raise `DTypeError` if it is none, as a word or None would count as one of both.
+    """Return `value` as a bool; raise `DTypeError` for anything else, such as None, which Python would take for False.
 
     >>> flag("shuffle", True)
     True

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, dataclass_transform
 
 @dataclass_transform(frozen_default=True)
 class Record:
-    """A frozen dataclass with slots, as far as type checkers can tell: its fields are `__slots__`, in their order.
+    """Like a frozen dataclass with slots, whose fields are `__slots__`, in their order; type checkers see a dataclass.
 
-    Two records are equal if they have the same class and equal fields. The decorator of dataclasses generates and
-    compiles functions for each class, which for nine classes took a tenth of the time of `import wyrm`.
+    Two records are equal if they have the same class and equal fields. `dataclasses` would generate and compile
+    functions for each class, which for nine classes took a tenth of the time of `import wyrm`.
 
     >>> class Point(Record):
     ...     __slots__ = ("x", "y")

@@ -81,15 +81,20 @@ def of_all_layers(module: str) -> str:
     return re.sub(r"\[\d+\]", "[*]", module)
 
 
+def aligned_lines(rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:
+    """Return the lines of a table with columns of equal width; those of `right` are aligned to the right.
+
+    >>> aligned_lines([("layer", "size"), ("a", "10")], {1})
+    ['layer  size', 'a        10']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        encodable("  ".join(cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in pairs).rstrip())
+        for pairs in (enumerate(zip(row, widths, strict=True)) for row in rows)
+    ]
+
+
 def aligned_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:
-    """Return the lines of a table; `right` are the columns that are aligned to the right."""
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-
-    def line(row: Sequence[str]) -> str:
-        cells = (
-            cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        return encodable("  ".join(cells).rstrip())
-
-    lines = [line(head), *map(line, rows)]
+    """Return the lines of a table with a rule under its head; `right` as in `aligned_lines`."""
+    lines = aligned_lines([head, *rows], right)
     return [lines[0], "-" * max(map(len, lines)), *lines[1:]]

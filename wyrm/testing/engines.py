@@ -1,4 +1,4 @@
-"""What the engines compute for ops: each op by itself, on the operands that the reference engine computes."""
+"""Compares what engines compute for each op alone, on operands that the reference engine computes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wyrm.graph.traversal import replaced, topological_order
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.train.compiling import compile as compile_program
 
-# By how much an element may differ, relative to the largest one: sums of thousands of terms in another order.
+# The allowed difference relative to the largest element, as of sums of thousands of terms in another order.
 _TOLERANCE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
 
 
@@ -27,7 +27,7 @@ class EngineError(WyrmError, AssertionError):
 
 
 class _Alone(NamedTuple):
-    """An op on leaves that hold what its operands are, and its value in the reference engine."""
+    """A copy of an op on leaves that hold its operands' values, and its value in the reference engine."""
 
     original: BaseNode
     node: BaseNode
@@ -86,7 +86,7 @@ def _each_alone(nodes: Sequence[BaseNode]) -> list[_Alone]:
     leaves: dict[BaseNode, BaseNode] = {}
     for parent in parents:
         value = plan.value(parent)
-        # The residuals of a loop, and rows of a table, are no arrays: the op that computes them stays.
+        # The residuals of a loop and rows of a table are not arrays, so the op that computes them stays.
         if isinstance(value, np.ndarray | np.generic):
             leaves[parent] = _leaf(parent, np.asarray(value))
     found = []
@@ -98,7 +98,7 @@ def _each_alone(nodes: Sequence[BaseNode]) -> list[_Alone]:
 
 
 def _leaf(node: BaseNode, value: np.ndarray) -> BaseNode:
-    """Return a leaf that stands for a node, set to its value."""
+    """Return a leaf with a node's axes and dtype, set to its value."""
     leaf: IndexInput | Input
     if node.dtype.kind == "i":
         leaf = IndexInput(dims=node.dims)
@@ -109,7 +109,7 @@ def _leaf(node: BaseNode, value: np.ndarray) -> BaseNode:
 
 
 def _computed(group: Sequence[_Alone], engine: str) -> list[np.ndarray]:
-    """Return what one program of an engine computes."""
+    """Return the values of the copies, computed by one program of an engine."""
     nodes: list[Any] = [each.node for each in group]
     data = {leaf: leaf.value for leaf in topological_order(nodes) if isinstance(leaf, Input | IndexInput)}
     return compile_program(nodes, engine=engine)(data) if nodes else []
@@ -136,6 +136,6 @@ def _text(each: _Alone, engine: str, found: str, expected: str) -> str:
 
 
 def _meaning(node: BaseNode) -> str:
-    """Return what defines the value of an op in the reference engine."""
+    """Return by what the reference engine computes an op."""
     op = type(node).__name__
     return f"{op}.evaluate" if node.formula is None else f"the formula of {op}, {node.formula!r}"

@@ -1,4 +1,4 @@
-"""The programs that `wyrm.compile` returns, and how they run over data; `fit` and its callbacks.
+"""The programs that `wyrm.compile` returns, and `fit`, which trains them, with its callbacks.
 
 >>> slope, x = wy.Parameter(0.0), wy.Input(name="x")
 >>> program = wy.compile((slope * x - 1.0).square(), wy.optim.SGD([slope], learning_rate=0.1))
@@ -11,7 +11,7 @@
 - Callbacks: `EarlyStopping`, `ReduceOnPlateau`, `Checkpoint`, `CSVLogger`, `TensorBoardLogger`, `ProgressBar`, and
   `Callback` and `LambdaCallback` for your own.
 
-`program` is `wy.Program`, `compiling` is `wy.compile`, and `fitting` the loop over epochs. What computes is an engine:
+`program` is `wy.Program`, `compiling` is `wy.compile`, and `fitting` the loop over epochs. Engines do the computing:
 see `wy.engines`.
 """
 
@@ -21,11 +21,9 @@ from wyrm.support.late_imports import lazy_imports
 __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
-        "callbacks": "Callback LambdaCallback ProgressBar Run",
-        "checkpointing": "Checkpoint",
+        "callbacks": "Callback EpochRecord History LambdaCallback ProgressBar Run",
         "fitting": "fit",
-        "history": "EpochRecord History",
         "loggers": "CSVLogger TensorBoardLogger",
-        "monitoring": "EarlyStopping Monitor ReduceOnPlateau",
+        "monitoring": "Checkpoint EarlyStopping Monitor ReduceOnPlateau",
     },
 )

@@ -1,4 +1,4 @@
-"""What `compile` takes, the options of engines among it, and checks of it and of the state of a program."""
+"""The arguments of `compile` with their checks, and the options of wyrm's engines."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def check_metrics(metrics: Mapping[str, BaseNode], single: bool, several_losses:
 
 
 def apart(metrics: Metrics | None) -> Mapping[str, BaseNode] | None:
-    """Return metrics that have arrays of their own: an element of a parameter must be that before the step."""
+    """Return copies of metrics, so that a metric that is an element of a parameter has its value before the step."""
     if not isinstance(metrics, Mapping):
         return metrics
     return {name: node * 1.0 if isinstance(node, Node) and not node.dims else node for name, node in metrics.items()}
@@ -93,15 +93,15 @@ def checked_counts(state: object) -> tuple[int, int]:
 class EngineOptions(NativeOptions, JaxOptions, total=False):
     """The options of `wyrm.compile` that choose an engine, and those of wyrm's own engines.
 
-    - `engine`: "native", machine code for this processor, "jax", which compiles for the devices that JAX has, or a
-      name that `wyrm.engines.register` has given.
+    - `engine`: "native", machine code for this processor, "jax", which compiles for JAX's devices, or a name given to
+      `wyrm.engines.register`.
     """
 
     engine: EngineName | str  # the names that an editor completes
 
 
 def without_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options without those of wyrm's engines that are None or "auto", which leave the choice to the engine."""
+    """Return the options without those of wyrm's engines that are None or "auto", their defaults."""
     known = EngineOptions.__annotations__
     return {
         name: value

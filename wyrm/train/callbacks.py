@@ -1,19 +1,95 @@
-"""Callbacks of `fit`: they act between epochs, where parameters and optimizer are consistent."""
+"""`History`, which `fit` returns, `Run`, a training in progress, and callbacks, which act between epochs."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from wyrm.engines.progress import Bar, LossBar, shown_bar
-from wyrm.errors import DTypeError
+from wyrm.errors import DTypeError, OptionError, Unavailable
 from wyrm.support.foreign_names import explains_keywords
-from wyrm.train.history import History
 from wyrm.train.program import Program
+
+Stopped = Literal["completed", "early", "interrupted"]
+
+
+class EpochRecord(NamedTuple):
+    """The number of an epoch, from 1, and its values by name."""
+
+    epoch: int
+    values: dict[str, float]
+
+
+class History(dict[str, list[float]]):
+    """The values of a training by name, each a list with a number for each epoch.
+
+    Names are "loss" and the program's metrics, with validation "validation_loss" and so on, "learning_rate" at the
+    start of the epoch, and the "seconds" of its training. `stopped` is "completed" after all epochs, "early" if a
+    callback stopped the training, and "interrupted" after Ctrl-C.
+
+    >>> history = History()
+    >>> history.append({"loss": 2.0, "accuracy": 0.5})
+    >>> history.append({"loss": 1.0, "accuracy": 0.75})
+    >>> history["loss"], history.epochs
+    ([2.0, 1.0], 2)
+    >>> history.best
+    EpochRecord(epoch=2, values={'loss': 1.0, 'accuracy': 0.75})
+    """
+
+    stopped: Stopped = "completed"
+
+    @property
+    def epochs(self) -> int:
+        """The number of epochs."""
+        return len(next(iter(self.values()), []))
+
+    @property
+    def best(self) -> EpochRecord:
+        """The epoch of the lowest validation loss, or without validation of the lowest loss; the earliest of equals."""
+        return self.best_by("validation_loss" if "validation_loss" in self else "loss")
+
+    def best_by(self, name: str, *, higher_is_better: bool = False) -> EpochRecord:
+        """Return the epoch of the lowest value of a name, or the highest; the earliest of equals, and NaN last.
+
+        Raise `OptionError` for an unknown name, and without epochs.
+
+        >>> history = History({"loss": [2.0, 1.0], "accuracy": [0.75, 0.5]})
+        >>> history.best_by("accuracy", higher_is_better=True).epoch
+        1
+        """
+        if not self.epochs:
+            raise Unavailable("there is no best epoch, because no epoch has ended")
+        values = self[known(name, self)]
+        sign = -1.0 if higher_is_better else 1.0
+        return self.record(min(range(len(values)), key=lambda i: (math.isnan(values[i]), sign * values[i])))
+
+    def record(self, position: int) -> EpochRecord:
+        """Return the values of an epoch; position 0 is epoch 1, and -1 the last."""
+        number = position + 1 if position >= 0 else self.epochs + position + 1
+        return EpochRecord(number, {name: values[position] for name, values in self.items()})
+
+    def append(self, values: Mapping[str, float]) -> None:
+        """Add the values of an epoch; raise `OptionError` unless the names are those of the epochs before."""
+        if self.epochs and set(values) != set(self):
+            raise OptionError(f"an epoch has the values {', '.join(values)}, the epochs before {', '.join(self)}")
+        for name, value in values.items():
+            self.setdefault(name, []).append(float(value))
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={values[-1]:.6g}" for name, values in self.items() if values)
+        return f"<History of {self.epochs} epochs, {self.stopped}{f'; the last: {values}' if values else ''}>"
+
+
+def known(name: str, values: Mapping[str, object]) -> str:
+    """Return `name`; raise `OptionError` if there is no such value."""
+    if name not in values:
+        raise OptionError(f"there is no value {name!r} to monitor; the values of an epoch are: {', '.join(values)}")
+    return name
 
 
 @dataclass
@@ -23,17 +99,17 @@ class Run:
     program: Program[Any, Any]
     data: Any
     epochs: int
-    # The rows of the data, None if unknown; those of a step; and the data by input, None for batches.
+    # The number of rows, None if unknown; the rows of a step; the data by input, None if it comes in batches.
     rows: int | None = None
     batch_size: int = 1
     columns: Mapping[Any, np.ndarray] | None = None
     history: History = field(default_factory=History)
-    # Whether a callback has asked to stop, and whether the last epoch has ended without an interrupt or an error.
+    # Whether a callback has asked to stop, and whether training ended without an interrupt or an error.
     stopping: bool = False
     finished: bool = False
     # The progress bar of epochs.
     bar: bool | Bar | LossBar = False
-    # All callbacks of the training, in order; and the states of those of the training that `restore` continues.
+    # All callbacks, in order; the states that a restored checkpoint holds for them.
     callbacks: Sequence[Callback] = ()
     restored: Mapping[str, Mapping[str, Any]] | None = None
 
@@ -59,8 +135,8 @@ class Callback:
     parameters and optimizer are then as after the last epoch.
 
     A callback that remembers more than `run.history` tells returns it from `state_dict`, for `Checkpoint` to save, and
-    takes it back in `load_state_dict`: a training that is resumed then ends like one without a break. States belong to
-    callbacks by the names of their classes, those of one class in the order of the callbacks.
+    takes it back in `load_state_dict`. A resumed training then ends like one without a break. Checkpoints hold states
+    under the names of classes; callbacks of one class take theirs in order.
 
     >>> class Printer(wy.train.Callback):
     ...     def on_epoch_end(self, run, values):
@@ -86,7 +162,7 @@ class Callback:
         """Continue an earlier training; called before `on_start` of any callback."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a resumed training needs to know: JSON values with finite numbers, and arrays; by default {}.
+        """Return what a resumed training needs: finite numbers, other JSON values, and arrays; by default {}.
 
         Called after `on_epoch_end` of all callbacks, whenever a checkpoint is saved.
         """
@@ -105,7 +181,7 @@ class Callback:
         """Act after each epoch and its validation."""
 
     def on_epoch_complete(self, run: Run, values: Mapping[str, float]) -> None:
-        """Act after `on_epoch_end` of all callbacks, when each has seen the epoch; checkpoints are saved here."""
+        """Act after `on_epoch_end` of all callbacks; checkpoints are saved here."""
 
     def on_end(self, run: Run) -> None:
         """Act after the last epoch, after an interrupt and after an error."""
@@ -190,7 +266,7 @@ class ProgressBar(Callback):
 
 
 def _by_key(callbacks: Sequence[Callback]) -> dict[str, Callback]:
-    """Return callbacks by the name of their class, with a number for a second one of it.
+    """Return callbacks by the name of their class; a second one of a class has a number.
 
     >>> list(_by_key([Callback(), Callback()]))
     ['Callback', 'Callback 2']

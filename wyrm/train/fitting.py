@@ -16,8 +16,7 @@ from wyrm.errors import OptionError
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import flag, whole
-from wyrm.train.callbacks import Callback, ProgressBar, Run, load_states
-from wyrm.train.history import History
+from wyrm.train.callbacks import Callback, History, ProgressBar, Run, load_states
 from wyrm.train.program import Program
 
 

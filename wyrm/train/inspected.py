@@ -1,4 +1,4 @@
-"""What a program shows of itself: its nodes, its source, the stages of its compilation, its arrays and its times."""
+"""The methods of `Program` that show what it is made of: nodes, source, stages of compilation, memory and times."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Inspected:
-    """A program, as one looks at it."""
+    """The base class of `Program` with the methods that show it."""
 
     _engine_name: str
     _engine: Engine
@@ -38,7 +38,7 @@ class Inspected:
 
     @property
     def sharding(self) -> object:
-        """How the parameters lie on the devices of a mesh, as a table to print; None without a mesh."""
+        """A table to print of how parameters are divided among the devices of a mesh; None without a mesh."""
         return self._engine.sharding
 
     @property
@@ -81,12 +81,12 @@ class Inspected:
 
     @property
     def graph(self) -> ProgramGraph:
-        """The graph after each stage of compilation; before JAX compiles it, for the JAX engine."""
+        """The graph after each stage of compilation; for the JAX engine, before JAX compiles it."""
         return self._engine.graph
 
     @property
     def sizes(self) -> Mapping[type[Dim], int]:
-        """The sizes of the named axes in a run so far; empty before the first one, and for the JAX engine."""
+        """The sizes of named axes in the last run; empty before the first one, and for the JAX engine."""
         return self._engine.sizes
 
     @property

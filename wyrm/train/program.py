@@ -83,12 +83,12 @@ class Program(ExplainsNames, Inspected, Generic[R, E]):
         # A program with an optimizer is meant to be in training mode; only others warn of it.
         self._modes = modes_of(nodes) if optimizer is None else []
         self._outputs = nodes
-        # An epoch also adds up what the loss and the metrics for all rows are functions of.
+        # An epoch also adds up the means and sums that the loss and the metrics for all rows are computed from.
         self._totals = Totals(nodes)
         if optimizer is not None:
             self._totals = Totals(nodes, likely_columns(nodes), expand, only_scalars=True)
         self._engine: Engine = kind(self._totals.nodes, optimizer, **self._options)
-        # Without a reference to the engine, whose arrays on devices are freed as soon as nobody has the program.
+        # Without a reference to the program or engine, whose arrays on devices must be freed with the program.
         self._made_for_evaluation = partial(kind, optimizer=None, evaluates=True, **self._options)
         self._evaluator = Evaluator(self._made_for_evaluation)
         # Reentrant, because a signal handler that runs between two steps may read the state.
@@ -97,7 +97,7 @@ class Program(ExplainsNames, Inspected, Generic[R, E]):
 
     @property
     def _choices(self) -> dict[str, Any]:
-        """How the program is compiled, for its copies."""
+        """The engine and its options, for copies."""
         return {"engine": self._engine_name, **self._options}
 
     def __call__(self, feed: FeedT | None = None) -> R:
@@ -116,7 +116,7 @@ class Program(ExplainsNames, Inspected, Generic[R, E]):
 
     def _answer(self, values: list[np.ndarray]) -> R:
         answer: Any = values[0] if self._single else values
-        if self._metrics:  # and behind them what they are functions of
+        if self._metrics:  # behind the metrics come the means and sums that they are computed from
             answer = dict(zip(("loss", *self._metrics), values, strict=False))
         result: R = answer
         return result
@@ -317,7 +317,7 @@ class Program(ExplainsNames, Inspected, Generic[R, E]):
             return _restored, (records, roots, *self._form, self.optimizer, self._choices, self.state_dict())
 
     def _after_fork(self) -> None:
-        """In a forked process, release what another thread held: that thread does not exist there."""
+        """In a forked process, replace a lock that another thread held, since that thread does not exist there."""
         if self._lock.acquire(blocking=False):
             self._lock.release()
         else:

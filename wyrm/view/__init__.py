@@ -1,4 +1,4 @@
-"""A graph as text, as a page to look at, beside its gradient, in Graphviz's language; a model as a table.
+"""Shows graphs: as text, as an HTML page, side by side with their gradient, or for Graphviz; and models as tables.
 
 >>> x = wy.Parameter([1.0, 2.0], name="x")
 >>> print(wy.view.to_text(x.square().sum()))  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE

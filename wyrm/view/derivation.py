@@ -20,7 +20,7 @@ _WIDEST = 60
 _TITLES = ("forward, top to bottom", "backward, bottom to top", "")
 
 
-# A value: its equation, its axes, the equation of its gradient, and the line.
+# A value's equation, its axes, the equation of its gradient, and the user's line.
 Row = tuple[str, str, str, str]
 
 
@@ -151,7 +151,7 @@ def _number(leaf: BaseNode) -> str:
     return leaf.name or (repr(array.tolist()) if array is not None and small else type(leaf).__name__.lower())
 
 
-# An expression and its precedence.
+# An expression as text, and its precedence.
 Written = tuple[str, int]
 # Symbol and precedence of each infix operator.
 _INFIX = {
@@ -173,7 +173,7 @@ class TextNotation:
         return f"d{text}", _WORD
 
     def equation(self, left: str, right: str) -> str:
-        """Return that both are equal."""
+        """Return an equation."""
         return f"{left} = {right}"
 
     def operation(self, kind: str, operands: Sequence[Written], attributes: Sequence[tuple[str, object]]) -> Written:
@@ -251,7 +251,7 @@ def _row(text: str) -> str:
 
 
 def _math_name(text: str) -> str:
-    """Return a name, whose number at the end is a subscript, or a number."""
+    """Return a number, or a name with its final digits as a subscript."""
     if re.fullmatch(r"-?\d[\d.e+-]*", text):
         return f"<mo>-</mo><mn>{text[1:]}</mn>" if text.startswith("-") else f"<mn>{text}</mn>"
     base, number = re.fullmatch(r"(.*?)(\d*)", text, re.DOTALL).groups()  # type: ignore[union-attr]  # it always matches

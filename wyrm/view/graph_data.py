@@ -18,9 +18,9 @@ from wyrm.ops.random.philox import COUNTERS
 from wyrm.train.program import Program
 from wyrm.view.groups import BACKWARD, FORWARD, Groups, Unfolded, paths_of_parameters, plain_attributes
 
-# What has a page: a node, several, or a program.
+# What a page can show: a node, several, or a program.
 Shown: TypeAlias = BaseNode | Sequence[BaseNode] | Program
-# A browser takes some seconds to draw more.
+# The most nodes of a page; a browser takes some seconds to draw them.
 LIMIT = 100_000
 INPUT, PARAMETER, CONSTANT, OPERATION = range(4)
 # Larger constants are shown by their axes alone.
@@ -28,7 +28,7 @@ _SHOWN_ELEMENTS = 4
 
 
 def graph_data(shown: Shown) -> dict[str, Any]:
-    """Return the data of a page; see `wyrm.view.page` for what has one, and for the errors."""
+    """Return the data of a page; see `wyrm.view.page` for the arguments and errors."""
     if isinstance(shown, BaseNode):
         return GraphData([shown]).data()
     if isinstance(shown, Sequence) and shown and all(isinstance(node, BaseNode) for node in shown):
@@ -43,11 +43,11 @@ def graph_data(shown: Shown) -> dict[str, Any]:
 
 
 def _of_program(program: Program) -> dict[str, Any]:
-    from wyrm.engines.native.stages.pipeline import Graph
+    from wyrm.engines.native.stages.pipeline import NativeGraph
     from wyrm.view.program_data import program_data
 
     graph = program.graph
-    if not isinstance(graph, Graph):  # of another engine, which has no loops of ours
+    if not isinstance(graph, NativeGraph):  # of another engine, which has no loops of ours
         return GraphData(program.outputs).data()
     targets = graph.differentiated
     pairs = [node for touched in targets.rows.values() for pair in touched for node in pair]
@@ -68,7 +68,7 @@ def _of_program(program: Program) -> dict[str, Any]:
 
 
 def _isomorphic(pairs: Sequence[tuple[BaseNode, BaseNode]]) -> dict[BaseNode, BaseNode]:
-    """Return, by node, the same node of another graph that was built in the same way, from pairs of equal outputs."""
+    """Return the corresponding nodes of two graphs that were built in the same way, given pairs of their outputs."""
     same: dict[BaseNode, BaseNode] = {}
     stack = list(pairs)
     while stack:
@@ -101,8 +101,8 @@ class _Strings:
 class GraphData:
     """The columns of a graph, as `data` returns them.
 
-    `gradients` has the gradient of nodes, by default those of the only scalar; `others` are more nodes of the backward
-    pass. They are left out where both passes together are above the limit.
+    `gradients` maps nodes to their gradients, by default those of the only scalar; `others` are more nodes of the
+    backward pass. The backward pass is left out if both passes together are above the limit.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class GraphData:
         self._title = ", ".join(label(node) for node in self.outputs[:3])
 
     def _shape(self, dims: Dims) -> int:
-        # By class too: axes of one size and two names are not equal, and `One(1)` is not 1.
+        # The classes tell axes of one size and different names apart.
         key = tuple((type(axis), axis) for axis in dims)
         return self._shapes.setdefault(key, len(self._shapes))
 
@@ -168,7 +168,7 @@ class GraphData:
             columns["op"].append(operations[type(node)] if role is None else strings(role))
             name, path = _name(node), paths.get(node)
             if path is not None and name in (None, path.rpartition(".")[2]):
-                # Where it is outside its module's group, its name alone does not tell which parameter it is.
+                # Outside its module's group, the name alone would not tell which parameter it is.
                 name = path.removeprefix(f"{groups.paths[groups.of[node]]}.")
             columns["name"].append(strings(name if role is None or name != role else None))
             columns["path"].append(strings(path))
@@ -214,9 +214,9 @@ def _too_large() -> OptionError:
 
 
 def _gradients(outputs: Sequence[BaseNode]) -> dict[BaseNode, BaseNode]:
-    """Return the gradient of the only scalar with respect to each node on a path from a parameter, else from an input.
+    """Return the gradients of the only scalar output, by node that depends on a parameter, or else on an input.
 
-    Return nothing for outputs that have no gradient.
+    The result is empty for outputs without gradients.
     """
     scalars = [node for node in outputs if node.dtype.kind == "f" and node.dims == ()]
     if len(scalars) != 1:
@@ -255,7 +255,7 @@ def _name(node: BaseNode) -> str | None:
 
 
 def _formula(node: BaseNode) -> str:
-    """Return the operation on the labels of its operands, with its static attributes."""
+    """Return a call of the node's operation as text, with the names of its operands and its attributes."""
     operands = [_name(parent) or parent.op_name() for parent in node.parents]
     attributes = [f"{key}={value!r}" for key, value in plain_attributes(node) if value is not None]
     return f"{node.op_name()}({', '.join([*operands, *attributes])})"

@@ -1,4 +1,4 @@
-"""The nodes of a graph in groups: one for each call of a module and for each loop, nested as they are."""
+"""Groups of a graph's nodes: one for each call of a module and for each loop, nested like the calls."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ class Groups:
     """A tree of groups; group 0 is the whole graph, and backward groups mirror the forward ones.
 
     `of` has the group of each node. The lists have an entry for each group: `names`, `paths`, `kinds` (the modules'
-    classes), `parents`, `parts`, and `mirrors`, the group of the same call in the other part. Of a run of equal
-    siblings, the first group has its length in `repeats`, and the others have the first in `like`.
+    classes), `parents`, `parts` (forward or backward), and `mirrors`, the group of the same call in the other part. For
+    a run of equal siblings, the first group has the length of the run in `repeats`; the others have its number in
+    `like`.
     """
 
     def __init__(self, title: str, unfolded: Unfolded) -> None:
@@ -37,7 +38,7 @@ class Groups:
         self._by_call: dict[tuple[ModuleCall | None, int, BaseNode | None], int] = {(None, FORWARD, None): 0}
 
     def add(self, nodes: Sequence[BaseNode], part: int, title: str = "") -> None:
-        """Put the nodes, parents first, into the groups of their calls, leaves into those of their users."""
+        """Put the nodes, parents first, into the groups of their calls, and leaves into those of their users."""
         if not nodes:
             return
         if part == BACKWARD:
@@ -100,7 +101,7 @@ class Groups:
         return first
 
     def find_runs(self, nodes: Sequence[BaseNode], description: Callable[[BaseNode], object]) -> None:
-        """Fill `like` and `repeats`; `description` has the axes and the dtype of a node."""
+        """Fill `like` and `repeats`; `description` returns the axes and dtype of a node, which equal layers share."""
         inside: list[list[BaseNode]] = [[] for _ in self.names]
         children: list[dict[int, None]] = [{} for _ in self.names]
         for node in nodes:
@@ -120,7 +121,7 @@ class Groups:
                     first = group
 
     def _form(self, group: int, members: list[BaseNode], description: Callable[[BaseNode], object]) -> object:
-        """Return the structure of a group: equal for groups of the same operations, axes and edges."""
+        """Return a value that is equal for groups of the same operations, axes and edges."""
         positions = {node: position for position, node in enumerate(members)}
         outside: dict[BaseNode, int] = {}
         base = len(self.paths[group])
@@ -140,7 +141,7 @@ class Groups:
 
 
 def paths_of_parameters(nodes: Sequence[BaseNode]) -> dict[BaseNode, str]:
-    """Return the paths of parameters in the outermost modules that built nodes, as far as these modules still exist."""
+    """Return the paths of parameters in the outermost modules that built nodes, if these modules still exist."""
     modules = {}
     call: ModuleCall | None
     for call in dict.fromkeys(node.origin[2] for node in nodes):
@@ -170,11 +171,11 @@ def _is_plain(value: object) -> bool:
 
 
 class Unfolded:
-    """Nodes in order of computation, with those of the bodies of loops before each loop.
+    """Nodes in order of computation, with the nodes of a loop's body before the loop.
 
     The placeholder of a carry or a row has the operand that it stands for as its parent. Other operands of a loop,
     which are the same in each step, replace their placeholders. A loop has the results of its body as parents. `loops`
-    has the innermost loop around each node of a body, and `roles` says what a placeholder stands for.
+    maps each node of a body to the innermost loop, and `roles` maps placeholders to "carry" or "row".
     """
 
     def __init__(self) -> None:
@@ -211,10 +212,10 @@ class Unfolded:
     def _body(self, loop: Scan) -> list[BaseNode]:
         steps, operands = loop.steps, loop.parents[loop.steps.limited :]
         inputs = dict(zip(steps.body.inputs, operands, strict=True))
-        # The body of a gradient reads nodes of the body that it differentiates.
+        # The body of a loop's gradient reads nodes of the loop's own body, which are known.
         order = topological_order(steps.body.outputs, known=self._seen)
         if all(node.is_leaf for node in order):
-            return []  # another loop has the same body, as a loop that a gradient computes again
+            return []  # another loop has the same body, such as one that a gradient recomputes
         own = set(order)
         for number, (placeholder, operand) in enumerate(inputs.items()):
             if placeholder not in own:
@@ -230,8 +231,8 @@ class Unfolded:
 
 
 def describe_steps(loop: Scan) -> str:
-    """Return the number of steps of a loop, as far as it is known."""
+    """Return the number of steps of a loop as text."""
     steps = loop.steps
     if not steps.keeps:
         return "steps while a condition holds"
-    return f"{'up to ' if steps.stops or steps.limited else ''}{steps.length:,} steps{', last first' * steps.reverse}"
+    return f"{'up to ' if steps.stops or steps.limited else ''}{steps.count}{', last first' * steps.reverse}"

@@ -1,4 +1,4 @@
-"""Graphs and text as HTML: pages that a browser opens, without a server and a network."""
+"""HTML pages that a browser opens without a server and a network, such as the page of a graph."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def asset(package: str, name: str) -> str:
 
 
 def embedded_json(data: object) -> str:
-    """Return data as JSON that a script element may hold, whatever its texts are.
+    """Return data as JSON that a script element can hold.
 
-    No text can end the element or start a comment: `<` is written as an escape, and so is all that is not ASCII. Raises
+    `<` and all characters beyond ASCII are escaped, so that no text ends the element or starts a comment. Raise
     `ValueError` for NaN and infinity, which JSON lacks.
 
     >>> print(embedded_json({"name": "</script>"}))
@@ -51,10 +51,9 @@ def html_page(
 ) -> str:
     """Return a page as one HTML document that loads nothing else.
 
-    `body` is HTML. `data` maps the ids of script elements to what `readData(id)` returns to the scripts. `styles`,
-    `scripts` and `libraries` are source texts: the scripts are one module, after `page.js`, and each library is an
-    element of its own before it. With `connects`, the page may fetch from the server that it comes from. A policy in
-    the page forbids every other request, and every script but these.
+    `body` is HTML. `data` maps ids to values, which scripts read by `readData(id)`. `styles`, `scripts` and `libraries`
+    are source texts: `page.js` and the scripts become one module, and each library is an element before it. With
+    `connects`, the page may fetch from its own server. A policy in the page forbids all other requests and scripts.
     """
     module = "\n".join([*(asset("wyrm.view", name) for name in _SCRIPTS), *scripts])
     style = "\n".join([*(asset("wyrm.view", name) for name in _STYLES), *styles])
@@ -135,7 +134,7 @@ def open(shown: Shown) -> Path:  # used as `wy.view.open`
     return path
 
 
-# In the order of their dependencies; `static/README.md` says why dagre lays out the graph.
+# Each script may use those before it; `static/README.md` says why dagre lays out the graph.
 _GRAPH_SCRIPTS = ("model", "layout", "columns", "shapes", "draw", "view", "search", "details", "program", "main")
 
 

@@ -17,7 +17,6 @@ from wyrm.nn.module import Module, members
 from wyrm.ops.attention.attention import Attention, AttentionGradient
 from wyrm.ops.attention.cached_attention import CachedAttention
 from wyrm.ops.control.scan import Scan
-from wyrm.ops.control.steps import ENDLESS
 from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient, ConvolutionWeightGradient
 from wyrm.ops.cross_entropy.linear_cross_entropy import LinearCrossEntropy, LinearCrossEntropyResiduals
 from wyrm.ops.products.product import MatMul, VectorDot
@@ -27,7 +26,7 @@ from wyrm.ops.recurrence.recurrence import Residuals
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.late_imports import Late
 from wyrm.support.options import whole
-from wyrm.support.texts import encodable
+from wyrm.support.texts import aligned_lines, encodable
 
 
 class LayerSummary(NamedTuple):
@@ -47,7 +46,7 @@ class LayerSummary(NamedTuple):
 class Summary:
     """The layers of a model or a graph; `print` shows them as a table.
 
-    `sizes` are those of the open axes, and `uncounted` names ops whose products are missing in the FLOPs.
+    `sizes` are those of the open axes; `uncounted` names ops whose products the FLOPs leave out.
     """
 
     rows: tuple[LayerSummary, ...]
@@ -76,13 +75,7 @@ class Summary:
 
     def __str__(self) -> str:
         """Return the table, and how the FLOPs are counted."""
-        lines = self.cells()
-        head = lines[0]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-        table = [
-            "  ".join(cell.rjust(width) if i > 2 else cell.ljust(width) for i, (cell, width) in pairs).rstrip()
-            for pairs in (list(enumerate(zip(line, widths, strict=True))) for line in lines)
-        ]
+        table = aligned_lines(self.cells(), {3, 4})
         rule = "-" * max(map(len, table))
         return "\n".join([table[0], rule, *table[1:-1], rule, table[-1], *self.notes()])
 
@@ -167,7 +160,7 @@ def summary(
 
 
 def _layers(model: Module) -> dict[str, tuple[str, list[tuple[str, Parameter]]]]:
-    """Return, by path, the class of each module with parameters of its own, and these by name."""
+    """Return by path the class of each module that has own parameters, and these parameters by name."""
     layers: dict[str, tuple[str, list[tuple[str, Parameter]]]] = {}
     seen: set[int] = set()
     stack: list[tuple[str, str, str, object]] = [("", "", type(model).__name__, model)]
@@ -225,7 +218,7 @@ _MULTIPLY_ADDS: dict[type[BaseNode], Callable[[Sequence[Shape], Shape], int]] = 
     # The product of the state with the weights, in each step.
     Residuals: lambda parents, own: math.prod(parents[0][:2]) * math.prod(parents[1]),
 }
-# Fused ops with products that have no entry above: the gradients of those.
+# Gradients of fused ops: they have products, but no entry above.
 _UNCOUNTED = (AttentionGradient, LinearCrossEntropyResiduals, LSTMGradient, GRUGradient)
 _PRODUCTS = tuple(_MULTIPLY_ADDS)
 
@@ -236,7 +229,7 @@ def has_products(node: BaseNode) -> bool:
 
 
 def multiply_adds(node: BaseNode, sizes: Sizes) -> int | None:
-    """Return the multiply-adds of a node, 0 without products; None if there is no formula, or data decides a size."""
+    """Return the multiply-adds of a node, 0 without products; None without a formula, or if data decides a size."""
     if isinstance(node, (*_UNCOUNTED, Scan)):
         return None
     rule = next((rule for kind, rule in _MULTIPLY_ADDS.items() if isinstance(node, kind)), None)
@@ -253,7 +246,7 @@ class Data:
 
 
 DATA = Data()
-# What a value belongs to: data, else a parameter, else nothing.
+# What a value depends on: on data, else on a parameter alone, else on neither.
 Owner = Data | Parameter | None
 
 
@@ -267,7 +260,7 @@ class Flops:
         self._add(outputs, 1, {})
 
     def _add(self, outputs: Sequence[BaseNode], times: int, owners: dict[BaseNode, Owner]) -> None:
-        """Add the FLOPs of `times` runs of a graph; `owners` holds those of the placeholders of a loop's body."""
+        """Add the FLOPs of `times` runs of a graph; `owners` has the owners of the placeholders of a loop's body."""
         replacements = expand(outputs)
         for node in topological_order([replacements[output] for output in outputs]):
             if node.is_leaf:
@@ -292,11 +285,11 @@ class Flops:
 
     def _add_loop(self, node: Scan, times: int, parents: Sequence[Owner]) -> None:
         steps = node.steps
-        if steps.stops or steps.limited or steps.length >= ENDLESS:
+        if steps.stops or steps.limited or not steps.keeps:
             self.uncounted.add(f"{node.op_name()} of an unknown number of steps")
             return
         body: Any = steps.body
-        self._add(steps.outputs, times * steps.length, dict(zip(body.inputs, parents, strict=True)))
+        self._add(steps.outputs, times * steps.length_for(self._sizes), dict(zip(body.inputs, parents, strict=True)))
 
 
 def _owner_of_leaf(leaf: BaseNode) -> Owner:

@@ -1,6 +1,6 @@
-"""What notebooks display: graphs as pages in a frame, models and programs' parts as tables, and formulas typeset.
+"""What notebooks display: graphs as pages in a frame, models and shardings as tables, and typeset formulas.
 
-Notebooks call `_repr_mimebundle_` of a value and show its HTML, or its text where they cannot.
+Notebooks call `_repr_mimebundle_` of a value, and show its HTML if they can, else its text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wyrm.view.graph_data import Shown
     from wyrm.view.model_summary import Summary
 
-# A notebook holds the pages of all its cells.
+# The most nodes of a page in a notebook, whose file contains the pages of all its cells.
 LIMIT = 5_000
 _FRAME = "width:100%;height:560px;border:1px solid rgba(128,128,128,0.4);border-radius:6px"
 _CELL = "padding:3px 12px 3px 4px;white-space:nowrap"
@@ -109,7 +109,7 @@ def _math(text: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], total: Sequence[str] = (), *, numbers: int = 0) -> str:
-    """Return an HTML table of texts; the last `numbers` columns are numbers, which stand on the right.
+    """Return an HTML table of texts; the last `numbers` columns are aligned to the right.
 
     >>> from wyrm.view.notebook import table
     >>> table((), [("<x>",)])

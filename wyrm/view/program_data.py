@@ -1,4 +1,4 @@
-"""What a program makes of a graph: its loops and kernels with the nodes they compute, and its arrays in memory."""
+"""A compiled program as data for the graph page: loops and kernels with their nodes, and arrays in memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from wyrm.engines.native.stages.loops import ArrayBuffer, Invocation, Item, KernelCall, Loop, PythonCall, nodes_of
 from wyrm.engines.native.stages.memory import lifetimes
-from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dim, resolve
 from wyrm.graph.base import BaseNode, label
@@ -20,12 +20,12 @@ _LISTED = 4
 
 
 def program_data(
-    graph: Graph, sizes: Mapping[type[Dim], int], position: Mapping[BaseNode, int], backward: int
+    graph: NativeGraph, sizes: Mapping[type[Dim], int], position: Mapping[BaseNode, int], backward: int
 ) -> dict[str, Any]:
     """Return the stages and the buffers of a step, as the graph page reads them.
 
-    `position` has the positions of the shown nodes, of which those from `backward` on are of the backward pass. Sizes
-    that are not in `sizes` and that data decides are -1.
+    `position` has the positions of the shown nodes; from position `backward` on they are of the backward pass. Bytes
+    and FLOPs that depend on sizes of the data that `sizes` does not have are -1.
     """
     owners = _owners(graph, position)
     calls = graph.source.calls
@@ -50,8 +50,8 @@ def program_data(
     }
 
 
-def _owners(graph: Graph, position: Mapping[BaseNode, int]) -> dict[BaseNode, list[int]]:
-    """Return the positions of the shown nodes that each node of the schedule computes, or is a part of."""
+def _owners(graph: NativeGraph, position: Mapping[BaseNode, int]) -> dict[BaseNode, list[int]]:
+    """Return the positions of the shown nodes that each node of the schedule computes, wholly or in part."""
     simpler, representative = graph.targets.simpler, graph.schedule.representative
     parts: dict[BaseNode, int] = {}
     found: dict[BaseNode, dict[int, None]] = {}
@@ -59,7 +59,7 @@ def _owners(graph: Graph, position: Mapping[BaseNode, int]) -> dict[BaseNode, li
         final = simpler.get(node)
         if final is None or final not in representative:
             continue
-        # What a composite node was replaced by, back to its operands, which come before it.
+        # The nodes that replace a composite node; its operands are known already.
         for part in topological_order([final], known=parts):
             parts[part] = number
         found.setdefault(representative[final], {})[number] = None

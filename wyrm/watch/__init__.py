@@ -1,4 +1,4 @@
-"""Watching a training in a browser: what it writes to the folder of its run, and the page that shows it.
+"""Watching a training in a browser: a training writes records to the folder of its run, and a page shows them.
 
 `wy.train.fit(..., watch=True)` writes to a new folder in `runs`, and `python -m wyrm watch runs` shows all runs there,
 live. `RunLogger` is the callback with more options, `RunWriter` writes the same for a loop of your own.
@@ -8,8 +8,8 @@ live. `RunLogger` is the callback with more options, `RunWriter` writes the same
 ...     for step in (1, 2):
 ...         run.values(step, {"loss": 1.0 / step})
 
-`writer` measures by `measures` and `probe`, as often as `pace` allows, and appends `records` to files; `server` serves
-what `runs` reads, and a page.
+`writer` appends `records` to files, with norms and histograms by `measures`; `tensorboard` writes for TensorBoard.
+`runs` reads the files; `server` serves them and the page.
 """
 
 from wyrm.support.late_imports import lazy_imports

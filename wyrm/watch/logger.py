@@ -23,8 +23,7 @@ from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number
 from wyrm.train.callbacks import Callback, Run
 from wyrm.watch import records as checks
-from wyrm.watch.pace import EPOCHS, Budget, Pace
-from wyrm.watch.probe import Probe, unused
+from wyrm.watch.measures import EPOCHS, Budget, Pace, Probe, unused
 from wyrm.watch.writer import FilePath, RunWriter, stopped_by
 
 if TYPE_CHECKING:
@@ -39,14 +38,14 @@ class RunLogger(Callback):
 
     `fit(watch=True)` adds it, and so does `fit(watch=folder)`. It records the values of each epoch; within long epochs
     the loss and the rate; the norms of weights, gradients and updates by module; the dead units of each `relu`; and
-    histograms. All of it takes at most the share `budget` of the time, see `RunWriter`. Another process of the same
-    training (`wy.jax.initialize`) than the first writes nothing.
+    histograms. All of it takes at most the share `budget` of the time, see `RunWriter`. Of several processes of one
+    training (`wy.jax.initialize`), only the first writes.
 
-    Gradients and dead units are those of a batch of the training's size, or of the rows that fit into 16 million
-    elements, which the reference engine computes beside the training. `batch` is the data for them, `{input: column}`
-    or a table; by default rows of the training data are drawn. `model` gives the parameters their names. `sample` is a
-    function without arguments that returns generated text; it is called after the last epoch, and after others when the
-    budget affords the time of its last call. Other options are those of `RunWriter`.
+    Gradients and dead units are computed by the reference engine on a batch of the training's size, with fewer rows if
+    it has more than 16 million elements. `batch` is the data for them, `{input: column}` or a table; by default rows of
+    the training data are drawn. `model` gives the parameters their names. `sample` is a function without arguments that
+    returns generated text; it is called after the last epoch, and after others when the budget affords the time of its
+    last call. Other options are those of `RunWriter`.
 
     Raise `DTypeError` or `OptionError` for options that are none, and `DataError` before the first epoch if the folder
     cannot be written.
@@ -89,7 +88,7 @@ class RunLogger(Callback):
         if process > 0:
             return
         steps = run.program.state_dict()["steps"]
-        # What lies on several processes can be read by none of them alone.
+        # No process can read parameters of several processes alone.
         trained = run.program.trained if processes == 1 else ()
         parameters = [leaf for leaf in trained if isinstance(leaf, Parameter)]
         named = _named(self._model, parameters, run.program.outputs[0])
@@ -161,19 +160,19 @@ class RunLogger(Callback):
 
 
 class _Live:
-    """The progress bar of an epoch, which the engines call between chunks of steps: it records while training runs.
+    """Records while training runs: engines call it between chunks of steps, as the progress bar of an epoch.
 
-    Nothing that goes wrong in recording reaches the training.
+    An error in recording ends the recording, not the training.
     """
 
     def __init__(self, run: Run, writer: RunWriter, probe: Probe | None, batch: object, share: float) -> None:
-        # The bar that is shown, as the run has it and as epochs call it.
+        # The bar that this one stands in for: as the run had it, and as one that takes losses.
         self.inner: bool | Bar | LossBar = False
         self._shown: LossBar | None = None
         self._run, self._writer, self._probe, self._batch = run, writer, probe, batch
         self._probe_budget = Budget(share)
         self._batch_size = _batch_size(run)
-        # Parameters on devices can be read after an epoch.
+        # Parameters on devices can be read only after an epoch.
         self._in_place = run.program._engine.in_place
         self._first_step = writer.step
         self._epoch_rows, self._rows, self._losses = 0, 0, 0.0
@@ -183,7 +182,7 @@ class _Live:
         self._compiling, self._measured = True, False
 
     def begin_epoch(self, run: Run) -> None:
-        """Take the place of the bar that is shown."""
+        """Stand in for the run's progress bar, which goes on to be shown."""
         if run.bar is not self:
             self.inner = run.bar
             self._shown = None if isinstance(run.bar, bool) else loss_bar(run.bar)
@@ -200,12 +199,12 @@ class _Live:
         self._epoch_rows += rows
         self._rows += rows
         self._losses += losses
-        if self._compiling:  # until the first steps are done, which the rate leaves out
+        if self._compiling:  # the rate leaves out the first steps, whose time is that of compiling
             self._compiling = False
             self._rows, self._losses, self._next = 0, 0.0, time.perf_counter() + _TICK
             self._writer.restart_rate()
             return
-        # A change that is being measured ends with the next chunk.
+        # A measurement of the parameters' change ends with the next chunk.
         if time.perf_counter() < self._next and not (self._in_place and self._writer.parameters.holds):
             return
         self._next = time.perf_counter() + _TICK
@@ -221,7 +220,7 @@ class _Live:
             self._writer.fail(error)
 
     def end_epoch(self, run: Run, values: Mapping[str, float]) -> None:
-        """Record the values of an epoch that has ended; of several in a twentieth of a second, those of the last."""
+        """Record the values of an epoch; of several epochs within a twentieth of a second, only the last."""
         try:
             self._ended = run.program.state_dict()["steps"], run.epoch, self._epoch_rows, values
             if self._pace.due(self._writer.elapsed):
@@ -231,7 +230,7 @@ class _Live:
             self._writer.fail(error)
 
     def end(self) -> None:
-        """Record what is left of the training."""
+        """Record the last epoch and the last measurement."""
         try:
             self._record_epoch()
             if self._writer.moved or not self._measured:
@@ -296,7 +295,7 @@ def _batch_size(run: Run) -> int:
 def _named(
     model: Module | Mapping[str, Parameter] | None, parameters: Sequence[Parameter], loss: BaseNode
 ) -> dict[str, Parameter]:
-    """Return the trained parameters by their names in the model; others by the module that uses them and their own."""
+    """Return the trained parameters by their names in the model, or else by the module that uses them and their own."""
     given = checks.named_parameters("RunLogger", model)
     names: dict[BaseNode, str] = {parameter: name for name, parameter in given.items()}
     for node in topological_order([loss]):

@@ -1,4 +1,4 @@
-"""The records of a run: what they may hold, how they are lines of JSON, and the files they are appended to."""
+"""The records of a run: their fields, their form as lines of JSON, and the files that hold them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVENTS = "events.jsonl"
 HISTOGRAMS = "histograms.jsonl"
 # A longer line is damaged.
 LONGEST_LINE = 1 << 22
-# Larger counts are damage too: the page draws steps that differ by one, and its numbers are floats.
+# Larger counts are damage too: JavaScript's floats could not tell steps that differ by one.
 MOST_STEPS = 10**14
 # The most entries of a list or a dict, and bins of a histogram: the page draws them all.
 _MOST_ENTRIES, _MOST_BINS = 50_000, 1_000
@@ -59,7 +59,7 @@ def decoded(line: bytes) -> Record | None:
     True
     """
     try:
-        # Of bytes, JSON's reader guesses the encoding, and takes lines that no answer in UTF-8 can hold.
+        # Given bytes, `json.loads` would guess the encoding, and accept lines that are not UTF-8.
         record = json.loads(line.decode("utf-8"), parse_constant=_refused)
     except (ValueError, RecursionError):
         return None
@@ -111,7 +111,7 @@ def _dict_of(check: Callable[[object], bool]) -> Callable[[object], bool]:
 
 
 def _is_histogram(value: object) -> bool:
-    """[lowest, highest, counts, number of elements that are not finite]."""
+    """Return whether a value is [lowest, highest, counts, number of elements that are not finite]."""
     return (
         isinstance(value, list) and len(value) == 4 and _is_number(value[0]) and _is_number(value[1])
         and _list_of(_is_count)(value[2]) and len(value[2]) <= _MOST_BINS and _is_count(value[3])
@@ -122,13 +122,13 @@ def _is_pair(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(map(_is_count, value))
 
 
-# Every record has the time since 1970, the seconds of training without breaks, the epoch and the step.
+# Every record has the seconds since 1970, the seconds of training without breaks, the epoch and the step.
 _COMMON: dict[str, Callable[[object], bool]] = {
     "time": _is_finite, "elapsed": _is_finite, "epoch": _is_finite, "step": _is_count
 }  # fmt: skip
 _FIELDS: dict[str, dict[str, Callable[[object], bool]]] = {
-    # The beginning of a training or its continuation: records before it of later steps are void. `modules` has the
-    # names, and `sizes` the numbers of elements, in the order of the lists in records of modules.
+    # The start of a training, or of its continuation: earlier records of later steps are void then. `modules` has the
+    # names and `sizes` the numbers of elements, in the order of the lists in records of modules.
     "start": {
         "format": _is_count,
         "id": _is_text,
@@ -142,8 +142,8 @@ _FIELDS: dict[str, dict[str, Callable[[object], bool]]] = {
         "parameters": _list_of(_is_text),
     },
     "values": {"values": _dict_of(_is_number)},
-    # Norms by module: of the weights, of the gradients of a batch of `rows` rows, and of the change over `over` steps
-    # relative to the weights. `dead` has the number of dead units and of all units, by activation.
+    # By module: norms of the weights, norms of the gradients on a batch of `rows` rows, and the change in `over` steps
+    # relative to the weights. `dead` has the numbers of dead units and of all units, by activation.
     "modules": {
         "weights": _list_of(_is_number),
         "gradients": _or_none(_list_of(_is_number)),

@@ -1,4 +1,4 @@
-"""Reading the folders of runs, for the server: nothing outside them, and only complete lines."""
+"""Reading the folders of runs for the server: only files in these folders, and only complete lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_KEPT = 64
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of a run: how the page refers to it, what it shows as its name, and the time of the last record."""
+    """The folder of a run: its identity and name on the page, its path, and the time of the last record."""
 
     identity: str
     name: str
@@ -35,11 +35,11 @@ class RunFolder:
     modified: float
 
 
-class Part(NamedTuple):
-    """Records of a file from a position on: as lines, the position after them, and how many lines are damaged.
+class FileRecords(NamedTuple):
+    """Records of a file from a position on, as lines; the position after them, and the number of damaged lines.
 
-    `version` identifies the file; another one means that it was replaced, and is read from its start. `format` is the
-    number of a newer format that this version cannot read, else None.
+    `version` identifies the file: a file with another version was replaced, and is read from its start. `more` says
+    whether records follow. `format` is the number of a newer format that cannot be read here, else None.
     """
 
     lines: list[bytes]
@@ -67,11 +67,11 @@ class Runs:
                 )
             self._roots.append(root)
 
-        # By folder: what the file of records was, and the time of its first record.
+        # By folder: what identifies the contents of its file of records, and the time of the first record.
         self._begun: dict[str, tuple[tuple[int, int, int], float]] = {}
 
     def __call__(self) -> dict[str, RunFolder]:
-        """Return the runs by identity, the oldest first; those that begin later appear by and by."""
+        """Return the runs that exist now by identity, the oldest first."""
         found: dict[str, RunFolder] = {}
         begun = {}
         for root in self._roots:
@@ -101,7 +101,7 @@ class Runs:
 
 
 def _status(folder: str | os.PathLike[str]) -> os.stat_result | None:
-    """Return the status of the records of a run; None if the folder holds none."""
+    """Return the status of a run's file of records; None if the folder has no such file."""
     try:
         status = os.lstat(f"{os.fspath(folder)}/{EVENTS}")
     except (OSError, ValueError):
@@ -110,7 +110,7 @@ def _status(folder: str | os.PathLike[str]) -> os.stat_result | None:
 
 
 def _folders_in(root: Path) -> dict[str, os.stat_result]:
-    """Return the folders of runs in a folder; links may lead elsewhere, so they are left out."""
+    """Return the folders of runs in a folder, without links, which may lead elsewhere."""
     try:
         with os.scandir(root) as entries:
             paths = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -136,16 +136,15 @@ def _opened(folder: Path, name: str) -> Iterator[BinaryIO]:
 
 
 def _head(file: BinaryIO) -> tuple[bytes, str]:
-    """Return the first line of a file and what identifies the file: one written anew has another identity and time."""
+    """Return the first line of a file, and its hash: the identity and time in it differ in a new file."""
     line = file.readline(LONGEST_LINE)
     return line, hashlib.sha256(line).hexdigest()[:16] if line.endswith(b"\n") else ""
 
 
-def part_of(run: RunFolder, position: int, version: str) -> Part:
-    """Return the records of a run after a position, at most four megabytes; a last line without an end waits.
+def records_after(run: RunFolder, position: int, version: str) -> FileRecords:
+    """Return the records of a run after a position, at most four megabytes, without an incomplete last line.
 
-    A position beyond the file, or of another version of it, is that of a file that was replaced: it is read from its
-    start.
+    If the position is beyond the file, or the version differs, the file was replaced: it is read from its start.
     """
     with _opened(run.path, EVENTS) as file:
         head, current = _head(file)
@@ -154,7 +153,7 @@ def part_of(run: RunFolder, position: int, version: str) -> Part:
             position = 0
         first = decoded(head)
         if first is not None and first["kind"] == "start" and first["format"] > FORMAT:
-            return Part([], size, 0, current, False, first["format"])
+            return FileRecords([], size, 0, current, False, first["format"])
         file.seek(position)
         data = file.read(_PART)
     end = data.rfind(b"\n") + 1
@@ -163,7 +162,7 @@ def part_of(run: RunFolder, position: int, version: str) -> Part:
     found = [line for line in data[:end].split(b"\n") if line.strip()]
     lines = [line for line in found if decoded(line) is not None]
     damaged = len(found) - len(lines)
-    return Part(lines, position + end, damaged, current, position + len(data) < size)
+    return FileRecords(lines, position + end, damaged, current, position + len(data) < size)
 
 
 @dataclass
@@ -176,7 +175,7 @@ class _Kept:
 
     def add(self, record: Record, name: str) -> None:
         if record["kind"] == "start":
-            # Steps ascend otherwise, so that each record is removed at most once.
+            # A continued training repeats later steps.
             while self.records and self.records[-1]["step"] > record["step"]:
                 self.records.pop()
         elif record["kind"] == "histograms":
@@ -185,14 +184,14 @@ class _Kept:
 
 
 class Histograms:
-    """Reads the histograms of runs, and keeps those that were asked for last, so that it reads only what is new."""
+    """Reads the histograms of runs, and caches the last requested ones, so that it reads only what is new."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[Path, str], _Kept] = OrderedDict()
         self._lock = threading.Lock()
 
     def __call__(self, run: RunFolder, name: str) -> list[Record]:
-        """Return the histograms of a parameter: records with `weights` and `gradients`, each None where it has none."""
+        """Return the histograms of a parameter: records with `weights` and `gradients`, which may be None."""
         with self._lock:
             try:
                 with _opened(run.path, HISTOGRAMS) as file:

@@ -1,4 +1,4 @@
-"""The server of the page that shows runs, on this machine only: its connections, the requests it takes, the page."""
+"""The server of the page that shows runs; it answers this machine only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from wyrm.errors import OptionError
 from wyrm.support.options import whole
 from wyrm.view.html import asset, html_page
-from wyrm.watch.runs import Histograms, RunFolder, Runs, part_of
+from wyrm.watch.runs import Histograms, RunFolder, Runs, records_after
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -46,7 +46,7 @@ def serve(
     Each path is the folder of a run or a folder of such folders. The server listens on 127.0.0.1, and only whoever
     knows the token in the address may read. `token` is by default one that this user's servers share, so that an open
     page finds the server again after a restart. Port 0 is any that is free. A connection has 20 seconds for a request
-    and its answer; beyond 128 connections, each new one ends that which waits longest for its request.
+    and its answer; beyond 128 connections, each new one ends the one that has waited longest for its request.
 
     Raise `DataError` for a path that is no folder, `OptionError` for a port that is not free, `ImportError` without
     the packages starlette and uvicorn.
@@ -60,7 +60,7 @@ def serve(
 
 
 def server_of(runs: Runs, token: str) -> Any:
-    """Return the server of a page of runs, of uvicorn; it keeps no log, which would hold the token."""
+    """Return uvicorn's server of a page of runs, without a log, which would contain the token."""
     uvicorn = _uvicorn()
     from wyrm.watch.server import BoundedProtocol
 
@@ -106,7 +106,7 @@ def application(runs: Runs, token: str) -> Application:
 
 
 def _updates(runs: dict[str, RunFolder], positions: Sequence[str]) -> bytes:
-    """Return the list of runs, and of some of them the records after a position, given as `run:position:version`."""
+    """Return the list of runs, and new records of some: each of `positions` is `run:position:version`."""
     listed = [
         {"id": run.identity, "name": run.name, "folder": os.fspath(run.path), "modified": run.modified}
         for run in runs.values()
@@ -124,7 +124,7 @@ def _updates(runs: dict[str, RunFolder], positions: Sequence[str]) -> bytes:
 
 def _part(run: RunFolder, position: int, version: str) -> bytes:
     try:
-        part = part_of(run, position, version)
+        part = records_after(run, position, version)
     except OSError as error:
         return json.dumps({"error": error.strerror or str(error)}).encode()
     facts: dict[str, Any] = {
@@ -135,7 +135,7 @@ def _part(run: RunFolder, position: int, version: str) -> bytes:
 
 
 def own_token() -> str:
-    """Return the token of this user, which a file keeps that only they can read; a new one if there can be no file."""
+    """Return the token of this user from a file that only they can read; a new one if no file can be written."""
     from platformdirs import user_state_path
 
     path = user_state_path("wyrm") / "watch-token"
@@ -155,7 +155,7 @@ def own_token() -> str:
 
 
 def _kept_token(path: Path) -> str | None:
-    """Return the token in a file; None if another user could know it or have written it, or if it is damaged."""
+    """Return the token in a file; None if another user could have read or written it, or if it is damaged."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except FileNotFoundError:
@@ -172,7 +172,7 @@ def listening(port: int) -> socket.socket:
     """Return a socket that listens on a port of 127.0.0.1."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        if os.name == "posix":  # a restart need not wait; elsewhere the option would allow two servers on one port
+        if os.name == "posix":  # lets a restart take the port at once; on Windows it would allow two servers on it
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))
         listener.listen(64)
@@ -199,17 +199,17 @@ def _uvicorn() -> Any:
         ) from None
 
 
-# Seconds from the beginning of a connection, or its last answer, to the end of its next answer. The page waits for 15.
+# Seconds from the start of a connection, or its last answer, to the end of its next answer; the page waits 15 seconds.
 SECONDS = 20.0
-# A page has six at most.
+# The most connections; a page has six at most.
 MOST = 128
 
 
 class BoundedProtocol(H11Protocol):
     """HTTP on one connection, which ends after 20 seconds without a complete request and its answer.
 
-    uvicorn bounds the time between two requests only: a request that never ends, or an answer that is never read, would
-    keep its connection. Beyond 128 connections, each new one ends that which waits longest for its request.
+    uvicorn only limits the time between two requests: a request that never ends, or an answer that is never read, would
+    keep its connection. Beyond 128 connections, each new one ends the one that has waited longest for its request.
     """
 
     _timer: asyncio.TimerHandle | None = None
@@ -222,7 +222,7 @@ class BoundedProtocol(H11Protocol):
         if len(self.connections) > MOST:
             waiting = [each for each in self.connections if isinstance(each, BoundedProtocol) and not each._answers]
             longest = min(waiting, key=lambda each: each._since)
-            self.connections.discard(longest)  # at once: others may begin before it has ended
+            self.connections.discard(longest)  # at once, because others may connect before it has ended
             longest.transport.abort()
 
     def on_response_complete(self) -> None:
@@ -304,8 +304,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# The names of this machine by which a browser may call it. A site that rebinds its own name to 127.0.0.1 sends that
-# name. Any port, because a tunnel may lead here from another one.
+# The hosts in requests that are answered. A site that rebinds its own name to 127.0.0.1 (DNS rebinding) sends that name
+# instead. Any port is accepted, because a tunnel may have another one.
 _HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 HEADERS = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -319,7 +319,7 @@ HEADERS = {
 
 
 class Guard:
-    """Passes on only requests that read, that come from this machine's own page, and that know the token.
+    """Forwards only requests that read, that come from this server's own page, and that have the token.
 
     The path of a request is `/TOKEN/...`; the application sees the rest.
     """
@@ -374,8 +374,8 @@ class Guard:
 
 
 def _is_own(origin: str, host: str) -> bool:
-    """Return whether an origin is the page of this server, as its request addresses it."""
-    # Compared as text: what is no address is not that of this server.
+    """Return whether an origin is this server, as the request names it."""
+    # Compared as text, so that malformed origins differ.
     return origin.lower() == f"http://{host.lower()}"
 
 

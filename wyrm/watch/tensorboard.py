@@ -13,15 +13,15 @@ import numpy as np
 
 from wyrm.support.texts import encodable
 from wyrm.train.loggers import tag_of
-from wyrm.watch.pace import TENSORBOARD, Pace
+from wyrm.watch.measures import TENSORBOARD, Pace
 from wyrm.watch.records import Record, number
 
 
 class TensorBoard:
-    """Writes records to a file of TensorBoard, which takes 50 microseconds or more for each value.
+    """Writes records to a file of TensorBoard.
 
-    Hence it leaves out scalars that come within two seconds after one of their tag, but never the last. Raise
-    `ImportError` if the package tensorboard is not installed.
+    A value takes 50 microseconds or more, so scalars within two seconds of one with the same tag are left out, but not
+    the last. Raise `ImportError` if the package tensorboard is not installed.
     """
 
     def __init__(self, folder: Path, modules: Sequence[str]) -> None:
@@ -41,7 +41,7 @@ class TensorBoard:
         events: Any = event_pb2
         summaries: Any = summary_pb2
         self._event, self._summary, self._tensor = events.Event, summaries.Summary, make_tensor_proto
-        # By kind of value, what tells TensorBoard which of its plugins shows the value.
+        # The metadata by kind of value, which says which of TensorBoard's plugins shows it.
         self._metadata: dict[str, Any] = {
             kind: plugin.create_summary_metadata(None, None)
             for kind, plugin in (("scalar", scalar), ("histogram", histogram), ("text", text))
@@ -61,13 +61,13 @@ class TensorBoard:
             else:
                 self._left_out[tag] = value, record["step"]
         if record["kind"] == "histograms":
-            # Not the tags of the norms, which are those of modules, and of parameters without a module.
+            # The tags differ from those of norms, which a parameter without a module has too.
             for quantity, tag in (("weights", "weight_values"), ("gradients", "gradient_values")):
                 for name, bins in record[quantity].items():
                     self._write("histogram", f"{tag}/{name}", _edges_and_counts(*bins[:3]), record["step"])
         elif record["kind"] in ("text", "note"):
             parts = [record.get("prompt"), record["text"]]
-            # Indented lines keep their breaks in Markdown, which TensorBoard reads.
+            # TensorBoard shows text as Markdown, in which indented lines keep their breaks.
             text = "\n\n".join(textwrap.indent(part, "    ", lambda line: True) for part in parts if part)
             self._write("text", record["kind"], np.array([encodable(text).encode()], dtype=object), record["step"])
 

@@ -22,10 +22,7 @@ from wyrm.graph.rows import RowSparse
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number
 from wyrm.watch import records as checks
-from wyrm.watch.measures import Parameters, current_gradients
-from wyrm.watch.pace import HISTOGRAMS as HISTOGRAMS_PACE
-from wyrm.watch.pace import MODULES, VALUES, Budget, Pace
-from wyrm.watch.probe import Probed
+from wyrm.watch.measures import HISTOGRAMS_PACE, MODULES, VALUES, Budget, Pace, Parameters, Probed, current_gradients
 from wyrm.watch.records import EVENTS, FORMAT, HISTOGRAMS, Lines, Record, read
 from wyrm.watch.tensorboard import TensorBoard
 
@@ -33,24 +30,23 @@ if TYPE_CHECKING:
     from wyrm.nn.module import Module
 
 FilePath = str | os.PathLike[str]
-# Estimates of the times to measure the parameters, before they are known.
+# Estimates of the time to measure parameters, used until it is known.
 _SECONDS_BY_ELEMENT, _SECONDS_BY_PARAMETER = 1e-8, 1e-4
 _LONGEST_TEXT = 20_000
 
 
 class RunWriter:
-    """Writes what a training does to the folder of a run, as lines of JSON that are only ever appended.
+    """Writes what a training does to the folder of a run, as lines of JSON that are appended to files.
 
     Use it for a loop of your own; `fit(watch=True)` has one. `folder` is created, by default `runs/NAME-DATE`. If it
-    holds a run already, this one continues it from `step` and `epoch`: readers forget what was recorded after them. The
-    folder of another process's training, and one that holds the folders of runs, raise `DataError`.
-    `parameters` is the model or a mapping from names; their norms are recorded by module. `epochs` and `steps` are the
-    totals, as far as they are known. Where TensorBoard is installed, the same data are written to
-    `folder/tensorboard`, unless `tensorboard=False`.
+    holds a run already, this one continues it from `step` and `epoch`, and later records are void. A folder that
+    another process trains in, or that contains folders of runs, raises `DataError`. `parameters` is the model or a
+    mapping from names; their norms are recorded by module. `epochs` and `steps` are the totals, if they are known.
+    Where TensorBoard is installed, the same data are written to `folder/tensorboard`, unless `tensorboard=False`.
 
     Measuring and writing take at most the share `budget` of the time: norms and histograms wait until they fit. Values
     between two records are averaged. Raise `DataError` if the folder cannot be written. A later failure, such as a full
-    disk, gives one `RuntimeWarning`, and ends the recording, not the training.
+    disk, ends the recording with one `RuntimeWarning`; the training goes on.
 
     >>> import tempfile
     >>> weight = wy.Parameter([3.0, 4.0])
@@ -187,7 +183,7 @@ class RunWriter:
         self.warn_of_failure()
 
     def text(self, text: str, *, prompt: str | None = None) -> None:
-        """Record text that the model generated; of more than 20,000 characters, the first ones."""
+        """Record text that the model generated, at most its first 20,000 characters."""
         shown = None if prompt is None else checks.text("prompt", prompt)[:_LONGEST_TEXT]
         self._write("text", {"text": checks.text("text", text)[:_LONGEST_TEXT], "prompt": shown})
 
@@ -230,7 +226,7 @@ class RunWriter:
         )
 
     def hold(self) -> None:
-        """Keep the parameters as they are, so that the next record of the modules has their change."""
+        """Keep a copy of the parameters, so that the next record of modules has their change."""
         with self._measuring():
             start = time.perf_counter()
             self.parameters.hold()
@@ -271,7 +267,7 @@ class RunWriter:
 
     @contextmanager
     def _measuring(self) -> Iterator[None]:
-        """Return a context of measurements: they count for the budget, and what goes wrong ends the recording only."""
+        """Return a context of measurements: their time counts for the budget, and an error only ends the recording."""
         try:
             with self.budget, np.errstate(all="ignore"):
                 yield
@@ -291,7 +287,7 @@ class RunWriter:
         self._rows, self._rows_since = 0, time.perf_counter()
 
     def fail(self, error: Exception) -> None:
-        """End the recording; `warn_of_failure` warns of it when training is between two steps."""
+        """End the recording; a later `warn_of_failure`, between two steps, warns of it."""
         if self._failure is None:
             self._failure = error
 
@@ -384,7 +380,7 @@ def stopped_by(error: BaseException | None) -> str:
 
 
 def _earlier(folder: Path, step: int, epoch: float) -> tuple[float, str | None]:
-    """Return the seconds that a run took up to a step, and its identity; zero and None for a folder without a run."""
+    """Return the seconds of a run up to a step, and its identity; zero and None for a folder without a run."""
     elapsed, identity = 0.0, None
     if (folder / EVENTS).exists():
         try:

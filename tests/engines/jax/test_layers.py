@@ -44,6 +44,13 @@ FAMILIES: dict[str, dict[str, Callable[[], Any]]] = {
         "GroupNorm": lambda: nn.GroupNorm(2, 4)(numbers(*IMAGE)),
         "InstanceNorm": lambda: nn.InstanceNorm(4)(numbers(*IMAGE)),
         "BatchNorm": lambda: nn.BatchNorm(4)(numbers(6, 4)),
+        "BatchNorm1d": lambda: nn.BatchNorm1d(4)(numbers(6, 4)),
+        "BatchNorm2d": lambda: nn.BatchNorm2d(4)(numbers(*IMAGE)),
+        "BatchNorm3d": lambda: nn.BatchNorm3d(4)(numbers(3, 4, 2, 3, 2)),
+        "InstanceNorm1d": lambda: nn.InstanceNorm1d(4)(numbers(3, 4, 6)),
+        "InstanceNorm2d": lambda: nn.InstanceNorm2d(4)(numbers(*IMAGE)),
+        "InstanceNorm3d": lambda: nn.InstanceNorm3d(4)(numbers(3, 4, 2, 3, 2)),
+        "LayerNorm, several axes": lambda: nn.LayerNorm((3, 4))(numbers(6, 3, 4)),
         "BatchNorm, evaluation": lambda: nn.BatchNorm(4).eval()(numbers(6, 4)),
     },
     "dropout": {

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines.native.run.partition import divide
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.run.shuffle import Shuffle, compiled, fingerprint
-from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.run.threads import divide
+from wyrm.engines.native.stages.pipeline import NativeGraph
 
 
 class Batch(wy.Dim): ...
@@ -56,7 +56,7 @@ def test_two_threads_learn(make: Any, mode: Any) -> None:
 
 def test_more_threads_than_kept_bindings_each_keep_their_arrays() -> None:
     x = wy.Input(dims=(Batch(), 5), name="x")
-    runner = NativeRunner(Graph([x.tanh().sum()], None), "auto")
+    runner = NativeRunner(NativeGraph([x.tanh().sum()], None), "auto")
     first = [runner.binding({x: (10, 5)}, thread) for thread in range(40)]
     assert all(runner.binding({x: (10, 5)}, thread) is binding for thread, binding in enumerate(first))
 

@@ -10,7 +10,7 @@ from wyrm.graph.axes import Dim
 if TYPE_CHECKING:
     from jax.sharding import Mesh
 
-# The axis of a mesh, or several, over which the axes of arrays with a name are sharded.
+# For classes of axes, the axis of the mesh that they are sharded over, or several.
 AxisSharding = Mapping[type[Dim], "str | tuple[str, ...]"]
 
 

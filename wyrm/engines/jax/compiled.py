@@ -1,4 +1,4 @@
-"""The functions of a program that JAX compiles, and how they run on the arrays of its devices."""
+"""The functions of a program that JAX compiles, and their calls."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class CompiledFunctions:
 
     def __init__(self, graph: JaxGraph, functions: StepFunctions, placement: Placement, state: DeviceState) -> None:
         self.graph, self.functions, self.placement, self.state = graph, functions, placement, state
-        # The last function that ran, with the structure of its arguments and the shapes, dtypes and placements of their
-        # arrays, for its code as text.
+        # The last function that ran, the structure of its arguments, and the shape, dtype and placement of each array:
+        # `lowered` shows its code.
         self.last: tuple[Any, Any, list[tuple[Any, Any, Any]]] | None = None
 
     @cached_property
@@ -90,7 +90,7 @@ class CompiledFunctions:
 
     @cached_property
     def zeros(self) -> Any:
-        """The function that returns totals of no gradients."""
+        """The function that returns totals of zero, for `add_gradients`."""
         import jax
 
         sharding = self.placement.sharding
@@ -99,7 +99,7 @@ class CompiledFunctions:
         return jax.jit(self.functions.zeros, out_shardings=self.functions.accumulator_shardings(sharding, False))
 
     def kept(self, results: int = 2) -> dict[str, Any]:
-        """Return the option that keeps the state on its devices, for a function with this number of results."""
+        """Return the option of `jax.jit` that keeps the state, the first of `results` results, on its devices."""
         sharding = self.placement.sharding
         if sharding is None:
             return {}
@@ -111,7 +111,7 @@ class CompiledFunctions:
         return {"out_shardings": (placed, None)[:results]}
 
     def precision(self) -> AbstractContextManager[None]:
-        """Return a context in which JAX has the types that the graph computes in."""
+        """Return a context in which JAX has 64-bit types if the graph needs them."""
         import jax
 
         if not self.graph.wide:
@@ -132,12 +132,12 @@ class CompiledFunctions:
         return function(*arguments)
 
     def advance(self, function: Any, *arguments: Any) -> Any:
-        """Call a compiled function of the state and the held leaves; its first result replaces the state."""
+        """Call a compiled function that takes the state and the held leaves first, and returns the new state first."""
         with exchange:
             before = self.state.stacked()
             try:
                 results = self.execute(function, before, self.state.held(), *arguments)
-                # A computation that fails raises its error here: it may have begun without one.
+                # JAX computes asynchronously: an error of the computation is raised here.
                 results[0].alive.block_until_ready()
             except BaseException as error:
                 if any(array.is_deleted() for array in before.values):

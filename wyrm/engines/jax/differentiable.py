@@ -1,4 +1,4 @@
-"""Lowering for functions that JAX differentiates: derivatives are those of the graph, and checkpoints recompute."""
+"""Lowering for functions that JAX differentiates: derivatives are those of the graph, checkpoints are recomputed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import parse
 from wyrm.ops.random.philox import COUNTERS
 
-# Functions whose derivative by JAX differs from that of an op where pieces meet, or is NaN where a piece is infinite.
+# Functions made of pieces: where two meet, JAX may choose another derivative than wyrm; where one is infinite, NaN.
 _PIECEWISE = frozenset([
     "abs", "copysign", "floor_divide", "fmod", "hypot", "maximum", "minimum", "power", "remainder", "sign", "where",
 ])  # fmt: skip
@@ -27,8 +27,8 @@ _PIECEWISE = frozenset([
 class DifferentiableLowerer(Lowerer):
     """Lowers nodes to code whose derivatives by JAX are those of the graph, to any order.
 
-    Most ops lower to functions that JAX differentiates to the same values. Elementwise ops made of pieces, such as
-    `relu`, have their own derivative, forward and reverse; some others their own gradient, which is reverse alone.
+    JAX differentiates most ops to the same values. Elementwise ops made of pieces, such as `relu`, get a `custom_jvp`
+    with wyrm's derivative; ops whose form asks for it (`own_gradient`) get a `custom_vjp`, for reverse mode alone.
     """
 
     def run(self, schedule: Schedule, known: Mapping[BaseNode, Any]) -> list[Any]:
@@ -58,7 +58,7 @@ class DifferentiableLowerer(Lowerer):
         return super().value(node, operands)
 
     def _recomputed(self, node: BaseNode, used: list[Any], leaves: dict[BaseNode, Any]) -> Any:
-        """Return the value of a part of the graph that the backward pass computes again."""
+        """Return the value of a `wy.checkpoint`, which the backward pass computes again."""
         import jax
 
         result, *inputs = node.parents
@@ -134,7 +134,7 @@ class DifferentiableLowerer(Lowerer):
 
 
 def _materialized(cotangent: Any) -> Any:
-    """Return a cotangent, a zero that JAX has not computed as an array."""
+    """Return a cotangent as an array, also one that JAX knows to be zero."""
     import jax
     import jax.numpy as jnp
 
@@ -146,15 +146,15 @@ def _materialized(cotangent: Any) -> Any:
 
 @cache
 def _is_piecewise(formula: str) -> bool:
-    """Return whether JAX's derivative of a formula may differ from that of an op with this formula."""
+    """Return whether JAX's derivative of a formula may differ from wyrm's."""
     functions = [call.function for call in parse(formula)]
     return functions != ["where"] and not _PIECEWISE.isdisjoint(functions)
 
 
 def _needed(schedule: Schedule, given: Mapping[int, Any]) -> set[int]:
-    """Return the positions of nodes that the outputs need, where the nodes at `given` positions are known.
+    """Return the positions of nodes that the outputs need, given the values at some positions.
 
-    A checkpoint does not need its result, which it computes itself.
+    A checkpoint does not need its first parent, the result, which it computes itself.
     """
     needed = {schedule.position[output] for output in schedule.outputs}
     for i in range(len(schedule.nodes) - 1, -1, -1):
@@ -164,7 +164,7 @@ def _needed(schedule: Schedule, given: Mapping[int, Any]) -> set[int]:
 
 
 def _twin(node: BaseNode) -> tuple[BaseNode, Any]:
-    """Return the node on placeholders for its parents, except constants, and a placeholder for its cotangent."""
+    """Return a copy of the node whose parents are placeholders or constants, and a placeholder for its cotangent."""
     parents = tuple(
         parent if isinstance(parent, Constant | IndexConstant) or parent in COUNTERS
         else IndexInput(dims=parent.dims) if parent.dtype.kind in "iu"

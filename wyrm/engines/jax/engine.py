@@ -85,10 +85,10 @@ class JaxEngine(Engine):
         self.state = DeviceState(self.graph, self.placement, self.functions.stacks)
         self.compiled = CompiledFunctions(self.graph, self.functions, self.placement, self.state)
         self.shuffle = Shuffle()
-        # Seconds of a step, 0 until one was measured, and the numbers of batches of a chunk by the size of a batch.
+        # Seconds of a step, 0 until one was measured; the numbers of batches in a chunk so far, by batch size.
         self.seconds = 0.0
         self.capacities: dict[int, set[int]] = {}
-        # Whether it is known that all processes began with the same values.
+        # Whether all processes are known to begin with the same values.
         self._began = not self.placement.several_processes
 
     @property
@@ -98,10 +98,10 @@ class JaxEngine(Engine):
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Give a context for computations, in which a lost process raises `ProcessLost`."""
+        """Return a context for computations: JAX has the graph's types, and a lost process raises `ProcessLost`."""
         with self.compiled.precision(), computing():
             if not self._began:
-                # A restored value is on the devices, and the same for all.
+                # A value that is newer on the devices was computed by all processes together.
                 leaves = [leaf for leaf in self.graph.trained if stored(leaf).newer is None]
                 check_same({f"the value of {describe(leaf)}": bound_array(leaf) for leaf in leaves})
                 self._began = True
@@ -156,7 +156,7 @@ class JaxEngine(Engine):
         return [self.placement.batch(leaf, array.shape, array.__getitem__) for leaf, array in complete.items()]
 
     def shapes(self, feed: Sequence[Any], stacked: int = 0) -> dict[BaseNode, tuple[int, ...]]:
-        """Return the shapes of the inputs' data in a batch, given their arrays with `stacked` first axes of batches."""
+        """Return the shapes of a batch by input; the arrays of `feed` have `stacked` axes of batches before them."""
         return {leaf: array.shape[stacked:] for leaf, array in zip(self.graph.inputs, feed, strict=True)}
 
     def check_indices(
@@ -201,7 +201,7 @@ class JaxEngine(Engine):
                 self.placement.sharding.check_leaf(leaf, sizes)
 
     def part(self, columns: Columns) -> Part:
-        """Return which part of each batch the rows of a loader are: those of this process."""
+        """Return the part of each batch that a loader of this process gives."""
         parts = {part_of(self.placement, leaf) for leaf in columns.given}
         if len(parts) > 1:
             raise OptionError("the inputs' rows must all be divided over the processes, or none of them")
@@ -239,7 +239,7 @@ class JaxEngine(Engine):
 
     @property
     def sharding(self) -> Any:
-        """How the parameters lie on the devices of a mesh, as a table; None without a mesh."""
+        """A table of how parameters are divided among the devices of a mesh; None without a mesh."""
         sharding = self.placement.sharding
         if sharding is None:
             return None
@@ -271,7 +271,7 @@ class JaxEngine(Engine):
 
     @property
     def processes(self) -> tuple[int, int]:
-        """The number of this process among those that train together, and how many they are."""
+        """The index of this process among those that train together, and their number."""
         import jax
 
         return int(jax.process_index()), int(jax.process_count())
@@ -325,7 +325,7 @@ def _check_mesh(mesh: object, sharding: object) -> None:
 
 
 def _placement(graph: JaxGraph, mesh: Any, axes: AxisSharding | None, evaluates: bool) -> Placement:
-    """Return where the arrays of a program lie. The nodes of an evaluation may lack some of the axes."""
+    """Return where the arrays of a program are placed. The graph of an evaluation may lack axes of the sharding."""
     if mesh is None and graph.optimizer is not None:
         _check_alone()
     if mesh is None or axes is None:

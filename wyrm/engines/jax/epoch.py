@@ -23,7 +23,7 @@ from wyrm.support.interrupts import deliver
 if TYPE_CHECKING:
     from wyrm.engines.jax.engine import JaxEngine
 
-# Seconds that a chunk of steps should take; Ctrl-C and the progress bar come between chunks.
+# Seconds that a chunk of steps should take: Python handles Ctrl-C and the progress bar only between chunks.
 _CHUNK = 0.1
 # Bytes of data on the devices for the batches of a chunk, and the largest number of batches in it.
 _CHUNK_BYTES, _CHUNK_BATCHES = 2**24, 512
@@ -35,7 +35,7 @@ class JaxEpoch:
     def __init__(self, engine: JaxEngine, columns: Columns, epoch: Epoch) -> None:
         self.engine, self.graph, self.columns, self.epoch = engine, engine.graph, columns, epoch
         self.batch, self.accumulate = epoch.options.batch_size, epoch.options.accumulate
-        # Which part of each batch the rows are: all of it, unless each process has batches of its own.
+        # The part of each batch that the rows are: all, unless each process has its own loader.
         self.part = engine.part(columns) if epoch.in_batches else Part()
         self.steps = 0
 
@@ -59,7 +59,7 @@ class JaxEpoch:
             self._check_finite()
 
     def _common(self) -> dict[str, object]:
-        """Return what all processes have in common at the start of an epoch."""
+        """Return what must be equal in all processes at the start of an epoch, by a name for errors."""
         optimizer = self.graph.optimizer
         assert optimizer is not None
         counts = self.engine.steps, self.engine.epochs, optimizer.steps, self.epoch.done.batches
@@ -74,8 +74,8 @@ class JaxEpoch:
     # --- chunks of batches ----------------------------------------------------------------------------------------
 
     def _chunks(self, count: int, every: int) -> None:
-        """Train on `count` full batches, the last ones of an epoch of `every`."""
-        # An epoch that goes on must use the same compiled function, which rounds in the same way.
+        """Train on the last `count` of the epoch's `every` full batches."""
+        # The capacity follows from `every`: a resumed epoch runs the same compiled function, so it rounds the same way.
         capacity = self._capacity(max(every, 2) if self.epoch.in_batches else every)
         if capacity == 1:
             for i in range(count):
@@ -85,7 +85,7 @@ class JaxEpoch:
             self._chunk(start, min(capacity, count - start), capacity)
 
     def _capacity(self, count: int) -> int:
-        """Return the number of batches of a chunk: a power of two, so that XLA compiles loops of few lengths."""
+        """Return the number of batches of a chunk, a power of two, so that XLA compiles few loops."""
         row_bytes = sum(array.nbytes // max(1, len(array)) for array in self.columns.given.values())
         most = min(max(1, _CHUNK_BYTES // max(1, row_bytes * self.batch)), _CHUNK_BATCHES)
         enough = 1 << (min(count, most) - 1).bit_length() if count else 1
@@ -95,7 +95,7 @@ class JaxEpoch:
         return capacity
 
     def _chunk(self, start: int, count: int, capacity: int) -> None:
-        """Train on `count` batches from batch `start` on, which lie on the devices together."""
+        """Copy `count` batches from batch `start` on to the devices, and train on them."""
         rows = self.order[start * self.batch : (start + count) * self.batch].reshape(count, self.batch)
         if count < capacity:  # the batches that fill the chunk are not used
             rows = np.concatenate([rows, np.broadcast_to(rows[:1], (capacity - count, self.batch))])
@@ -127,7 +127,7 @@ class JaxEpoch:
         deliver()
 
     def _measured(self, seconds: float) -> None:
-        """Note the seconds of a step; of several processes, the first decides, so that all do equally many steps."""
+        """Note the seconds of a step; all processes take those of the first, so that their chunks are equally long."""
         if not self.engine.placement.several_processes:
             self.engine.seconds = seconds
         elif not self.engine.seconds:
@@ -253,9 +253,9 @@ class JaxEpoch:
 
 
 def _rows(column: np.ndarray, rows: NDArray[np.int64], before: int = 0) -> Read:
-    """Return a function that reads a part of `column[rows]`, of which it reads nothing else.
+    """Return a function that reads a part of `column[rows]`, and no other rows of the column.
 
-    The rows follow `before` rows of other processes along the last axis.
+    Along the last axis of `rows`, `before` rows of other processes precede.
     """
 
     def read(index: tuple[slice, ...]) -> np.ndarray:

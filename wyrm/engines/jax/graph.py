@@ -1,4 +1,4 @@
-"""The graph of a program for the JAX engine: what it computes, from which leaves."""
+"""The graph of a program for the JAX engine, the checks of computed indices, and whether int32 is enough."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _shared(targets: Targets) -> Targets:
 class JaxGraph(ProgramGraph):
     """A program's graph, with the leaves that it reads.
 
-    `held` are the leaves that are neither trained nor inputs, except scalar constants, which are part of the code.
+    `held` are the leaves that are neither trained nor inputs, without scalar constants, which the code contains.
     """
 
     STAGES: ClassVar[Sequence[CompilerStage]] = (
@@ -46,7 +46,7 @@ class JaxGraph(ProgramGraph):
 
     def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
         super().__init__(outputs, optimizer)
-        # Indices that must be checked where they are computed, and so are results of the schedule too.
+        # Indices that a step must check as it computes them; the schedule returns them too.
         self.checks = index_checks(self.schedule.nodes, self.ranges, self.schedule.representative)
         self.schedule.outputs += [check.indices for check in self.checks]
         known = {*self.trained, *self.inputs, *COUNTERS}
@@ -55,14 +55,14 @@ class JaxGraph(ProgramGraph):
             for leaf in self.schedule.leaves
             if leaf not in known and not (isinstance(leaf, Constant) and not leaf.dims)
         ]
-        # Whether the graph computes in float64, or with integers beyond int32: JAX needs its 64-bit types for them.
+        # Whether the graph needs JAX's 64-bit types: for float64, or for integers beyond int32.
         self.wide = float64_node([*self.schedule.nodes, *self.trained]) is not None or need_int64(
             self.schedule.nodes, self.ranges
         )
 
 
 class IndexCheck(NamedTuple):
-    """The values of `indices` must be in range, because `user` indexes with them as `operand` says."""
+    """`user` indexes with `indices`, which must be in the range that `operand` describes."""
 
     indices: BaseNode
     user: BaseNode
@@ -72,7 +72,7 @@ class IndexCheck(NamedTuple):
 def index_checks(
     nodes: Sequence[BaseNode], ranges: Ranges, computed_by: Mapping[BaseNode, BaseNode]
 ) -> list[IndexCheck]:
-    """Return the checks of the index operands of `nodes` that are not known to be in range, each once."""
+    """Return a check for each index operand of `nodes` that is not known to be in range, without duplicates."""
     found: dict[tuple[object, ...], IndexCheck] = {}
     for user in nodes:
         for operand in user.index_operands():
@@ -83,7 +83,7 @@ def index_checks(
 
 
 def beyond(checks: Sequence[IndexCheck], values: Mapping[BaseNode, Any], sizes: Sizes) -> Any:
-    """Return a row for each check: whether an index is out of range, the flat position of the first one, its value."""
+    """Return a row for each check: whether an index is out of range, and the flat position and value of the first."""
     xp: Any = namespace()
     found = xp.zeros((len(checks), 3), dtype=np.int64)
     for row, check in enumerate(checks):
@@ -102,7 +102,7 @@ def beyond(checks: Sequence[IndexCheck], values: Mapping[BaseNode, Any], sizes: 
 def index_error(
     checks: Sequence[IndexCheck], found: np.ndarray, sizes: Sizes, where: str, state: str
 ) -> IndexOutOfRange | None:
-    """Return the error for the first index out of range in a result of `beyond`, None if there is none."""
+    """Return the error for the first index out of range in a result of `beyond`, or None."""
     for check, (outside, position, value) in zip(checks, found, strict=True):
         if outside:
             _, axis, _, from_end = check.operand
@@ -125,7 +125,7 @@ def need_int64(nodes: Iterable[BaseNode], ranges: Ranges) -> bool:
 
 
 def _need_int64(nodes: Iterable[BaseNode], data: Mapping[BaseNode, Interval]) -> bool:
-    # Random steps, which are computed as two words, have no interval.
+    # Random steps are computed as two words, so they have no interval.
     known: dict[BaseNode, Interval | None] = {}
     for node in nodes:
         steps = LOOPS.of(node).steps(node)
@@ -150,7 +150,7 @@ def _of_data(ranges: Ranges) -> dict[BaseNode, Interval]:
 
 
 def _interval(node: BaseNode, known: Mapping[BaseNode, Interval | None]) -> Interval | None:
-    """Return an interval that has all values of a node; operands that are not known may be any int32."""
+    """Return an interval that contains all values of a node; an unknown operand may be any int32."""
     if node in COUNTERS or getattr(node, "is_step", False):  # a random step, also one that a loop carries
         return None
     if isinstance(node, IndexConstant):
@@ -174,7 +174,7 @@ def _interval(node: BaseNode, known: Mapping[BaseNode, Interval | None]) -> Inte
 
 
 def _of_call(_: int, call: FormulaCall, operands: list[Interval]) -> Interval:
-    """Return an interval that has all values of a call in a formula."""
+    """Return an interval that contains all values of a call in a formula."""
     if call.function not in ("add", "subtract", "multiply", "floor_divide", "remainder", "maximum", "minimum"):
         return INT32
     x, y = operands

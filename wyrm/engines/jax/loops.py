@@ -15,19 +15,19 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.random.philox import WORD
 
-# Returns the value of a node from the values of its parents, and attributes that are traced.
+# Returns the value of a node from the values of its parents and the traced attributes.
 Compute = Callable[[BaseNode, list[Any], "Attributes"], Any]
 
 
 class Attributes:
-    """The traced attributes of the nodes of a layer, by node and name."""
+    """The attributes that differ between equal layers, such as seeds: traced values by node and name."""
 
     def __init__(self, values: dict[tuple[BaseNode, str], Any]) -> None:
         self._values = values
         self.unread = set(values)
 
     def get(self, node: BaseNode, name: str) -> Any:
-        """Return the value of an attribute that differs between the layers, else that of the node."""
+        """Return the traced value of an attribute, or else that of the node."""
         self.unread.discard((node, name))
         return self._values.get((node, name), getattr(node, name))
 
@@ -36,7 +36,7 @@ NO_ATTRIBUTES = Attributes({})
 
 
 class _Stacked(NamedTuple):
-    """A value for each repetition: those of `array`, from index `first` on, at a distance of `step`."""
+    """A value for each repetition: repetition k has `array[first + k * step]`."""
 
     array: Any
     first: int
@@ -63,12 +63,12 @@ class Values:
         self._values[position] = value
 
     def unstack(self, positions: Sequence[int], array: Any) -> None:
-        """Let the elements of an array along its first axis be the values at these positions."""
+        """Set the values at these positions to the elements of an array along its first axis."""
         for index, position in enumerate(positions):
             self._stacked[position] = array, index
 
     def stack(self, positions: Sequence[int]) -> _Stacked:
-        """Return the values at these positions as parts of one array, an existing one where there is one."""
+        """Return the values at these positions as elements of one array: the one that they come from, or a new one."""
         import jax.numpy as jnp
 
         sources = [self._stacked.get(position) for position in positions]
@@ -94,7 +94,7 @@ class Values:
 
 
 def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: Compute) -> None:
-    """Compute the nodes of a run: in a loop, if the carried values keep their shapes and dtypes.
+    """Compute the nodes of equal layers: in a loop, or one by one if carried values change their shape or dtype.
 
     Raise `RegistrationError` for a form that does not read an attribute that differs between the layers.
     """
@@ -110,7 +110,7 @@ def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: 
         if isinstance(operand, Invariant)
     }
     stacked = [values.stack(positions) for positions in repeat.varying]
-    # The arrays that the loop reads from the first to the last element are its sequences.
+    # `lax.scan` slices arrays that are read from the first to the last element.
     in_order = [each.first == 0 and each.step == 1 and each.array.shape[0] == repeat.count for each in stacked]
     sequences = [each.array for each, direct in zip(stacked, in_order, strict=True) if direct]
     words = [np.array([value & WORD for value in numbers], np.uint32) for numbers in repeat.attributes.values()]

@@ -42,11 +42,10 @@ Place = Callable[[BaseNode, Any], Any]
 class Lowerer:
     """Computes nodes from the values of leaves, as JAX traces or runs it.
 
-    `narrow` is the dtype of activations where it is not that of the graph. Nodes of `wide` keep the graph's. `place`
-    is applied to the value of each node; `sums` computes sums over the rows of several devices. Ops that work on a
-    block of rows at a time choose blocks of `block_bytes` of values, by default 4 MB on CPUs and 1 GB elsewhere;
-    `shards` is a multiple of the number of devices that the rows lie on. At least `repeats` equal layers are computed
-    in a loop.
+    `narrow` is the dtype of activations, such as bfloat16, if it is not the graph's; nodes of `wide` keep the graph's.
+    `place` is applied to the value of each node; `sums` computes sums over rows of several devices. Ops that work on a
+    block of rows at a time choose blocks of `block_bytes`, by default 4 MB on CPUs and 1 GB elsewhere; the rows are
+    sharded over `shards` devices or a divisor of them. At least `repeats` equal layers are computed in a loop.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class Lowerer:
         return namespace()
 
     def attribute(self, node: BaseNode, name: str) -> Any:
-        """Return a static attribute, or the traced one of a layer."""
+        """Return an attribute of a node; it is traced if it differs between equal layers that share code."""
         return self._attributes.get(node, name)
 
     def dtype(self, node: BaseNode) -> Any:
@@ -84,11 +83,11 @@ class Lowerer:
         return self._narrow
 
     def product(self, x: Any, y: Any) -> Any:
-        """Return `x @ y`, of operands in the dtype that the program computes in, with sums of float32 or wider."""
+        """Return `x @ y` with operands in the dtype of activations and sums in float32 or wider."""
         return matmul(*(x, y) if self._narrow is None else (x.astype(self._narrow), y.astype(self._narrow)))
 
     def blocks(self, rows: int, size: int) -> tuple[int, int]:
-        """Return in how many blocks to compute values of `size` bytes, and over how many devices rows are sharded."""
+        """Return the number of blocks for values of `size` bytes, and the number of devices that share the rows."""
         import jax
 
         shards = 1 if rows % self._shards else self._shards
@@ -96,7 +95,7 @@ class Lowerer:
         return number_of_blocks(rows // shards, size // shards, block_bytes), shards
 
     def outputs(self, outputs: Sequence[BaseNode], known: Mapping[BaseNode, Any]) -> list[Any]:
-        """Return the values of nodes, given values of leaves; other leaves have the data that they hold."""
+        """Return the values of nodes, given values of some leaves; the others hold theirs."""
         return self.run(Schedule(outputs), known)
 
     def run(self, schedule: Schedule, known: Mapping[BaseNode, Any]) -> list[Any]:
@@ -167,14 +166,14 @@ class Lowerer:
         return value
 
     def _in_loop(self, node: BaseNode, operands: list[Any], attributes: Attributes) -> Any:
-        """Return the value of a node of a layer, some of whose attributes are traced."""
+        """Return the value of a node in a loop over layers, with its traced attributes."""
         inside = copy(self)
         inside._attributes = attributes
         return inside.value(node, operands)
 
     def _in_precision(self, node: BaseNode, form: JaxForm, operands: list[Any]) -> list[Any]:
         """Return float operands in the dtype that an op is computed in."""
-        # Elementwise ops of data take all its digits: the difference to a large target would have none left.
+        # Elementwise ops of inputs compute in float32: bfloat16 loses the difference to a large target.
         of_data = any(isinstance(parent, Input) for parent in node.parents)
         narrow = form.narrow if form.narrow is not None else node.formula is not None and not of_data
         # So do losses, biases, and sums of gradients.
@@ -189,7 +188,7 @@ class Lowerer:
 
 
 def _check_traceable(node: BaseNode, form: JaxForm, error: Exception) -> None:
-    """Raise `RegistrationError` if an error came from code that JAX cannot trace, as code for NumPy's arrays is."""
+    """Raise `RegistrationError` if an error came from code that JAX cannot trace, such as code that needs NumPy."""
     import jax
 
     refused = (
@@ -216,7 +215,7 @@ def _check_traceable(node: BaseNode, form: JaxForm, error: Exception) -> None:
 
 
 def dense(value: Any) -> Any:
-    """Return a value as one array: row-sparse ones as a dense array, the parts of a loop joined, partial sums added."""
+    """Return a value as one array: row-sparse values dense, parts of a loop joined, partial sums added."""
     value = whole(value)
     if isinstance(value, LoopParts):
         return value.flat()
@@ -234,7 +233,7 @@ def words(step: int) -> Any:
 def float64_node(nodes: Sequence[BaseNode]) -> BaseNode | None:
     """Return the first node that computes in float64, also inside of loops, or None.
 
-    Constants that the lowering of an op reads exactly do not count, such as the weights of random rows.
+    Constants that a lowering reads on the host do not count, such as the weights of random rows.
     """
     for node in nodes:
         reads = JAX.of(node).reads_constants

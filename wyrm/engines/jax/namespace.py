@@ -1,4 +1,4 @@
-"""The array namespace of lowered ops: `jax.numpy`, with special functions, and with the dtypes that JAX has enabled."""
+"""The array namespace of lowered ops: `jax.numpy` with special functions, in the dtypes that JAX has enabled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WITH_DTYPE = frozenset(["arange", "asarray", "astype", "full", "ones", "zeros"]
 
 
 class JaxNamespace:
-    """The functions of `jax.numpy`; dtypes that JAX has not enabled become the narrower ones that it has.
+    """The functions of `jax.numpy`; a dtype that JAX has not enabled becomes the narrower one, such as float32.
 
     Functions are looked up at each use: exporters replace those of `jax.numpy` while they trace.
     """
@@ -33,7 +33,7 @@ class JaxNamespace:
 
 
 def _narrowing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of `jax.numpy` that takes a dtype, without the warning that JAX has not enabled it."""
+    """Return a function of `jax.numpy` that narrows its dtype without JAX's warning."""
     from jax.dtypes import canonicalize_dtype
 
     @wraps(function)
@@ -71,7 +71,7 @@ def namespace() -> JaxNamespace:
 
 
 def digamma(x: Any) -> Any:
-    """Return the derivative of the logarithm of the gamma function: an infinity at 0, as SciPy's, where JAX has NaN."""
+    """Return the derivative of the logarithm of the gamma function; at 0 it is infinite as SciPy's, JAX's is NaN."""
     import jax.numpy as jnp
     from jax.scipy.special import digamma
 
@@ -90,7 +90,7 @@ def betaln(a: Any, b: Any) -> Any:
 
     small, large = jnp.minimum(a, b), jnp.maximum(a, b)
     uses_series = (large >= 10.0) & (small + large >= 10.0)
-    # Arguments that are safe where the other branch counts, so that no gradient is NaN.
+    # Where a branch is not used, safe arguments keep its gradient from being NaN.
     p, q = jnp.where(uses_series, small, 1.0), jnp.where(uses_series, large, 10.0)
     total = p + q
     difference = p - (total - 0.5) * jnp.log1p(p / q) - p * jnp.log(q) + _stirling(q) - _stirling(total)
@@ -116,5 +116,5 @@ def beta(a: Any, b: Any) -> Any:
     return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * jnp.exp(betaln(a, b))
 
 
-# Special functions that JAX computes with less than the precision of the dtype, or not at a pole.
+# Special functions that JAX computes inexactly, or wrongly at a pole.
 _BETTER: dict[str, Callable[..., Any]] = {"digamma": digamma, "betaln": betaln, "beta": beta}

@@ -1,8 +1,8 @@
-"""Sums over rows that lie on several devices: each device keeps its own part until all parts are added at once.
+"""Sums over rows of several devices: each device keeps its part of every sum, and one reduction adds them all.
 
-A gradient with respect to a weight is a sum over the batch. If each device has some rows of the batch, each gradient
-needs a reduction over the devices, and many small reductions wait for the network many times. Here the parts of all
-gradients are joined to one array, which one reduction adds up.
+The gradient of a weight is a sum over the batch. If the devices share the rows, each gradient needs a reduction over
+the devices, and many small ones wait for the network many times. Here the parts of all gradients are joined to one
+array, which is reduced once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PartialSum:
-    """A sum not yet added up: its terms lie along the first axis of `parts`, divided over `mesh_axes`."""
+    """A sum that is not added up yet: `parts` has a term for each device along its first axis, over `mesh_axes`."""
 
     __slots__ = ("mesh_axes", "parts")
 
@@ -28,7 +28,7 @@ class PartialSum:
         self.parts, self.mesh_axes = parts, mesh_axes
 
     def __getitem__(self, index: int) -> PartialSum:
-        """Return one of several partial sums, stacked along a new first axis."""
+        """Return element `index` of stacked partial sums."""
         return PartialSum(self.parts[index], self.mesh_axes)
 
     def total(self) -> Any:
@@ -63,10 +63,10 @@ class PartialSums:
     def of(
         self, node: BaseNode, operands: Sequence[Any], shape: Sequence[int], compute: Callable[[list[Any]], Any]
     ) -> PartialSum | None:
-        """Return the value of a node as a partial sum.
+        """Return the value of a node as a partial sum, or None.
 
-        Return None if the op does not add up rows, if not all operands are divided over the same devices, and if the
-        value itself is sharded. `shape` is the shape of the value. `compute` returns the value for other operands.
+        It is None if the op does not add up rows, if the operands are not divided over the same devices, or if the
+        value itself is sharded. `shape` is the value's; `compute` returns the value for given operands.
         """
         import jax
 
@@ -88,7 +88,7 @@ class PartialSums:
         return self._mapped(compute, parts, divided[0][1])
 
     def totals(self, values: Sequence[Any]) -> list[Any]:
-        """Return values, with partial sums replaced by their totals, which are added in one reduction of each dtype."""
+        """Return the values with totals in place of partial sums; one reduction adds all of a dtype."""
         import jax.numpy as jnp
 
         groups: dict[tuple[Any, MeshAxes], list[int]] = {}
@@ -106,7 +106,7 @@ class PartialSums:
         return totals
 
     def _divided(self, array: Any, axis: int, mesh_axes: MeshAxes) -> Any:
-        """Return an array whose first axis is the devices, and whose axis `axis` is divided over them."""
+        """Return the array with axis `axis` divided among devices, which become a new first axis."""
         devices = self._sharding.devices(mesh_axes)
         parts = array.reshape(*array.shape[:axis], devices, array.shape[axis] // devices, *array.shape[axis + 1 :])
         order = [axis, *(i for i in range(parts.ndim) if i != axis)]

@@ -1,13 +1,12 @@
-"""Programs that run on several processes: a process that is lost, or that leaves before the others, ends all of them.
+"""Programs on several processes: if one process is lost or leaves early, all of them end.
 
-Computations of several processes exchange data, so the others would wait for a missing process without an end. There
-are three cases.
+They exchange data in computations, so the others would wait for a missing process forever. There are three cases.
 
 - A process dies. Its sockets close, and the computations of the others fail: they raise `ProcessLost`.
 - A machine dies or the network fails. The heartbeats of `jax.distributed` end, and JAX ends the other processes with a
   message on stderr.
-- A process ends its script, by an exception or because it has less to do, while others wait for it. It announces that
-  it leaves, and the others end.
+- A process ends its script early, by an exception or because it has less to do. It announces that it leaves, and the
+  others end if they wait for it.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from wyrm.engines.jax.state import Placement
 from wyrm.errors import OptionError, ProcessLost, WyrmError
 from wyrm.graph.base import BaseNode, describe
 
-# What the texts of errors contain that JAX raises when a process cannot be reached.
+# Words in the errors that JAX raises when a process cannot be reached.
 _LIBRARIES = ("gloo", "nccl", "rccl", "coordination service")
 _SIGNS = (*_LIBRARIES, "connection", "heartbeat", "socket closed", "barrier")
-# Seconds between two looks at which processes have left.
+# Seconds between two checks which processes have left.
 _PERIOD = 1.0
-# Seconds that a computation may go on after another process has left: after a failure, and after a regular end, since
-# the last computation may take longer on one process than on another.
+# Seconds that a computation may go on after another process has left. They are more after a regular end, because the
+# last computation may take longer on one process than on another.
 _PATIENCE = {"failed": 5.0, "done": 30.0}
 _LEFT = "wyrm/left/"
 
 
 class _Processes:
-    """What this process knows of the others."""
+    """Watches which other processes have left."""
 
     def __init__(self) -> None:
         self._client: Any = None
@@ -53,19 +52,19 @@ class _Processes:
         self._thread: threading.Thread | None = None
 
     def watch(self, client: Any) -> None:
-        """Look from now on which processes leave; `client` is that of JAX's coordination service."""
+        """Start to watch, in a thread; `client` is that of JAX's coordination service."""
         self._client = client
         self._thread = threading.Thread(target=self._look, name="wyrm-processes", daemon=True)
         self._thread.start()
 
     def leave(self) -> None:
-        """Announce that this process ends, which has the others end too if they need it."""
+        """Announce that this process ends, so that others that wait for it end too."""
         import jax
 
         self._ending.set()
         if self._thread is not None:
             self._thread.join(_PERIOD)
-        # After an exception that nobody caught, JAX would wait here for processes that wait for this one.
+        # After an uncaught exception, JAX would wait here for processes that wait for this one.
         if self._lost or (hasattr(sys, "last_value") and not hasattr(sys, "ps1")):
             _end_now()
 
@@ -75,7 +74,7 @@ class _Processes:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Watch over a computation of all processes: raise `ProcessLost` when it fails for lack of another one."""
+        """Return a context for a computation of all processes: if it fails because one is lost, raise `ProcessLost`."""
         if self._left and not self._depth:
             self._lost = True
             raise ProcessLost(_text(f"{_named(self._left)} left before this computation"))
@@ -93,7 +92,7 @@ class _Processes:
             self._depth -= 1
 
     def _look(self) -> None:
-        """End this process when it computes for long after another one has left."""
+        """End this process if it still computes some seconds after another one has left."""
         import jax
 
         seen: dict[int, float] = {}
@@ -145,7 +144,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _end_now() -> None:
-    """End this process with exit code 1, without what Python and JAX do at their end, which waits for others."""
+    """End this process with exit code 1, without exit handlers: JAX's wait for other processes."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
@@ -174,7 +173,7 @@ class Part:
 
 
 def part_of(placement: Placement, leaf: BaseNode) -> Part:
-    """Return which part of the rows of an input, along its first axis, the devices of this process hold."""
+    """Return the part of an input's rows that the devices of this process hold."""
     if not placement.several_processes or not leaf.dims:
         return Part()
     rows = int(placement.sharding.mesh.size)
@@ -200,7 +199,7 @@ def agreed(value: float) -> float:
 
 
 def check_same(named: Mapping[str, object]) -> None:
-    """Raise `OptionError` naming what differs between processes; every process calls it."""
+    """Raise `OptionError` for a value that differs between processes, with its name; every process calls it."""
     own = np.array([fingerprint(value) for value in named.values()], np.uint32)
     summaries = _of_all([zlib.crc32(repr(list(named)).encode()), zlib.crc32(own.tobytes())])
     if (summaries == summaries[0]).all():
@@ -224,7 +223,7 @@ def _of_all(numbers: Sequence[int] | NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def fingerprint(value: object) -> int:
-    """Return a checksum of an array, of its first, last and some other rows if it has many, or of another value.
+    """Return a checksum of an array (of 64 of its rows if it has more) or of another value.
 
     >>> fingerprint(np.zeros(3)) == fingerprint(np.zeros(3)), fingerprint([1, 2]) == fingerprint([2, 1])
     (True, False)

@@ -1,8 +1,8 @@
-"""Equal layers of a graph: runs of nodes that repeat with a period, found in its schedule. Pure data.
+"""Finds equal layers of a graph: runs of nodes in its schedule that repeat with a period.
 
-The nodes of a graph are put into an order in which the nodes of a layer, of its backward pass, and the gradients of its
-parameters are neighbours. Nodes one period apart have the same op, attributes, axes and dtype. Their parents are at the
-same distance, the same value, or one value of many for each repetition.
+The nodes are first ordered so that those of a layer, of its backward pass and of its parameters' gradients are
+neighbours. Nodes one period apart have the same op, attributes, axes and dtype. Each operand is a node of the same
+repetition, one of the repetition before, the same value for all, or another value for each.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from wyrm.support.texts import exact
 _VARYING = frozenset(["seed", "stream"])
 # The fewest nodes of a period: a shorter one computes too little to be worth a loop.
 _FEWEST_NODES = 4
-# A node with more readers than these may serve all layers, and comes before them.
+# A node with more readers may serve all layers, so it comes before them.
 _FEW_READERS = 2
-# Periods and places at which a run may begin that are tried before the search gives up.
+# How many periods, and first places of a run, the search tries.
 _CANDIDATES, _BEGINNINGS = 16, 4
 
 
@@ -44,13 +44,13 @@ class Carried(NamedTuple):
 
 
 class Invariant(NamedTuple):
-    """A value of the same position in the schedule in every repetition."""
+    """A value that all repetitions share, by its position in the schedule."""
 
     position: int
 
 
 class Varying(NamedTuple):
-    """A value for each repetition, by its number in `Repeat.varying`."""
+    """A value that differs between repetitions, by its number in `Repeat.varying`."""
 
     number: int
 
@@ -62,9 +62,9 @@ Operand = Inner | Carried | Invariant | Varying
 class Repeat:
     """Nodes of a schedule that repeat: `positions[k][i]` is node i of repetition k.
 
-    `operands[i]` are the operands of node i. `carried` has the position of the first value of each carried node, and
-    the node's number. `varying` has the positions of a value in each repetition. `attributes` has the values of an
-    attribute, (node, name), that differ. `read` are the numbers of the nodes that others read outside the run.
+    `operands[i]` are the operands of node i. `carried` has, for each carried value, its position before the run and the
+    node that computes the next one. `varying` has the positions of a value, one for each repetition. `attributes` has
+    the values of an attribute (node, name) that differs. `read` are the nodes that others read outside the run.
     """
 
     positions: list[list[int]]
@@ -86,10 +86,10 @@ def find_repeats(
     fewest: int,
     kind: Callable[[BaseNode], Hashable] = lambda node: None,
 ) -> list[int | Repeat]:
-    """Return the positions of the nodes to compute, in an order of computation, with runs of equal layers.
+    """Return the positions of the nodes to compute, in a possible order, with a `Repeat` for each run of equal layers.
 
-    Leaves and `known` nodes are not computed. A run has at least `fewest` repetitions. Nodes for which `kind` differs
-    are never equal.
+    Leaves and `known` nodes are not computed. A run has at least `fewest` repetitions. Nodes with different `kind` are
+    never equal.
     """
     computed = [i for i, node in enumerate(schedule.nodes) if not node.is_leaf and node not in known]
     if len(computed) < fewest * _FEWEST_NODES:
@@ -99,9 +99,9 @@ def find_repeats(
 
 
 def _layered_order(schedule: Schedule, computed: Sequence[int]) -> list[int]:
-    """Return the positions of the computed nodes in another order: by the depth of each below the leaves.
+    """Return the positions of the computed nodes, ordered by their distance from the leaves.
 
-    A node that few read comes just before the first of its readers, unless that keeps more values alive.
+    A node with few readers comes just before the first of them, unless that needs more memory.
     """
     nodes, parents = schedule.nodes, schedule.parent_positions
     sizes = _Sizes(schedule.sizes)
@@ -124,7 +124,7 @@ def _layered_order(schedule: Schedule, computed: Sequence[int]) -> list[int]:
 
 
 class _Sizes(dict[type[Dim], int]):
-    """The sizes of axes, with a number for those that data gives."""
+    """The sizes of axes, 1024 for those that the data tells."""
 
     def __contains__(self, axis: object) -> bool:
         return True
@@ -169,7 +169,7 @@ class _Search:
         return list(self._order[first:last])
 
     def _candidates(self, first: int, last: int) -> list[tuple[int, int, int]]:
-        """Return (start, period, length) of runs of equal signatures, those that save most nodes first."""
+        """Return (start, period, length) of runs of equal signatures, first those that save most nodes."""
         signatures = self._signatures[first:last]
         found: list[tuple[int, int, int, int]] = []
         for period in range(_FEWEST_NODES, len(signatures) // self._fewest + 1):
@@ -180,7 +180,7 @@ class _Search:
         return [(start, period, length) for _, period, start, length in sorted(found)[:_CANDIDATES]]
 
     def _beginnings(self, start: int, period: int, length: int) -> list[int]:
-        """Return where repetitions may begin: first where the fewest values cross from one to the next."""
+        """Return where repetitions may begin, first where the fewest values pass from one to the next."""
         middle = start + (length // period // 2) * period
 
         def crossing(begin: int) -> tuple[int, int]:
@@ -228,7 +228,7 @@ class _Search:
         carried: dict[tuple[int, int], int],
         varying: dict[tuple[int, ...], int],
     ) -> Operand | None:
-        """Return how the loop gets an operand, given its position in each repetition; None if a loop cannot get it."""
+        """Return the kind of an operand, given its position in each repetition; None if it fits no kind."""
         places = [self._place.get(position, -1) for position in column]
         repetitions = [(place - start) // period if start <= place < start + count * period else -1 for place in places]
         if all(repetition == -1 for repetition in repetitions):
@@ -261,7 +261,7 @@ def _varying(node: BaseNode) -> list[str]:
 
 
 def _signature(node: BaseNode, kind: Callable[[BaseNode], Hashable]) -> Hashable:
-    """Return a key that is equal for nodes that may be one period apart."""
+    """Return a key that is equal for nodes that may correspond in two repetitions."""
     if node.gives_rows or JAX.of(node).reads_constants:
         return id(node)
     varying = _varying(node)

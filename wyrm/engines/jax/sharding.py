@@ -18,7 +18,7 @@ from wyrm.graph.leaves import Constant
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.rows import RowSparse
 
-# The mesh axes that an axis is divided over: none where it is replicated.
+# The mesh axes that an axis is divided over; () for a replicated axis.
 MeshAxes: TypeAlias = tuple[str, ...]
 _NO_SIZES: Mapping[type[Dim], int] = MappingProxyType({})
 _NO_STATES: Mapping[BaseNode, Iterable[Any]] = MappingProxyType({})
@@ -122,9 +122,9 @@ class Sharding:
     def of_array(self, leaf: BaseNode, shape: Sequence[int]) -> Any:
         """Return the `NamedSharding` of an array that belongs to a leaf.
 
-        This is the leaf's own array, a stack of such arrays along new first axes, or an array of optimizer state. An
-        axis of another size than the leaf's, and one that its mesh axes do not divide, as in the last batch of an
-        epoch, is replicated; so is an array with fewer axes than the leaf.
+        This is the leaf's own array, a stack of such arrays along new first axes, or an array of optimizer state. It is
+        replicated along an axis whose size is not the leaf's, or that its mesh axes do not divide, as in the last batch
+        of an epoch. An array with fewer axes than the leaf is replicated.
         """
         stacked = len(shape) - len(leaf.dims)
         if stacked < 0:
@@ -143,7 +143,7 @@ class Sharding:
     def of_rows(self, table: BaseNode) -> tuple[Any, Any]:
         """Return the `NamedSharding` of the row numbers and of the rows of a row-sparse value of a table.
 
-        Rows are replicated, and divided along their own axes as those of the table are.
+        Every device has all rows; each row is divided as the rows of the table are.
         """
         return self._named([]), self._named([(), *map(self._mesh_axes, table.dims[1:])])
 
@@ -207,7 +207,7 @@ class Sharding:
         return jax.lax.with_sharding_constraint(array, self._named([mesh_axes] if mesh_axes else []))
 
     def _joins_divided(self, axis: Axis) -> bool:
-        """Return whether an axis joins parts of which some are divided, so that the whole has no placement."""
+        """Return whether an axis concatenates divided parts with others, so that it has no placement itself."""
         return isinstance(axis, Plus) and self._deciding(axis) is None and any(map(self._deciding, axis.parts))
 
     def _mesh_axes(self, axis: Axis) -> MeshAxes:

@@ -1,4 +1,4 @@
-"""The table of parameters, with their placement on a mesh and the memory that they take on each device."""
+"""The table of parameters: their placement on a mesh, and their memory on each device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wyrm.support.late_imports import Late
-from wyrm.support.texts import encodable
+from wyrm.support.texts import aligned_lines, encodable
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -69,15 +69,7 @@ class ShardingTable:
         return lines
 
     def __str__(self) -> str:
-        lines = self.cells()
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
-            "  ".join(
-                text.ljust(width) if position < 3 else text.rjust(width)
-                for position, (text, width) in enumerate(zip(line, widths, strict=True))
-            )
-            for line in lines
-        )
+        return "\n".join(aligned_lines(self.cells(), {3, 4}))
 
     __repr__ = __str__
 

@@ -1,4 +1,4 @@
-"""The arrays of a program on JAX's devices, kept equal to those that leaves and the optimizer hold."""
+"""The arrays of a program on JAX's devices, synchronized with those that leaves and the optimizer hold on the host."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from wyrm.graph.parameters import Parameter
 from wyrm.graph.storage import DeviceStorage, Storage, bound_array, stored, touch
 from wyrm.support.interrupts import deferred
 
-# Held while a step takes arrays that it replaces, and while arrays are copied to the host: another thread must not read
-# an array that a step has taken. It is one lock for all programs, because they share parameters.
+# A step donates its arrays to JAX, after which nobody may read them. This lock is held while a step replaces arrays and
+# while arrays are copied to the host. It is one for all programs, because they share parameters.
 exchange = threading.RLock()
-# Returns the part of an array that an index selects: that of one device.
+# Returns `array[index]`, the part of an array that belongs to one device.
 Read = Callable[[tuple[slice, ...]], np.ndarray]
 
 
 class State(NamedTuple):
-    """What training changes: the values of `JaxGraph.trained`, the optimizer's arrays by parameter and name.
+    """What training changes: the values of `JaxGraph.trained`, and the optimizer's arrays by parameter and name.
 
-    In the functions that train, the parameters of equal layers are stacked: see `StepFunctions.stacks`.
-    `alive` is true until a loss or a gradient is not finite, or an index is out of range: from then on, nothing changes
-    any more.
+    Functions that train take the parameters of equal layers stacked: see `StepFunctions.stacks`. `alive` becomes false
+    when a loss or gradient is not finite or an index is out of range; nothing changes after that.
     """
 
     values: list[Any]
@@ -57,9 +56,9 @@ class Placement:
         )
 
     def batch(self, leaf: BaseNode, shape: tuple[int, ...], read: Read) -> Any:
-        """Return data for an input; `read` is called for the parts that devices of this process hold.
+        """Return data for an input; `read` is called for the part of each device of this process.
 
-        `shape` is that of the input, or has a first axis of batches before it.
+        `shape` is the input's, or has a first axis of batches before it.
         """
         import jax
 
@@ -83,7 +82,7 @@ def on_host(array: Any, what: BaseNode | None = None) -> np.ndarray:
 
 
 def gathered(array: Any, what: BaseNode | None = None) -> np.ndarray:
-    """Return a device array as a NumPy array, with the parts that other processes hold; each of them calls it."""
+    """Return a device array as a NumPy array, with the parts of other processes; every process calls it."""
     if array.is_fully_addressable or array.is_fully_replicated:
         return on_host(array, what)
     from jax.experimental.multihost_utils import process_allgather
@@ -106,8 +105,8 @@ class DeviceState:
     """What a program reads and trains, on the devices.
 
     The newest array of a parameter, a buffer or the optimizer's state is either on the host or on the devices. Reading
-    one on the host copies it from the devices; changing one there makes the next step copy it back. A caller holds
-    `exchange` from reading arrays here until its computation has taken them.
+    it on the host copies it from the devices; if it changes on the host, the next step copies it back. A caller holds
+    `exchange` from reading arrays here until its computation has started.
     """
 
     def __init__(self, graph: JaxGraph, placement: Placement, stacks: Stacks) -> None:
@@ -132,7 +131,7 @@ class DeviceState:
         return self._held
 
     def _update(self, leaves: Sequence[BaseNode], arrays: list[Any]) -> None:
-        """Copy the arrays that have changed elsewhere: on the host, or in another program's steps."""
+        """Fetch the arrays that have changed on the host or in another program."""
         for position, leaf in enumerate(leaves):
             storage = stored(leaf)
             if self._versions.get(leaf) != storage.version:
@@ -148,7 +147,7 @@ class DeviceState:
         return State(self.values(), self.slots(), np.bool_(True))
 
     def stacked(self) -> State:
-        """Return the state of training with equal layers stacked, for a step that replaces it by `replace_stacked`."""
+        """Return the state of training with equal layers stacked; after a step, call `replace_stacked`."""
         self._update(self._graph.trained, self._values)
         slots = self._stacks.stack_slots(self._slot_parts())
         return State(self._stacks.stack(self._values), slots, np.bool_(True))
@@ -164,7 +163,7 @@ class DeviceState:
                 {name: self._placement.array(parameter, array) for name, array in optimizer.state_of(parameter).items()}
                 for parameter in self._graph.parameters
             ]
-            # Whoever reads the optimizer's state from now on may change it; these arrays are not current then.
+            # A later reader of the optimizer's state may change it, so a read drops these arrays.
             optimizer.hold_on_device(self._copy_slots)
         return self._slots or []
 
@@ -187,7 +186,7 @@ class DeviceState:
                 self._versions[leaf] = storage.version
 
     def forget(self) -> None:
-        """Drop what the devices have; the host's arrays are the newest again."""
+        """Drop the arrays on the devices, so that those on the host count as the newest."""
         with exchange, deferred:
             self._versions.clear()
             self._slots, self._slots_ahead = None, False
@@ -218,7 +217,7 @@ class DeviceState:
                     np.copyto(bound_array(leaf), array)
 
     def _copy_slots(self, fetch: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
-        """Copy the optimizer's state to the host, where it may change from now on."""
+        """Copy the optimizer's state to the host, and drop it here, because the host may change it."""
         optimizer, slots = self._graph.optimizer, self._slots
         assert optimizer is not None
         with exchange:
@@ -244,12 +243,12 @@ class StackElement(NamedTuple):
 
 
 def unstacked(value: Any) -> Any:
-    """Return an array, or the element that a part stands for."""
+    """Return the value, sliced if it is an element of a stack."""
     return value.array[value.place] if isinstance(value, StackElement) else value
 
 
 class Stacks:
-    """Which parameters are stacked. `units`: the positions of each array's parameters, one if not stacked."""
+    """Which parameters are stacked. `units`: the positions of each array's parameters, just one if not stacked."""
 
     def __init__(self, count: int, groups: Iterable[Sequence[int]] = ()) -> None:
         stacked = [list(group) for group in groups]
@@ -258,7 +257,7 @@ class Stacks:
         self.count = count
 
     def stack(self, values: Sequence[Any]) -> list[Any]:
-        """Return the arrays of units from those, or the parts, of parameters; values after the parameters stay."""
+        """Return the arrays of units from those of parameters; values after the parameters stay."""
         return [*(_stacked([values[i] for i in unit]) for unit in self.units), *map(unstacked, values[self.count :])]
 
     def stack_slots(self, slots: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -266,7 +265,7 @@ class Stacks:
         return [{name: _stacked([slots[i][name] for i in unit]) for name in slots[unit[0]]} for unit in self.units]
 
     def parts(self, stacked: Sequence[Any]) -> list[Any]:
-        """Return the arrays or parts of parameters from the arrays of units, and the values after these."""
+        """Return the arrays of parameters, as elements of stacks, from the arrays of units; later values stay."""
         values: list[Any] = [None] * self.count
         for unit, array in zip(self.units, stacked, strict=False):
             for index, i in enumerate(unit):
@@ -274,7 +273,7 @@ class Stacks:
         return [*values, *stacked[len(self.units) :]]
 
     def slot_parts(self, stacked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return the arrays or parts of the state of parameters by name."""
+        """Return the state arrays of parameters by name, as elements of stacks."""
         slots: list[dict[str, Any]] = [{} for _ in range(self.count)]
         for unit, arrays in zip(self.units, stacked, strict=True):
             for index, i in enumerate(unit):
@@ -285,7 +284,7 @@ class Stacks:
 
 
 def _stacked(values: Sequence[Any]) -> Any:
-    """Return one array of values: the one that they are all the parts of, if there is one."""
+    """Return the values stacked: the stack whose elements they are, or a new one."""
     if len(values) == 1:
         return unstacked(values[0])
     first = values[0]
@@ -300,9 +299,9 @@ def _stacked(values: Sequence[Any]) -> Any:
 
 
 def stacks_of(graph: JaxGraph, plan: Iterable[int | Repeat]) -> Stacks:
-    """Return the stacks of the parameters that the loops of a plan read one of in each repetition.
+    """Return the stacks of parameters: a loop of the plan reads one parameter of a stack in each repetition.
 
-    Parameters of one stack have dense gradients and one elementwise rule of the optimizer.
+    Parameters of one stack have dense gradients and share an elementwise rule of the optimizer.
     """
     nodes, targets, optimizer = graph.schedule.nodes, graph.targets, graph.optimizer
     positions = {parameter: i for i, parameter in enumerate(graph.parameters)}

@@ -1,4 +1,4 @@
-"""The steps of a program as pure functions of JAX arrays."""
+"""The steps of a program as pure functions, which JAX compiles."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Found(NamedTuple):
         return [dense(self.values[self.schedule.position[node]]) for node in nodes]
 
     def stacked(self, nodes: Sequence[BaseNode]) -> Any:
-        """Return the values of nodes as one array, or that of one node, which may be a partial sum."""
+        """Return the values of several nodes stacked, or that of one node, which may be a partial sum."""
         if len(nodes) == 1:
             value = self.values[self.schedule.position[nodes[0]]]
             return value if isinstance(value, PartialSum) else dense(value)
@@ -60,7 +60,7 @@ class _Found(NamedTuple):
 class StepFunctions:
     """The functions of a program: `forward`, `backward`, `train` and `loop`, for data of any shapes.
 
-    `held` are the values of `JaxGraph.held`, `feed` those of `JaxGraph.inputs`. `step` is the random step as two words.
+    `held` are values of `JaxGraph.held`, `feed` of `JaxGraph.inputs`. `step` seeds random nodes, as two words.
     """
 
     def __init__(self, graph: JaxGraph, narrow: Any = None, sharding: Sharding | None = None) -> None:
@@ -76,7 +76,7 @@ class StepFunctions:
         )
         rows_as_pytree()
         self._plan = self._lowerer({}).plan(graph.schedule)
-        # Which parameters are stacked in the state of training: sharded ones keep arrays with their own axes.
+        # Parameters of equal layers are stacked, but not sharded ones, whose axes have placements.
         self.stacks = stacks_of(graph, self._plan if sharding is None else ())
         optimizer = graph.optimizer
         units = [graph.parameters[unit[0]] for unit in self.stacks.units]
@@ -119,7 +119,7 @@ class StepFunctions:
         return self._gradients(self._values(known), known, [[i] for i in range(len(self.graph.parameters))])
 
     def _gradients(self, found: _Found, known: Mapping[BaseNode, Any], units: Sequence[Sequence[int]]) -> Backward:
-        """Return what `backward` does, with the gradients of several parameters of a unit stacked."""
+        """Return what `backward` returns, with the gradients of each unit of parameters stacked."""
         targets = self.graph.targets
         gradients: list[JaxGradient] = []
         for parameters in ([self.graph.parameters[i] for i in unit] for unit in units):
@@ -159,17 +159,17 @@ class StepFunctions:
         weight: Any,
         step: Any,
     ) -> tuple[list[Any], list[Any], list[Any], Any]:
-        """Return the new buffers, the totals with `weight` times the gradients added, and the outputs.
+        """Return the new buffers, the totals plus `weight` times the gradients, the outputs, and indices out of range.
 
-        `totals` has None for a table with a row-sparse gradient; the result has the rows of this batch alone there, so
-        that it is never as large as the table. `update_by` adds them up. The last result has the indices out of range.
+        For a row-sparse gradient the total is None before, and the rows of this batch alone after: a total could grow
+        as large as the table. `update_by` adds up the rows of all batches.
         """
         outputs, gradients, buffers, outside = self.backward(values, held, feed, step)
         sums = [_plus(total, gradient, weight) for total, gradient in zip(totals, gradients, strict=True)]
         return buffers, sums, outputs, outside
 
     def zeros(self, values: Sequence[Any]) -> list[Any]:
-        """Return the totals of no gradients, for `accumulate`: None for a table with a row-sparse gradient."""
+        """Return the first totals for `accumulate`: zeros, or None for a row-sparse gradient."""
         xp: Any = namespace()
         return [
             None if parameter in self.graph.targets.rows else xp.zeros_like(value)
@@ -177,7 +177,7 @@ class StepFunctions:
         ]
 
     def accumulator_shardings(self, sharding: Sharding, of_batch: bool) -> list[Any]:
-        """Return the placements of the totals, those of the parameters; `of_batch`: row-sparse ones have one too."""
+        """Return the placements of the totals; with `of_batch`, also those of row-sparse gradients of a batch."""
         rows = self.graph.targets.rows
         return [
             (RowSparse(*sharding.of_rows(parameter), parameter.shape) if of_batch else None)
@@ -206,10 +206,7 @@ class StepFunctions:
     def update_by(
         self, state: State, gradients: Sequence[Any], numbers: Mapping[str, Any], loss: Any, buffers: Sequence[Any]
     ) -> State:
-        """Return the state after the optimizer's step with the gradient of each parameter.
-
-        A row-sparse gradient is the list of those of all batches.
-        """
+        """Return the state after the optimizer's step with accumulated gradients, a list for a row-sparse one."""
         sums = [joined_rows(gradient) if isinstance(gradient, list) else gradient for gradient in gradients]
         return self.update(state, self.stacks.stack(sums), numbers, loss, buffers)
 
@@ -222,12 +219,11 @@ class StepFunctions:
         step: Any,
         bounds: Any,
     ) -> tuple[State, tuple[Any, Any]]:
-        """Train on batches `bounds[0]` to `bounds[1] - 1` of stacked ones; return the state and a row for each batch.
+        """Train on batches `bounds[0]` to `bounds[1] - 1`; return the state, a row for each batch, and bad indices.
 
-        A row has the outputs, and 1 if the step moved the parameters, else 0. The last result has the indices out of
-        range of the first batch that moved nothing, else those of the last batch. The arrays of `feeds` and `numbers`
-        have an element for each batch along their first axis, or in `feeds` one for all batches. `step` is the random
-        step of batch 0.
+        A row has the outputs, and 1 if the step moved the parameters, else 0. Bad indices are those of the first batch
+        that moved nothing. The first axis of `feeds` and `numbers` has an element for each batch; an array of `feeds`
+        may have one for all batches. `step` is the random step of batch 0.
         """
         from jax import lax
 
@@ -266,7 +262,7 @@ def rows_as_pytree() -> None:
 
 
 def _plus(total: Any, gradient: JaxGradient, weight: Any) -> JaxGradient:
-    """Return a total with `weight` times a gradient added, or that product where there is no total."""
+    """Return the total plus `weight` times a gradient; for a row-sparse gradient, which has no total, the product."""
     if isinstance(gradient, RowSparse):
         return RowSparse(gradient.rows, weight.astype(gradient.values.dtype) * gradient.values, gradient.shape)
     return total + weight.astype(total.dtype) * gradient

@@ -1,4 +1,4 @@
-"""The update rules of optimizers as functions of JAX arrays."""
+"""The optimizer's step as a function of JAX arrays."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import formula_value
 
-# A gradient is an array, or the touched rows of a table, each of which occurs once: see `summed_rows`.
+# An array, or the touched rows of a table, each once: see `summed_rows`.
 JaxGradient = Any
 
 
 class _Elementwise(Lowerer):
-    """Lowers an elementwise rule, whose one axis stands for all elements of a parameter of any rank."""
+    """Lowers an elementwise rule for a parameter of any rank: the rule's single axis stands for all elements."""
 
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""
@@ -82,7 +82,7 @@ class Updates:
         numbers: Any,
         moves: Any,
     ) -> list[Any]:
-        """Update the rows of the gradient alone; a row beyond the last one stands for none."""
+        """Update only the rows of the gradient; a row number beyond the table is padding."""
         rows: Any = gradient.rows
         old = [parameter, *(state[name] for name in rule.state)]
         gathered = [array.at[rows].get(mode="clip") for array in old]
@@ -105,7 +105,7 @@ class Updates:
 
 
 def _scale(gradients: Sequence[JaxGradient], max_norm: float) -> Any:
-    """Return the factor that bounds the global norm of the gradients, also if their squares overflow."""
+    """Return the factor that limits the global norm of the gradients, also if their squares overflow."""
     from jax import lax
 
     xp: Any = namespace()
@@ -133,7 +133,8 @@ def _values(gradient: JaxGradient) -> Any:
 def summed_rows(pairs: Sequence[tuple[Any, Any]], shape: tuple[int, ...]) -> RowSparse:
     """Return the sum of (gradient, indices) pairs of a table, with each touched row once, in ascending order.
 
-    There are as many rows as indices, or as the table has; the row after the last one fills the places that are left.
+    XLA needs a fixed number of rows: as many as there are indices, or as the table has. The others are padding: their
+    row number is that after the last row of the table.
     """
     import jax
     import jax.numpy as jnp

@@ -1,9 +1,9 @@
-"""The elements of an evaluation plan: cells that hold node values, and NumPy calls, of arrays or block by block."""
+"""What an evaluation plan is made of: cells that hold node values, and calls of NumPy, on whole arrays or by blocks."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -26,7 +26,7 @@ Owners: TypeAlias = "tuple[weakref.ref[EvaluationPlan], ...]"
 
 
 class Cell:
-    """The value of one node, the time stamp of its last possible change, and the plans that compute it."""
+    """The value of a node, the time of its last possible change, and the plans that compute it."""
 
     __slots__ = ("owners", "stamp", "value")
 
@@ -69,13 +69,14 @@ class EvaluateInto:
 
     __slots__ = ("evaluate", "node", "out")
 
-    def __init__(self, node: BaseNode, operands: list[Cell], shape: tuple[int, ...], out: np.ndarray) -> None:
+    def __init__(self, node: BaseNode, operands: list[Cell], sizes: Mapping[type[Dim], int], out: np.ndarray) -> None:
         self.node, self.out = node, out
         self.evaluate: Call
+        evaluate = node.evaluate_for(sizes)
         if node.takes_rows:  # each run replaces row-sparse values, while arrays stay the same objects
-            self.evaluate = lambda: node.evaluate(np, *[operand.value for operand in operands], shape=shape)
+            self.evaluate = lambda: evaluate(np, *[operand.value for operand in operands], shape=out.shape)
         else:
-            self.evaluate = partial(node.evaluate, np, *[_read_only(each.value) for each in operands], shape=shape)
+            self.evaluate = partial(evaluate, np, *[_read_only(each.value) for each in operands], shape=out.shape)
 
     def __call__(self) -> None:
         out = self.out
@@ -140,9 +141,9 @@ def formula_calls(
     constant: Callable[[np.ndarray], T],
     result: Callable[[int, str, Sequence[T]], T],
 ) -> list[tuple[str, tuple[T, ...], T]]:
-    """Return the calls of a node's formula, as NumPy's name, operands and result; the last one makes the value.
+    """Return the calls of a node's formula, as NumPy's name, operands and result; the last result is the node's value.
 
-    `constant` returns the value of a number of dtype `number`, `result` that of a call at a position.
+    `constant` returns what stands for a number of dtype `number`, `result` what stands for the result of a call.
     """
     assert node.formula is not None
     calls: list[tuple[str, tuple[T, ...], T]] = []
@@ -186,29 +187,29 @@ def bound_calls(
     return bound
 
 
-# Elements per block. Intermediate arrays then stay in cache, and their memory is negligible beside the parameters.
-# Measured on Adam with a million elements: blocks of 65536 to 262144 are equally fast, 4096 is half as fast, a single
-# block is a third slower, and allocating a new array for every result is 16 times slower.
+# Elements per block, so that intermediate arrays stay in the cache. Measured on Adam with a million elements: blocks of
+# 65536 to 262144 are equally fast, 4096 is half as fast, a single block is a third slower, and allocating a new array
+# for every result is 16 times slower.
 BLOCK = 65536
 
 _Call = tuple[Callable[..., Any], tuple[int, ...], int]
 
 
 class BlockPlan:
-    """The calls that compute `outputs` from `arrays`, inputs of one axis, and `scalars`, inputs without axes.
+    """The calls that compute `outputs` from `arrays`, inputs with one axis, and `scalars`, inputs without axes.
 
-    The outputs replace the first arrays. The values are numbered: those of the arrays come first, then those of the
-    scalars, constants and results. An intermediate result takes the array of a value that is no longer read, so a run
-    allocates nothing; an `EvaluationPlan` keeps all values, and copies those of inputs.
+    The outputs replace the first arrays. Values are numbered: first the arrays, then scalars, constants and results.
+    An intermediate result takes the memory of a value that is no longer read, so a run allocates nothing. (An
+    `EvaluationPlan` keeps all values, and copies inputs.)
     """
 
     def __init__(self, arrays: Sequence[Input], scalars: Sequence[Input], outputs: Sequence[BaseNode]) -> None:
         self._dtype, self._targets = outputs[0].dtype, range(len(outputs))
-        # None stands for an array that a run is given, and for a block.
+        # None for arrays, which `run` takes, and for blocks.
         self._values: list[Any] = [None] * len(arrays) + [np.zeros((), self._dtype) for _ in scalars]
         number: dict[BaseNode, int] = {leaf: i for i, leaf in enumerate([*arrays, *scalars])}
         self._masks: set[int] = set()
-        # The calls of all blocks, and those whose results are the same in all of them.
+        # `calls` run for each block, `_once` before all blocks: their results have no axes.
         calls: list[_Call] = []
         self._once: list[_Call] = []
         schedule = Schedule(outputs)
@@ -240,7 +241,7 @@ class BlockPlan:
         return len(self._values) - 1
 
     def _assign(self, outputs: list[int], calls: list[_Call]) -> None:
-        """Give each result an array: its target if that is no longer read by then, else a block that may be reused."""
+        """Assign memory to each result: its target array if that is no longer read then, else a reusable block."""
         last_read = {argument: i for i, (_, arguments, _) in enumerate(calls) for argument in arguments}
         made_by = {result: i for i, (_, _, result) in enumerate(calls)}
         home: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""The evaluation plan of the reference engine: a schedule bound to sizes and arrays. It recomputes only changes."""
+"""The evaluation plan of the reference engine: a schedule with sizes and arrays, which recomputes what has changed."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from wyrm.graph.op import cell_of, set_cell, set_cells
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import Leaf, Storage, bound_array, stored, tick
 
-# The number of sets of changed leaves whose calls are cached: a training loop changes the same few sets repeatedly.
+# A training loop changes the same few sets of leaves again and again: calls are cached for so many sets.
 _CALL_CACHE_SIZE = 8
 
 
 class _Traits(NamedTuple):
-    """The properties of a node's class that a plan reads."""
+    """What a plan needs to know of a node's class."""
 
     leaf: bool
-    # The single NumPy call that computes a node of the class, and its operands; None if it takes more than that.
+    # The NumPy function and operands, if a single call computes a node of the class; else None.
     simple: tuple[Callable[..., Any], tuple[int, ...]] | None
 
 
@@ -57,7 +57,7 @@ def _traits(cls: type[BaseNode]) -> _Traits:
 
 
 class _PlanStage:
-    """A range of nodes that run together: those that its outputs need beyond the earlier stages."""
+    """The nodes that some outputs need beyond those of earlier stages; they run together."""
 
     __slots__ = ("programs", "ran_at", "start", "stop")
 
@@ -74,14 +74,14 @@ class EvaluationPlan:
     same sizes share the cells of common nodes; such plans compare time stamps to find the nodes to recompute.
     """
 
-    # Counts how often a plan redirected `node.value` from another live plan to itself.
+    # How often a plan has redirected `node.value` from another live plan to itself.
     taken = 0
 
     def __init__(self, schedule: Schedule) -> None:
         self.stages: list[_PlanStage] = []
         # The leaves whose data may change: position, storage, and the array that the plan reads.
         self.leaves: list[tuple[int, Storage, np.ndarray]] = []
-        # The value of `taken` when `node.value` was last directed to this plan; outdated if `taken` is larger now.
+        # `taken` when `node.value` was last directed to this plan. If `taken` is larger now, another plan may have it.
         self.turn = -1
         self._partners: list[weakref.ref[EvaluationPlan]] = []
         self._scratch = Scratch()
@@ -216,7 +216,7 @@ class EvaluationPlan:
         if not node.takes_rows:
             operands = self._all_dense(i, operands)
         if node.is_view:
-            view = node.evaluate(np, *(operand.value for operand in operands), shape=shape)
+            view = node.evaluate_for(self.sizes)(np, *(operand.value for operand in operands), shape=shape)
             if np.may_share_memory(view, operands[0].value):
                 return self._adopt(node, shape, view) or Cell(view, self._alone)
         cell = self._adopt(node, shape) or Cell(None, self._alone)
@@ -230,7 +230,7 @@ class EvaluationPlan:
         if node.formula is not None:
             calls += bound_calls(node, [operand.value for operand in operands], cell.value, self._scratch)
         else:
-            calls.append(EvaluateInto(node, operands, shape, cell.value))
+            calls.append(EvaluateInto(node, operands, self.sizes, cell.value))
         return cell
 
     def _all_dense(self, i: int, operands: list[Cell]) -> list[Cell]:

@@ -29,8 +29,7 @@ from wyrm.ops.random.philox import STEP, advance_step, drawing_for, step_is_anno
 from wyrm.support.interrupts import deferred
 from wyrm.support.memory import KEPT_BYTES, with_collector_paused
 
-# The number of data sizes whose plans are cached, as far as they take `KEPT_BYTES` together: every epoch ends with a
-# smaller batch.
+# Plans are cached for so many data sizes, such as that of the smaller last batch of an epoch, up to `KEPT_BYTES`.
 _PLAN_CACHE_SIZE = 4
 
 
@@ -90,13 +89,13 @@ class _Gradients(NamedTuple):
 
 
 class _CurrentValue:
-    """A value known to be up to date: its cell and plan, and the latest change of any leaf before the plan ran."""
+    """A value that is up to date until a leaf changes: its cell and plan, and the latest change before the plan ran."""
 
     __slots__ = ("cell", "latest", "number", "plan")
 
     def __init__(self, cell: Cell, plan: EvaluationPlan, latest: int) -> None:
         self.cell, self.plan, self.latest = cell, plan, latest
-        # A scalar value that was requested again: an array over immutable bytes, so it can be returned repeatedly.
+        # A copy of a scalar value, made when it is requested again; it is immutable, so it can be returned every time.
         self.number: np.ndarray | None = None
 
 
@@ -104,8 +103,8 @@ class _CurrentValue:
 class NodeRunner:
     """Runs one node forward and, after `differentiate`, backward.
 
-    It runs a copy of the node. The node refers to its runner, so a reference back would form a cycle and delay freeing
-    the graph until the garbage collector runs.
+    It runs a copy of the node, because the node refers to its runner: a reference back would be a cycle, which only the
+    garbage collector frees.
     """
 
     def __init__(self, node: BaseNode) -> None:
@@ -120,14 +119,14 @@ class NodeRunner:
     def _plan(self, node: BaseNode) -> EvaluationPlan:
         """Return the plan for the current data, which shares the values that another plan has computed for `node`.
 
-        `__init__` and `differentiate` call it right after building a schedule, so that the garbage collector scans the
-        new objects once instead of twice.
+        `__init__` and `differentiate` call it right after they build a schedule, so that the garbage collector scans
+        the new objects once and not twice.
         """
         set_cell(self.twin, cell_of(node))
         return self.runner.plan()
 
     def current_value(self) -> Any:
-        """Return the value if no leaf at all has changed since the last run; None if the node must run."""
+        """Return the value if no leaf of any graph has changed since the last run, else None: the node must run."""
         known = self._current
         if (
             known is None
@@ -168,7 +167,7 @@ class NodeRunner:
             self.step = advance_step()
         if given.ndim or stored(held.weight).array != given:
             held.weight.set(given)
-        # The masks of the last forward(), even if another graph has moved on to other steps since.
+        # Draw the numbers of the last forward(), even if another graph has advanced the step since.
         with nullcontext() if self.step is None else drawing_for(self.step):
             self.run(loss, 0)
             plan = self.run(loss, 1)
@@ -184,9 +183,9 @@ class NodeRunner:
         return None if self.gradients is None else self.gradients.parameters
 
     def differentiate(self, loss: Node, given: np.ndarray) -> _Gradients:
-        """Add the backward stage: the gradients of the loss, the node itself, with respect to all its parameters.
+        """Add the backward stage: the gradients of the loss, which is the node, with respect to all its parameters.
 
-        `given` are the weights of its elements. Raise `UnusedParameter` if the loss depends on no parameter.
+        `given` are the weights of the loss's elements. Raise `UnusedParameter` if it depends on no parameter.
         """
         parameters = [leaf for leaf in self.runner.schedule.leaves if isinstance(leaf, Parameter)]
         if not parameters:

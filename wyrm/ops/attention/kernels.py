@@ -9,7 +9,7 @@ import numpy as np
 
 from wyrm.graph.typing import BoolArray, FloatArray, IntegerArray
 from wyrm.ops.elementwise.fast_math import LOG2_E, exp, exp2_negative, largest
-from wyrm.ops.kernels.sums import accumulated
+from wyrm.ops.kernels.sums import accumulated, add_scaled
 from wyrm.ops.products.product import multiply_into
 from wyrm.ops.random.dropout_mask import hashed_word, mask_row, row_keys
 
@@ -289,12 +289,6 @@ def attention_mask_kernel(
                         out[b, h, i, j] = -slopes[h] * abs(i - j) if sees else masked_score
                     else:
                         out[b, h, i, j] = factors[j] if sees else 0
-
-
-def add_scaled(x: FloatArray, factor: np.floating, out: FloatArray) -> None:
-    """`out += factor * x`."""
-    for j in range(out.size):
-        out[j] += factor * x[j]
 
 
 def dot(x: FloatArray, y: FloatArray) -> np.floating:

@@ -129,11 +129,11 @@ class OptimizationBarrierForm(JaxForm):
 
 
 def _unfolded(x: Any, after: Any) -> Any:
-    """Return `x` after a loop of no turns, which depends on `after`.
+    """Return `x` after a loop that depends on `after` and runs no iteration.
 
-    XLA for CPUs drops its barriers before it merges equal operations, and it cannot tell that this loop has no turns.
+    XLA for CPUs drops its barriers before it merges equal operations, and it cannot tell that this loop never runs.
     """
     import jax
 
-    turns = (after[(0,) * after.ndim] > 0).astype(np.int32) - 1
-    return jax.lax.while_loop(lambda state: state[0] > 0, lambda state: (state[0] - 1, -state[1]), (turns, x))[1]
+    iterations = (after[(0,) * after.ndim] > 0).astype(np.int32) - 1
+    return jax.lax.while_loop(lambda state: state[0] > 0, lambda state: (state[0] - 1, -state[1]), (iterations, x))[1]

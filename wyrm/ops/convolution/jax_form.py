@@ -1,9 +1,9 @@
 """The lowering of convolutions to `jax.lax.conv_general_dilated`.
 
-XLA fails for some convolutions on CPUs. It computes other numbers where padding removes elements at the start, and ends
-the process, when it exchanges both operands, where the input has as many zeros between its elements as to read one
-element for each output. No convolution here is one of them: removed elements are sliced off before, and an output more
-is computed and sliced off after. Where JAX would derive one of them, the op has its own gradient.
+XLA has two errors on CPUs. If padding removes elements at the start, its numbers are wrong: here they are sliced off
+before. If each output reads one element, because of the zeros between the elements of the input, XLA exchanges both
+operands and ends the process: here one more output is computed, and sliced off after. Where JAX would derive such a
+convolution, the op has its own gradient.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ Triple = tuple[int, int, int]
 # The number of outputs of a channel in a tile: a tile of one channel fits the nearest cache, and the loop over it is
 # long enough to pay for its start. Dot products end with a sum over vector lanes, so theirs are longer.
 _TILE_OUTPUTS, _TILE_OUTPUTS_OF_DOTS = 512, 1536
-# Outputs of a plane below which several planes share a run, although those between them are computed in vain.
+# Planes of fewer outputs share a run; what lies between the planes is computed too, and ignored.
 _SHORT_RUN = 48
 # A tile of at least `_FEWEST_OUTPUTS` outputs is halved while the inputs that it reads take more than `_BOX_BYTES`.
 _FEWEST_OUTPUTS, _BOX_BYTES = 256, 2**19

@@ -49,7 +49,7 @@ class _Options(TypedDict):
 
 
 def _ignored_label(ignore_index: int | None) -> int:
-    """Return the label that does not count, one that no row has if there is none."""
+    """Return `ignore_index` or, if it is None, a label that no row has."""
     return _NO_LABEL if ignore_index is None else ignore_index
 
 

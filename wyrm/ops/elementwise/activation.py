@@ -14,10 +14,10 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, Unary, method
 from wyrm.support.foreign_names import explains_keywords
 
-# The parts of GELU and of its approximation by tanh.
+# Terms of GELU and of its approximation by tanh, whose argument has the derivative `_SLOPE`.
 _ERF = f"erf(x * {math.sqrt(0.5)})"
 _SCALE = math.sqrt(2.0 / math.pi)
-_BEND = f"tanh({_SCALE} * (x + 0.044715 * x * (x * x)))"
+_TANH = f"tanh({_SCALE} * (x + 0.044715 * x * (x * x)))"
 _SLOPE = f"({_SCALE} * (1.0 + {3.0 * 0.044715} * (x * x)))"
 
 
@@ -110,7 +110,7 @@ class GeluTanh(Unary[Left_co, Axes]):
     __slots__ = ()
     _own: GeluTanh[Any, Axes]
     formula = f"0.5 * x * (1.0 + tanh({_SCALE} * (x + 0.044715 * x * x * x)))"
-    derivatives = (f"g * (0.5 * (1.0 + {_BEND}) + 0.5 * x * (1.0 - {_BEND} * {_BEND}) * {_SLOPE})",)
+    derivatives = (f"g * (0.5 * (1.0 + {_TANH}) + 0.5 * x * (1.0 - {_TANH} * {_TANH}) * {_SLOPE})",)
 
 
 @overload

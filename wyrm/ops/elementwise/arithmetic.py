@@ -22,7 +22,6 @@ from wyrm.ops.elementwise.elementwise import (
     Right_co,
     S,
     Unary,
-    constant_like,
     method,
     operand,
 )
@@ -118,14 +117,6 @@ class Minimum(Binary[Left_co, Right_co, Axes]):
     _own: Minimum[Any, Any, Axes]
     formula = "minimum(x, y)"
     method = "minimum"
-
-
-def _chosen(gradient: Node, larger: Node, smaller: Node) -> tuple[Node, Node]:
-    """Return the gradients with respect to `larger` and `smaller`; at ties each is half of `gradient`."""
-    from wyrm.ops.elementwise.comparison import where
-
-    share = where(larger > smaller, 1.0, where(larger.equal(smaller), 0.5, constant_like(0.0, larger)))
-    return gradient * share, gradient * (1.0 - share)
 
 
 class Negative(Unary[Left_co, Axes]):

@@ -104,8 +104,8 @@ class _OfOrder(Unary[Left_co, Axes], abstract=True):
 
         return np.asarray(getattr(special, self.scipy_name)(self.order, operands[0]), self.dtype)
 
-    def beside(self, step: float) -> Node:
-        """Return the function of the order changed by `step`."""
+    def neighbor(self, step: float) -> Node:
+        """Return the function of the order `order + step`."""
         other: Node = type(self)(self.parents[0], self.order + step)
         return other
 
@@ -160,7 +160,7 @@ class BesselJ(_OfOrder[Left_co, Axes]):
     scipy_name = "jv"
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient * (0.5 * (self.beside(-1.0) - self.beside(1.0))),)
+        return (gradient * (0.5 * (self.neighbor(-1.0) - self.neighbor(1.0))),)
 
 
 class BesselY(_OfOrder[Left_co, Axes]):
@@ -171,7 +171,7 @@ class BesselY(_OfOrder[Left_co, Axes]):
     scipy_name = "yv"
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient * (0.5 * (self.beside(-1.0) - self.beside(1.0))),)
+        return (gradient * (0.5 * (self.neighbor(-1.0) - self.neighbor(1.0))),)
 
 
 class BesselI(_OfOrder[Left_co, Axes]):
@@ -182,7 +182,7 @@ class BesselI(_OfOrder[Left_co, Axes]):
     scipy_name = "iv"
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (gradient * (0.5 * (self.beside(-1.0) + self.beside(1.0))),)
+        return (gradient * (0.5 * (self.neighbor(-1.0) + self.neighbor(1.0))),)
 
 
 class BesselIe(_OfOrder[Left_co, Axes]):
@@ -194,4 +194,4 @@ class BesselIe(_OfOrder[Left_co, Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
-        return (gradient * (0.5 * (self.beside(-1.0) + self.beside(1.0)) - x.sign() * self.erase()),)
+        return (gradient * (0.5 * (self.neighbor(-1.0) + self.neighbor(1.0)) - x.sign() * self.erase()),)

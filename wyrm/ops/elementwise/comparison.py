@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -17,6 +16,7 @@ from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import A, Array, BoolArray, Bs, IntegerArray, M, N, Number, Shaped, Size
 from wyrm.graph.weak_types import FLOATS, chosen, default_type
+from wyrm.ops.elementwise.broadcasts import operator_of_integers
 from wyrm.ops.elementwise.elementwise import (
     COMPARISONS,
     Axes,
@@ -27,9 +27,8 @@ from wyrm.ops.elementwise.elementwise import (
     R,
     Right_co,
     Unary,
-    check_comparable,
+    bind_operator,
     common_dtype,
-    method,
     operand,
 )
 
@@ -40,28 +39,12 @@ class Comparison(Binary[Left_co, Right_co, Axes], abstract=True):
     __slots__ = ()
     # For `x < y` Python's reflected method is `y > x`, another op, so the left operand's method has all overloads.
     operator_declaration = Binary.declaration
-    # The declaration of the operator on index nodes: like that of `Binary`, with fewer shapes.
-    index_declaration = """
-@overload
-def {method}(self: IndexNode[S], other: Size | IntegerArray) -> {op}[Any, Any, S]: ...
-@overload
-def {method}(self: IndexNode[S], other: IndexNode[FittingShape]) -> {op}: ...
-@overload
-def {method}(self: IndexNode[S], other: IndexNode[S] | IndexNode[tuple[()]]) -> {op}[Any, Any, S]: ...
-@overload
-def {method}(self: IndexNode[tuple[()]], other: IndexNode[S]) -> {op}[Any, Any, S]: ...
-@overload
-def {method}(self: IndexNode[tuple[*Bs, N]], other: IndexNode[tuple[N]] | IndexNode[tuple[*Bs, One]]) -> {op}[Any, Any, tuple[*Bs, N]]: ...
-@overload
-def {method}(self: IndexNode[tuple[N]], other: IndexNode[tuple[*Bs, N]]) -> {op}[Any, Any, tuple[*Bs, N]]: ...
-@overload
-def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) -> {op}[Any, Any, tuple[*Bs, N]]: ...
-"""  # noqa: E501  # one declaration per line
+    index_declaration = operator_of_integers("Any, Any, ")
 
     def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
         if cls.operator in COMPARISONS:
-            method(f"__{cls.operator}__", IndexNode, op=cls)(_compared(cls))
+            bind_operator(cls, cls.operator, IndexNode, _integers_to_compare)
 
     def dtype_rule(self) -> np.dtype:
         if not all(isinstance(parent, IndexNode) for parent in self.parents):
@@ -72,23 +55,17 @@ def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) 
         return True
 
 
-def _compared(cls: Any) -> Callable[[IndexNode, object], object]:
-    """Return the method by which an index node implements the operator of `cls`."""
-
-    def compare(self: IndexNode, other: object) -> object:
-        if isinstance(other, IndexNode):
-            return cls(self, other)
-        if isinstance(other, int | np.integer | np.ndarray) and not isinstance(other, bool):
-            integers: Any = other
-            return cls(self, IndexConstant(integers))
-        if isinstance(other, Node | bool | np.bool_ | float | np.floating):
-            what = describe(other) if isinstance(other, Node) else repr(other)
-            raise DTypeError(f"{describe(self)} holds integers; compare it with integers, not with {what}")
-        if cls.operator in ("eq", "ne"):
-            check_comparable(self, other)
-        return NotImplemented
-
-    return compare
+def _integers_to_compare(other: object, node: IndexNode) -> IndexNode | None:
+    """Return the other operand of a comparison as integers; None if it does not hold numbers."""
+    if isinstance(other, IndexNode):
+        return other
+    if isinstance(other, int | np.integer | np.ndarray) and not isinstance(other, bool):
+        integers: Any = other
+        return IndexConstant(integers)
+    if isinstance(other, Node | bool | np.bool_ | float | np.floating):
+        what = describe(other) if isinstance(other, Node) else repr(other)
+        raise DTypeError(f"{describe(node)} holds integers; compare it with integers, not with {what}")
+    return None
 
 
 class _Mask(BaseNode, abstract=True):

@@ -18,29 +18,29 @@ from wyrm.support.texts import exact
 if TYPE_CHECKING:
     from wyrm.graph.node import Node
 
-# The ops whose formula is a call of one function, by the function, with the arguments of the call.
+# The ops whose formula is one call of a function, by the function, with the arguments of the call.
 OPS: dict[str, tuple[type[BaseNode], tuple[Argument, ...]]] = {}
-# Ops that `OPS` may take, by the function that their formula begins with, "" for operators. A formula is parsed when a
-# gradient first needs such an op: to parse all of them takes as long as a small gradient.
-_offered: dict[str, list[type[BaseNode]]] = {}
+# The ops whose formulas are not parsed yet, by the function that the formula begins with, "" for operators. They are
+# parsed when a gradient first needs such an op: to parse all of them takes as long as a small gradient.
+_unparsed: dict[str, list[type[BaseNode]]] = {}
 # The modules of such ops that `import wyrm` does not import.
 _LATE = ("activation", "bessel", "gamma", "probability", "rounding", "trigonometric")
 # The cotangent of the node, and its value.
 _COTANGENT, _NODE = EarlierCall(-1), EarlierCall(-2)
 
 
-def offer(op: type[BaseNode]) -> None:
-    """Let gradients consist of nodes of this op, if its formula only calls a function and no other op's does."""
+def add_op(op: type[BaseNode]) -> None:
+    """Let gradients use this op for a function, if its formula is one call of it and that of no earlier op is."""
     if op.formula is not None and op.__module__.startswith("wyrm."):
         head, bracket, _ = op.formula.partition("(")
-        _offered.setdefault(head if bracket else "", []).append(op)
+        _unparsed.setdefault(head if bracket else "", []).append(op)
 
 
-def _take_offers(function: str) -> None:
-    """Add the op of a function to `OPS`, if an op that was offered calls only this function."""
-    for offered in (_offered.get(function, []), _offered.get("", [])):
-        while offered and function not in OPS:
-            op = offered.pop(0)
+def _find_op(function: str) -> None:
+    """Add the op whose formula is one call of this function to `OPS`, if there is one."""
+    for unparsed in (_unparsed.get(function, []), _unparsed.get("", [])):
+        while unparsed and function not in OPS:
+            op = unparsed.pop(0)
             calls = parse(op.formula, composed=True)
             if len(calls) == 1 and not any(isinstance(argument, float) for argument in calls[0].arguments):
                 OPS.setdefault(calls[0].function, (op, calls[0].arguments))
@@ -61,7 +61,7 @@ def check_rules(op: Any) -> None:
 
 
 def _rules(function: str, count: int) -> tuple[Rule, ...]:
-    """Return the rules of a function, one for each argument; for `where` and written ones, what is not None."""
+    """Return a rule for each argument, None if there is none; for `where` and `WRITTEN`, which need none, the name."""
     return DERIVATIVES.get(function, ((function,) if function == "where" or function in WRITTEN else (None,)) * count)
 
 
@@ -149,7 +149,7 @@ class _Deriver:
         return found
 
     def parts(self, at: EarlierCall, cotangent: Argument) -> Iterable[tuple[Argument, Argument]]:
-        """Yield arguments of a call, or operands that these depend on, and the cotangent that the call adds to them."""
+        """Yield what a call adds to the cotangents of its arguments, or of the operands that these depend on."""
         call = self.calls[at.position]
         if call.function == "where":
             condition, *branches = call.arguments
@@ -270,9 +270,9 @@ def _called(function: str, arguments: list[Any], gradient: Node) -> Any:
 def _op(function: str) -> tuple[Any, tuple[Argument, ...]]:
     """Return the op of a function, whose module may still have to be imported."""
     if function not in OPS:
-        _take_offers(function)
+        _find_op(function)
     if function not in OPS:
         for module in _LATE:
             importlib.import_module(f"wyrm.ops.elementwise.{module}")
-        _take_offers(function)
+        _find_op(function)
     return OPS[function]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Number
-from typing import Any, ClassVar, NamedTuple, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -21,7 +21,8 @@ from wyrm.graph.rules import lacking
 from wyrm.graph.typing import Shaped
 from wyrm.graph.weak_types import FLOATS, default_type
 from wyrm.ops.batching import aligned
-from wyrm.ops.elementwise.derivation import VJP, check_rules, derived_vjp, offer
+from wyrm.ops.elementwise.broadcasts import operator_of_floats
+from wyrm.ops.elementwise.derivation import VJP, add_op, check_rules, derived_vjp
 from wyrm.ops.elementwise.derivatives import Rule
 from wyrm.ops.elementwise.formula import OPERANDS, Attribute, Operand, operand_count, parse
 from wyrm.support.foreign_names import explain, keywords_of
@@ -131,7 +132,7 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
     # For each operand a formula of its gradient, or `ZERO`, in place of that of the formula. It uses the cotangent `g`,
     # the operands and attributes, and the value `f` of the op.
     derivatives: ClassVar[tuple[Rule, ...]] = ()
-    # The functions that make the gradients of the wanted operands, by which are wanted.
+    # For each choice of wanted operands, the function that returns their gradients.
     _vjps: ClassVar[dict[tuple[bool, ...], VJP]] = {}
     # The names of the functions that construct the op, separated by spaces; those of `wyrm.special` start with
     # "special.". They are no methods of nodes.
@@ -159,7 +160,7 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
         # A test checks the formulas of wyrm: to parse them takes a fifteenth of the time of `import wyrm`.
         if not cls.__module__.startswith("wyrm."):
             cls.check_formulas()
-        offer(cls)
+        add_op(cls)
 
     @classmethod
     def check_formulas(cls) -> None:
@@ -248,55 +249,6 @@ class Unary(Elementwise[tuple[Left_co], Axes], abstract=True):
         return dims
 
 
-class _Broadcast(NamedTuple):
-    """A broadcast that type checkers know: the axes of the operands and of the result, None if unknown.
-
-    `known_right`: the axes of the right operand follow from those of the left. Its class then has no type variable in a
-    method, because mypy checks an argument again for each variable, in a time exponential in the depth of nested calls.
-    """
-
-    left: str
-    right: str
-    result: str | None
-    known_right: bool = False
-
-
-# mypy's messages quote the first one.
-_BROADCASTS = (
-    _Broadcast("S", "S | tuple[()]", "S"),
-    _Broadcast("S", "FittingShape", None, known_right=True),
-    _Broadcast("FittingShape", "S", None),
-    _Broadcast("tuple[()]", "S", "S"),
-    _Broadcast("tuple[*Bs, N]", "tuple[N] | tuple[*Bs, One]", "tuple[*Bs, N]", known_right=True),
-    _Broadcast("tuple[N]", "tuple[*Bs, N] | tuple[*Bs, One]", "tuple[*Bs, N]"),
-    _Broadcast("tuple[*Bs, One]", "tuple[N] | tuple[*Bs, N]", "tuple[*Bs, N]"),
-    _Broadcast("tuple[*Bs, M, N]", "tuple[M, N]", "tuple[*Bs, M, N]", known_right=True),
-    _Broadcast("tuple[M, N]", "tuple[*Bs, M, N]", "tuple[*Bs, M, N]"),
-    _Broadcast("tuple[M, One]", "tuple[One, N]", "tuple[M, N]"),
-    _Broadcast("tuple[One, N]", "tuple[M, One]", "tuple[M, N]"),
-    _Broadcast("tuple[*Bs, N]", "tuple[One, N]", "tuple[*Bs, N]", known_right=True),
-    _Broadcast("tuple[One, N]", "tuple[*Bs, N]", "tuple[*Bs, N]"),
-    _Broadcast("S", "tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", None),
-    _Broadcast("tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", "S", None),
-)
-
-
-def _overloads(left: str, right: str) -> str:
-    """Return the overloads for the broadcasts; `left` and `right` are parameter names: `self` and `other`."""
-    found = []
-    for known in _BROADCASTS:
-        right_class = "Any" if left == "self" and known.known_right else "R"
-        axes = "" if known.result is None else f", {known.result}"
-        shaped = {
-            left: [f"Shaped[L, {each}]" for each in known.left.split(" | ")],
-            right: [f"Shaped[{right_class}, {each}]" for each in known.right.split(" | ")],
-        }
-        for own in shaped["self"]:  # mypy infers nothing from a union for `self`
-            parameters = f"self: {own}, other: {' | '.join(shaped['other'])}"
-            found.append(f"@overload\ndef {{method}}({parameters}) -> {{op}}[L, {right_class}{axes}]: ...")
-    return "\n".join(found)
-
-
 class Binary(Elementwise[tuple[Left_co, Right_co], Axes], abstract=True):
     """An elementwise op of two operands; `operator` is the Python operator that constructs it, such as `add`.
 
@@ -315,7 +267,7 @@ class Binary(Elementwise[tuple[Left_co, Right_co], Axes], abstract=True):
     declaration = f"""
 @overload
 def {{method}}(self: Shaped[L, S], other: Number | Array) -> {{op}}[L, Constant, S]: ...
-{_overloads("self", "other")}
+{operator_of_floats("self", "other")}
 """
     operator_declaration = """
 @overload
@@ -326,7 +278,7 @@ def {method}(self: Shaped[L, S], other: Number | Array) -> {op}[L, Constant, S]:
     reflected = f"""
 @overload
 def {{method}}(self: Shaped[R, S], other: Number | Array) -> {{op}}[Constant, R, S]: ...
-{_overloads("other", "self")}
+{operator_of_floats("other", "self")}
 """
 
     def __init_subclass__(cls, **keywords: bool) -> None:
@@ -362,23 +314,32 @@ def {{method}}(self: Shaped[R, S], other: Number | Array) -> {{op}}[Constant, R,
 COMPARISONS = frozenset(["lt", "le", "gt", "ge", "eq", "ne"])
 
 
-def bind_operator(cls: type[Node], name: str) -> None:
-    """Bind `cls` as the operator `__name__` of nodes; the other operand may be a number or an array, on either side."""
+def bind_operator(
+    cls: Callable[..., Any],
+    name: str,
+    on: type[BaseNode] = Node,
+    as_operand: Callable[[object, Any], BaseNode | None] = as_operand,
+) -> None:
+    """Bind `cls` as the operator `__name__` of the nodes of class `on`, on both sides.
 
-    def left(self: Node, other: object) -> object:
+    `as_operand(value, node)` returns the other operand as a node, None if it does not hold numbers.
+    """
+
+    def left(self: BaseNode, other: object) -> object:
         equality = name in ("eq", "ne")
         node = None if equality and isinstance(other, list) else as_operand(other, self)
         if node is None and equality:
             check_comparable(self, other)
         return NotImplemented if node is None else cls(self, node)
 
-    def right(self: Node, other: object) -> object:
+    def right(self: BaseNode, other: object) -> object:
         node = as_operand(other, self)
         return NotImplemented if node is None else cls(node, self)
 
-    method(f"__{name}__", op=cls)(left)
+    op: Any = cls
+    method(f"__{name}__", on, op)(left)
     if name not in COMPARISONS:
-        method(f"__r{name}__", op=cls)(right)
+        method(f"__r{name}__", on, op)(right)
 
 
 def check_comparable(node: BaseNode, other: object) -> None:

@@ -16,8 +16,9 @@ from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import IntegerArray, Number, Size
 from wyrm.ops.batching import aligned
+from wyrm.ops.elementwise.broadcasts import operator_of_integers
 from wyrm.ops.elementwise.conversion import weak_floats
-from wyrm.ops.elementwise.elementwise import Axes, S, method
+from wyrm.ops.elementwise.elementwise import Axes, S, bind_operator, method
 
 
 class IndexArithmetic(IndexNode[Axes], abstract=True):
@@ -28,32 +29,15 @@ class IndexArithmetic(IndexNode[Axes], abstract=True):
 
     __slots__ = ()
     # The declarations of the operator and of its reflected form.
-    index_declaration = """
-@overload
-def {method}(self: IndexNode[S], other: Size | IntegerArray) -> {op}[S]: ...
-@overload
-def {method}(self: IndexNode[S], other: IndexNode[FittingShape]) -> {op}: ...
-@overload
-def {method}(self: IndexNode[S], other: IndexNode[S] | IndexNode[tuple[()]]) -> {op}[S]: ...
-@overload
-def {method}(self: IndexNode[tuple[()]], other: IndexNode[S]) -> {op}[S]: ...
-@overload
-def {method}(self: IndexNode[tuple[*Bs, N]], other: IndexNode[tuple[N]] | IndexNode[tuple[*Bs, One]]) -> {op}[tuple[*Bs, N]]: ...
-@overload
-def {method}(self: IndexNode[tuple[N]], other: IndexNode[tuple[*Bs, N]]) -> {op}[tuple[*Bs, N]]: ...
-@overload
-def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) -> {op}[tuple[*Bs, N]]: ...
-"""  # noqa: E501  # one declaration per line
+    index_declaration = operator_of_integers()
     index_reflected = "def {method}(self: IndexNode[S], other: Size | IntegerArray) -> {op}[S]: ..."
 
     def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
         if "operator" in cls.__dict__:
-            left, right = _bound(cls)
-            method(f"__{cls.operator}__", IndexNode, op=cls)(left)
-            method(f"__r{cls.operator}__", IndexNode, op=cls)(right)
+            bind_operator(cls, str(cls.operator), IndexNode, integers_beside)
         if "method" in cls.__dict__:
-            method(cls.op_name(), IndexNode, op=cls)(_chosen(cls))
+            method(cls.op_name(), IndexNode, op=cls)(_method_of(cls))
 
     def __init__(self, x: IndexNode, y: IndexNode) -> None:
         self._construct((x, y))
@@ -81,7 +65,7 @@ def {method}(self: IndexNode[tuple[*Bs, One]], other: IndexNode[tuple[*Bs, N]]) 
         return (ZERO,) * len(self.parents)
 
 
-def integers_beside(node: IndexNode, other: object) -> IndexNode | None:
+def integers_beside(other: object, node: IndexNode) -> IndexNode | None:
     """Return the other operand as integers; None if it does not hold numbers."""
     if isinstance(other, IndexNode):
         return other
@@ -100,30 +84,16 @@ def integers_beside(node: IndexNode, other: object) -> IndexNode | None:
     return None
 
 
-def _bound(cls: Any) -> tuple[Callable[[IndexNode, object], object], Callable[[IndexNode, object], object]]:
-    """Return the methods by which an index node implements the operator of `cls`, on its left and on its right."""
-
-    def left(self: IndexNode, other: object) -> object:
-        integers = integers_beside(self, other)
-        return NotImplemented if integers is None else cls(self, integers)
-
-    def right(self: IndexNode, other: object) -> object:
-        integers = integers_beside(self, other)
-        return NotImplemented if integers is None else cls(integers, self)
-
-    return left, right
-
-
-def _chosen(cls: Any) -> Callable[[IndexNode, object], object]:
+def _method_of(cls: Any) -> Callable[[IndexNode, object], object]:
     """Return the method by which an index node constructs an op of two operands that is no operator."""
 
-    def choose(self: IndexNode, other: object) -> object:
-        integers = integers_beside(self, other)
+    def build(self: IndexNode, other: object) -> object:
+        integers = integers_beside(other, self)
         if integers is None:
             raise TypeError(f"{cls.op_name()}: {describe(self)} holds integers, and {type(other).__name__} does not")
         return cls(self, integers)
 
-    return choose
+    return build
 
 
 class IndexAdd(IndexArithmetic[Axes]):
@@ -229,10 +199,10 @@ class IndexWhere(IndexArithmetic[Axes]):
 def where_integers(condition: Node, x: object, y: object) -> IndexWhere:
     """Return `wy.where` for operands of which one is an integer node; the other holds integers too."""
     beside: Any = next(each for each in (x, y) if isinstance(each, IndexNode))
-    first, second = (integers_beside(beside, each) for each in (x, y))
+    first, second = (integers_beside(each, beside) for each in (x, y))
     if first is None or second is None:
-        stranger = x if first is None else y
-        raise TypeError(f"where: {describe(beside)} holds integers, and {type(stranger).__name__} does not")
+        other = x if first is None else y
+        raise TypeError(f"where: {describe(beside)} holds integers, and {type(other).__name__} does not")
     return IndexWhere(condition, first, second)
 
 
@@ -284,7 +254,7 @@ def quotient(x: IndexNode, other: object) -> Any:
     >>> ((wy.Constant([1.0, 0.0]) > 0.5).sum() / 2).forward().item()
     0.5
     """
-    divisor: Any = other if isinstance(other, float) else integers_beside(x, other)
+    divisor: Any = other if isinstance(other, float) else integers_beside(other, x)
     if divisor is None:
         return NotImplemented
     return weak_floats(x) / (divisor if isinstance(divisor, float) else weak_floats(divisor))

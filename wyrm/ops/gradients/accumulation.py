@@ -88,7 +88,7 @@ def _contribution(node: BaseNode, position: int, gradient: Gradient) -> Node | N
         ) from None
 
 
-def _parts(node: BaseNode, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
+def _checked_vjp(node: BaseNode, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
     """Return the result of the node's `vjp`; raise unless it has one entry per parent."""
     parts = node.vjp_by(gradient, wanted)
     if not isinstance(parts, tuple):
@@ -144,7 +144,7 @@ def accumulated(
             if True not in needed:
                 continue
             residual_parents = node.residual_parents
-            for position, part in enumerate(_parts(node, gradient, needed)):
+            for position, part in enumerate(_checked_vjp(node, gradient, needed)):
                 parent = parents[position]
                 if residual_parents and position in residual_parents:
                     if parent in targets and not leaves:

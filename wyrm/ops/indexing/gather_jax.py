@@ -15,12 +15,12 @@ from wyrm.graph.jax_form import JaxForm, Lowering
 
 
 def chosen(x: Any, indices: tuple[Any, ...]) -> Any:
-    """Return `x[indices]`, with NaN for an index out of range; a negative index is."""
+    """Return `x[indices]`, with NaN for an index out of range; a negative index is out of range too."""
     return x.at[indices].get(mode="fill", wrap_negative_indices=False)
 
 
 def added(x: Any, indices: tuple[Any, ...], values: Any) -> Any:
-    """Return `x` with `values` added at `indices`, of x's first axes; NaN for an index out of range, at element 0."""
+    """Return `x` with `values` added at `indices` into its first axes; an index out of range adds NaN to element 0."""
     import jax.numpy as jnp
 
     wrong = jnp.zeros((), bool)

@@ -24,10 +24,10 @@ from wyrm.ops.indexing.take_along_axis import PlaceAlongAxis, TakeAlongAxis
 
 
 class LastWriter(HasIndexOperands[Any, Axes], IndexNode[Axes]):
-    """Where each of `count` elements comes from after values are written to the operand's positions one by one.
+    """For each of `count` elements, the number of the last value that is written to it.
 
-    It is the number of the last value written there; elements without one follow the values, `values + i` for the i-th.
-    The positions are along the last axis of the operand.
+    Value j is written to the position that the operand holds at j, along its last axis. Element i gets the number
+    `values + i` if no value is written to it, as in the values followed by the elements.
     """
 
     __slots__ = ("count",)

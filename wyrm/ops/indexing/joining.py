@@ -115,7 +115,7 @@ def _total(axes: Sequence[Axis]) -> Axis:
     return axes[0] if len(axes) == 1 else sum(operator.index(axis) for axis in axes)
 
 
-Part = Node | Array
+Joinable = Node | Array
 
 
 @overload
@@ -141,11 +141,11 @@ def concatenate(
 
 
 @overload
-def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate: ...
+def concatenate(nodes: Sequence[Joinable], axis: int = 0) -> Concatenate: ...
 
 
 @explains_keywords
-def concatenate(nodes: Sequence[Part], axis: int = 0) -> Concatenate:
+def concatenate(nodes: Sequence[Joinable], axis: int = 0) -> Concatenate:
     """Return the nodes joined along `axis`, as `numpy.concatenate`.
 
     Raise `ShapeError` unless all other axes are equal.
@@ -238,7 +238,7 @@ def stack(nodes: Sequence[Node[Any, S2]], axis: int) -> Stack: ...
 
 
 @explains_keywords
-def stack(nodes: Sequence[Part], axis: int = 0) -> Stack:
+def stack(nodes: Sequence[Joinable], axis: int = 0) -> Stack:
     """Return nodes of equal shapes stacked along a new axis, as `numpy.stack`.
 
     Raise `ShapeError` if the shapes differ.

@@ -12,9 +12,9 @@ def in_blocks(
     """Return the two results of `function(*arrays)`, computed for one block of rows after the other.
 
     The first axis of the arrays and of the first result, a pytree, is the rows, a multiple of `blocks * shards`. The
-    second result, a pytree too, is summed over the blocks. A block has an equal part of each of the `shards` equal
-    parts of the rows: where each part is on a device of its own, the device computes with its own rows alone, and the
-    devices add up their sums once, after the last block.
+    second result, a pytree too, is summed over the blocks. The rows are in `shards` equal parts, and a
+    block takes as many rows from each part. If each part is on its own device, a device computes with its own rows
+    alone, and the devices add up their sums once, after the last block.
     """
     import jax
     import jax.numpy as jnp

@@ -39,8 +39,8 @@ def lapack(name: str, *arguments: object) -> None:
     """Call a function of BLAS or LAPACK, such as "potrf", for the float type of its arrays.
 
     Integers are passed with 32 bits, floats in the arrays' type, and texts as their only letter; an `np.uint8` is a
-    letter too. LAPACK reads the memory of a row-major matrix as the transposed matrix. The caller answers for sizes
-    that fit the arrays.
+    letter too. LAPACK reads the memory of a row-major matrix as the transposed matrix. The caller ensures that the
+    sizes fit the arrays.
     """
     raise NotImplementedError("only compiled code calls LAPACK")
 

@@ -1,4 +1,4 @@
-"""Accurate sums over axes of arrays, and helpers for sums and indices in kernels."""
+"""Accurate sums over axes of arrays, and helpers of kernels for sums, indices and rows."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ def accumulated(total: Float, term: Float) -> Float:
 def natural(index: int) -> int:
     """Return `index`, which must be at least 0: compiled code then needs no check for negative indices."""
     return index
+
+
+def add_scaled(x: FloatArray, factor: np.floating, out: FloatArray) -> None:
+    """`out += factor * x`."""
+    for j in range(out.size):
+        out[j] += factor * x[j]
 
 
 def summed(xp: ArrayNamespace, x: Any, axis: Sequence[int], keepdims: bool = False) -> FloatArray:

@@ -128,7 +128,7 @@ class Cofactors(MatrixOp[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         a: Node = self.parents[1]
-        slope: Node = CofactorsSlope(along(a, gradient), a, gradient)
+        slope: Node = CofactorsSlope(cofactors_gradient(a, gradient), a, gradient)
         return ZERO, slope
 
 
@@ -147,10 +147,10 @@ class _CofactorsLoops(ByKernel):
 
 
 class CofactorsSlope(Transparent[Axes]):
-    """The gradient of cofactors: the first parent, computed from the matrix and the cotangent, the other parents.
+    """The gradient of `Cofactors`, which is the first parent; the others are the matrix and the cotangent.
 
-    It is symmetric, a second derivative: the cotangent's own gradient is the same function of another cotangent. That
-    of the matrix, a third derivative of the determinant, needs the inverse of the matrix.
+    It is a second derivative of the determinant, so it is symmetric: its gradient with respect to the cotangent is the
+    same function of another cotangent. Its gradient with respect to the matrix needs the inverse of the matrix.
     """
 
     __slots__ = ()
@@ -171,16 +171,16 @@ class CofactorsSlope(Transparent[Axes]):
         share: Node = (cotangent * slope).sum((-2, -1), keepdims=True)
         composed: Node = determinant[..., None, None] * (share * slope - slope @ cotangent.mT @ slope)
         (of_a,) = composite_vjp(composed, gradient, (a,))
-        of_cotangent: Node = CofactorsSlope(along(a, gradient), a, gradient)
+        of_cotangent: Node = CofactorsSlope(cofactors_gradient(a, gradient), a, gradient)
         return ZERO, of_a, of_cotangent
 
 
-def along(a: Node, cotangent: Node) -> Node:
+def cofactors_gradient(a: Node, cotangent: Node) -> Node:
     """Return the gradient of the cofactors of any matrix, from its singular value decomposition.
 
-    Between the orthogonal factors, it is that of a diagonal matrix: changes of the diagonal change the products of the
-    others, and a change of an element beside it the cofactor of the transposed place, both by the products without two
-    elements.
+    Between the orthogonal factors, it is that of a diagonal matrix. There, element i of the diagonal changes cofactor j
+    by the product of the elements other than i and j, and element (i, j) beside the diagonal changes cofactor (j, i) by
+    minus that product.
     """
     parts = SVDResiduals(a), a
     left, values, right = LeftSingularVectors(*parts), SingularValues(*parts), RightSingularVectors(*parts)
@@ -190,10 +190,10 @@ def along(a: Node, cotangent: Node) -> Node:
     rows: Node = where(unit > 0.0, 1.0, values[..., None, :])
     without_two: Node = where(unit > 0.0, 0.0, ProductOfOthers(rows, -1))
     turned: Node = left.mT @ cotangent @ right
-    along: Node = without_two @ (turned * unit).sum(-1, keepdims=True)
-    inner: Node = along * unit - (without_two * turned).mT
+    on_diagonal: Node = without_two @ (turned * unit).sum(-1, keepdims=True)
+    inner: Node = on_diagonal * unit - (without_two * turned).mT
     result: Node = sign[..., None, None] * (left @ inner @ right.mT)
     return result
 
 
-__all__ = ["Cofactors", "CofactorsSlope", "Determinant", "LogDeterminantSlope", "along"]
+__all__ = ["Cofactors", "CofactorsSlope", "Determinant", "LogDeterminantSlope", "cofactors_gradient"]

@@ -20,8 +20,8 @@ from wyrm.ops.linalg.jax_forms import EighResidualsForm
 from wyrm.ops.linalg.kernels import eigh_kernel
 from wyrm.ops.linalg.matrices import (
     Factorization,
+    FactorizationPart,
     KernelArgument,
-    Part,
     ReciprocalGaps,
     joined,
     matrices,
@@ -70,7 +70,7 @@ class _EighResidualsLoops(ByKernel):
         )
 
 
-class Eigenvalues(Part[Axes]):
+class Eigenvalues(FactorizationPart[Axes]):
     """The eigenvalues, in ascending order."""
 
     __slots__ = ()
@@ -85,7 +85,7 @@ class Eigenvalues(Part[Axes]):
         return ZERO, (vectors * gradient[..., None, :]) @ vectors.mT
 
 
-class Eigenvectors(Part[Axes]):
+class Eigenvectors(FactorizationPart[Axes]):
     """The matrix whose columns are the eigenvectors of length 1."""
 
     __slots__ = ()

@@ -72,12 +72,12 @@ class Factorization(MatrixOp[Axes], abstract=True):
         return (NO_GRADIENT,)
 
 
-class Part(MatrixOp[Axes], abstract=True):
+class FactorizationPart(MatrixOp[Axes], abstract=True):
     """Some rows of the residuals of a factorization, or one row; the parents are the residuals and the matrix."""
 
     __slots__ = ()
     residual_parents = frozenset([0])
-    # The first row: this one, counted from the number of rows of the matrix if `is_below`, else from 0.
+    # The first row of the part, counted from 0 or, if `is_below`, from the number of rows of the matrix.
     first: ClassVar[int] = 0
     is_below: ClassVar[bool] = False
     # Whether the part is one row.
@@ -89,9 +89,9 @@ class Part(MatrixOp[Axes], abstract=True):
         return residuals[..., first, :] if self.is_row else residuals[..., first : first + shape[-2], :]
 
 
-@LOOPS.register(Part)
+@LOOPS.register(FactorizationPart)
 class _PartLoops(Gathered):
-    def gather_index(self, node: Part, index: IndexMap) -> IndexMap:
+    def gather_index(self, node: FactorizationPart, index: IndexMap) -> IndexMap:
         *batch, column = index
         row = IndexLiteral(node.first) if node.is_row else node.first + batch.pop()
         if node.is_below:

@@ -22,8 +22,8 @@ from wyrm.ops.linalg.jax_forms import QRResidualsForm, UpperFactorForm
 from wyrm.ops.linalg.kernels import qr_kernel
 from wyrm.ops.linalg.matrices import (
     Factorization,
+    FactorizationPart,
     KernelArgument,
-    Part,
     TriangularPart,
     at_least_as_long,
     joined,
@@ -64,7 +64,7 @@ class _QRResidualsLoops(ByKernel):
         return a, matrices(out), matrix, scratch(columns, out.dtype), work, scratch(1, np.int32)
 
 
-class _PartOfQR(Part[Axes], abstract=True):
+class _PartOfQR(FactorizationPart[Axes], abstract=True):
     __slots__ = ()
 
     def gradient_of_matrix(self, product: Node, added: Node | None = None) -> Node:

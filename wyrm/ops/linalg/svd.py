@@ -22,9 +22,9 @@ from wyrm.ops.linalg.jax_forms import PseudoInverseForm, SVDResidualsForm
 from wyrm.ops.linalg.kernels import svd_kernel
 from wyrm.ops.linalg.matrices import (
     Factorization,
+    FactorizationPart,
     KernelArgument,
     MatrixOp,
-    Part,
     ReciprocalGaps,
     at_least_as_long,
     joined,
@@ -81,7 +81,7 @@ def svd_scratch(rows: int, columns: int, dtype: np.dtype) -> tuple[Array, ...]:
     return matrix, left, work, scratch(8 * count, np.int32), scratch(1, np.int32)
 
 
-class SingularValues(Part[Axes]):
+class SingularValues(FactorizationPart[Axes]):
     """The singular values, in descending order."""
 
     __slots__ = ()
@@ -123,7 +123,7 @@ def _inner(vectors: Node, gradient: Node, values: Node) -> tuple[Node, Node | No
     return inside, outside
 
 
-class LeftSingularVectors(Part[Axes]):
+class LeftSingularVectors(FactorizationPart[Axes]):
     """The matrix whose columns are the left singular vectors of length 1."""
 
     __slots__ = ()
@@ -143,7 +143,7 @@ class LeftSingularVectors(Part[Axes]):
 LOOPS.register(LeftSingularVectors)(SameIndex())
 
 
-class RightSingularVectors(Part[Axes]):
+class RightSingularVectors(FactorizationPart[Axes]):
     """The matrix whose columns are the right singular vectors of length 1."""
 
     __slots__ = ()

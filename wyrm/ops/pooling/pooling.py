@@ -34,7 +34,7 @@ Places = tuple[tuple[int, int, int], ...]
 
 
 class _MaxPool(Node[tuple[Node, ...], Axes], abstract=True):
-    """Base class of the ops; the first parent is x, (batch, channels, *sizes), whose maxima decide."""
+    """Base class of the ops; the first parent is x, (batch, channels, *sizes), whose maxima the ops find."""
 
     __slots__ = ("places", "sizes")
     # The windows along each spatial axis, and the sizes of these axes.

@@ -19,6 +19,7 @@ from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
+from wyrm.ops.kernels.sums import add_scaled
 from wyrm.ops.pooling.resample_jax import ResampleForm
 
 # For each output the place of its first tap, and the weights of neighbouring taps.
@@ -54,12 +55,6 @@ def sum_elements(
     for k in range(places.shape[0]):
         for i in range(out.size):
             out[i] += weights[k, i] * x[places[k, i]] if k < counts[i] else 0
-
-
-def add_scaled(x: FloatArray, factor: np.floating, out: FloatArray) -> None:
-    """`out += factor * x`."""
-    for j in range(out.size):
-        out[j] += factor * x[j]
 
 
 class Resample(Node[tuple[Node], Axes]):

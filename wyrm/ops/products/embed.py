@@ -1,7 +1,4 @@
-"""Token plus position embeddings as one op, which the native engine decomposes to fuse its parts with neighbouring ops.
-
-Rows of a table are the product of one-hot vectors and the table.
-"""
+"""Token plus position embeddings as one op, which the native engine decomposes to fuse it with neighbouring ops."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class LinearGeluForm(ProductForm):
 
 
 class VectorDotForm(JaxForm):
-    """A sum of products, which XLA merges with the operands' gathers; a product of matrices of one row it would not."""
+    """A sum of products: XLA fuses it with gathers of the operands, unlike a product of matrices of one row."""
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         x, y = operands

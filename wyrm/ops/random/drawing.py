@@ -40,9 +40,9 @@ def loop_steps_kernel(step: IntegerArray, out: IntegerArray) -> None:
 
 
 class LoopSteps(Draws, IndexNode[Axes]):
-    """Numbers that take the place of the step: that of the first turn of a loop, or those of the rows of `vmap`.
+    """The step that the first iteration of a loop draws for, or those of the rows of `vmap`.
 
-    They are hashes of the step around the loop, far from it and from each other. Each turn of a loop adds 1.
+    They are hashes of the step outside, far from it and from each other. Each further iteration adds 1.
     """
 
     __slots__ = ("to",)

@@ -64,8 +64,8 @@ def random_key_kernel(step: IntegerArray, rows_before: IntegerArray, out: Intege
 class RandomKey(Node[tuple[IndexNode, ...], Axes]):
     """Two random 32-bit words for each (seed, step, stream).
 
-    With a second parent the third element is its value, the number of rows of a batch before the first row to draw for:
-    threads that divide a batch then draw what one thread draws.
+    A second parent becomes a third element: the number of rows of the batch before the first row to draw for. Threads
+    that divide a batch then draw what one thread draws.
     """
 
     __slots__ = ("seed", "stream")

@@ -91,11 +91,11 @@ class Cell:
         raise NotImplementedError
 
     def of_product(self, xp: ArrayNamespace, gradients: Any) -> Any:
-        """Return those with respect to the product with the weights among the stored gradients of one step."""
+        """Return, of the stored gradients of one step, those with respect to the product with the weights."""
         return gradients[:, 0, :-1]
 
     def before(self, hidden: Any, direct: Any) -> list[Any]:
-        """Return the gradients with respect to the states before a step: through the weights, and the other one."""
+        """Return the gradients with respect to the states before a step: through the weights, and past them."""
         raise NotImplementedError
 
     def split(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:

@@ -145,19 +145,19 @@ class ReducedAxis(OneAxis[Any, Axes], IndexNode[Axes], abstract=True):
     __slots__ = ("keepdims",)
     keepdims: bool
     # Whether the op has a value over an axis of size 0.
-    of_none: ClassVar[bool] = False
+    takes_empty: ClassVar[bool] = False
 
     def __init__(self, x: BaseNode, axis: int, keepdims: bool = False) -> None:
         self._construct((x,), axis=axis, keepdims=keepdims)
 
     def shape_rule(self) -> Dims:
         dims = super().shape_rule()
-        if not self.of_none and axis_size(dims[self.axis]) == 0:
+        if not self.takes_empty and axis_size(dims[self.axis]) == 0:
             raise ShapeError("has no value over an axis of size 0")
         return reduced_dims(dims, (self.axis,), self.keepdims)
 
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
-        if not self.of_none and shapes[0][self.axis] == 0:
+        if not self.takes_empty and shapes[0][self.axis] == 0:
             raise ShapeError(explain(self, "has no value over an axis of size 0, which the data of this run has"))
 
 

@@ -63,7 +63,7 @@ class IndexSum(IndexReduction[Axes]):
     """Sum of integers over `axis`: an axis, several, or all by default; it wraps around on overflow, as in NumPy."""
 
     __slots__ = ()
-    of_none = True
+    takes_empty = True
     method = "sum"
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.engines.native.kernels.functions import KernelFunction
-from wyrm.engines.native.kernels.translate import Compiled, Translation
+from wyrm.engines.native.kernels.translate import Specialization, Translation
 from wyrm.engines.native.kernels.values import GroupKind, NumKind
 from wyrm.engines.native.llvm.calling import LoadedFunction, kind_of_argument, table_of
 from wyrm.engines.native.llvm.emit import emit
@@ -17,7 +17,9 @@ from wyrm.engines.native.llvm.library import entry_of
 from wyrm.engines.native.llvm.optimize import machine_code
 
 
-def translated(function: Callable[..., Any], *arguments: Any, checked: bool = False) -> tuple[Translation, Compiled]:
+def translated(
+    function: Callable[..., Any], *arguments: Any, checked: bool = False
+) -> tuple[Translation, Specialization]:
     """Translate a function to a loop program for the kinds of these arguments."""
     kernel = function if isinstance(function, KernelFunction) else KernelFunction(function)
     translation = Translation(checked)

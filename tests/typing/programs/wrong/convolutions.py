@@ -22,6 +22,8 @@ wy.nn.Conv2d(colours, hid, 3, padding="full")  # error: [arg-type] Argument "pad
 wy.nn.ConvTranspose2d(hid, colours, 2)(pictures)  # error: [arg-type] Argument 1 to "__call__" of "Convolution2d" has incompatible type
 #@ pooling_of_rows
 wy.nn.MaxPool2d(2)(x)  # error: [arg-type] Argument 1 to "__call__" of "Pooling2d" has incompatible type
+#@ batch_normalization_of_other_channels
+wy.nn.BatchNorm2d(hid)(pictures)  # error: [arg-type] Argument 1 to "__call__" of "BatchNorm2d" has incompatible type
 #@ group_normalization_of_other_channels
 wy.nn.GroupNorm(1, hid)(pictures)  # error: [arg-type] Argument 1 to "__call__" of "GroupNorm" has incompatible type
 #@ interpolation_in_an_unknown_mode

@@ -68,12 +68,12 @@ wy.nn.Embedding(words, emb)[labels]  # error: [index] Value of type "Embedding[W
 wy.nn.Embedding(words, emb)(labels) + wy.nn.Embedding(words, hid)(labels)  # error: [operator] Unsupported operand types for +
 #@ normalization_of_other_features
 wy.nn.LayerNorm(hid)(x)  # error: [arg-type] Argument 1 to "__call__" of "LayerNorm" has incompatible type "Input[tuple[Batch, In]]"; expected "Node[Any,
-#@ normalization_of_a_shape
-wy.nn.LayerNorm((4, 7))  # error: [arg-type] Argument 1 to "LayerNorm" has incompatible type "tuple[int, int]"; expected "Dim | Unnamed[Dim]"
+#@ normalization_of_a_text
+wy.nn.LayerNorm("7")  # error: [call-overload] No overload variant of "LayerNorm" matches argument type "str"
 #@ normalization_of_a_float
 wy.nn.BatchNorm(7.5)  # error: [arg-type] Argument 1 to "BatchNorm" has incompatible type "float"; expected "Dim | Unnamed[Dim]"
 #@ normalization_epsilon_by_name
-wy.nn.LayerNorm(in_, eps=1e-6)  # error: [call-arg] Unexpected keyword argument "eps" for "LayerNorm"
+wy.nn.RMSNorm(in_, eps=1e-6)  # error: [call-arg] Unexpected keyword argument "eps" for "RMSNorm"
 #@ root_mean_square_of_other_features
 wy.nn.RMSNorm(emb)(sequence)  # error: [arg-type] Argument 1 to "__call__" of "RMSNorm" has incompatible type "Input[tuple[Batch, Time, In]]"; expected
 #@ statistics_are_no_parameters

@@ -1,7 +1,7 @@
-"""Array functions: the IR that a graph is lowered to before the memory layout of its arrays is known.
+"""Array functions: the form of a graph as code, before the memory layout of its arrays is known.
 
-An element access has one index per axis. The package `kernels` lowers array functions to the loop program, where
-an array is a pointer with sizes and strides. Their text reads like Python. Every class is frozen.
+An element access has one index per axis. The package `kernels` translates array functions to the loop
+program, where an array is a pointer with sizes and strides. Their text reads like Python. Every class is frozen.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class ArrayFunction:
         """The source text."""
         return self.printed(str)
 
-    def printed(self, names: Names) -> str:
+    def printed(self, names: Renaming) -> str:
         """Return the source text with each name replaced by `names(name)`."""
         head = f"def {names(self.name)}({', '.join(map(names, self.parameters))}):"
         return "\n".join([head, *_lines(self.body, names, "    ")]) + "\n"
@@ -204,16 +204,16 @@ def callees(item: Expression | Statement) -> Iterator[Callee]:
     for name in item.__dataclass_fields__:
         found = getattr(item, name)
         for each in found if isinstance(found, tuple) else (found,):
-            if type(each) in _PARTS:
+            if type(each) in _CODE:
                 yield from callees(each)
 
 
-_PARTS = frozenset(get_args(Expression) + get_args(Statement))
+_CODE = frozenset(get_args(Expression) + get_args(Statement))
 
 # --- text ------------------------------------------------------------------------------------------------------------
 
-# Maps a name to the name that is printed for it.
-Names = Callable[[str], str]
+# Returns the name that is printed for a name.
+Renaming = Callable[[str], str]
 _SIGNS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**", "less": "<", "less_equal": "<=",
     "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!=", "logical_and": "and", "logical_or": "or",
@@ -221,7 +221,7 @@ _SIGNS = {
 _PREFIXES = {"negative": "-", "logical_not": "not "}
 
 
-def text_of(expression: Expression, names: Names = str) -> str:
+def text_of(expression: Expression, names: Renaming = str) -> str:
     """Return an expression as text, with each name replaced by `names(name)`."""
     match expression:
         case Name(name):
@@ -245,17 +245,17 @@ def text_of(expression: Expression, names: Names = str) -> str:
             return f"{function.__name__}({_list(arguments, names)})"
 
 
-def _bare(expression: Expression, names: Names) -> str:
+def _bare(expression: Expression, names: Renaming) -> str:
     """Return the text of an expression without its outermost parentheses."""
     text = text_of(expression, names)
     return text[1:-1] if isinstance(expression, Apply) and text.startswith("(") else text
 
 
-def _list(expressions: Sequence[Expression | None], names: Names) -> str:
+def _list(expressions: Sequence[Expression | None], names: Renaming) -> str:
     return ", ".join(":" if each is None else _bare(each, names) for each in expressions)
 
 
-def _lines(body: Sequence[Statement], names: Names, indent: str) -> Iterator[str]:
+def _lines(body: Sequence[Statement], names: Renaming, indent: str) -> Iterator[str]:
     """Yield the lines of statements."""
     for statement in body:
         match statement:

@@ -199,12 +199,12 @@ def every(statements: Sequence[Statement]) -> Iterator[Statement]:
             yield from every(getattr(each, body, ()))
 
 
-def parts(item: Expression | Statement) -> Iterator[Any]:
+def children(item: Expression | Statement) -> Iterator[Any]:
     """Yield the expressions and statements directly inside an expression or a statement."""
     for name in item.__dataclass_fields__:
         found = getattr(item, name)
         for each in found if isinstance(found, tuple) else (found,):
-            if type(each) in PARTS:
+            if type(each) in CODE:
                 yield each
 
 
@@ -214,7 +214,7 @@ def called(statements: Sequence[Statement]) -> list[str]:
 
 
 # The classes of expressions and statements.
-PARTS = frozenset(get_args(Expression) + get_args(Statement))
+CODE = frozenset(get_args(Expression) + get_args(Statement))
 
 
 # --- functions -------------------------------------------------------------------------------------------------------

@@ -6,17 +6,27 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from wyrm.engines.native.ir.program import Bits, Conversion, Expression, Load, Number, Offset, Operation, Select, parts
+from wyrm.engines.native.ir.program import (
+    Bits,
+    Conversion,
+    Expression,
+    Load,
+    Number,
+    Offset,
+    Operation,
+    Select,
+    children,
+)
 from wyrm.engines.native.ir.types import BOOL, FLOAT64, INT64, UINT64, ScalarType
 from wyrm.engines.native.kernels.builder import Builder
 from wyrm.engines.native.kernels.values import (
     Group,
     GroupKind,
+    KernelValue,
     Kind,
     NotCompiled,
     Num,
     NumKind,
-    Value,
     literal,
     promoted,
 )
@@ -65,7 +75,7 @@ def as_type(number: Num, type: ScalarType) -> Num:
     return Num(Conversion(expression, type), natural=natural)
 
 
-def of_kind(value: Value, kind: Kind) -> Value:
+def of_kind(value: KernelValue, kind: Kind) -> KernelValue:
     """Convert the scalars of a value to the types of a kind."""
     match value, kind:
         case Num(), NumKind(type, _):
@@ -307,4 +317,4 @@ def is_cheap(expression: Expression) -> bool:
         name = expression.name
         if name in ("divide", "remainder") if expression.type.kind != "f" else name not in _CHEAP:
             return False
-    return not isinstance(expression, Load | Offset) and all(map(is_cheap, parts(expression)))
+    return not isinstance(expression, Load | Offset) and all(map(is_cheap, children(expression)))

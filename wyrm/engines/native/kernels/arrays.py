@@ -1,4 +1,4 @@
-"""Lowering of array functions to the loop program: elements become loads and stores, scalars get their types."""
+"""Translates array functions to the loop program: elements become loads and stores, scalars get their types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.functions_of_numbers import either, function_of, of_several
 from wyrm.engines.native.kernels.indexing import WHOLE
 from wyrm.engines.native.kernels.statements import FunctionBody
-from wyrm.engines.native.kernels.values import Num, Value, View, literal, rebuilt, variables_of
+from wyrm.engines.native.kernels.values import KernelValue, Num, View, literal, rebuilt, variables_of
 
 _OPERATORS = frozenset(
     ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "less", "less_equal", "greater",
@@ -59,7 +59,7 @@ class ArrayRoutine(Routine):
 
 
 class _RoutineWriter:
-    """Lowers statements and expressions of an array function into a `FunctionBody`."""
+    """Translates statements and expressions of an array function, with the builder of a `FunctionBody`."""
 
     def __init__(self, body: FunctionBody) -> None:
         self.body, self.builder = body, body.builder
@@ -67,7 +67,7 @@ class _RoutineWriter:
     # --- statements -----------------------------------------------------------------------------------------------
 
     def run(self, statements: Sequence[Statement]) -> bool:
-        """Lower statements; return whether the last one leaves the function or the loop."""
+        """Translate statements; return whether the last one leaves the function or the loop."""
         ends = False
         for statement in statements:
             ends = self._statement(statement)
@@ -109,7 +109,7 @@ class _RoutineWriter:
             self.run(inner)
 
     def _store(self, statement: arrays.Store) -> None:
-        view = self._part(statement.array, statement.index)
+        view = self._selected(statement.array, statement.index)
         value = self.number(statement.value) if not statement.adds else None
         if value is None:
             view = indexing.evaluated(self.builder, view)
@@ -120,7 +120,7 @@ class _RoutineWriter:
 
     # --- expressions ----------------------------------------------------------------------------------------------
 
-    def value(self, expression: Expression) -> Value:
+    def value(self, expression: Expression) -> KernelValue:
         """Return the value of an expression."""
         match expression:
             case arrays.Name(name):
@@ -131,7 +131,7 @@ class _RoutineWriter:
             case arrays.Literal(value, type) if type is not None:
                 return Num(Number(value, type))
             case arrays.Element(array, index):
-                return indexing.read(self._part(array, index))
+                return indexing.read(self._selected(array, index))
             case arrays.ArraySize(array, axis):
                 return Num(self._array(array).shape[axis], natural=True)
             case arrays.Convert(operand, type):
@@ -154,14 +154,14 @@ class _RoutineWriter:
         assert isinstance(found, View)
         return found
 
-    def _part(self, array: str, index: Sequence[Expression | None]) -> View:
+    def _selected(self, array: str, index: Sequence[Expression | None]) -> View:
         entries = [WHOLE if each is None else self.number(each) for each in index]
-        return indexing.part(self.builder, self._array(array), entries)
+        return indexing.selected(self.builder, self._array(array), entries)
 
-    def _invoke(self, function: Routine, arguments: Sequence[Expression]) -> Value:
+    def _invoke(self, function: Routine, arguments: Sequence[Expression]) -> KernelValue:
         return self.body.invoke(function, function.bound([self.value(each) for each in arguments], {}))
 
-    def _apply(self, function: str, x: list[Num]) -> Value:
+    def _apply(self, function: str, x: list[Num]) -> KernelValue:
         if function in _OPERATORS:
             return binary(self.builder, function, x[0], x[1])
         match function:

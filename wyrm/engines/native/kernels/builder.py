@@ -23,10 +23,10 @@ from wyrm.engines.native.ir.program import (
     Statement,
     Store,
     Variable,
-    parts,
+    children,
 )
 from wyrm.engines.native.ir.types import BOOL, INT64
-from wyrm.engines.native.kernels.values import ZERO, Group, Num, Value, View
+from wyrm.engines.native.kernels.values import ZERO, Group, KernelValue, Num, View
 
 OUT_OF_BOUNDS = "index is out of bounds"
 DIFFERENT_SHAPES = "an array cannot be broadcast to the shape that it is copied to"
@@ -91,7 +91,7 @@ class Builder:
         """Return the current position."""
         return Mark(self.statements, len(self.statements), self._writes)
 
-    def settled(self, mark: Mark, value: Value) -> Value:
+    def settled(self, mark: Mark, value: KernelValue) -> KernelValue:
         """Return a value that was computed at the mark as it was then, although memory may have been written since.
 
         Its loads move to the mark. They are inserted there, so settle marks from the last to the first.
@@ -149,7 +149,7 @@ class Builder:
 
 def loads(expression: Expression) -> bool:
     """Return whether an expression reads memory."""
-    return isinstance(expression, Load) or any(map(loads, parts(expression)))
+    return isinstance(expression, Load) or any(map(loads, children(expression)))
 
 
 def smaller(x: Expression, y: Expression) -> Expression:

@@ -1,4 +1,4 @@
-"""Calls of functions with a lowering of their own: BLAS products, reorderable sums and Python builtins."""
+"""Calls that are not calls of kernels: BLAS products, reorderable sums, scalar functions and Python builtins."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from wyrm.engines.native.kernels.arithmetic import as_type, bits_of, truth
 from wyrm.engines.native.kernels.functions_of_numbers import function_of, of_several
 from wyrm.engines.native.kernels.values import (
     Group,
+    KernelValue,
     Method,
     NotCompiled,
     Num,
     Static,
-    Value,
     View,
     contiguous_strides,
     dtype_named,
@@ -29,40 +29,40 @@ from wyrm.engines.native.kernels.values import (
 if TYPE_CHECKING:
     from wyrm.engines.native.kernels.expressions import Expressions
 
-Builtin = Callable[["Expressions", Sequence[Value]], Value]
+Builtin = Callable[["Expressions", Sequence[KernelValue]], KernelValue]
 _BUILTINS: dict[object, Builtin] = {}
 
 
 def builtin(function: object) -> Callable[[Builtin], Builtin]:
-    """Return a decorator that registers the lowering of a Python function."""
+    """Return a decorator that registers the translation of calls of a Python function."""
 
-    def register(form: Builtin) -> Builtin:
-        _BUILTINS[function] = form
-        return form
+    def register(translate: Builtin) -> Builtin:
+        _BUILTINS[function] = translate
+        return translate
 
     return register
 
 
-def _form_of(function: object) -> Builtin | None:
-    """Return the registered lowering of a function; None if it has none."""
+def _builtin_of(function: object) -> Builtin | None:
+    """Return the registered translation of calls of a function; None if there is none."""
     try:
         return _BUILTINS.get(function)
     except TypeError:  # not hashable
         return None
 
 
-def has_no_form(function: Any) -> bool:
-    """Return whether a Python function has no registered lowering, so that a call of it compiles it as a kernel."""
-    return _form_of(function) is None and not (function.__module__ or "").startswith("numpy")
+def is_kernel(function: Any) -> bool:
+    """Return whether a Python function is compiled as a kernel where another one calls it."""
+    return _builtin_of(function) is None and not (function.__module__ or "").startswith("numpy")
 
 
-def call(body: Expressions, function: object, arguments: Sequence[Value], text: str) -> Value:
+def call(body: Expressions, function: object, arguments: Sequence[KernelValue], text: str) -> KernelValue:
     """Return the result of calling a function that is not a kernel; `text` is its name in error messages."""
     if isinstance(function, Method):
         return _method(function, arguments, text)
-    form = _form_of(function)
-    if form is not None:
-        return form(body, arguments)
+    translate = _builtin_of(function)
+    if translate is not None:
+        return translate(body, arguments)
     if function is np.dtype and len(arguments) == 1:
         return _dtype(arguments[0])
     type = dtype_or_none(function)
@@ -86,7 +86,7 @@ def call(body: Expressions, function: object, arguments: Sequence[Value], text: 
     return found
 
 
-def _method(method: Method, arguments: Sequence[Value], text: str) -> Value:
+def _method(method: Method, arguments: Sequence[KernelValue], text: str) -> KernelValue:
     if len(arguments) != (method.name != "item"):
         raise NotCompiled(f"{text} takes a dtype")
     if method.name == "item":
@@ -95,7 +95,7 @@ def _method(method: Method, arguments: Sequence[Value], text: str) -> Value:
     return bits_of(method.of, type) if method.name == "view" else Num(as_type(method.of, type).expression)
 
 
-def _dtype(given: Value) -> Value:
+def _dtype(given: KernelValue) -> KernelValue:
     """Return `np.dtype(given)` for a dtype or the name of one."""
     text = given.value if isinstance(given, Static) else None
     if isinstance(text, str):
@@ -120,7 +120,7 @@ def _is_numeric(function: object) -> bool:
     return isinstance(function, np.ufunc) or getattr(function, "__module__", None) in ("math", "numpy", "builtins")
 
 
-def numbers(arguments: Sequence[Value], text: str = "this") -> list[Num]:
+def numbers(arguments: Sequence[KernelValue], text: str = "this") -> list[Num]:
     """Return the arguments as scalars; raise `NotCompiled` if one is not a scalar."""
     found = [indexing.read(each) if isinstance(each, View) and not each.shape else each for each in arguments]
     if any(isinstance(each, View) for each in found):
@@ -130,13 +130,13 @@ def numbers(arguments: Sequence[Value], text: str = "this") -> list[Num]:
     return [each for each in found if isinstance(each, Num)]
 
 
-def _exactly(arguments: Sequence[Value], count: int, text: str) -> None:
+def _exactly(arguments: Sequence[KernelValue], count: int, text: str) -> None:
     if len(arguments) != count:
         raise NotCompiled(f"{text} takes {count} arguments, not {len(arguments)}")
 
 
 @builtin(len)
-def _len(body: Expressions, arguments: Sequence[Value]) -> Value:
+def _len(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     _exactly(arguments, 1, "len")
     (given,) = arguments
     if isinstance(given, Group):
@@ -146,7 +146,7 @@ def _len(body: Expressions, arguments: Sequence[Value]) -> Value:
     raise NotCompiled("len takes an array with at least one axis, or a tuple")
 
 
-def _several(arguments: Sequence[Value], text: str) -> list[Num]:
+def _several(arguments: Sequence[KernelValue], text: str) -> list[Num]:
     if len(arguments) == 1 and isinstance(arguments[0], Group):
         arguments = arguments[0].items
     if not arguments or (len(arguments) == 1 and not isinstance(arguments[0], Num)):
@@ -155,16 +155,16 @@ def _several(arguments: Sequence[Value], text: str) -> list[Num]:
 
 
 @builtin(max)
-def _max(body: Expressions, arguments: Sequence[Value]) -> Value:
+def _max(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     return of_several(body.builder, "max", _several(arguments, "max"))
 
 
 @builtin(min)
-def _min(body: Expressions, arguments: Sequence[Value]) -> Value:
+def _min(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     return of_several(body.builder, "min", _several(arguments, "min"))
 
 
-def accumulate(body: Expressions, arguments: Sequence[Value]) -> Value:
+def accumulate(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     """Return `total + term` in the type of `total`; LLVM may reorder such additions."""
     _exactly(arguments, 2, "accumulated")
     total, term = numbers(arguments)
@@ -172,7 +172,7 @@ def accumulate(body: Expressions, arguments: Sequence[Value]) -> Value:
     return Num(Operation("accumulate", (total.expression, given.expression), total.type))
 
 
-def natural(body: Expressions, arguments: Sequence[Value]) -> Value:
+def natural(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     """Return an integer, marked as at least 0."""
     _exactly(arguments, 1, "natural")
     (index,) = numbers(arguments)
@@ -194,7 +194,7 @@ def general(view: View) -> View:
     return View(view.pointer, view.element, view.shape, view.strides, "any")
 
 
-def gemm(body: Expressions, arguments: Sequence[Value]) -> Value:
+def gemm(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     """Add a BLAS call with the operands of `Gemm`; those at positions 0, 1 and 9 are bools."""
     _exactly(arguments, 12, "gemm")
     operands: list[Expression] = []
@@ -213,7 +213,7 @@ def gemm(body: Expressions, arguments: Sequence[Value]) -> Value:
     return literal(0)
 
 
-def as_shape(body: Expressions, arguments: Sequence[Value]) -> Value:
+def as_shape(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     """Return a row-major view of this shape over the memory that starts at the array's first element."""
     _exactly(arguments, 2, "as_shape")
     view, shape = arguments
@@ -223,7 +223,7 @@ def as_shape(body: Expressions, arguments: Sequence[Value]) -> Value:
     return View(view.pointer, view.element, sizes, contiguous_strides(sizes), "contiguous")
 
 
-def element_strides(body: Expressions, arguments: Sequence[Value]) -> Value:
+def element_strides(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     """Return the strides of an array in elements."""
     _exactly(arguments, 1, "element_strides")
     (view,) = arguments

@@ -32,23 +32,23 @@ from wyrm.engines.native.kernels.arithmetic import (
     truth,
 )
 from wyrm.engines.native.kernels.builder import Builder
-from wyrm.engines.native.kernels.calls import call, has_no_form
+from wyrm.engines.native.kernels.calls import call, is_kernel
 from wyrm.engines.native.kernels.functions import Routine, kernel_of
 from wyrm.engines.native.kernels.indexing import overlap
 from wyrm.engines.native.kernels.values import (
     Group,
     InferenceState,
+    KernelValue,
     NotCompiled,
     Num,
     Static,
     UnknownKind,
-    Value,
     View,
+    fields_of,
     joined,
     kind_of,
     known,
     literal,
-    parts_of,
     rebuilt,
     same,
     types_of,
@@ -87,7 +87,7 @@ _INSTEAD: dict[type[ast.expr], str] = {
 
 
 class Expressions:
-    """Translates the expressions of one function. `no_alias`: its array arguments are known not to alias."""
+    """Translates the expressions of one function. `no_alias`: its array arguments do not share memory."""
 
     def __init__(
         self, translation: Translation, function: Routine, builder: Builder, state: InferenceState, *, no_alias: bool
@@ -95,10 +95,11 @@ class Expressions:
         self.no_alias = no_alias
         self.translation, self.function, self.builder = translation, function, builder
         self.state, self.kinds = state, state.kinds
-        # Variables that are definitely assigned at this point, and those that are read where they may not be.
+        # The variables that are assigned on every path to this point.
         self.given: set[str] = set()
+        # The variables that are read where a path leads that does not assign them.
         self.cleared: dict[str, None] = {}
-        # Whether this pass learned something that invalidates code it had translated before.
+        # Whether this pass learned something that makes code before it wrong.
         self.revised = False
         self._origins_of_fresh: dict[str, frozenset[str]] = {}
 
@@ -108,7 +109,7 @@ class Expressions:
         """Return the value of a scalar expression."""
         return self.as_number(self.value(node), node)
 
-    def as_number(self, value: Value, node: ast.expr) -> Num:
+    def as_number(self, value: KernelValue, node: ast.expr) -> Num:
         """Return a value as a scalar, reading arrays with no axes; raise `NotCompiled` for anything else."""
         if isinstance(value, View) and not value.shape:
             value = indexing.read(value)
@@ -128,7 +129,7 @@ class Expressions:
             case _:
                 return truth(self.number(node))
 
-    def in_order(self, evaluate: Callable[[ast.expr], Value], nodes: Sequence[ast.expr]) -> list[Value]:
+    def in_order(self, evaluate: Callable[[ast.expr], KernelValue], nodes: Sequence[ast.expr]) -> list[KernelValue]:
         """Return the values of several expressions, each as it was when it was evaluated, from left to right."""
         found, marks = [], []
         for node in nodes:
@@ -142,10 +143,10 @@ class Expressions:
         """Return the values of several scalar expressions, evaluated from left to right."""
         return [each for each in self.in_order(self.number, nodes) if isinstance(each, Num)]
 
-    def spread(self, nodes: Sequence[ast.expr]) -> list[Value]:
+    def spread(self, nodes: Sequence[ast.expr]) -> list[KernelValue]:
         """Return the values of several expressions, evaluated from left to right, with starred tuples unpacked."""
         found = self.in_order(self.value, [each.value if isinstance(each, ast.Starred) else each for each in nodes])
-        spread: list[Value] = []
+        spread: list[KernelValue] = []
         for node, value in zip(nodes, found, strict=True):
             if isinstance(node, ast.Starred) and not isinstance(value, Group):
                 raise NotCompiled(f"{ast.unparse(node)}: only a tuple can be starred")
@@ -154,7 +155,7 @@ class Expressions:
 
     # --- expressions ----------------------------------------------------------------------------------------------
 
-    def value(self, node: ast.expr) -> Value:
+    def value(self, node: ast.expr) -> KernelValue:
         """Return the value of an expression."""
         match node:
             case ast.Constant(value):
@@ -187,7 +188,7 @@ class Expressions:
                     _INSTEAD.get(type(node), f"{ast.unparse(node)}: kernels do not support this expression")
                 )
 
-    def _name(self, name: str) -> Value:
+    def _name(self, name: str) -> KernelValue:
         if name in self.function.locals:
             if name not in self.kinds:
                 raise UnknownKind(f"{name} is read before it has a value")
@@ -204,7 +205,7 @@ class Expressions:
             raise NotCompiled(f"{name} is not defined; kernels see their parameters and the names of their module")
         return Static(found)
 
-    def _compare(self, left: ast.expr, ops: Sequence[ast.cmpop], comparators: Sequence[ast.expr]) -> Value:
+    def _compare(self, left: ast.expr, ops: Sequence[ast.cmpop], comparators: Sequence[ast.expr]) -> KernelValue:
         if len(ops) == 1 and isinstance(ops[0], ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
             positive = isinstance(ops[0], ast.Is | ast.Eq)
             x, y = self.in_order(self.value, [left, comparators[0]])
@@ -255,7 +256,7 @@ class Expressions:
         self.builder.add(If(condition, evaluated, decided) if every else If(condition, decided, evaluated))
         return result
 
-    def _one_of(self, every: bool, values: Sequence[ast.expr]) -> Value:
+    def _one_of(self, every: bool, values: Sequence[ast.expr]) -> KernelValue:
         """Return `and` or `or` as a value: the first operand that decides, else the last one."""
         first, *rest = values
         if not rest:
@@ -269,12 +270,14 @@ class Expressions:
             return self._either(test, lambda: self._one_of(every, rest), lambda: given)
         return self._either(test, lambda: given, lambda: self._one_of(every, rest))
 
-    def _either(self, condition: Expression, chosen: Callable[[], Value], otherwise: Callable[[], Value]) -> Value:
+    def _either(
+        self, condition: Expression, chosen: Callable[[], KernelValue], otherwise: Callable[[], KernelValue]
+    ) -> KernelValue:
         if isinstance(condition, Number):
             return chosen() if condition.value else otherwise()
         condition = self.builder.let(condition)
         blocks: list[list[Statement]] = []
-        values: list[Value] = []
+        values: list[KernelValue] = []
         for evaluate in (chosen, otherwise):
             with self.builder.block() as block:
                 value = evaluate()
@@ -293,8 +296,8 @@ class Expressions:
         name = self.builder.fresh("t")
         results = variables_of(name, kind)
         for block, value in zip(blocks, (first, second), strict=True):
-            parts = parts_of(of_kind(value, kind), kind)
-            block += [Assign(result, part) for result, part in zip(results, parts, strict=True)]
+            fields = fields_of(of_kind(value, kind), kind)
+            block += [Assign(result, field) for result, field in zip(results, fields, strict=True)]
         self.builder.add(If(condition, tuple(blocks[0]), tuple(blocks[1])))
         self.note_origins(name, first)
         self.note_origins(name, second)
@@ -308,7 +311,7 @@ class Expressions:
         name = indexing.root_of(view.pointer) or ""
         return self._origins_of_fresh.get(name) or self.state.origins.get(name, _ANY)
 
-    def note_origins(self, name: str, value: Value) -> None:
+    def note_origins(self, name: str, value: KernelValue) -> None:
         """Record which parameters the arrays of a variable may be views of."""
         if isinstance(value, View):
             known = self._origins_of_fresh if "#" in name else self.state.origins
@@ -321,7 +324,7 @@ class Expressions:
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    def _call(self, node: ast.Call) -> Value:
+    def _call(self, node: ast.Call) -> KernelValue:
         function, text = self.value(node.func), ast.unparse(node.func)
         if not isinstance(function, Static):
             raise NotCompiled(f"{text} is not a function")
@@ -332,7 +335,7 @@ class Expressions:
         count = len(found) - len(keywords)
         arguments = found[:count]
         called = function.value
-        if isinstance(called, FunctionType) and has_no_form(called):
+        if isinstance(called, FunctionType) and is_kernel(called):
             called = kernel_of(called)
         if isinstance(called, Routine):
             given = {name: value for name, value in zip(keywords, found[count:], strict=True) if name}
@@ -341,7 +344,7 @@ class Expressions:
             raise NotCompiled(f"{text} with the keyword {keywords[0]}: only calls of kernels take keywords")
         return call(self, function.value, arguments, text)
 
-    def invoke(self, function: Routine, arguments: Sequence[Value]) -> Value:
+    def invoke(self, function: Routine, arguments: Sequence[KernelValue]) -> KernelValue:
         """Add a call of a function, specialized for the arguments, and return its result."""
         given = [_strong(each) for each in arguments]
         kinds = tuple(map(kind_of, given))
@@ -352,10 +355,10 @@ class Expressions:
             several = not self.no_alias and len(views) > 1 and bool(compiled.written)
             if several or overlap(views, compiled.written):
                 compiled = self.translation.specialized(function, kinds, no_alias=False)
-        parts = [part for value, kind in zip(given, kinds, strict=True) for part in parts_of(value, kind)]
+        fields = [field for value, kind in zip(given, kinds, strict=True) for field in fields_of(value, kind)]
         result = compiled.result
         variables = [] if result is None else variables_of(self.builder.fresh("r"), result)
-        self.builder.add(Invoke(tuple(variables), compiled.function.name, tuple(parts)))
+        self.builder.add(Invoke(tuple(variables), compiled.function.name, tuple(fields)))
         return Static(None) if result is None else rebuilt(result, variables)
 
 
@@ -379,7 +382,7 @@ def _denied(condition: Expression) -> Num:
     return Num(Operation("not", (condition,), BOOL))
 
 
-def _strong(value: Value) -> Value:
+def _strong(value: KernelValue) -> KernelValue:
     """Return a value whose scalars are not weakly typed."""
     match value:
         case Num(expression, _, natural):

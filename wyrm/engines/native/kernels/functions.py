@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
-from wyrm.engines.native.kernels.values import NotCompiled, Value, known
+from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, known
 from wyrm.ops.elementwise import fast_math
 from wyrm.ops.random import standard_draws
 
@@ -69,11 +69,11 @@ class Routine:
         """Compile the body of the function; return whether its last statement returns."""
         raise NotImplementedError
 
-    def default(self, name: str) -> Value | None:
+    def default(self, name: str) -> KernelValue | None:
         """Return the default value of a parameter; None for a required one."""
         return None
 
-    def bound(self, arguments: Sequence[Value], keywords: Mapping[str, Value]) -> list[Value]:
+    def bound(self, arguments: Sequence[KernelValue], keywords: Mapping[str, KernelValue]) -> list[KernelValue]:
         """Return the values of all parameters for a call with these arguments."""
         return list(arguments)
 
@@ -132,7 +132,7 @@ class KernelFunction(Routine):
             raise NotCompiled(f"{self.__name__} takes *args or **kwargs; name each parameter", self.where())
         return [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
 
-    def default(self, name: str) -> Value | None:
+    def default(self, name: str) -> KernelValue | None:
         """Return the default value of a parameter; None for a required one."""
         python = self.function
         assert isinstance(python, FunctionType)
@@ -143,7 +143,7 @@ class KernelFunction(Routine):
         found = {**found, **(python.__kwdefaults__ or {})}
         return known(found[name]) if name in found else None
 
-    def bound(self, arguments: Sequence[Value], keywords: Mapping[str, Value]) -> list[Value]:
+    def bound(self, arguments: Sequence[KernelValue], keywords: Mapping[str, KernelValue]) -> list[KernelValue]:
         """Return the values of all parameters for a call with these arguments."""
         names, signature = self.parameters, self.tree.args
         most, positional_only = len(names) - len(signature.kwonlyargs), [each.arg for each in signature.posonlyargs]

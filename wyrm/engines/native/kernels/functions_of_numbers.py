@@ -10,7 +10,7 @@ from wyrm.engines.native.ir.program import Expression, Number, Operation, Select
 from wyrm.engines.native.ir.types import BOOL, FLOAT64, INT64
 from wyrm.engines.native.kernels.arithmetic import as_type, binary, common_type, truth
 from wyrm.engines.native.kernels.builder import Builder, larger, smaller
-from wyrm.engines.native.kernels.values import Group, NotCompiled, Num, Value, literal
+from wyrm.engines.native.kernels.values import Group, KernelValue, NotCompiled, Num, literal
 
 # Functions of one float. Integers are converted to float64.
 _OF_ONE = {
@@ -28,7 +28,7 @@ _OF_TWO = {
 }  # fmt: skip
 
 
-def function_of(builder: Builder, function: Any, arguments: list[Num]) -> Value | None:
+def function_of(builder: Builder, function: Any, arguments: list[Num]) -> KernelValue | None:
     """Return the result of a scalar function; None if kernels do not support it."""
     name, count = getattr(function, "__name__", ""), len(arguments)
     from_math = getattr(function, "__module__", "") == "math"
@@ -83,7 +83,7 @@ def _of_one(builder: Builder, name: str, x: Num, *, whole: bool) -> Num | None:
             return None
 
 
-def _of_two(builder: Builder, name: str, x: Num, y: Num) -> Value | None:
+def _of_two(builder: Builder, name: str, x: Num, y: Num) -> KernelValue | None:
     """Return a function of two scalars."""
     if name in _OF_TWO:
         type = common_type(x, y)

@@ -25,10 +25,10 @@ from wyrm.engines.native.kernels.builder import DIFFERENT_SHAPES, Builder, large
 from wyrm.engines.native.kernels.values import (
     ONE,
     ZERO,
+    KernelValue,
     Layout,
     NotCompiled,
     Num,
-    Value,
     View,
     contiguous_strides,
     plus,
@@ -51,7 +51,7 @@ class Range:
 WHOLE = Range(None, None)
 
 
-def part(builder: Builder, view: View, entries: Sequence[Num | Range]) -> View:
+def selected(builder: Builder, view: View, entries: Sequence[Num | Range]) -> View:
     """Return the view that indices and slices select, one per axis; raise `NotCompiled` if there are too many."""
     if len(entries) > len(view.shape):
         raise NotCompiled(f"{len(entries)} indices for an array with {len(view.shape)} axes")
@@ -134,7 +134,7 @@ def _bound(builder: Builder, bound: Num, size: Expression) -> Expression:
     return builder.let(smaller(index, builder.let(size)))
 
 
-def read(view: View) -> Value:
+def read(view: View) -> KernelValue:
     """Return the element of a view with no axes, and any other view itself."""
     if view.shape:
         return view
@@ -155,7 +155,7 @@ def put(builder: Builder, view: View, number: Num) -> None:
     builder.add(Store(pointer, index, as_type(number, view.element).expression))
 
 
-def write(builder: Builder, view: View, value: Value, *, no_alias: bool = False) -> None:
+def write(builder: Builder, view: View, value: KernelValue, *, no_alias: bool = False) -> None:
     """Write a scalar, or an array that broadcasts to the view's shape, to all elements of a view.
 
     `no_alias`: the array and the view share no memory. Raise `NotCompiled` for a value that cannot be broadcast.
@@ -243,7 +243,7 @@ def over(
         over(builder, shape[1:], body, [*indices, Num(index, natural=True)])
 
 
-def at(view: View, indices: Sequence[Num]) -> Value:
+def at(view: View, indices: Sequence[Num]) -> KernelValue:
     """Return the element or the subarray at indices in range."""
     count = len(indices)
     offset = _offset([each.expression for each in indices], view.strides[:count])

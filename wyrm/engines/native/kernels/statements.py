@@ -16,17 +16,17 @@ from wyrm.engines.native.kernels.functions import Routine, leaves
 from wyrm.engines.native.kernels.values import (
     Group,
     InferenceState,
+    KernelValue,
     Kind,
     NotCompiled,
     Num,
     NumKind,
     Static,
     UnknownKind,
-    Value,
     View,
+    fields_of,
     joined,
     kind_of,
-    parts_of,
     rebuilt,
     types_of,
     variables_of,
@@ -59,8 +59,9 @@ class FunctionBody(Expressions):
         self, translation: Translation, function: Routine, builder: Builder, state: InferenceState, *, no_alias: bool
     ) -> None:
         super().__init__(translation, function, builder, state, no_alias=no_alias)
-        # The first read of a variable of unknown kind; and for each `return` whether it has a value.
+        # The first read of a variable of unknown kind.
         self.unsettled: UnknownKind | None = None
+        # Whether a `return` has a value, for each of them.
         self.returns: set[bool] = set()
 
     def parameters(self, given: Sequence[tuple[str, Kind]]) -> list[Variable]:
@@ -132,7 +133,7 @@ class FunctionBody(Expressions):
 
     # --- assignments ----------------------------------------------------------------------------------------------
 
-    def assign(self, name: str, value: Value) -> None:
+    def assign(self, name: str, value: KernelValue) -> None:
         """Assign a value to a variable, whose kind is widened to hold all values it is ever assigned."""
         kind = kind_of(value)
         if isinstance(kind, NumKind) and name in self.function.may_overflow:
@@ -143,21 +144,20 @@ class FunctionBody(Expressions):
         self.kinds[name] = kind
         self.note_origins(name, value)
         self.given.add(name)
-        parts = parts_of(of_kind(value, kind), kind)
-        variables = variables_of(name, kind)
-        assignments = [(variable, part) for variable, part in zip(variables, parts, strict=True) if part != variable]
-        if len(assignments) > 1:  # compute all parts before changing the first variable
-            assignments = [(variable, self._computed(part, name)) for variable, part in assignments]
-        for variable, part in assignments:
-            self.builder.add(Assign(variable, part))
+        pairs = zip(variables_of(name, kind), fields_of(of_kind(value, kind), kind), strict=True)
+        assignments = [(variable, field) for variable, field in pairs if field != variable]
+        if len(assignments) > 1:  # compute all fields before changing the first variable
+            assignments = [(variable, self._computed(field, name)) for variable, field in assignments]
+        for variable, field in assignments:
+            self.builder.add(Assign(variable, field))
 
-    def _computed(self, part: Expression, name: str) -> Expression:
-        """Compute a part before the name's variables are assigned; copy it if it is one of these variables."""
-        if isinstance(part, Variable) and part.name.split(".")[0] == name:
-            return self.builder.copy(part)
-        return self.builder.let(part)
+    def _computed(self, field: Expression, name: str) -> Expression:
+        """Compute a field before the name's variables are assigned; copy it if it is one of these variables."""
+        if isinstance(field, Variable) and field.name.split(".")[0] == name:
+            return self.builder.copy(field)
+        return self.builder.let(field)
 
-    def _copied(self, value: Value) -> Value:
+    def _copied(self, value: KernelValue) -> KernelValue:
         """Copy a value, so that later assignments to variables do not change it."""
         if isinstance(value, Num):
             return Num(self.builder.copy(value.expression), value.weak, value.natural)
@@ -167,7 +167,7 @@ class FunctionBody(Expressions):
             return copy
         return Group(tuple(map(self._copied, value.items))) if isinstance(value, Group) else value
 
-    def assign_to(self, target: ast.expr, value: Value, mark: Mark) -> None:
+    def assign_to(self, target: ast.expr, value: KernelValue, mark: Mark) -> None:
         """Assign a value, computed at the mark, to a name, a view of an array, or a tuple of these."""
         match target:
             case ast.Name(name):
@@ -194,9 +194,9 @@ class FunctionBody(Expressions):
             raise NotCompiled(
                 f"cannot assign {ast.unparse(target)}: only elements and slices of arrays can be assigned"
             )
-        return subscripts.part(self, array, target.slice)
+        return subscripts.selected(self, array, target.slice)
 
-    def _shares_nothing(self, view: View, value: Value) -> bool:
+    def _shares_nothing(self, view: View, value: KernelValue) -> bool:
         """Return whether a copied array and its destination share no memory, so that any order of copying is right.
 
         Raise `NotCompiled` if they may share memory and neither copying forwards nor backwards is known to be right.
@@ -234,7 +234,7 @@ class FunctionBody(Expressions):
         before, after = self._in_place(name, found, target, value)
         self.assign(target.id, after)
 
-    def _in_place(self, name: str, before: Value, target: ast.expr, value: ast.expr) -> tuple[Num, Num]:
+    def _in_place(self, name: str, before: KernelValue, target: ast.expr, value: ast.expr) -> tuple[Num, Num]:
         """Return the old value and the result of the operator."""
         first, mark = self.as_number(before, target), self.builder.mark()
         second = self.number(value)
@@ -275,7 +275,7 @@ class FunctionBody(Expressions):
         endless = isinstance(condition, Number) and bool(condition.value)
         return endless and not leaves(statement.body, ast.Break)
 
-    def returned(self, value: Value) -> None:
+    def returned(self, value: KernelValue) -> None:
         """Add a return with a value, or with None."""
         nothing = isinstance(value, Static) and value.value is None
         self.returns.add(not nothing)
@@ -286,7 +286,7 @@ class FunctionBody(Expressions):
         result = kind_of(value) if known.result is None else joined(known.result, kind_of(value))
         self.revised |= known.result is not None and types_of(result) != types_of(known.result)
         known.result = result
-        self.builder.add(Return(tuple(parts_of(of_kind(value, known.result), known.result))))
+        self.builder.add(Return(tuple(fields_of(of_kind(value, known.result), known.result))))
 
     def _raise(self, statement: ast.Raise) -> None:
         match statement.exc:

@@ -19,11 +19,11 @@ from wyrm.engines.native.kernels.values import (
     ONE,
     ZERO,
     Group,
+    KernelValue,
     Method,
     NotCompiled,
     Num,
     Static,
-    Value,
     View,
     attribute_of_module,
     literal,
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from wyrm.engines.native.kernels.statements import FunctionBody
 
 
-def part(body: Expressions, view: View, index: ast.expr) -> View:
+def selected(body: Expressions, view: View, index: ast.expr) -> View:
     """Return the view of an array that an index expression selects."""
     mark = body.builder.mark()
     nodes = index.elts if isinstance(index, ast.Tuple) else [index]
-    found: list[Value | Range | object] = []
+    found: list[KernelValue | Range | object] = []
     for value in body.in_order(lambda node: _entry(body, node), nodes):
         found += value.items if isinstance(value, Group) else [value]
     entries: list[Num | Range] = []
@@ -59,10 +59,10 @@ def part(body: Expressions, view: View, index: ast.expr) -> View:
             raise NotCompiled(f"[{ast.unparse(index)}]: an index must be an integer, a slice or an ellipsis")
     settled = body.builder.settled(mark, view)
     assert isinstance(settled, View)
-    return indexing.part(body.builder, settled, entries)
+    return indexing.selected(body.builder, settled, entries)
 
 
-def _entry(body: Expressions, node: ast.expr) -> Value:
+def _entry(body: Expressions, node: ast.expr) -> KernelValue:
     if not isinstance(node, ast.Slice):
         return body.value(node)
     start, stop, step = (None if each is None else body.number(each) for each in (node.lower, node.upper, node.step))
@@ -76,10 +76,10 @@ def _entry(body: Expressions, node: ast.expr) -> Value:
     return Static(Range(start, stop, by))
 
 
-def subscript(body: Expressions, value: Value, index: ast.expr) -> Value:
+def subscript(body: Expressions, value: KernelValue, index: ast.expr) -> KernelValue:
     """Return `value[index]`."""
     if isinstance(value, View):
-        return indexing.read(part(body, value, index))
+        return indexing.read(selected(body, value, index))
     if isinstance(value, Group):
         return _item(body, value, index)
     if isinstance(value, Static) and isinstance(value.value, np.ndarray):
@@ -87,7 +87,7 @@ def subscript(body: Expressions, value: Value, index: ast.expr) -> Value:
     raise NotCompiled(f"[{ast.unparse(index)}]: only arrays and tuples can be indexed")
 
 
-def _item(body: Expressions, group: Group, index: ast.expr) -> Value:
+def _item(body: Expressions, group: Group, index: ast.expr) -> KernelValue:
     size = len(group.items)
     if isinstance(index, ast.Slice):
         ends: list[int | None] = []
@@ -131,7 +131,7 @@ def _chosen(body: Expressions, numbers: list[Num], index: Num) -> Num:
     return result
 
 
-def attribute(value: Value, name: str, node: ast.expr) -> Value:
+def attribute(value: KernelValue, name: str, node: ast.expr) -> KernelValue:
     """Return `value.name`."""
     match value:
         case Static(ModuleType() as module):
@@ -156,7 +156,7 @@ def attribute(value: Value, name: str, node: ast.expr) -> Value:
             raise NotCompiled(f"{ast.unparse(node)}: kernels do not support the attribute {name} here")
 
 
-def _attribute_of_array(view: View, name: str) -> Value:
+def _attribute_of_array(view: View, name: str) -> KernelValue:
     match name:
         case "shape":
             return Group(tuple(Num(size, natural=True) for size in view.shape))
@@ -180,24 +180,24 @@ def _attribute_of_array(view: View, name: str) -> Value:
 
 
 # The iteration space of a loop: its sizes, and the function from indices to the value of the loop target.
-Turns = tuple[Sequence[Expression], Callable[[Sequence[Num]], Value]]
+Iterations = tuple[Sequence[Expression], Callable[[Sequence[Num]], KernelValue]]
 
 
 def for_each(body: FunctionBody, statement: ast.For) -> None:
     """Translate a `for` loop."""
     refuse_else(statement)
-    shape, given = _turns(body, statement.iter)
+    shape, given = _iterations(body, statement.iter)
     if len(shape) != 1 and leaves(statement.body, ast.Break):
         raise NotCompiled("break is not supported in a loop over several axes; write a loop for each axis")
     before = set(body.given)
 
-    def turn(indices: list[Num]) -> None:
+    def iteration(indices: list[Num]) -> None:
         body.assign_to(statement.target, given(indices), body.builder.mark())
         body.run(statement.body)
 
     if not shape and (leaves(statement.body, ast.Continue)):
         raise NotCompiled("continue is not supported in a loop over an array without axes")
-    indexing.over(body.builder, shape, turn)
+    indexing.over(body.builder, shape, iteration)
     body.given = before
 
 
@@ -207,10 +207,10 @@ def refuse_else(loop: ast.For | ast.While) -> None:
         raise NotCompiled("a loop with an else is not supported; set a variable before break, test it after the loop")
 
 
-def _turns(body: FunctionBody, over: ast.expr) -> Turns:
+def _iterations(body: FunctionBody, over: ast.expr) -> Iterations:
     match over:
         case ast.Call(function, arguments, []):
-            return _turns_of_call(body, body.value(function), arguments, over)
+            return _iterations_of_call(body, body.value(function), arguments, over)
         case ast.Attribute(array, "flat"):
             view = body.value(array)
             if not isinstance(view, View):
@@ -223,7 +223,9 @@ def _turns(body: FunctionBody, over: ast.expr) -> Turns:
             raise _unsupported(over)
 
 
-def _turns_of_call(body: FunctionBody, function: Value, arguments: Sequence[ast.expr], over: ast.Call) -> Turns:
+def _iterations_of_call(
+    body: FunctionBody, function: KernelValue, arguments: Sequence[ast.expr], over: ast.Call
+) -> Iterations:
     called = function.value if isinstance(function, Static) else None
     if any(isinstance(each, ast.Starred) for each in arguments):
         raise NotCompiled(f"{ast.unparse(over)}: write the arguments without a star")
@@ -231,11 +233,11 @@ def _turns_of_call(body: FunctionBody, function: Value, arguments: Sequence[ast.
         numbers = body.numbers(arguments)
         return _range(body, numbers)
     if called is enumerate and len(arguments) == 1:
-        shape, given = _turns(body, arguments[0])
+        shape, given = _iterations(body, arguments[0])
         if len(shape) == 1:
             return shape, lambda at: Group((at[0], given(at)))
     if called is zip and arguments:
-        pairs = [_turns(body, each) for each in arguments]
+        pairs = [_iterations(body, each) for each in arguments]
         if all(len(shape) == 1 for shape, _ in pairs):
             count = pairs[0][0][0]
             for (size,), _ in pairs[1:]:
@@ -258,14 +260,14 @@ def _unsupported(over: ast.expr) -> NotCompiled:
     )
 
 
-def _elements(body: FunctionBody, view: View, axes: int) -> Turns:
+def _elements(body: FunctionBody, view: View, axes: int) -> Iterations:
     """Return the loop over the elements or subarrays along the first axes."""
     held = indexing.evaluated(body.builder, view, copy=True)
     body.note_origins(indexing.root_of(held.pointer) or "", view)
     return held.shape[:axes], lambda at: indexing.at(held, at)
 
 
-def _range(body: FunctionBody, arguments: Sequence[Num]) -> Turns:
+def _range(body: FunctionBody, arguments: Sequence[Num]) -> Iterations:
     start, step = literal(0), literal(1)
     if len(arguments) == 1:
         (stop,) = arguments

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from wyrm.engines.native.ir.program import (
-    PARTS,
+    CODE,
     Assign,
     Expression,
     For,
@@ -28,8 +28,8 @@ from wyrm.engines.native.ir.program import (
     Variable,
     While,
     called,
+    children,
     every,
-    parts,
 )
 from wyrm.engines.native.ir.types import PointerType
 from wyrm.engines.native.kernels.builder import Builder
@@ -42,7 +42,7 @@ from wyrm.engines.native.kernels.values import InferenceState, Kind, NotCompiled
 _ROUNDS = 50
 
 
-class Compiled:
+class Specialization:
     """A specialized function: its code, the kind of its result, and the positions of the parameters it writes to."""
 
     def __init__(self, function: LoopFunction, result: Kind | None, source: Routine, written: frozenset[int]) -> None:
@@ -56,11 +56,11 @@ class Translation:
         self.checked = checked
         # The messages of the error codes.
         self.errors: dict[int, str] = {}
-        self.functions: dict[str, Compiled] = {}
-        self._found: dict[tuple[int, tuple[Kind, ...], bool], Compiled | None] = {}
+        self.functions: dict[str, Specialization] = {}
+        self._found: dict[tuple[int, tuple[Kind, ...], bool], Specialization | None] = {}
         self._keep: list[Routine] = []
 
-    def specialized(self, function: Routine, kinds: tuple[Kind, ...], *, no_alias: bool = True) -> Compiled:
+    def specialized(self, function: Routine, kinds: tuple[Kind, ...], *, no_alias: bool = True) -> Specialization:
         """Return the function specialized for arguments of these kinds; raise `NotCompiled` if it cannot be compiled.
 
         With `no_alias=False` its arrays may alias even if it is declared `distinct`.
@@ -88,7 +88,7 @@ class Translation:
         self._found[key] = self.functions[compiled.function.name] = compiled
         return compiled
 
-    def _translate(self, function: Routine, kinds: tuple[Kind, ...], no_alias: bool) -> Compiled:
+    def _translate(self, function: Routine, kinds: tuple[Kind, ...], no_alias: bool) -> Specialization:
         names = function.parameters
         if function.closure():
             raise NotCompiled(
@@ -127,7 +127,7 @@ class Translation:
             fails=builder.fails or any(self.functions[name].function.fails for name in called(builder.statements)),
         )
         written = written_by(loop_function, {name: each.written for name, each in self.functions.items()})
-        return Compiled(loop_function, known.result, function, written)
+        return Specialization(loop_function, known.result, function, written)
 
     def _name(self, base: str) -> str:
         name, count = base, 1
@@ -250,7 +250,7 @@ def parameterized(
     return parameterized_functions, needed
 
 
-def _is_structure(number: Number) -> bool:
+def _stays_inline(number: Number) -> bool:
     value = float(number.value)
     return number.type.kind != "f" or value in (0.0, 1.0, -1.0) or not math.isfinite(value)
 
@@ -261,16 +261,16 @@ def _key(number: Number) -> str:
 
 def _visit(item: Expression | Statement, found: dict[str, Number], needed: dict[str, tuple[Number, ...]]) -> None:
     if isinstance(item, Number):
-        if not _is_structure(item):
+        if not _stays_inline(item):
             found.setdefault(_key(item), item)
         return
     if isinstance(item, Invoke):
         for number in needed[item.function]:
             found.setdefault(_key(number), number)
-    children = list(parts(item))
+    inner = list(children(item))
     if isinstance(item, Operation) and item.name == "power":
-        children = children[:1]
-    for each in children:
+        inner = inner[:1]
+    for each in inner:
         _visit(each, found, needed)
 
 
@@ -280,7 +280,7 @@ def _changed(item: Any, variables: dict[str, Variable], needed: dict[str, tuple[
     def recurse(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(recurse, value))
-        return _changed(value, variables, needed) if type(value) in PARTS and type(value) is not Variable else value
+        return _changed(value, variables, needed) if type(value) in CODE and type(value) is not Variable else value
 
     if isinstance(item, Number):
         return variables.get(_key(item), item)

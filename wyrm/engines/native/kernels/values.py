@@ -60,7 +60,7 @@ class View:
 class Group:
     """A tuple."""
 
-    items: tuple[Value, ...]
+    items: tuple[KernelValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Method:
     of: Num
 
 
-Value = Num | View | Group | Static
+KernelValue = Num | View | Group | Static
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def contiguous_strides(shape: Sequence[Expression]) -> tuple[Expression, ...]:
     return tuple(reversed(strides))
 
 
-def kind_of(value: Value) -> Kind:
+def kind_of(value: KernelValue) -> Kind:
     """Return the kind of a value; raise `NotCompiled` for one that cannot be stored or passed on."""
     match value:
         case Num(_, _, natural):
@@ -206,7 +206,7 @@ def _own_strides(axes: int, layout: Layout) -> int:
     return {"contiguous": 0, "rows": axes - 1, "any": axes}[layout]
 
 
-def parts_of(value: Value, kind: Kind) -> list[Expression]:
+def fields_of(value: KernelValue, kind: Kind) -> list[Expression]:
     """Return the expressions for the variables of a kind; the value is of that kind or a narrower one."""
     match value, kind:
         case Num(expression), NumKind():
@@ -214,20 +214,20 @@ def parts_of(value: Value, kind: Kind) -> list[Expression]:
         case View(pointer, _, shape, strides), ViewKind(_, axes, layout):
             return [pointer, *shape, *strides[: _own_strides(axes, layout)]]
         case Group(items), GroupKind(kinds):
-            return [part for item, each in zip(items, kinds, strict=True) for part in parts_of(item, each)]
+            return [field for item, each in zip(items, kinds, strict=True) for field in fields_of(item, each)]
         case Static(), StaticKind():
             return []
         case _:
             raise NotCompiled(f"expected {kind}, got {kind_of(value)}")
 
 
-def rebuilt(kind: Kind, parts: Sequence[Expression]) -> Value:
+def rebuilt(kind: Kind, fields: Sequence[Expression]) -> KernelValue:
     """Return the value of a kind that these variables hold."""
     match kind:
         case NumKind(_, natural):
-            return Num(parts[0], natural=natural)
+            return Num(fields[0], natural=natural)
         case ViewKind(element, axes, layout):
-            pointer, shape, strides = parts[0], tuple(parts[1 : axes + 1]), tuple(parts[axes + 1 :])
+            pointer, shape, strides = fields[0], tuple(fields[1 : axes + 1]), tuple(fields[axes + 1 :])
             if layout == "contiguous":
                 strides = contiguous_strides(shape)
             elif layout == "rows":
@@ -237,7 +237,7 @@ def rebuilt(kind: Kind, parts: Sequence[Expression]) -> Value:
             found, start = [], 0
             for item in items:
                 count = len(types_of(item))
-                found.append(rebuilt(item, parts[start : start + count]))
+                found.append(rebuilt(item, fields[start : start + count]))
                 start += count
             return Group(tuple(found))
         case StaticKind(value):
@@ -294,7 +294,7 @@ class UnknownKind(NotCompiled):
     """A read of a variable whose kind type inference does not know yet; a later pass may know it."""
 
 
-def known(value: object) -> Value:
+def known(value: object) -> KernelValue:
     """Return the compile-time value of a Python object.
 
     Raise `NotCompiled` for a number whose dtype kernels do not support.
@@ -316,7 +316,7 @@ def known(value: object) -> Value:
     return Static(value)
 
 
-def attribute_of_module(module: ModuleType, name: str) -> Value:
+def attribute_of_module(module: ModuleType, name: str) -> KernelValue:
     """Return the value of a module's attribute."""
     found = getattr(module, name, module)
     if found is module:
@@ -338,7 +338,7 @@ def dtype_or_none(value: object) -> ScalarType | None:
     return None
 
 
-def dtype_named(value: Value) -> ScalarType:
+def dtype_named(value: KernelValue) -> ScalarType:
     """Return the scalar type of a dtype-like value; raise `NotCompiled` for anything else."""
     found = dtype_or_none(value.value) if isinstance(value, Static) else None
     if found is None:

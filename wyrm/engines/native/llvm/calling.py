@@ -153,35 +153,35 @@ def table_of(machine: LoadedFunction, arguments: Sequence[object], kinds: Sequen
 
 
 class BoundFunction:
-    """A function bound to arguments. `take` replaces the first ones (`own`) and those at `changing` before a call.
+    """A function bound to arguments. `take` replaces the first ones (`head`) and those at `changing` before a call.
 
     Unlike for `CompiledFunction`, shape, strides and dtype of an array must not be assigned in place between calls:
     programs copy what they are called with, and an epoch makes new views of its columns.
     """
 
     def __init__(
-        self, function: CompiledFunction, own: Sequence[object], others: Sequence[object], changing: Sequence[int]
+        self, function: CompiledFunction, head: Sequence[object], others: Sequence[object], changing: Sequence[int]
     ) -> None:
-        self._arguments: list[Any] = [*own, *others]
+        self._arguments: list[Any] = [*head, *others]
         kinds = tuple(map(kind_of_argument, self._arguments))
         self._machine = function.machine(kinds)
         self._table = table_of(self._machine, self._arguments, kinds)
         self._words, self._address = self._table.data, _address(self._table)
         starts = list(accumulate((len(types_of(kind)) for kind in kinds), initial=0))
-        positions = [(index, starts[index], kinds[index]) for index in (*range(len(own)), *changing)]
-        self._own, self._own_positions, self._positions = own, positions[: len(own)], positions[len(own) :]
+        positions = [(index, starts[index], kinds[index]) for index in (*range(len(head)), *changing)]
+        self._head, self._head_positions, self._positions = head, positions[: len(head)], positions[len(head) :]
         self._changed: Sequence[object] | None = None
 
-    def take(self, own: Sequence[object] | None, changed: Sequence[object]) -> bool:
+    def take(self, head: Sequence[object] | None, changed: Sequence[object]) -> bool:
         """Replace the arguments that change; return False if they need another specialization.
 
-        With `own=None` the previous ones stay. The caller must not mutate the sequences: passing the same object again
+        With `head=None` the previous ones stay. The caller must not mutate the sequences: passing the same object again
         means that the arguments are unchanged.
         """
-        if own is not None and own is not self._own:
-            if not self._put(own, self._own_positions):
+        if head is not None and head is not self._head:
+            if not self._put(head, self._head_positions):
                 return False
-            self._own = own
+            self._head = head
         if changed is not self._changed:
             self._changed = None  # unknown until all of them are written
             if not self._put(changed, self._positions):
@@ -213,6 +213,29 @@ class BoundFunction:
         machine = self._machine
         status = machine.entry(self._address)
         return machine.result(self._words) if status == 0 else machine.refuse(status)
+
+
+class PlainFunction:
+    """A function for new arguments in each call, of the same kinds: row-major arrays, and integers.
+
+    It keeps no arguments, and threads may call it at the same time. The caller answers for their dtypes, their numbers
+    of axes and their order in memory.
+    """
+
+    def __init__(self, function: CompiledFunction, arguments: Sequence[np.ndarray | int]) -> None:
+        self._machine = function.machine(tuple(map(kind_of_argument, arguments)))
+        self._rest = [*self._machine.constants, *[0] * len(self._machine.results)]
+
+    def __call__(self, *arguments: np.ndarray | int) -> Any:
+        """Call the function and return its results; raise the error that it ended with."""
+        words: list[int] = []
+        for each in arguments:
+            if isinstance(each, np.ndarray):
+                words.append(_address(each) if each.size else 0)
+                words += each.shape
+            else:
+                words.append(each)
+        return self._machine.run(np.array(words + self._rest, np.int64))
 
 
 _INTEGER = NumKind(INT64)

@@ -110,7 +110,7 @@ class _FunctionEmitter(Instructions):
         self, function: LoopFunction, declared: set[str], metadata: list[str], symbols: Mapping[str, str],
         known: Mapping[str, LoopFunction], noinline: bool, at_use: bool,
     ) -> None:  # fmt: skip
-        # The table positions of parameters that each use loads.
+        # The parameters that each use loads, with their positions in the table.
         words = {each.name: position for position, each in enumerate(function.parameters)} if at_use else {}
         super().__init__(declared, words, fused=function.fused)
         self._function, self._metadata, self._noinline = function, metadata, noinline

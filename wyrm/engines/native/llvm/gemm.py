@@ -18,7 +18,7 @@ from wyrm.engines.native.kernels.arithmetic import as_type
 from wyrm.engines.native.kernels.calls import builtin, general, same_size
 from wyrm.engines.native.kernels.expressions import Expressions
 from wyrm.engines.native.kernels.functions import KernelFunction
-from wyrm.engines.native.kernels.values import NotCompiled, Num, Static, Value, View, literal
+from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, Num, Static, View, literal
 from wyrm.engines.native.llvm.blas import LAPACK, kernels
 from wyrm.ops.kernels import native
 from wyrm.ops.kernels.native import DEBUG
@@ -308,7 +308,7 @@ builtin(natural)(calls.natural)
 
 
 @builtin(product.multiply_into)
-def _multiply_into(body: Expressions, arguments: Sequence[Value]) -> Value:
+def _multiply_into(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     """Add a call of `multiply`, with a check of the shapes at run time."""
     x, y, out, beta = arguments
     if not (isinstance(x, View) and isinstance(y, View) and isinstance(out, View)):
@@ -325,7 +325,7 @@ def _multiply_into(body: Expressions, arguments: Sequence[Value]) -> Value:
 
 
 @builtin(native.lapack)
-def _lapack(body: Expressions, arguments: Sequence[Value]) -> Value:
+def _lapack(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     """Add a call of a library function."""
     name, *given = arguments
     floats = {each.element for each in given if isinstance(each, View)} & {FLOAT32, FLOAT64}

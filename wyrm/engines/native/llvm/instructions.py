@@ -59,8 +59,10 @@ class Instructions:
     """Emits the instructions of one function. Variables live in stack slots, which LLVM promotes to registers."""
 
     def __init__(self, declared: set[str], words: dict[str, int], *, fused: bool) -> None:
-        # The external functions that the module declares; and the table positions of parameters that each use loads.
-        self._declared, self._words = declared, words
+        # The declarations of external functions in the module.
+        self._declared = declared
+        # The parameters that each use loads from the table of arguments, with their positions there.
+        self._words = words
         self._contract = "contract " if fused else ""
         self._slots: list[str] = []
         self._lines: list[str] = []
@@ -156,7 +158,7 @@ class Instructions:
         return self._new(f"{name} {source} {given} to {target}")
 
     def _rounded(self, given: str, own: ScalarType, to: ScalarType) -> str:
-        """Convert a float to an integer. Short integers and uint32 go through a wider type, so negative numbers wrap.
+        """Convert a float to an integer. Narrow types and uint32 go through a wider one, in which negative numbers fit.
 
         A NaN or a number out of range gives poison; `freeze` turns it into an unspecified integer.
         """

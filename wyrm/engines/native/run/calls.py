@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.engines.columns import check_ranges
-from wyrm.engines.native.run.runner import NativeRunner, Own
+from wyrm.engines.native.run.runner import Head, NativeRunner
 from wyrm.engines.native.stages.memory import Binding
-from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.graph.axes import open_axes, resolve_axis
 from wyrm.graph.base import BaseNode
 from wyrm.graph.leaves import Input
@@ -41,7 +41,7 @@ class _InputTarget(NamedTuple):
 class RepeatedCall:
     """The arrays of a program for data with the shapes and dtypes of the last call."""
 
-    def __init__(self, graph: Graph, binding: Binding) -> None:
+    def __init__(self, graph: NativeGraph, binding: Binding) -> None:
         self.binding = binding
         self._targets = [
             _InputTarget(
@@ -108,12 +108,12 @@ class FixedShapeProgram:
         outputs: Sequence[BaseNode],
         inputs: Sequence[BaseNode],
     ) -> None:
-        self.runner = NativeRunner(Graph(outputs, None), "auto")
+        self.runner = NativeRunner(NativeGraph(outputs, None), "auto")
         read = set(self.runner.graph.inputs)
         self._read = [(position, leaf) for position, leaf in enumerate(inputs) if leaf in read]
         self._shapes = {leaf: leaf.shape for _, leaf in self._read}
-        # The arguments of a call; only the step number of random nodes changes.
-        self._own: Own = (0, 1, 0, 0, np.zeros(1, np.int64), np.zeros(1), _NOTHING)
+        # The first arguments of `run`; only the step number of random nodes changes.
+        self._head: Head = (0, 1, 0, 0, np.zeros(1, np.int64), np.zeros(1), _NOTHING)
         self._binding: Binding | None = None
         # The binding's arrays that arguments are copied to, its outputs, and its columns, which have no rows.
         self._targets: list[tuple[int, np.ndarray]] = []
@@ -144,10 +144,10 @@ class FixedShapeProgram:
             check_ranges(self._limits, {leaf: np.asarray(arrays[position]) for position, leaf in self._read}, {})
         for position, target in self._targets:
             target[...] = arrays[position]
-        if step != self._own[3]:
-            self._own = (*self._own[:3], step, *self._own[4:])
-        if self.runner.repeat(binding, self._own, self._columns) is None:
-            self.runner.call(binding, self.runner.graph.no_columns, self._own)
+        if step != self._head[3]:
+            self._head = (*self._head[:3], step, *self._head[4:])
+        if self.runner.repeat(binding, self._head, self._columns) is None:
+            self.runner.call(binding, self.runner.graph.no_columns, self._head)
         return [array.copy("K") if array.shape else array[()] for array in self._outputs]
 
     def _bound(self) -> Binding:

@@ -1,4 +1,4 @@
-"""Data-parallel steps: each thread differentiates a part of the batch; every run gives the same bits."""
+"""Data-parallel steps: each thread computes gradients for a part of the batch; every run gives the same bits."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.engines.combination import Combination, combinations_of
 from wyrm.engines.graph import expand, gradients_of
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.stages.memory import Binding
-from wyrm.engines.native.stages.pipeline import Graph
-from wyrm.engines.optimizer import GradientArray, Stepper, step_by
-from wyrm.engines.parts import Combination, combinations_of
+from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.engines.optimizer import GradientArray, OptimizerInterface, step_by
 from wyrm.graph.base import BaseNode
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, store, stored
@@ -29,7 +29,7 @@ class DataParallelStep:
     """The compiled gradients of a loss, run on parts of a batch and combined in a fixed order."""
 
     def __init__(self, loss: BaseNode, *metrics: BaseNode, optimizer: Any) -> None:
-        self.optimizer: Stepper = optimizer
+        self.optimizer: OptimizerInterface = optimizer
         self._loss, self._metrics = loss, metrics
         # The metrics of the last step, and how each combines from those of the parts.
         self.metrics: list[float] = []
@@ -43,7 +43,7 @@ class DataParallelStep:
         self._buffers = list(updates)
         self._buffer_values: list[np.ndarray] = []
         self.runner = NativeRunner(
-            Graph([loss, *dense.values(), *updates.values(), *pairs, *metrics], None), "auto", training=True
+            NativeGraph([loss, *dense.values(), *updates.values(), *pairs, *metrics], None), "auto", training=True
         )
 
     @property

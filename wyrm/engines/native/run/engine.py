@@ -19,13 +19,12 @@ from wyrm.engines.native.llvm.blas import limited
 from wyrm.engines.native.run.calls import FixedShapeProgram, RepeatedCall
 from wyrm.engines.native.run.data_parallel import DataParallelStep, parts_of
 from wyrm.engines.native.run.epoch import NativeEpoch, Snapshot
-from wyrm.engines.native.run.partition import Partitioner
-from wyrm.engines.native.run.pool import Barrier, Pool
-from wyrm.engines.native.run.runner import NativeRunner, Own
+from wyrm.engines.native.run.runner import Head, NativeRunner
 from wyrm.engines.native.run.shuffle import Shuffle
+from wyrm.engines.native.run.threads import Barrier, Partitioner, Pool
 from wyrm.engines.native.stages.loops import loop_index
 from wyrm.engines.native.stages.memory import Binding
-from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.engines.numpy.reference import accumulate
 from wyrm.errors import Diverged, OptionError
 from wyrm.graph.axes import Dim
@@ -35,7 +34,7 @@ from wyrm.graph.storage import bound_array, stored, touch
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import choice
 
-# The order of the only row of a step that takes its inputs as a whole.
+# The row order of a step on inputs as wholes, which count as one row.
 _ALONE = np.zeros(1, np.int64)
 
 
@@ -44,7 +43,7 @@ class NativeEngine(Engine):
 
     Options: ClassVar[type] = NativeOptions
 
-    graph: Graph
+    graph: NativeGraph
 
     def __init__(
         self,
@@ -54,10 +53,10 @@ class NativeEngine(Engine):
         evaluates: bool = False,
         loop: LoopOption = "auto",
     ) -> None:
-        graph = Graph(outputs, optimizer)
+        graph = NativeGraph(outputs, optimizer)
         self._begin(graph, NativeRunner(graph, "auto" if evaluates else loop))
 
-    def _begin(self, graph: Graph, runner: NativeRunner) -> None:
+    def _begin(self, graph: NativeGraph, runner: NativeRunner) -> None:
         super().__init__(graph)
         self.runner = runner
         self.rate = 0.0  # steps a second of one thread
@@ -68,8 +67,8 @@ class NativeEngine(Engine):
         self.count_lock = threading.Lock()
         self._step: DataParallelStep | None = None
         self._totals, self._numbers = np.zeros(1 + len(graph.outputs)), np.zeros((1, len(graph.source.hyperparameters)))
-        # The arguments of a step, and the arrays of the last one.
-        self._own: Own = (0, 1, 0, 0, _ALONE, self._totals, self._numbers)
+        # The first arguments of `run`, and the arrays of the last call.
+        self._head: Head = (0, 1, 0, 0, _ALONE, self._totals, self._numbers)
         self._repeated_call: RepeatedCall | None = None
 
     @classmethod
@@ -84,7 +83,7 @@ class NativeEngine(Engine):
         last = self._repeated_call
         if last is not None and self.graph.optimizer is None and last.take(feed):
             self._set_step_numbers()
-            if self.runner.repeat(last.binding, self._own, last.columns) is not None:
+            if self.runner.repeat(last.binding, self._head, last.columns) is not None:
                 self.steps += 1
                 return last.outputs()
         return super().call(feed, checked=checked)
@@ -99,7 +98,7 @@ class NativeEngine(Engine):
             np.copyto(binding.array(buffer), complete[leaf])
         self._set_step_numbers()
         with nullcontext() if optimizer is None else deferred:
-            done = self.runner.call(binding, graph.no_columns, self._own)
+            done = self.runner.call(binding, graph.no_columns, self._head)
             if optimizer is not None and done == 0:
                 loss = float(binding.array(graph.tree.outputs[0]))
                 raise Diverged(
@@ -116,7 +115,7 @@ class NativeEngine(Engine):
         if self.graph.source.hyperparameters:
             self.numbers(1, self._numbers)
         if self.graph.draws:
-            self._own = (*self._own[:3], self.steps, *self._own[4:])
+            self._head = (*self._head[:3], self.steps, *self._head[4:])
 
     def numbers(self, count: int, out: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the numbers of the rule for the next steps, of shape (steps, numbers), written to `out` if given."""
@@ -257,10 +256,10 @@ class NativeEngine(Engine):
 
     @classmethod
     def rule_name(cls, node: BaseNode) -> str | None:
-        """Return the part of the loop form that is used, in the order in which the compiler asks for them."""
+        """Return the member of the loop form that the compiler uses: the first that it asks for and finds."""
         form = LOOPS.of(node)
-        part = None if type(form) is LoopForm else _part(node, form)
-        return None if part is None else f"{type(form).__name__}.{part}"
+        member = None if type(form) is LoopForm else _member(node, form)
+        return None if member is None else f"{type(form).__name__}.{member}"
 
     def after_fork(self) -> None:
         """Forget half-written arrays and locks of threads that do not exist in a forked process."""
@@ -271,8 +270,8 @@ class NativeEngine(Engine):
             self._step.runner.after_fork()
 
 
-def _part(node: BaseNode, form: LoopForm) -> str | None:
-    """Return the part of a loop form that an op is compiled by."""
+def _member(node: BaseNode, form: LoopForm) -> str | None:
+    """Return the member of a loop form that an op is compiled by."""
     if form.decompose(node) is not None:
         return "decompose"
     if form.by_flat_index is not None:

@@ -18,10 +18,9 @@ from wyrm.engines.columns import Columns, as_column
 from wyrm.engines.epochs import Epoch
 from wyrm.engines.native.llvm.blas import limited
 from wyrm.engines.native.run.data_parallel import parts_of
-from wyrm.engines.native.run.partition import Part, Partition
-from wyrm.engines.native.run.pool import Barrier
+from wyrm.engines.native.run.threads import Barrier, Partition, RowRange
 from wyrm.engines.native.stages.memory import Binding
-from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.engines.optimizer import GradientArray, add
 from wyrm.errors import Diverged, OptionError
 from wyrm.graph.base import BaseNode
@@ -40,9 +39,9 @@ _COPY_RARELY = 40.0
 
 @dataclass(frozen=True)
 class ThreadWork:
-    """One thread's share of a phase: its parts, its first step, and the optimizer's numbers for each step."""
+    """One thread's share of a phase: its ranges of rows, its first step, and the optimizer's numbers for each step."""
 
-    parts: Sequence[Part]
+    ranges: Sequence[RowRange]
     step: int
     numbers: NDArray[np.float64]
 
@@ -66,18 +65,17 @@ class NativeEpoch:
     def __init__(self, engine: NativeEngine, columns: Columns, epoch: Epoch) -> None:
         self.engine, self.columns, self.epoch = engine, columns, epoch
         self.batch, self.accumulate = epoch.options.batch_size, epoch.options.accumulate
-        # What is done of these columns: steps of the optimizer, after this number of batches and of the program's
-        # steps, which count batches too.
+        # The optimizer's steps on these columns; the batches of the epoch and the program's steps before them.
         self.steps, self.first, self.first_step = 0, epoch.done.batches, engine.steps
         # Tells the threads to stop at the end of their chunk.
         self.stop = threading.Event()
         # The step with a loss that is not finite, and its learning rate.
         self.failed_at: int | None = None
         self.failing_rate = 0.0
-        # The steps before the last snapshot, which is restored then.
+        # The steps before the last snapshot.
         self.snapshot_steps = 0
-        # The rows of each part that are left after its full batches.
-        self.rest: dict[Part, NDArray[np.int64]] = {}
+        # The rows of each range that are left after its full batches.
+        self.rest: dict[RowRange, NDArray[np.int64]] = {}
 
     def run(self) -> None:
         """Do all steps, or raise `Diverged`."""
@@ -140,15 +138,15 @@ class NativeEpoch:
             f"they were after batch {last}. Lower the learning rate, or look for the cause with wy.watch_nan()"
         )
 
-    # --- threads over parts of the data ---------------------------------------------------------------------------
+    # --- threads over ranges of the rows --------------------------------------------------------------------------
 
     def _run_partition(self, partition: Partition) -> None:
-        """Run each thread through its parts, phase by phase, and then the rows left over from full batches."""
+        """Run each thread through its ranges, phase by phase, and then the rows left over from full batches."""
         rows = self.columns.rows - self.epoch.skipped * self.batch
         # Compile before other threads need it, and in this thread, where Ctrl-C can interrupt it.
         self._binding(min(self.batch, self.columns.rows), 0)
         batch, threads = self.batch, len(partition.phases[0])
-        full = [[sum((p.stop - p.start) // batch for p in parts) for parts in phase] for phase in partition.phases]
+        full = [[sum((r.stop - r.start) // batch for r in ranges) for ranges in phase] for phase in partition.phases]
         full[0][0] -= self.epoch.skipped
         in_threads = sum(map(sum, full))
         # Exactly the steps of this epoch, because a learning-rate schedule may end with it.
@@ -159,9 +157,9 @@ class NativeEpoch:
         for phase, counts in zip(partition.phases, full, strict=True):
             of_phase = numbers[used : used + sum(counts)]
             used += len(of_phase)
-            for thread, (parts, count) in enumerate(zip(phase, counts, strict=True)):
+            for thread, (ranges, count) in enumerate(zip(phase, counts, strict=True)):
                 own = of_phase[:count] if alike else of_phase[turns(counts, thread)]
-                shares[thread].append(ThreadWork(parts, step, own))
+                shares[thread].append(ThreadWork(ranges, step, own))
                 step += count
         barrier, seed = self.engine.barrier(threads, self.stop), self.epoch.seed
         jobs = [
@@ -171,9 +169,9 @@ class NativeEpoch:
         self.engine.pool.run(jobs, self.stop)
         if self.failed_at is not None:
             return
-        order = np.concatenate([self.rest[part] for phase in partition.phases for parts in phase for part in parts])
+        order = np.concatenate([self.rest[each] for phase in partition.phases for ranges in phase for each in ranges])
         filling = len(order) // batch * batch
-        self._part(order, filling // batch, self.engine.steps, 0, (0, 1), numbers[in_threads:], in_main=True)
+        self._steps(order, filling // batch, self.engine.steps, 0, (0, 1), numbers[in_threads:], in_main=True)
         if self.failed_at is None and len(order) > filling:
             # One step on the remaining rows, fewer than a batch.
             rest = order[filling:]
@@ -188,31 +186,31 @@ class NativeEpoch:
         barrier: Barrier,
         in_main: bool,
     ) -> None:
-        """Run one thread's parts of all phases; a phase begins when all threads have finished the one before."""
+        """Run one thread through all phases; a phase begins when all threads have finished the one before."""
         for position, share in enumerate(shares):
             if position:
                 barrier.wait()
             self._run_phase(partition, share, thread, seed, in_main)
 
     def _run_phase(self, partition: Partition, share: ThreadWork, thread: int, seed: int | None, in_main: bool) -> None:
-        """Run one thread's parts of a phase, one after another."""
-        parts = list(share.parts)
-        if seed is not None and len(parts) > 1:
-            np.random.default_rng([seed, thread]).shuffle(parts)
+        """Run one thread through its ranges of a phase, one after another."""
+        ranges = list(share.ranges)
+        if seed is not None and len(ranges) > 1:
+            np.random.default_rng([seed, thread]).shuffle(ranges)
         done = 0
-        for part in parts:
-            order = partition.rows_of(part)
+        for each in ranges:
+            order = partition.rows_of(each)
             if seed is not None:
-                self.engine.shuffles[thread](order, (seed + part.start) % 2**63)
-            if self.epoch.skipped:  # there is one part
+                self.engine.shuffles[thread](order, (seed + each.start) % 2**63)
+            if self.epoch.skipped:  # there is one range
                 order = order[self.epoch.skipped * self.batch :]
             count = len(order) // self.batch
-            self.rest[part] = order[count * self.batch :].copy()
-            stripe = (part.stripe, partition.stripes)
-            self._part(order, count, share.step + done, thread, stripe, share.numbers[done:], in_main)
+            self.rest[each] = order[count * self.batch :].copy()
+            stripe = (each.stripe, partition.stripes)
+            self._steps(order, count, share.step + done, thread, stripe, share.numbers[done:], in_main)
             done += count
 
-    def _part(
+    def _steps(
         self,
         order: NDArray[np.int64],
         count: int,
@@ -330,7 +328,7 @@ class NativeEpoch:
             done = done.plus(1, len(rows), sums)
             losses += loss * len(rows)
         step.apply(gradients)
-        # An epoch cannot go on inside of a step.
+        # Only here: an interrupted epoch goes on with a whole step.
         epoch.position.done = done
         epoch.bar.add(len(order), losses)
         return loss
@@ -339,7 +337,7 @@ class NativeEpoch:
 class Snapshot:
     """A copy of the parameters, the buffers and the optimizer's state."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: NativeGraph) -> None:
         optimizer = graph.optimizer
         assert optimizer is not None
         self.arrays: list[np.ndarray] = []

@@ -1,7 +1,7 @@
 """Python in native programs: steps with an op without a native form, and the search for the cause of an error.
 
-`Interpreter` runs array functions statement by statement. `index_error` repeats in NumPy a step of native code that
-ended with an error, because native code reports only the kind of an error.
+`Interpreter` runs array functions statement by statement. Native code reports only the kind of an error, so
+`index_error` repeats the step in NumPy to find its cause.
 """
 
 from __future__ import annotations

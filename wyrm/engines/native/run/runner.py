@@ -21,7 +21,7 @@ from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.engines.native.llvm import cache
 from wyrm.engines.native.stages.loops import PythonCall
 from wyrm.engines.native.stages.memory import Binding, plan_memory
-from wyrm.engines.native.stages.pipeline import Graph
+from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import CompileError, NotDifferentiable, RegistrationError
 from wyrm.graph.axes import Dim, axis_size
 from wyrm.graph.base import BaseNode, label
@@ -44,15 +44,16 @@ _Shapes = tuple[tuple[BaseNode, tuple[int, ...]], ...]
 
 
 _NO_COLUMNS: Mapping[BaseNode, np.ndarray] = MappingProxyType({})
-# The arguments of one call of `run`: the first step, the number of steps, the batch size, the step number of random
-# nodes, the order of the rows, the totals that `run` fills in, and the optimizer's numbers of shape (steps, numbers).
-Own = tuple[int, int, int, int, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
+# The first arguments of `run`, which each call gives: the first step, the number of steps, the batch size, the step
+# number of random nodes, the order of the rows, the totals that `run` fills in, and the optimizer's numbers of shape
+# (steps, numbers).
+Head = tuple[int, int, int, int, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
 
 
 class NativeRunner:
     """The compiled functions and the arrays that run a graph."""
 
-    def __init__(self, graph: Graph, loop: LoopOption, *, training: bool = False) -> None:
+    def __init__(self, graph: NativeGraph, loop: LoopOption, *, training: bool = False) -> None:
         self.graph = graph
         # Gradients without an optimizer are a part of training too.
         self._training = training or graph.optimizer is not None
@@ -62,23 +63,17 @@ class NativeRunner:
         if self.compiled and graph.source.evaluated:
             names = ", ".join(sorted({call.node.op_name() for call in graph.source.evaluated}))
             raise NotDifferentiable(f"{names} has no native form, so the loop cannot be compiled; use loop='auto'")
-        # `run`; the same, loaded on its first call; and the compiled functions that a Python `run` calls.
         self._routine: ArrayRoutine = graph.source.run
+        # `run` as a function to call, made for the first call.
         self._loaded: Any = None
+        # The compiled functions that a Python `run` calls.
         self._entries: dict[Routine, CompiledFunction] = {}
-        # By thread, each of which changes only its own.
+        # The bindings of each thread, which no other thread changes.
         self._bindings: dict[int, dict[_Shapes, Binding]] = {}
         self._compiling = threading.Lock()
-        # Placeholders for the arguments of a call, to compile before the first one.
-        self._own: Own = (
-            0,
-            0,
-            0,
-            0,
-            np.zeros(0, np.int64),
-            np.zeros(1 + len(graph.outputs)),
-            np.zeros((0, len(graph.source.hyperparameters))),
-        )
+        # Placeholders, to compile before the first call.
+        totals, numbers = np.zeros(1 + len(graph.outputs)), np.zeros((0, len(graph.source.hyperparameters)))
+        self._head: Head = (0, 0, 0, 0, np.zeros(0, np.int64), totals, numbers)
 
     def binding(self, shapes: dict[BaseNode, tuple[int, ...]], thread: int = 0) -> Binding:
         """Return one thread's arrays for inputs of these shapes."""
@@ -133,26 +128,26 @@ class NativeRunner:
             self._entries[function] = CompiledFunction(function)
         return self._entries[function]
 
-    def call(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], own: Own) -> int:
+    def call(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], head: Head) -> int:
         """Do steps; return how many were done before a loss was not finite.
 
         With an optimizer, `totals` receives the sum of the losses and the number of steps done, even if a step raises.
         """
         bound: Any = binding.compiled
-        if not (bound and self.compiled and bound.take(own, [columns[leaf] for leaf in binding.columns])):
-            bound = self.prepare(binding, columns, own)
-        return self._run(bound, binding, columns, own)
+        if not (bound and self.compiled and bound.take(head, [columns[leaf] for leaf in binding.columns])):
+            bound = self.prepare(binding, columns, head)
+        return self._run(bound, binding, columns, head)
 
-    def repeat(self, binding: Binding, own: Own, changing: Sequence[np.ndarray]) -> int | None:
+    def repeat(self, binding: Binding, head: Head, changing: Sequence[np.ndarray]) -> int | None:
         """Run with columns in the binding's order; return the steps done, None if something must be compiled first."""
         bound: Any = binding.compiled
-        if not (bound and self.compiled and bound.take(own, changing)):
+        if not (bound and self.compiled and bound.take(head, changing)):
             return None
-        return self._run(bound, binding, _NO_COLUMNS, own)
+        return self._run(bound, binding, _NO_COLUMNS, head)
 
-    def _run(self, bound: Any, binding: Binding, columns: Mapping[BaseNode, np.ndarray], own: Own) -> int:
+    def _run(self, bound: Any, binding: Binding, columns: Mapping[BaseNode, np.ndarray], head: Head) -> int:
         try:
-            done: int = self.load()([*own, *self._values(binding, columns)]) if bound is None else bound()
+            done: int = self.load()([*head, *self._values(binding, columns)]) if bound is None else bound()
         except IndexError as error:
             from wyrm.engines.native.run.in_python import index_error
 
@@ -161,35 +156,35 @@ class NativeRunner:
         except BaseException:
             binding.forget_rows()
             raise
-        if done < own[1]:
+        if done < head[1]:
             binding.forget_rows()
         return done
 
     @staticmethod
     def _values(binding: Binding, columns: Mapping[BaseNode, np.ndarray]) -> list[Any]:
-        """Return the arguments of `run` that follow those of the call."""
+        """Return the arguments of `run` that follow `head`."""
         values = list(binding.values)
         for leaf, position in binding.columns.items():
             values[position] = columns[leaf]
         return values
 
-    def prepare(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], own: Own | None = None) -> Any:
+    def prepare(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], head: Head | None = None) -> Any:
         """Compile or load the functions for these arrays; nothing runs yet, so Ctrl-C may interrupt it.
 
-        Return `run` bound to the arrays if it is compiled, else None; `own` holds the arguments of a call.
+        Return `run` bound to the arrays and to `head` if it is compiled, else None.
         """
         bound: Any = binding.compiled
-        if bound and (not self.compiled or bound.take(own, [columns[leaf] for leaf in binding.columns])):
+        if bound and (not self.compiled or bound.take(head, [columns[leaf] for leaf in binding.columns])):
             return bound if self.compiled else None
         run = self.load()
         from wyrm.engines.native.llvm.calling import BoundFunction
 
-        own = own or self._own
+        head = head or self._head
         # One thread compiles while the others wait.
         with deferred, self._compiling, cache.message_if_slow(self._purpose), self._refusals():
             if self.compiled:
-                changing = [len(own) + position for position in binding.columns.values()]
-                binding.compiled = BoundFunction(run, own, self._values(binding, columns), changing)
+                changing = [len(head) + position for position in binding.columns.values()]
+                binding.compiled = BoundFunction(run, head, self._values(binding, columns), changing)
                 return binding.compiled
             for function, arguments in self._called(binding):
                 function.compile_for(arguments)
@@ -220,7 +215,7 @@ class NativeRunner:
         binding, run, listing = self._some_binding(), self.load(), Listing()
         if self.compiled:
             columns = {leaf: np.empty((1, 1), leaf.dtype) for leaf in binding.columns}
-            listing.add(run.function, [*self._own, *self._values(binding, columns)])
+            listing.add(run.function, [*self._head, *self._values(binding, columns)])
             return listing
         for function, arguments in self._called(binding):
             listing.add(function.function, arguments)

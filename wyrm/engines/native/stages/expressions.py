@@ -67,7 +67,7 @@ def adds_up(step: str) -> bool:
     return calls[-1].function == "add" and [a for call in calls for a in call.arguments].count(total) == 1
 
 
-def formula_steps(
+def formula_code(
     formula: str,
     operands: Sequence[Expression],
     attribute: Callable[[str], Expression],
@@ -75,14 +75,14 @@ def formula_steps(
     temporary: Callable[[], str],
     reordered: bool = False,
 ) -> tuple[list[Let], Expression]:
-    """Return variables for subexpressions that a formula uses twice, and the expression of its value.
+    """Return assignments of the subexpressions that a formula uses twice, and the expression of its value.
 
     `attribute` resolves a name that is not an operand; `temporary` returns a new variable name. `reordered` says that
     the value is a sum of a total and a term, which may be accumulated in another order.
     """
     calls = parse(formula)
     uses = Counter(each.position for call in calls for each in call.arguments if isinstance(each, Earlier))
-    steps: list[Let] = []
+    lets: list[Let] = []
 
     def apply(position: int, call: FormulaCall, arguments: list[Expression]) -> Expression:
         value: Expression
@@ -98,12 +98,12 @@ def formula_steps(
         # Compute both sides of a `where` before it, because LLVM vectorizes loops without branches.
         if uses[position] > 1 or (uses[position] == 1 and _is_chosen(calls, position)):
             variable = temporary()
-            steps.append(Let(variable, value))
+            lets.append(Let(variable, value))
             value = Name(variable)
         return value
 
     result = interpret(formula, operands, attribute, lambda value: number(value, dtype), apply)
-    return steps, result
+    return lets, result
 
 
 def _is_chosen(calls: Sequence[FormulaCall], position: int) -> bool:

@@ -23,7 +23,7 @@ from wyrm.engines.native.ir.arrays import (
 )
 from wyrm.engines.native.ir.types import INT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
-from wyrm.engines.native.stages.expressions import expression_of, float_type, formula_steps, number, scalar_type
+from wyrm.engines.native.stages.expressions import expression_of, float_type, formula_code, number, scalar_type
 from wyrm.engines.native.stages.loops import (
     ArrayBuffer,
     Block,
@@ -54,8 +54,8 @@ _SMALL = 32
 
 
 @dataclass
-class Kernel:
-    """A function, and the buffers and sizes that it is called with."""
+class LoopCall:
+    """The function of a top-level loop or of scalars, and the buffers and sizes that it is called with."""
 
     function: ArrayRoutine
     arguments: list[ArrayBuffer | SizeArgument]
@@ -75,17 +75,17 @@ class FunctionWriter:
             self._extents[axis] = SizeArgument(self.tree.name(name), axis)
         return self._extents[axis]
 
-    def kernels(self, items: Sequence[Loop | ScalarBlock]) -> list[Kernel]:
-        """Return a function for each top-level loop or sequence of scalars."""
+    def calls(self, items: Sequence[Loop | ScalarBlock]) -> list[LoopCall]:
+        """Return the call that does the work of each item."""
         # Repeated layers differ only in names: they share one function, called with different arguments.
         first: dict[str, ArrayRoutine] = {}
-        kernels = []
+        calls = []
         for item in items:
             function = _Function(self, item)
             code = function.build()
             routine = first.setdefault(code.form, ArrayRoutine(code, distinct=True))
-            kernels.append(Kernel(routine, list(function.arguments)))
-        return kernels
+            calls.append(LoopCall(routine, list(function.arguments)))
+        return calls
 
 
 class _Function:
@@ -97,7 +97,7 @@ class _Function:
         self.arguments: dict[ArrayBuffer | SizeArgument, None] = {}
         self.before: dict[Item, list[arrays.Statement]] = {}
         self.loaded: dict[tuple[Item | None, str], Name] = {}
-        # Statements that must come before the one being written.
+        # What the statement being written needs before it.
         self.pending: list[arrays.Statement] = []
         self._count = 0
         self.totals = ReductionWriter(self, self.tree.name)
@@ -180,7 +180,6 @@ class _Function:
 
     def _statement(self, statement: ElementStatement, path: list[Block]) -> list[arrays.Statement]:
         node, value = statement.node, statement.value
-        assert node is not None
         operands = [self.read(operand, path)[0] for operand in statement.operands]
         statements = self._compute(statement, operands, path, comment_of(f"{node.op_name()} {format_dims(node.dims)}"))
         if value is not None and value.register and value.chain[-1] is statement and value in self.writer.stored:
@@ -194,7 +193,7 @@ class _Function:
         node, value = statement.node, statement.value
         if statement.kind == "rows":
             return self._add_to_rows(statement, operands, path)
-        assert node is not None and value is not None
+        assert value is not None
         if statement.kind == "write":
             position = tuple(self._entry(entry, path)[0] for entry in statement.target_index)
             return [Store(self.use(value.buffer), position, operands[0], statement.adds, comment)]
@@ -204,22 +203,22 @@ class _Function:
             return [Let(self.variable(value), operands[0], comment)]
         assert node.formula is not None
         dtype = float_type(node)
-        steps, result = formula_steps(
+        lets, result = formula_code(
             node.formula, operands, lambda name: number(getattr(node, name), dtype), dtype, self.temporary
         )
-        return [*steps, Let(self.variable(value), result, comment)]
+        return [*lets, Let(self.variable(value), result, comment)]
 
     def _reduce(self, statement: ElementStatement, operands: list[Expression], comment: str) -> list[arrays.Statement]:
         value = statement.value
         assert value is not None
-        rule, dtype = LOOPS.of(value.node).reducer, value.node.dtype
-        assert rule is not None
+        reducer, dtype = LOOPS.of(value.node).reducer, value.node.dtype
+        assert reducer is not None
         if value.chain[-1] is not statement:
             return self.totals.step(statement, operands, comment)
         # A reduction of one element.
-        steps, total = self.totals.formula(rule.step, operands, dtype, number(rule.start, dtype))
+        lets, total = self.totals.formula(reducer.step, operands, dtype, number(reducer.start, dtype))
         more, result = self.totals.finish(value, total, number(1.0, dtype))
-        return [*steps, *more, Let(self.variable(value), result, comment)]
+        return [*lets, *more, Let(self.variable(value), result, comment)]
 
     def _add_to_rows(
         self, statement: ElementStatement, operands: list[Expression], path: list[Block]
@@ -251,35 +250,35 @@ class _Function:
                 return _cast(constant, reference), 0
             index, depth = [], 0
             for entry in reference.index:
-                entry_index, part_depth = self._entry(entry, path)
+                entry_index, inner_depth = self._entry(entry, path)
                 index.append(entry_index)
-                depth = max(depth, part_depth)
+                depth = max(depth, inner_depth)
             expression = self._hoisted(Element(self.use(buffer), tuple(index)), buffer.name, path, depth)
         return _cast(expression, reference), depth
 
     def _generated(self, target: Generated, index: IndexMap, path: list[Block]) -> tuple[Expression, int]:
         """Return an element computed from its flat index, and the depth at which it is known."""
         node, leaves, depth = target.node, dict[IndexExpression, Expression](), 0
-        rule = LOOPS.of(node)
-        assert rule.by_flat_index is not None
+        form = LOOPS.of(node)
+        assert form.by_flat_index is not None
         sizes = [AxisLength(axis) for axis in node.dims]
         for position, (entry, size) in enumerate(zip(index, sizes, strict=True)):
-            more, part_depth = self._leaves(entry, path)
+            more, inner_depth = self._leaves(entry, path)
             leaves |= more
             if position:
                 leaves[size] = self.size(size.axis)
-            depth = max(depth, part_depth)
+            depth = max(depth, inner_depth)
         arguments = [expression_of(flat(index, sizes), leaves)]
         for operand in target.operands:
-            expression, part_depth = self.read(operand, path)
+            expression, inner_depth = self.read(operand, path)
             arguments.append(expression)
-            depth = max(depth, part_depth)
-        if rule.counts_rows and len(target.operands) == 3:
+            depth = max(depth, inner_depth)
+        if form.counts_rows and len(target.operands) == 3:
             row = flat((IndexLiteral(1), *(IndexLiteral(0) for _ in sizes[1:])), sizes)
             before = Apply("multiply", (Convert(arguments.pop(), INT64), expression_of(row, leaves)))
             arguments[0] = Apply("add", (arguments[0], before))
-        arguments += map(_argument, rule.flat_index_arguments(node))
-        function = self.writer.op_kernels.add(rule.by_flat_index, rule.by_flat_index.__name__)
+        arguments += map(_argument, form.flat_index_arguments(node))
+        function = self.writer.op_kernels.add(form.by_flat_index, form.by_flat_index.__name__)
         return self._hoisted(CallResult(function, tuple(arguments)), target.name, path, depth), depth
 
     def _entry(self, entry: IndexExpression, path: list[Block]) -> tuple[Expression, int]:
@@ -294,9 +293,9 @@ class _Function:
             if isinstance(leaf, AxisLength):
                 leaves[leaf] = self.size(leaf.axis)
             elif isinstance(leaf, Read):
-                row, part_depth = self.read(leaf.reference, path)
+                row, inner_depth = self.read(leaf.reference, path)
                 leaves[leaf] = Apply("natural", (row,)) if leaf.inside else row
-                depth = max(depth, part_depth)
+                depth = max(depth, inner_depth)
         return leaves, depth
 
     def _hoisted(self, expression: Expression, name: str, path: list[Block], depth: int) -> Name:

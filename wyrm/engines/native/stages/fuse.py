@@ -61,7 +61,7 @@ class LoopTree:
     def __init__(self, schedule: Schedule, targets: Targets, ranges: Ranges, names: UniqueNames | None = None) -> None:
         self.schedule, self.ranges, self.optimizer = schedule, ranges, targets.optimizer
         self.root = Block()
-        # These calls, and then the scalars, depend on leaves alone and come first.
+        # Calls that depend on leaves alone; they come before `root`, which begins with scalars.
         self.early: list[KernelCall] = []
         self.root.append(ScalarBlock())
         self.values: dict[BaseNode, Computed] = {}
@@ -77,7 +77,7 @@ class LoopTree:
         self._sum_of: dict[ArrayBuffer, Computed] = {}
         self._late = {term for term, _ in self._sums.values()}
         for node in schedule.nodes:
-            self._lower(node)
+            self._add(node)
         self.outputs = [self.array(output, views=True) for output in targets.outputs]
         self.rows = [self._sum_rows(parameter, pairs) for parameter, pairs in targets.rows.items()]
         self.gradients = {parameter: self.array(node) for parameter, node in targets.gradients.items()}
@@ -148,10 +148,10 @@ class LoopTree:
                 return Reference(self.leaf(node), current, tuple(casts))
             if node in self.values:
                 return Reference(self.values[node], current, tuple(casts))
-            rule = LOOPS.of(node)
-            if rule.by_flat_index is not None:
+            form = LOOPS.of(node)
+            if form.by_flat_index is not None:
                 return Reference(self._generate(node), current, tuple(casts))
-            entries = rule.gather_index(node, current)
+            entries = form.gather_index(node, current)
             if entries is None:
                 buffer = self.array(node, views=True)
                 return Reference(buffer, current, tuple(casts), viewed=self.producer(buffer))
@@ -209,8 +209,7 @@ class LoopTree:
         path: list[Loop] = []
         block: Block = self.root
         axes = [dims[position] for position in loop_axes(dims)]
-        node = statement.node if statement.kind == "element" else None
-        vector = len(axes) == 1 and node is not None and calls_fast(node)
+        vector = len(axes) == 1 and statement.kind == "element" and calls_fast(statement.node)
         for axis in axes:
             first = self._earliest(path, block, needed, scalar=False)
             fitting = [i for i in block.items[first:] if isinstance(i, Loop) and i.axis == axis]
@@ -256,30 +255,30 @@ class LoopTree:
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
-    def _lower(self, node: BaseNode) -> None:
-        rule = LOOPS.of(node)
-        if node.is_leaf or node.shape_only or rule.by_flat_index is not None or node in self._late:
+    def _add(self, node: BaseNode) -> None:
+        form = LOOPS.of(node)
+        if node.is_leaf or node.shape_only or form.by_flat_index is not None or node in self._late:
             return
         if node in self._sums:
-            self._lower_sum(node, *self._sums[node])
+            self._add_sum(node, *self._sums[node])
         elif node.formula is not None:
             operands = [
                 self.read(self.schedule.representative[parent], aligned_index(parent.dims, loop_index(node.dims)))
                 for parent in node.parents
             ]
             self.values[node] = self._element(node, operands)
-        elif rule.reducer is not None:
-            self._lower_reduction(node)
-        elif rule.gather_index(node, loop_index(node.dims)) is not None or (
-            node.is_view and rule.scatter_index(node, 0, loop_index(node.parents[0].dims)) is None
+        elif form.reducer is not None:
+            self._add_reduction(node)
+        elif form.gather_index(node, loop_index(node.dims)) is not None or (
+            node.is_view and form.scatter_index(node, 0, loop_index(node.parents[0].dims)) is None
         ):
             return  # a view: readers read through it
         elif any(
-            rule.scatter_index(node, i, loop_index(parent.dims)) is not None for i, parent in enumerate(node.parents)
+            form.scatter_index(node, i, loop_index(parent.dims)) is not None for i, parent in enumerate(node.parents)
         ):
-            self._lower_scatter(node)
+            self._add_scatter(node)
         else:
-            self._lower_call(node)
+            self._add_call(node)
 
     def _element(self, node: BaseNode, operands: list[Reference], kind: str = "element") -> Computed:
         value = Computed(node, self._new_buffer(node), [], loop_axes(node.dims), register=True)
@@ -287,7 +286,7 @@ class LoopTree:
         value.chain = [*self._insert(node.dims, statement), statement]
         return value
 
-    def _lower_reduction(self, node: BaseNode) -> None:
+    def _add_reduction(self, node: BaseNode) -> None:
         dims: Dims = node.parents[0].dims
         for parent in node.parents[1:]:
             dims = broadcast(dims, parent.dims)
@@ -318,14 +317,14 @@ class LoopTree:
         value.chain = [*path[:first], loop]
         self.values[node] = value
 
-    def _lower_scatter(self, node: BaseNode) -> None:
+    def _add_scatter(self, node: BaseNode) -> None:
         value = Computed(node, self._new_buffer(node), [], loop_axes(node.dims), register=False)
-        rule = LOOPS.of(node)
-        fill: ArrayBuffer | None = value.buffer if rule.starts_from_zero else None
+        form = LOOPS.of(node)
+        fill: ArrayBuffer | None = value.buffer if form.starts_from_zero else None
         last: Item | None = None
         for position, parent in enumerate(node.parents):
             index = loop_index(parent.dims)
-            target = rule.scatter_index(node, position, index)
+            target = form.scatter_index(node, position, index)
             if target is None:
                 continue
             entries = self._entries(node, target.position, node.dims)
@@ -335,7 +334,7 @@ class LoopTree:
             )
             after: list[Computed] = []
             if target.adds and last is not None:
-                value.chain, after = [last], [value]  # adds to what earlier parts wrote
+                value.chain, after = [last], [value]  # adds to what earlier operands wrote
             item = self._insert(parent.dims, statement, after)[0]
             if fill is not None and isinstance(item, Loop | ScalarBlock):
                 item.fills.append(fill)
@@ -346,7 +345,7 @@ class LoopTree:
         value.chain = [last]
         self.values[node] = value
 
-    def _lower_call(self, node: BaseNode) -> None:
+    def _add_call(self, node: BaseNode) -> None:
         call = KernelCall(node=node, operands=self._operands(node), out=self._new_buffer(node))
         if any(self.producer(buffer) is not None for buffer in call.operands):
             self.root.append(call)
@@ -354,8 +353,8 @@ class LoopTree:
             self.early.append(call)
         self.values[node] = Computed(node, call.out, [call], loop_axes(node.dims), register=False)
 
-    def _lower_sum(self, node: BaseNode, term: BaseNode, other: BaseNode) -> None:
-        """Lower a sum: the kernel of `term` adds to the memory of `other`."""
+    def _add_sum(self, node: BaseNode, term: BaseNode, other: BaseNode) -> None:
+        """Add a sum: the kernel of `term` adds to the memory of `other`."""
         call = KernelCall(node=term, operands=self._operands(term), out=self.array(other), adds=True)
         self.root.append(call)
         value = Computed(node, call.out, [call], loop_axes(node.dims), register=False)

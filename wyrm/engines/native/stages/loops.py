@@ -1,4 +1,4 @@
-"""What the stages hand on: the tree of loops, the arrays that loops read and write, and the calls of a step."""
+"""The results of stages: the tree of loops, the arrays that loops read and write, and the calls of a step."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Reference:
 
 
 class Read(IndexExpression):
-    """An integer that a reference reads; `inside` if it is known to be a valid index."""
+    """An integer that a reference reads; with `inside` it is known to be a valid index."""
 
     __slots__ = ("inside", "reference")
     inside: bool
@@ -102,16 +102,16 @@ class Checked(IndexPair):
 
 @dataclass(eq=False)
 class Item:
-    """A part of a block of code, at `position` in it."""
+    """What a block of code lists, at `position` in it."""
 
-    position: int = -1
+    position: int = field(default=-1, kw_only=True)
 
 
 @dataclass(eq=False)
 class ElementStatement(Item):
     """One element of a node: computed, accumulated in a total, stored at an index, or added to a row's sum."""
 
-    node: BaseNode | None = None
+    node: BaseNode
     kind: str = "element"
     operands: list[Reference] = field(default_factory=list)
     value: Computed | None = None
@@ -124,7 +124,7 @@ class ElementStatement(Item):
 class Block(Item):
     """Items in order; the root block has no axis, and its items run once."""
 
-    items: list[Item] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list, kw_only=True)
 
     def append(self, item: Item) -> None:
         """Append an item."""
@@ -139,7 +139,7 @@ class Loop(Block):
     A `vector` loop has no inner loops, so that LLVM vectorizes functions that are slow for single numbers.
     """
 
-    axis: Axis = 0
+    axis: Axis
     starts: list[Accumulator] = field(default_factory=list)
     fills: list[ArrayBuffer] = field(default_factory=list)
     vector: bool = False
@@ -175,9 +175,9 @@ class Accumulator:
 class KernelCall(Item):
     """A node computed by its own kernel, or else by `evaluate`; with `adds` the kernel adds to what `out` holds."""
 
-    node: BaseNode = None  # type: ignore[assignment]  # always passed; the base class has a default
-    operands: list[ArrayBuffer] = field(default_factory=list)
-    out: ArrayBuffer = None  # type: ignore[assignment]  # as above
+    node: BaseNode
+    operands: list[ArrayBuffer]
+    out: ArrayBuffer
     adds: bool = False
 
 
@@ -209,7 +209,7 @@ def nodes_of(item: Item) -> Iterator[BaseNode]:
     if isinstance(item, Block):
         for inner in item.items:
             yield from nodes_of(inner)
-    elif isinstance(item, ElementStatement | KernelCall) and item.node is not None:
+    elif isinstance(item, ElementStatement | KernelCall):
         yield item.node
 
 
@@ -238,27 +238,52 @@ class SizeArgument:
 
 
 @dataclass(eq=False)
-class KernelArgument:
-    """An argument at one position of the kernel of a call, or of its `scan`; it is computed when arrays are bound."""
+class CallArgument:
+    """The argument at one position of a call of a kernel, of a rule, or of the `scan` of a loop inside the graph.
+
+    All arguments of the call are computed together when arrays are bound.
+    """
 
     name: str
-    call: KernelCall
+    call: KernelCall | WholeCall
     position: int
     scan: ScanSource | None = None
 
 
 @dataclass(eq=False)
 class FlatArgument:
-    """A buffer as a flat array or as (rows, elements); or a column, a parameter's state, or an optimizer's number."""
+    """A buffer as a flat array, or with two `axes` as (rows, elements)."""
 
     name: str
-    buffer: ArrayBuffer | None
+    buffer: ArrayBuffer
     axes: int
-    state: tuple[BaseNode, str] | None = None
-    column: BaseNode | None = None
-    # A number of the optimizer's rule, and its dtype.
-    number: str | None = None
-    dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float32))
+
+
+@dataclass(eq=False)
+class StateArgument:
+    """An array of the optimizer's state for a parameter, as a flat array, or with two `axes` as (rows, elements)."""
+
+    name: str
+    parameter: BaseNode
+    state: str
+    axes: int
+
+
+@dataclass(eq=False)
+class ColumnArgument:
+    """The column of an input as (rows, elements), which each call of `run` passes."""
+
+    name: str
+    leaf: BaseNode
+
+
+@dataclass(eq=False)
+class OptimizerNumber:
+    """A number of the optimizer that a step reads from `hyperparameters`, or computes."""
+
+    name: str
+    number: str
+    dtype: np.dtype
 
 
 @dataclass(eq=False)
@@ -266,16 +291,7 @@ class WholeCall:
     """An update of a whole parameter: the function of its rule, and the arrays of the rule's inputs."""
 
     source: Source
-    arrays: Mapping[BaseNode, FlatArgument]
-
-
-@dataclass(eq=False)
-class WholeArgument:
-    """An argument of the function of an update of a whole parameter, by its position."""
-
-    name: str
-    call: WholeCall
-    position: int
+    arrays: Mapping[BaseNode, FlatArgument | StateArgument | OptimizerNumber]
 
 
 @dataclass(eq=False)
@@ -286,7 +302,10 @@ class NumberArgument:
     value: int
 
 
-Argument = ArrayBuffer | SizeArgument | KernelArgument | FlatArgument | WholeArgument | NumberArgument
+Argument = (
+    ArrayBuffer | SizeArgument | NumberArgument | CallArgument | FlatArgument | StateArgument | ColumnArgument
+    | OptimizerNumber
+)  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -376,6 +395,6 @@ def sums_in_place(
 
 def _has_memory(node: BaseNode) -> bool:
     """Return whether a node's array has memory of its own."""
-    rule = LOOPS.of(node)
-    view = node.is_view or (node.formula is None and rule.gather_index(node, loop_index(node.dims)) is not None)
-    return not (node.is_leaf or node.shape_only or rule.by_flat_index is not None or view)
+    form = LOOPS.of(node)
+    view = node.is_view or (node.formula is None and form.gather_index(node, loop_index(node.dims)) is not None)
+    return not (node.is_leaf or node.shape_only or form.by_flat_index is not None or view)

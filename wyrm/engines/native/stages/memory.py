@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from wyrm.engines.native.stages.loops import (
     Argument,
     ArrayBuffer,
+    CallArgument,
+    ColumnArgument,
     FlatArgument,
-    KernelArgument,
     KernelCall,
     NumberArgument,
+    OptimizerNumber,
     RowSums,
     SizeArgument,
-    WholeArgument,
     WholeCall,
 )
 from wyrm.engines.native.stages.write import ScanSource, Source
@@ -47,12 +48,13 @@ class Interval:
     last: int
 
 
-def assign(intervals: Sequence[Interval]) -> tuple[list[int], int]:
+def lowest_offsets(intervals: Sequence[Interval]) -> tuple[list[int], int]:
     """Return an offset for each buffer, and the total size.
 
-    Largest first, each at the lowest offset where no buffer with an overlapping lifetime lies (Pisarchyk and Lee, 2020,
-    "greedy by size").
-    >>> assign([Interval(64, 0, 1), Interval(64, 1, 2), Interval(64, 2, 3)])
+    Buffers are placed by size, the largest first, each at the lowest offset where no buffer that is live at the same
+    time lies (Pisarchyk and Lee, 2020, "greedy by size").
+
+    >>> lowest_offsets([Interval(64, 0, 1), Interval(64, 1, 2), Interval(64, 2, 3)])
     ([0, 64, 0], 128)
     """
     offsets = [0] * len(intervals)
@@ -94,14 +96,14 @@ def plan_memory(source: Source, sizes: Mapping[type[Dim], int]) -> MemoryPlan:
     uses = lifetimes(source)
     shapes = {buffer: resolve(buffer.dims, sizes) for buffer in uses}
     lengths = {buffer: math.prod(shape) * buffer.dtype.itemsize for buffer, shape in shapes.items()}
-    starts, size = assign([Interval(lengths[buffer], *use) for buffer, use in uses.items()])
+    starts, size = lowest_offsets([Interval(lengths[buffer], *use) for buffer, use in uses.items()])
     return MemoryPlan({buffer: (start, shapes[buffer]) for buffer, start in zip(uses, starts, strict=True)}, size)
 
 
 def lifetimes(source: Source) -> dict[ArrayBuffer, tuple[int, int]]:
-    """Return the first and last invocation that uses each array that only a step needs.
+    """Return the numbers of the first and last invocation that use each array that only a step needs.
 
-    One after the last stands for what follows all invocations.
+    What follows all invocations counts as one more.
     """
     uses: dict[ArrayBuffer, tuple[int, int]] = {}
     held = {buffer for rows in source.tree.rows for buffer in rows.buffers}
@@ -143,7 +145,7 @@ class Binding:
         # The optimizer's numbers of a step, by the names of their arguments.
         self._numbers: dict[str, np.ndarray] = {}
         self.functions: dict[str, Callable[[], None]] = {}
-        # Whether all functions called with these arrays are compiled; the bound `run`, if `run` is compiled too.
+        # `run` bound to these arrays, once it is compiled; True once all that a Python `run` calls is compiled.
         self.compiled: Any = False
         self.own_bytes = 0
         self.buffers = self._place_buffers(memory)
@@ -152,8 +154,8 @@ class Binding:
         self.stripes: list[tuple[KernelCall, NDArray[np.int64]]] = []
         values = []
         for position, argument in enumerate(source.arguments.values()):
-            if isinstance(argument, FlatArgument) and argument.column is not None:
-                self.columns[argument.column] = position
+            if isinstance(argument, ColumnArgument):
+                self.columns[argument.leaf] = position
             values.append(self._value(argument))
         self.values = values
         for call, arguments in self._calls.items():
@@ -195,21 +197,17 @@ class Binding:
             return resolve_axis(argument.axis, self.sizes)
         if isinstance(argument, NumberArgument):
             return argument.value
-        if isinstance(argument, KernelArgument):
-            return self._kernel_argument(argument)
-        if isinstance(argument, WholeArgument):
-            return self._whole_arguments(argument.call)[argument.position]
-        if argument.column is not None:
+        if isinstance(argument, CallArgument):
+            return self._call_argument(argument)
+        if isinstance(argument, ColumnArgument):
             return None  # passed with each call
-        if argument.number is not None:
+        if isinstance(argument, OptimizerNumber):
             return self._numbers.setdefault(argument.name, aligned((), argument.dtype))
-        if argument.state is not None:
-            parameter, state = argument.state
-            assert self.optimizer is not None
-            array: np.ndarray = self.optimizer.state_of(parameter)[state]  # type: ignore[arg-type]  # a parameter
-        else:
-            assert argument.buffer is not None
+        if isinstance(argument, FlatArgument):
             array = self.array(argument.buffer)
+        else:
+            assert self.optimizer is not None
+            array = self.optimizer.state_of(argument.parameter)[argument.state]  # type: ignore[arg-type]  # a parameter
         if argument.axes == 1:
             return array.reshape(-1)
         rows = array.shape[0] if array.ndim else 1
@@ -237,7 +235,7 @@ class Binding:
         if buffer.base is not None:
             assert buffer.view is not None
             operand = self.array(buffer.base)
-            view: np.ndarray = buffer.view.evaluate(np, operand, *buffer.view.parents[1:], shape=shape)
+            view: np.ndarray = buffer.view.evaluate_for(self.sizes)(np, operand, *buffer.view.parents[1:], shape=shape)
             if view.size and not np.may_share_memory(view, operand):
                 raise AssertionError(f"{buffer.name} is not a view of {buffer.base.name}")
             return view
@@ -265,7 +263,8 @@ class Binding:
         operands = [
             np.broadcast_to(np.zeros((), parent.dtype), resolve(parent.dims, self.sizes)) for parent in node.parents
         ]
-        return np.array(node.evaluate(np, *operands, shape=resolve(node.dims, self.sizes)), node.dtype)
+        evaluate, shape = node.evaluate_for(self.sizes), resolve(node.dims, self.sizes)
+        return np.array(evaluate(np, *operands, shape=shape), node.dtype)
 
     def _place_buffers(self, memory: NDArray[np.uint8] | None) -> int:
         """Place all temporary buffers in one block of memory, by default a new one; return its size in bytes."""
@@ -277,15 +276,17 @@ class Binding:
             self._arrays[buffer] = memory[start:stop].view(buffer.dtype).reshape(shape)
         return plan.size
 
-    # --- kernels --------------------------------------------------------------------------------------------------
+    # --- calls ----------------------------------------------------------------------------------------------------
 
-    def _kernel_argument(self, argument: KernelArgument) -> Any:
+    def _call_argument(self, argument: CallArgument) -> Any:
         call = argument.call
+        if isinstance(call, WholeCall):
+            return self._whole_arguments(call)[argument.position]
         operands, out = [self.array(buffer) for buffer in call.operands], self.array(call.out)
         if argument.position < 0:
-            return _evaluation(call.node, operands, out, self.sizes)
+            return _python_function(call.node, operands, out, self.sizes)
         if call not in self._calls:
-            self._calls[call] = found = _arguments(argument, operands, out)
+            self._calls[call] = found = _arguments(call, argument.scan, operands, out, self.sizes)
             known = set(map(id, map(_memory, (*operands, out))))
             new = {id(memory): memory for memory in map(_memory, filter(_is_array, found))}
             self.own_bytes += sum(memory.nbytes for key, memory in new.items() if key not in known)
@@ -305,38 +306,46 @@ class Binding:
         return self._wholes[call]
 
 
-def _arguments(argument: KernelArgument, operands: list[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
-    """Return all arguments of the function that an argument belongs to."""
-    if argument.scan is not None:
-        return _scan_arguments(argument.scan, operands, out)
-    node = argument.call.node
-    return LOOPS.of(node).kernel_arguments(node, operands, out)
+def _arguments(
+    call: KernelCall,
+    scan: ScanSource | None,
+    operands: list[np.ndarray],
+    out: np.ndarray,
+    sizes: dict[type[Dim], int],
+) -> tuple[Any, ...]:
+    """Return the arguments of a call of a kernel, or of the function of a loop inside the graph."""
+    if scan is not None:
+        return _scan_arguments(scan, operands, out, sizes)
+    return LOOPS.of(call.node).kernel_arguments(call.node, operands, out)
 
 
-def _scan_arguments(source: ScanSource, operands: list[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
+def _scan_arguments(
+    source: ScanSource, operands: list[np.ndarray], out: np.ndarray, sizes: dict[type[Dim], int]
+) -> tuple[Any, ...]:
     """Return the arguments of the function of a loop inside the graph, whose residuals are packed in `out`."""
     steps, inputs = source.steps, source.steps.body.inputs
     own = inputs[: steps.carried + steps.sequences]
     given = operands[steps.limited :]
     same = dict(zip(inputs[len(own) :], given[len(own) :], strict=True))
-    binding = Binding(source, {}, {each: each.shape for each in own}, None, same)
+    binding = Binding(source, sizes, {each: resolve(each.dims, sizes) for each in own}, None, same)
     outer: list[Any] = [operands[0].reshape(-1)] if steps.limited else []
     outer += [array.reshape(-1) for array in given[: steps.carried]]
     outer += [_rows(array) for array in given[steps.carried : len(own)]]
-    return (*outer, steps.length, *_parts(steps, out), *binding.values)
+    return (*outer, steps.length_for(sizes), *_unpacked(steps, out, sizes), *binding.values)
 
 
 def _rows(array: np.ndarray) -> np.ndarray:
     return array.reshape(array.shape[0], int(np.prod(array.shape[1:])))
 
 
-def _parts(steps: Steps, residuals: np.ndarray) -> list[np.ndarray]:
+def _unpacked(steps: Steps, residuals: np.ndarray, sizes: Mapping[type[Dim], int]) -> list[np.ndarray]:
     """Split packed residuals into parts: flat, or two-dimensional with a row for each step."""
-    found = []
-    shapes = [tuple(int(axis) for axis in dims) for dims in steps.axes]
+    found, start = [], 0
+    shapes = [resolve(dims, sizes) for dims in steps.axes]
     stacked = len(shapes) - steps.summed - steps.stops
-    for position, (start, stop, shape) in enumerate(zip(steps.starts, steps.starts[1:], shapes, strict=False)):
-        part = residuals[start:stop]
+    for position, shape in enumerate(shapes):
+        part = residuals[start : start + math.prod(shape)]
+        start += part.size
         single = position >= stacked or (position < 2 * steps.carried and position % 2 != steps.reverse)
         found.append(part if single else part.reshape(shape[0], int(np.prod(shape[1:]))))
     return found
@@ -353,13 +362,15 @@ def _memory(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _evaluation(
+def _python_function(
     node: BaseNode, operands: list[np.ndarray], out: np.ndarray, sizes: Mapping[type[Dim], int]
 ) -> Callable[[], None]:
     """Return a function that computes a node by its `evaluate`, without a kernel."""
 
+    compute = node.evaluate_for(sizes)
+
     def evaluate() -> None:
         check_index_operands(node, operands, sizes)
-        out[...] = np.asarray(node.evaluate(np, *operands, shape=out.shape))
+        out[...] = np.asarray(compute(np, *operands, shape=out.shape))
 
     return evaluate

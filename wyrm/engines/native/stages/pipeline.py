@@ -39,7 +39,7 @@ def _lines(item: Item) -> Iterator[str]:
             yield from (f"    {line}" for line in _lines(each))
     elif isinstance(item, KernelCall):
         yield f"{item.out.name} {'+=' if item.adds else '='} {_named(item.node)}"
-    elif isinstance(item, ElementStatement) and item.node is not None:
+    elif isinstance(item, ElementStatement):
         verb = {"reduce": "reduce ", "write": "write ", "copy": "copy ", "rows": "add to rows "}.get(item.kind, "")
         yield f"{verb}{_named(item.node)}"
 
@@ -76,7 +76,7 @@ STAGES = (
 )
 
 
-class Graph(ProgramGraph):
+class NativeGraph(ProgramGraph):
     """A program after each stage, independent of sizes and data."""
 
     STAGES: ClassVar[Sequence[CompilerStage]] = STAGES

@@ -33,22 +33,21 @@ from wyrm.engines.native.stages.expressions import (
     adds_up,
     expression_of,
     float_type,
-    formula_steps,
+    formula_code,
     number,
     scalar_type,
 )
 from wyrm.engines.native.stages.loops import Accumulator, ArrayBuffer, Computed, ElementStatement, Generated, Loop
 from wyrm.graph.axes import Axis, axis_size
 from wyrm.graph.index_maps import LoopIndex
-from wyrm.graph.loop_form import LOOPS
-from wyrm.graph.loop_form import Reducer as Rule
+from wyrm.graph.loop_form import LOOPS, Reducer
 from wyrm.ops.elementwise.fast_math import from_ordered_integer, ordered_integer
 from wyrm.ops.elementwise.formula import parse
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-# Number of elements in a float32 partial sum in a variable; with fewer, the loop would begin and end too often.
-_PART = 512
-# Number of rows after which an array of partial sums is added to the totals; here sums are sequential.
+# The number of elements in a partial sum in a variable; with fewer, loops would begin and end too often.
+_PARTIAL_SUM = 512
+# The number of rows in an array of partial sums: fewer, because they are added in order, which loses more digits.
 _ROWS = 128
 # Sums of at most this many elements keep NumPy's order, which is sequential for these. In any other, a partial sum may
 # leave the range of the dtype.
@@ -89,12 +88,12 @@ class ReductionWriter:
         self._ordered_totals: set[Computed] = set()
         # The sums whose order is kept.
         self._in_order: set[Computed] = set()
-        # The partial sums that a loop accumulates for totals in variables.
-        self._parts: dict[Computed, str] = {}
-        self._parts_in: dict[Loop, list[Computed]] = {}
-        # float64 totals in an array; the reduction's own array holds partial sums, or nothing without an entry in
-        # `_counts`.
+        # The variables of the partial sums, where a loop has them.
+        self._partial_sums: dict[Computed, str] = {}
+        self._partial_sums_in: dict[Loop, list[Computed]] = {}
+        # The arrays of float64 totals, for float32 sums whose results are arrays.
         self._wide: dict[Computed, ArrayBuffer] = {}
+        # The variables that count rows, for those of them whose result array holds partial sums in the loop.
         self._counts: dict[Computed, str] = {}
         self._rows_in: dict[Loop, list[Accumulator]] = {}
 
@@ -105,46 +104,46 @@ class ReductionWriter:
         statements: list[arrays.Statement] = []
         for accumulator in loop.starts:
             statements += self._start(accumulator)
-        if _sums_parts(loop):
+        if _uses_partial_sums(loop):
             for item in loop.items:
                 value = item.value if isinstance(item, ElementStatement) and item.kind == "reduce" else None
                 sums = value is not None and value.node.dtype == FLOAT32 and self._is_reordered(value)
                 if value is not None and sums and value.register and value.chain[-1] is not item:
-                    self._parts[value] = f"{value.buffer.name}_part__"
-                    self._parts_in.setdefault(loop, []).append(value)
+                    self._partial_sums[value] = f"{value.buffer.name}_part__"
+                    self._partial_sums_in.setdefault(loop, []).append(value)
         return statements
 
     def _start(self, accumulator: Accumulator) -> list[arrays.Statement]:
-        value, node, rule = accumulator.value, accumulator.value.node, _rule(accumulator.value)
+        value, node, reducer = accumulator.value, accumulator.value.node, _reducer(accumulator.value)
         if _at_most(accumulator.reduced, _IN_ORDER):
             self._in_order.add(value)
         if accumulator.result_index is None:
             self._variables[value] = f"{value.buffer.name}_total__"
-            start: Expression = number(rule.start, self._total_type(value))
-            if rule.step in _EXTREMES and not _at_most(accumulator.reduced, _FEW):
+            start: Expression = number(reducer.start, self._total_type(value))
+            if reducer.step in _EXTREMES and not _at_most(accumulator.reduced, _FEW):
                 self._ordered_totals.add(value)
-                start = _ordered(start, rule.step)
+                start = _ordered(start, reducer.step)
             return [Let(self._variables[value], start)]
         where = tuple(None if entry is None else expression_of(entry) for entry in accumulator.result_index)
-        if node.dtype != FLOAT32 or not adds_up(rule.step) or _at_most(accumulator.reduced, _ROWS):
-            return [Store(self._names.use(value.buffer), where, number(rule.start, node.dtype))]
+        if node.dtype != FLOAT32 or not adds_up(reducer.step) or _at_most(accumulator.reduced, _ROWS):
+            return [Store(self._names.use(value.buffer), where, number(reducer.start, node.dtype))]
         self._wide[value] = wide = ArrayBuffer(self._named(f"wide_{value.buffer.name}"), value.buffer.dims, FLOAT64)
         if accumulator.inner is None:
-            return [Store(self._names.use(wide), where, number(rule.start, FLOAT64))]
+            return [Store(self._names.use(wide), where, number(reducer.start, FLOAT64))]
         self._counts[value] = self._names.temporary()
         self._rows_in.setdefault(accumulator.inner, []).append(accumulator)
         return [
-            Store(self._names.use(value.buffer), where, number(rule.start, node.dtype)),
+            Store(self._names.use(value.buffer), where, number(reducer.start, node.dtype)),
             Store(self._names.use(wide), where, Literal(0)),
             Let(self._counts[value], Literal(0)),
         ]
 
     def _is_reordered(self, value: Computed) -> bool:
-        return adds_up(_rule(value).step) and value not in self._in_order
+        return adds_up(_reducer(value).step) and value not in self._in_order
 
     @staticmethod
     def _total_type(value: Computed) -> np.dtype:
-        return FLOAT64 if adds_up(_rule(value).step) else value.node.dtype
+        return FLOAT64 if adds_up(_reducer(value).step) else value.node.dtype
 
     # --- in a loop ----------------------------------------------------------------------------------------------------
 
@@ -152,19 +151,19 @@ class ReductionWriter:
         """Return the statements that accumulate one element."""
         value = statement.value
         assert value is not None
-        rule, dtype = _rule(value), value.node.dtype
+        reducer, dtype = _reducer(value), value.node.dtype
         if not statement.target_index:
-            variable = self._parts.get(value, self._variables.get(value, ""))
+            variable = self._partial_sums.get(value, self._variables.get(value, ""))
             if value in self._ordered_totals:
-                return [Let(variable, Apply("maximum", (Name(variable), _ordered(operands[0], rule.step))), comment)]
+                return [Let(variable, Apply("maximum", (Name(variable), _ordered(operands[0], reducer.step))), comment)]
             reordered = self._is_reordered(value)
-            steps, result = self.formula(rule.step, operands, dtype, Name(variable), reordered=reordered)
-            return [*steps, Let(variable, result, comment)]
+            lets, result = self.formula(reducer.step, operands, dtype, Name(variable), reordered=reordered)
+            return [*lets, Let(variable, result, comment)]
         buffer = value.buffer if value in self._counts else self._wide.get(value, value.buffer)
         array, index = self._names.use(buffer), tuple(map(expression_of, statement.target_index))
         reordered = self._is_reordered(value)
-        steps, result = self.formula(rule.step, operands, dtype, Element(array, index), reordered=reordered)
-        return [*steps, Store(array, index, result, comment=comment)]
+        lets, result = self.formula(reducer.step, operands, dtype, Element(array, index), reordered=reordered)
+        return [*lets, Store(array, index, result, comment=comment)]
 
     def formula(
         self,
@@ -177,21 +176,21 @@ class ReductionWriter:
     ) -> tuple[list[Let], Expression]:
         """Return the statements and value of a formula; `reordered` lets a sum accumulate in any order."""
         attributes = {"total": total} if count is None else {"total": total, "count": count}
-        return formula_steps(formula, operands, attributes.__getitem__, dtype, self._names.temporary, reordered)
+        return formula_code(formula, operands, attributes.__getitem__, dtype, self._names.temporary, reordered)
 
     def around(self, loop: Loop, depth: int, body: Sequence[arrays.Statement]) -> list[arrays.Statement]:
         """Return a loop with this body, split into parts if it accumulates partial sums."""
         size, index = self._names.size(loop.axis), str(LoopIndex(depth))
         body = (*body, *(each for accumulator in self._rows_in.get(loop, []) for each in self._add_rows(accumulator)))
-        parts = self._parts_in.get(loop, [])
-        zeros = [Let(self._parts[value], number(0.0, FLOAT32)) for value in parts]
+        partial_sums = self._partial_sums_in.get(loop, [])
+        zeros = [Let(self._partial_sums[value], number(0.0, FLOAT32)) for value in partial_sums]
         sums = [
-            Let(self._variables[value], Apply("add", (Name(self._variables[value]), Name(self._parts[value]))))
-            for value in parts
+            Let(self._variables[value], Apply("add", (Name(self._variables[value]), Name(self._partial_sums[value]))))
+            for value in partial_sums
         ]
-        if not parts or _at_most([loop.axis], _PART):
+        if not partial_sums or _at_most([loop.axis], _PARTIAL_SUM):
             return [*zeros, arrays.CountedLoop(index, size, body), *sums]
-        first, inner, length = f"first{depth}__", f"j{depth}__", Literal(_PART)
+        first, inner, length = f"first{depth}__", f"j{depth}__", Literal(_PARTIAL_SUM)
         rest = Apply("subtract", (size, Apply("natural", (Name(first),))))
         set_index = Let(index, Apply("natural", (Apply("add", (Name(first), Name(inner))),)))
         part = arrays.CountedLoop(inner, Apply("min", (length, rest)), (set_index, *body))
@@ -237,8 +236,8 @@ class ReductionWriter:
 
     def finish(self, value: Computed, total: Expression, count: Expression) -> tuple[list[Let], Expression]:
         """Return the statements and value that a reduction computes from its total."""
-        rule = _rule(value)
-        return self.formula(rule.finish, [], value.node.dtype, total, count) if rule.finish else ([], total)
+        reducer = _reducer(value)
+        return self.formula(reducer.finish, [], value.node.dtype, total, count) if reducer.finish else ([], total)
 
     def end(self, accumulator: Accumulator, variable: str, comment: str) -> list[arrays.Statement]:
         """Return the statements after a loop that compute the result: in `variable`, or in the total's array."""
@@ -250,11 +249,11 @@ class ReductionWriter:
             dtype = self._total_type(value)
             total: Expression = Name(self._variables[value])
             if value in self._ordered_totals:
-                total = _signed(CallResult(_FROM_ORDERED_INTEGER, (total,)), _rule(value).step)
-            steps, result = self.finish(value, total, _converted(sizes, dtype))
-            return [*steps, Let(variable, result if dtype == node.dtype else _converted(result, node.dtype), comment)]
+                total = _signed(CallResult(_FROM_ORDERED_INTEGER, (total,)), _reducer(value).step)
+            lets, result = self.finish(value, total, _converted(sizes, dtype))
+            return [*lets, Let(variable, result if dtype == node.dtype else _converted(result, node.dtype), comment)]
         wide = self._wide.get(value)
-        if wide is None and not _rule(value).finish:
+        if wide is None and not _reducer(value).finish:
             return []
         count = _converted(sizes, node.dtype if wide is None else FLOAT64)
 
@@ -265,8 +264,8 @@ class ReductionWriter:
             if wide is not None:
                 total = Element(self._names.use(wide), index)
                 total = Apply("add", (total, partial)) if value in self._counts else total
-            steps, result = self.finish(value, total, count)
-            return [*steps, Store(array, index, result)]
+            lets, result = self.finish(value, total, count)
+            return [*lets, Store(array, index, result)]
 
         return self._each(accumulator, store_result)
 
@@ -285,23 +284,23 @@ def _signed(x: Expression, step: str) -> Expression:
     return Apply("negative", (x,)) if step == _SMALLEST else x
 
 
-def _rule(value: Computed) -> Rule:
-    rule = LOOPS.of(value.node).reducer
-    assert rule is not None
-    return rule
+def _reducer(value: Computed) -> Reducer:
+    reducer = LOOPS.of(value.node).reducer
+    assert reducer is not None
+    return reducer
 
 
-def _sums_parts(loop: Loop) -> bool:
+def _uses_partial_sums(loop: Loop) -> bool:
     """Return whether float32 partial sums speed up a loop: it vectorizes, and is short or does more than load."""
     statements = [item for item in loop.items if isinstance(item, ElementStatement)]
     called = {
         call.function
         for each in statements
-        if each.node is not None and each.node.formula is not None and float_type(each.node) == FLOAT32
+        if each.node.formula is not None and float_type(each.node) == FLOAT32
         for call in parse(each.node.formula)
     }
     generated = any(isinstance(operand.target, Generated) for each in statements for operand in each.operands)
-    return not called & _ONE_BY_ONE and (_at_most([loop.axis], _PART) or generated or bool(called & FAST.keys()))
+    return not called & _ONE_BY_ONE and (_at_most([loop.axis], _PARTIAL_SUM) or generated or bool(called & FAST.keys()))
 
 
 def _at_most(axes: Sequence[Axis], size: int) -> bool:

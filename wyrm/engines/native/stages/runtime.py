@@ -1,4 +1,4 @@
-"""What programs call: a few functions of the engine, which are inlined, and the kernels of ops, which are checked."""
+"""Functions that programs call: those of the engine, which are inlined, and kernels of ops, checked before use."""
 
 from __future__ import annotations
 
@@ -151,8 +151,8 @@ def fill_with_invalid_indices(x: IntegerArray) -> None:
         x[i] = INVALID_INDEX
 
 
-# Functions of ops that compiled code implements in another way.
-_OWN_FORM: tuple[Any, ...] = (multiply_into, lapack, accumulated, natural)
+# Functions that are not compiled from their Python code.
+_BUILTINS: tuple[Any, ...] = (multiply_into, lapack, accumulated, natural)
 _MODULES = {"numpy", "math"}
 
 
@@ -206,7 +206,7 @@ class OpKernels:
     def _check_use(self, function: FunctionType, used: str, value: Any, kernel: str) -> None:
         self.multiplies |= value is multiply_into or value is lapack
         if isinstance(value, FunctionType):
-            if value not in _OWN_FORM:
+            if value not in _BUILTINS:
                 self._check(value, kernel)
             return
         module = isinstance(value, ModuleType) and value.__name__ in _MODULES

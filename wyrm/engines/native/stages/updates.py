@@ -25,16 +25,18 @@ from wyrm.engines.native.ir.arrays import (
 )
 from wyrm.engines.native.ir.types import FLOAT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
-from wyrm.engines.native.stages.expressions import formula_steps, number, scalar_type
+from wyrm.engines.native.stages.expressions import formula_code, number, scalar_type
 from wyrm.engines.native.stages.functions import small_size
 from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.loops import (
     Argument,
     ArrayBuffer,
+    CallArgument,
     FlatArgument,
     Invocation,
+    OptimizerNumber,
     RowSums,
-    WholeArgument,
+    StateArgument,
     WholeCall,
 )
 from wyrm.engines.optimizer import GRADIENT_SCALE, OptimizerInterface, UpdateRule
@@ -79,12 +81,12 @@ def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> 
             continue
         assert node.formula is not None
         operands = [values[parent] for parent in schedule.parents(node)]
-        steps, result = formula_steps(
+        lets, result = formula_code(
             node.formula, operands, _attributes(node, dtype), dtype, lambda: f"t{next(used)}"
         )  # fmt: skip
         variable = f"{node.op_name()}_{next(used)}"
         values[node] = Name(variable)
-        (each if node.dims else once).extend([*steps, Let(variable, result)])
+        (each if node.dims else once).extend([*lets, Let(variable, result)])
     flushed = _flushing(dtype) if rule.flushes and not row_axes and state else None
     if flushed is not None:
         each.append(flushed[0])
@@ -190,7 +192,7 @@ class UpdateCalls:
         self.routines: dict[object, ArrayRoutine] = {}
         self.rules: dict[UpdateRule, Source] = {}
         self.hyperparameters: list[str] = []
-        self.numbers: dict[str, FlatArgument] = {}
+        self.numbers: dict[str, OptimizerNumber] = {}
 
     def placed(self, invocations: Sequence[Invocation], safe: int) -> list[Invocation]:
         """Return the calls of a step with each update after its gradient is computed and its parameter read last.
@@ -234,7 +236,7 @@ class UpdateCalls:
             if key not in self.routines:
                 code = average(self.tree.name(f"average_{parameter.dtype}"), parameter.dtype)
                 self.routines[key] = ArrayRoutine(code, distinct=True)
-            arguments = [
+            arguments: list[Argument] = [
                 self._flat(self.tree.leaf(parameter), 1),
                 self._state(parameter, state, 1),
                 self._number(weight, parameter.dtype),
@@ -269,14 +271,14 @@ class UpdateCalls:
         if rule not in self.rules:
             self.rules[rule] = self._rule_source(rule)
         source, buffer = self.rules[rule], self.tree.leaf(parameter)
-        given: dict[BaseNode, FlatArgument] = {
+        given: dict[BaseNode, FlatArgument | StateArgument | OptimizerNumber] = {
             rule.parameter: self._flat(buffer, 1),
             rule.gradient: self._flat(gradient, 1),
         }
         given |= {leaf: self._state(parameter, state, 1) for state, leaf in rule.state.items()}
         given |= {leaf: self._number(number, parameter.dtype) for number, leaf in rule.hyperparameters.items()}
         call = WholeCall(source, given)
-        arguments = [WholeArgument(self.tree.name(f"{buffer.name}_update_{i}"), call, i) for i in range(source.count)]
+        arguments = [CallArgument(self.tree.name(f"{buffer.name}_update_{i}"), call, i) for i in range(source.count)]
         comment = f"{buffer.name} {format_dims(parameter.dims)}"
         return Invocation(source.run, arguments, {gradient}, comment, updated=parameter)
 
@@ -315,16 +317,16 @@ class UpdateCalls:
     def _flat(self, buffer: ArrayBuffer, axes: int) -> FlatArgument:
         return FlatArgument(self.tree.name(f"flat_{buffer.name}"), buffer, axes)
 
-    def _state(self, parameter: BaseNode, state: str, axes: int) -> FlatArgument:
+    def _state(self, parameter: BaseNode, state: str, axes: int) -> StateArgument:
         name = self.tree.name(f"{state}_of_{self.tree.leaf(parameter).name}")
-        return FlatArgument(name, None, axes, state=(parameter, state))
+        return StateArgument(name, parameter, state, axes)
 
-    def _number(self, number: str, dtype: np.dtype) -> FlatArgument:
+    def _number(self, number: str, dtype: np.dtype) -> OptimizerNumber:
         """Return a number of the rules; each step reads it from `hyperparameters`, or computes it."""
         if number != GRADIENT_SCALE and number not in self.hyperparameters:
             self.hyperparameters.append(number)
         return self._scalar(number, dtype)
 
-    def _scalar(self, number: str, dtype: np.dtype) -> FlatArgument:
+    def _scalar(self, number: str, dtype: np.dtype) -> OptimizerNumber:
         name = f"{number}_{dtype}"
-        return self.numbers.setdefault(name, FlatArgument(name, None, 0, number=number, dtype=dtype))
+        return self.numbers.setdefault(name, OptimizerNumber(name, number, dtype))

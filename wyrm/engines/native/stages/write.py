@@ -13,17 +13,19 @@ from wyrm.engines.native.ir.types import INT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.stages.expressions import UniqueNames, identifier
-from wyrm.engines.native.stages.functions import FunctionWriter, Kernel, comment_of
+from wyrm.engines.native.stages.functions import FunctionWriter, LoopCall, comment_of
 from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.loops import (
     Argument,
     ArrayBuffer,
+    CallArgument,
+    ColumnArgument,
     FlatArgument,
     Invocation,
-    KernelArgument,
     KernelCall,
     Loop,
     NumberArgument,
+    OptimizerNumber,
     PythonCall,
     ScalarBlock,
 )
@@ -81,11 +83,11 @@ class Source:
         self.evaluated: list[KernelCall] = []
         self.hyperparameters: list[str] = []
         self.fed = [(leaf, tree.leaf(leaf)) for leaf in inputs if leaf in tree.buffers]
-        # The buffers that are read after all calls.
+        # Buffers that are read after all invocations, so that their memory is not reused.
         self.live_at_end = [*tree.buffer_updates.values(), *([] if tree.loss is None else [tree.loss])]
         # The arrays that debug mode does not spoil: leaves, sums of rows, and those that a call has used.
         self._kept = {*tree.buffers.values(), *(buffer for rows in tree.rows for buffer in rows.buffers)}
-        self.kernels = self._loops()
+        self.loop_calls = self._loops()
         self.updates: dict[object, ArrayRoutine] = {}
         # The functions of rules over whole parameters.
         self.rules: list[Source] = []
@@ -119,37 +121,37 @@ class Source:
 
     # --- parts ----------------------------------------------------------------------------------------------------
 
-    def _loops(self) -> list[Kernel]:
+    def _loops(self) -> list[LoopCall]:
         items = [item for item in self.tree.root.items if isinstance(item, Loop | ScalarBlock) and item.items]
-        kernels = self._writer.kernels(items)
-        by_item = dict(zip(items, kernels, strict=True))
+        calls = self._writer.calls(items)
+        by_item = dict(zip(items, calls, strict=True))
         for item in [*self.tree.early, *self.tree.root.items]:
             if isinstance(item, KernelCall):
                 self._add_call(item)
             elif item in by_item:
-                kernel = by_item[item]
-                buffers = {argument for argument in kernel.arguments if isinstance(argument, ArrayBuffer)}
-                self.invocations.append(Invocation(kernel.function, kernel.arguments, buffers, item=item))
-        return kernels
+                loop = by_item[item]
+                buffers = {argument for argument in loop.arguments if isinstance(argument, ArrayBuffer)}
+                self.invocations.append(Invocation(loop.function, loop.arguments, buffers, item=item))
+        return calls
 
     def _add_call(self, call: KernelCall) -> None:
         node = call.node
         buffers = {call.out, *call.operands}
         comment = f"{node.op_name()} {format_dims(node.dims)}"
-        rule = LOOPS.of(node)
-        if rule.steps(node) is not None and self._add_scan(call, node, buffers, comment):
+        form = LOOPS.of(node)
+        if form.steps(node) is not None and self._add_scan(call, node, buffers, comment):
             return
-        kernel, ending = (rule.adding_kernel, "added_kernel") if call.adds else (rule.kernel, "kernel")
+        kernel, ending = (form.adding_kernel, "added_kernel") if call.adds else (form.kernel, "kernel")
         if kernel is None:
             name = self.tree.name(f"evaluate_{identifier(node.op_name())}")
             self.evaluated.append(call)
             self.invocations.append(Invocation(PythonCall(name), [], buffers, comment, call))
-            self.arguments[name] = KernelArgument(name, call, -1)
+            self.arguments[name] = CallArgument(name, call, -1)
             return
         self._add_checks(call, node, comment)
         function = self.op_kernels.add(kernel, f"{identifier(node.op_name())}_{ending}")
         count = kernel.__code__.co_argcount
-        arguments = [KernelArgument(self.tree.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
+        arguments = [CallArgument(self.tree.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
         self.invocations.append(Invocation(function, arguments, buffers, comment, call))
 
     def _add_checks(self, call: KernelCall, node: BaseNode, comment: str) -> None:
@@ -174,9 +176,7 @@ class Source:
         if source.evaluated:
             return False
         self.scans.append(source)
-        arguments = [
-            KernelArgument(self.tree.name(f"{call.out.name}_{i}"), call, i, source) for i in range(source.count)
-        ]
+        arguments = [CallArgument(self.tree.name(f"{call.out.name}_{i}"), call, i, source) for i in range(source.count)]
         self.invocations.append(Invocation(source.run, arguments, buffers, comment, call, scan=source))
         return True
 
@@ -211,7 +211,7 @@ class Source:
         statements, k = list[arrays.Statement](), Name("k")
         row_step = Apply("add", (Name("first"), k))
         for leaf, buffer in self.fed:
-            column = FlatArgument(self.tree.name(f"column_of_{buffer.name}"), None, 2, column=leaf)
+            column = ColumnArgument(self.tree.name(f"column_of_{buffer.name}"), leaf)
             rows, batch = self._use(column), self._flat(buffer, "batch_of")
             if DEBUG:  # an input without a column keeps what it holds
                 given = Apply("greater", (arrays.ArraySize(rows.name, 0), Literal(0)))
@@ -222,8 +222,8 @@ class Source:
             steps = Apply("add", (Apply("add", (Name("step"), Name("first"))), k))
             statements.append(Store(self._use(self.tree.buffers[STEP]).name, (), steps))
         for position, number in enumerate(self.hyperparameters):
-            for name, flat in list(self.arguments.items()):
-                if isinstance(flat, FlatArgument) and flat.number == number:
+            for name, argument in list(self.arguments.items()):
+                if isinstance(argument, OptimizerNumber) and argument.number == number:
                     statements.append(Store(name, (), Element("hyperparameters", (k, Literal(position)))))
         for position in range(len(self.invocations) + 1):
             if position == self._known and self.tree.loss is not None:
@@ -235,16 +235,12 @@ class Source:
         statements += map(self._call_of, self._last)
         counts = {rows.count.name: rows.count for rows in self.tree.rows}
         statements += [_call(release, self._use(count)) for count in counts.values()]
-        for position, mean in enumerate(self._metrics, 2):
+        metrics = [] if self.tree.loss is None else self.tree.outputs[1:]  # an epoch returns their totals too
+        for position, mean in enumerate(metrics, 2):
             statements.append(Store("totals", (Literal(position),), Element(self._use(mean).name, ()), adds=True))
         if self.tree.loss is not None:  # in every step, because a later one may raise
             statements.append(Store("totals", (Literal(1),), Apply("add", (k, Literal(1)))))
         return statements
-
-    @property
-    def _metrics(self) -> list[ArrayBuffer]:
-        """The scalars beside the loss whose totals an epoch returns."""
-        return [] if self.tree.loss is None else self.tree.outputs[1:]
 
     def _calls_of(self, invocations: Sequence[Invocation]) -> Iterator[arrays.Statement]:
         """Yield calls; in debug mode, each array is spoiled before the first call that uses it."""
@@ -282,7 +278,7 @@ class Source:
         return "\n\n".join([*self.op_kernels.sources, *self._texts()])
 
     def _texts(self) -> list[str]:
-        routines = [kernel.function for kernel in self.kernels]
+        routines = [call.function for call in self.loop_calls]
         routines += self.updates.values()
         texts = [routine.code.text for routine in dict.fromkeys(routines)]
         texts += [text for rule in self.rules for text in rule._texts()]

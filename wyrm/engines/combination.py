@@ -137,8 +137,8 @@ def _of_rows(node: BaseNode, parents: list[RowDependence], axes: list[int]) -> R
 
 
 def _of_reduction(node: BaseNode, rows: list[int | None], axes: list[int]) -> RowDependence:
-    rule = LOOPS.of(node)
-    assert rule.reducer is not None
+    form = LOOPS.of(node)
+    assert form.reducer is not None
     rank = max(len(parent.dims) for parent in node.parents)
     reduced = {
         row_axis + rank - len(parent.dims)
@@ -147,11 +147,11 @@ def _of_reduction(node: BaseNode, rows: list[int | None], axes: list[int]) -> Ro
     }
     if len(reduced) != 1:
         return Combination.MIXED
-    if not reduced <= set(rule.reduce_axes(node)):
+    if not reduced <= set(form.reduce_axes(node)):
         return axes[0] if axes else Combination.MIXED
-    if axes or rule.reducer.start != 0.0 or not rule.reducer.step.startswith("total + "):
+    if axes or form.reducer.start != 0.0 or not form.reducer.step.startswith("total + "):
         return Combination.MIXED
-    return {"": Combination.SUM, "total / count": Combination.MEAN}.get(rule.reducer.finish, Combination.MIXED)
+    return {"": Combination.SUM, "total / count": Combination.MEAN}.get(form.reducer.finish, Combination.MIXED)
 
 
 def _positions(dims: Dims) -> IndexMap:

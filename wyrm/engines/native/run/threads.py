@@ -1,10 +1,16 @@
-"""Division of rows among threads, so that threads rarely touch the same rows of a table."""
+"""Threads that persist between epochs, and the division of rows among them.
+
+Rows are divided so that threads rarely touch the same rows of a table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +20,10 @@ from wyrm.engines.native.stages.loops import RowSums
 from wyrm.graph.base import BaseNode
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.storage import bound_array
+from wyrm.support.interrupts import deferred, deliver
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 # Threads wait too long for each other if the slowest one has more than this many times the mean number of rows.
 _MOST_UNEVEN = 1.4
@@ -22,10 +32,87 @@ _MOST_UNEVEN = 1.4
 _NEAR_BYTES = 2**19
 _SMALLEST_BLOCK = 8192
 _MOST_STRIPES = 32
+# Seconds between two checks for signals while a thread waits for others.
+_LOOK = 0.05
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+class Pool:
+    """Threads beside the calling one, as many as any call has needed."""
+
+    def __init__(self) -> None:
+        self._executor: ThreadPoolExecutor | None = None
+        self._size = 0
+        self._process = 0
+
+    def run(self, jobs: Sequence[Callable[[], None]], stop: threading.Event) -> None:
+        """Run jobs in parallel, the first one in this thread; an interrupt or error sets `stop` and awaits the rest."""
+        from concurrent.futures import wait
+
+        futures: list[Future[None]] = []
+        with deferred:
+            try:
+                executor = self._threads(len(jobs) - 1)
+                for job in jobs[1:]:
+                    assert executor is not None
+                    futures.append(executor.submit(_stopping, job, stop))
+                jobs[0]()
+                while wait(futures, _LOOK).not_done:
+                    deliver()
+                for future in futures:
+                    future.result()
+            except BaseException:
+                stop.set()
+                wait(futures)
+                raise
+
+    def _threads(self, count: int) -> ThreadPoolExecutor | None:
+        """Return an executor of at least `count` threads; a forked process has none of its parent's threads."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        if count > self._size or self._process != os.getpid():
+            self._executor = ThreadPoolExecutor(count, "wyrm") if count else None
+            self._size, self._process = count, os.getpid()
+        return self._executor
+
+
+class Barrier:
+    """A barrier that opens when all threads have arrived or `stop` is set; signals are delivered meanwhile."""
+
+    def __init__(self, count: int, stop: threading.Event) -> None:
+        self._count, self._stop = count, stop
+        self._waiting, self._generation = 0, 0
+        self._changed = threading.Condition()
+
+    def wait(self) -> None:
+        """Wait for the other threads."""
+        with self._changed:
+            before = self._generation
+            self._waiting += 1
+            if self._waiting == self._count:
+                self._waiting, self._generation = 0, before + 1
+                self._changed.notify_all()
+            while self._generation == before and not self._stop.is_set():
+                self._changed.wait(_LOOK)
+                deliver()
+
+
+def _stopping(job: Callable[[], None], stop: threading.Event) -> None:
+    """Run a job; if it fails, stop the others."""
+    try:
+        job()
+    except BaseException:
+        stop.set()
+        raise
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Part:
+class RowRange:
     """Consecutive rows of `order`, and the table stripe that random indices are drawn from."""
 
     start: int
@@ -35,21 +122,21 @@ class Part:
 
 @dataclass(frozen=True)
 class Partition:
-    """The rows that each thread visits: `phases[phase][thread]` lists its parts of `order` (None: rows as they are).
+    """The rows that each thread visits: `phases[phase][thread]` lists its ranges of `order` (None: rows as they are).
 
     `disjoint`: threads of one phase share no table row.
     """
 
     order: NDArray[np.int64] | None
-    phases: list[list[list[Part]]]
+    phases: list[list[list[RowRange]]]
     stripes: int
     disjoint: bool
 
-    def rows_of(self, part: Part) -> NDArray[np.int64]:
-        """Return the rows of a part as a new array."""
+    def rows_of(self, rows: RowRange) -> NDArray[np.int64]:
+        """Return the rows of a range as a new array."""
         if self.order is None:
-            return np.arange(part.start, part.stop, dtype=np.int64)
-        return self.order[part.start : part.stop].copy()
+            return np.arange(rows.start, rows.stop, dtype=np.int64)
+        return self.order[rows.start : rows.stop].copy()
 
 
 class Partitioner:
@@ -64,8 +151,8 @@ class Partitioner:
     ) -> tuple[Partition, Mapping[BaseNode, np.ndarray]]:
         """Return the rows that each thread visits, and the columns that these rows refer to.
 
-        If every column decides which table rows are touched, the columns are reordered so that a part reads
-        contiguous memory.
+        If every column decides which table rows are touched, the columns are reordered so that a range is contiguous
+        memory.
         """
         leaves = key_columns(sums, given) if threads > 1 else None
         if leaves is None:
@@ -86,7 +173,7 @@ class Partitioner:
 
 
 def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = None, table_bytes: int = 0) -> Partition:
-    """Split the rows into parts for each thread: by blocks of one or two key columns, or else into equal ranges.
+    """Split the rows into ranges for each thread: by blocks of one or two key columns, or else into equal ones.
 
     A block crosses a stripe of the first key with a stripe of the second. In each of the `threads` phases no two
     threads share a stripe. `table_bytes` is the size of the tables; stripes are small enough for the cache of a core.
@@ -101,12 +188,12 @@ def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = N
         ]
         # With a single key only the blocks on the diagonal have rows.
         phases = [phase for phase in phases if any(phase)]
-        longest = sum(max(sum(part.stop - part.start for part in parts) for parts in phase) for phase in phases)
+        longest = sum(max(sum(each.stop - each.start for each in ranges) for ranges in phase) for phase in phases)
         if longest * threads <= _MOST_UNEVEN * rows:
             return Partition(order, phases, stripes, disjoint=True)
     bounds = [rows * thread // threads for thread in range(threads + 1)]
-    parts = [[Part(start, stop, 0)] for start, stop in pairwise(bounds)]
-    return Partition(None, [parts], 1, disjoint=False)
+    ranges = [[RowRange(start, stop, 0)] for start, stop in pairwise(bounds)]
+    return Partition(None, [ranges], 1, disjoint=False)
 
 
 def _finer(rows: int, threads: int, table_bytes: int) -> int:
@@ -117,10 +204,10 @@ def _finer(rows: int, threads: int, table_bytes: int) -> int:
     return max(1, min(ideal, limit, _MOST_STRIPES // threads) - 1 | 1)
 
 
-def _blocks(starts: NDArray[np.int64], stripes: int, threads: int, first: int, second: int) -> list[Part]:
+def _blocks(starts: NDArray[np.int64], stripes: int, threads: int, first: int, second: int) -> list[RowRange]:
     """Return the non-empty blocks that cross the stripes of thread `first` with the stripes of thread `second`."""
     return [
-        Part(int(starts[i * stripes + j]), int(starts[i * stripes + j + 1]), j)
+        RowRange(int(starts[i * stripes + j]), int(starts[i * stripes + j + 1]), j)
         for i in range(first, stripes, threads)
         for j in range(second, stripes, threads)
         if starts[i * stripes + j] < starts[i * stripes + j + 1]

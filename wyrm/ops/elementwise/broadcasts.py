@@ -1,0 +1,75 @@
+"""The types of operators: an overload for each broadcast that type checkers know."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class _Broadcast(NamedTuple):
+    """A broadcast that type checkers know: the axes of the operands and of the result, None if unknown.
+
+    `known_right`: the axes of the right operand follow from those of the left. Its class then has no type variable in a
+    method, because mypy checks an argument again for each variable, in a time exponential in the depth of nested calls.
+    """
+
+    left: str
+    right: str
+    result: str | None
+    known_right: bool = False
+
+
+# mypy's messages quote the first one.
+_BROADCASTS = (
+    _Broadcast("S", "S | tuple[()]", "S"),
+    _Broadcast("S", "FittingShape", None, known_right=True),
+    _Broadcast("FittingShape", "S", None),
+    _Broadcast("tuple[()]", "S", "S"),
+    _Broadcast("tuple[*Bs, N]", "tuple[N] | tuple[*Bs, One]", "tuple[*Bs, N]", known_right=True),
+    _Broadcast("tuple[N]", "tuple[*Bs, N] | tuple[*Bs, One]", "tuple[*Bs, N]"),
+    _Broadcast("tuple[*Bs, One]", "tuple[N] | tuple[*Bs, N]", "tuple[*Bs, N]"),
+    _Broadcast("tuple[*Bs, M, N]", "tuple[M, N]", "tuple[*Bs, M, N]", known_right=True),
+    _Broadcast("tuple[M, N]", "tuple[*Bs, M, N]", "tuple[*Bs, M, N]"),
+    _Broadcast("tuple[M, One]", "tuple[One, N]", "tuple[M, N]"),
+    _Broadcast("tuple[One, N]", "tuple[M, One]", "tuple[M, N]"),
+    _Broadcast("tuple[*Bs, N]", "tuple[One, N]", "tuple[*Bs, N]", known_right=True),
+    _Broadcast("tuple[One, N]", "tuple[*Bs, N]", "tuple[*Bs, N]"),
+    _Broadcast("S", "tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", None),
+    _Broadcast("tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", "S", None),
+)
+
+
+def operator_of_floats(left: str, right: str) -> str:
+    """Return the overloads of an operator of floats; `left` and `right` are the parameters `self` and `other`."""
+    found = []
+    for known in _BROADCASTS:
+        right_class = "Any" if left == "self" and known.known_right else "R"
+        axes = "" if known.result is None else f", {known.result}"
+        shaped = {
+            left: [f"Shaped[L, {each}]" for each in known.left.split(" | ")],
+            right: [f"Shaped[{right_class}, {each}]" for each in known.right.split(" | ")],
+        }
+        for own in shaped["self"]:  # mypy infers nothing from a union for `self`
+            parameters = f"self: {own}, other: {' | '.join(shaped['other'])}"
+            found.append(f"@overload\ndef {{method}}({parameters}) -> {{op}}[L, {right_class}{axes}]: ...")
+    return "\n".join(found)
+
+
+def operator_of_integers(parents: str = "") -> str:
+    """Return the overloads of an operator of integer nodes, with fewer broadcasts than those of floats.
+
+    `parents` are the type arguments of the op before its axes, such as "Any, Any, ".
+    """
+    same, rows = f"{{op}}[{parents}S]", f"{{op}}[{parents}tuple[*Bs, N]]"
+    broadcasts = (
+        ("S", "Size | IntegerArray", same),
+        ("S", "IndexNode[FittingShape]", "{op}"),
+        ("S", "IndexNode[S] | IndexNode[tuple[()]]", same),
+        ("tuple[()]", "IndexNode[S]", same),
+        ("tuple[*Bs, N]", "IndexNode[tuple[N]] | IndexNode[tuple[*Bs, One]]", rows),
+        ("tuple[N]", "IndexNode[tuple[*Bs, N]]", rows),
+        ("tuple[*Bs, One]", "IndexNode[tuple[*Bs, N]]", rows),
+    )
+    return "\n".join(
+        f"@overload\ndef {{method}}(self: IndexNode[{left}], other: {right}) -> {result}: ..."
+        for left, right, result in broadcasts
+    )

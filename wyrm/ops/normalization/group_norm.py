@@ -1,0 +1,276 @@
+"""Fused normalization over groups of neighbouring channels of each row of a batch, which may be single channels.
+
+As for layer norm, the forward pass stores no residuals. The formulas here serve arrays and, for higher-order gradients,
+nodes, both as (batch, groups, channels of a group, values).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.graph.axes import Dims, axis_size, product, unify
+from wyrm.graph.base import explain, format_dims, label
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
+from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.typing import Array, FloatArray
+from wyrm.ops.batching import batch_axis, spread
+from wyrm.ops.elementwise.elementwise import Axes, common_dtype
+from wyrm.ops.gradients.accumulation import composite_vjp
+from wyrm.ops.indexing.joining import stack
+from wyrm.ops.kernels.native import scratch
+from wyrm.ops.kernels.sums import summed
+from wyrm.ops.normalization.channel_kernels import (
+    group_norm_gradient_kernel,
+    group_norm_kernel,
+    group_norm_vector_gradient_kernel,
+)
+
+# --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
+
+# An array or a node: both have the methods `mean` and `reshape`.
+Value = Any
+
+
+def _normalized(x: Value, epsilon: float, sqrt: Callable[[Value], Value]) -> tuple[Value, Value]:
+    """Return the normalized operand, before weight and bias, and `1 / sqrt(variance + epsilon)`."""
+    centred = x - x.mean((2, 3), keepdims=True)
+    inverse = 1.0 / sqrt((centred * centred).mean((2, 3), keepdims=True) + epsilon)
+    return centred * inverse, inverse
+
+
+def _gradient(x: Value, gradient: Value, weights: Sequence[Value], epsilon: float, sqrt: Any) -> Value:
+    """Return the gradient with respect to the operand; `weights` is the weight, or none."""
+    normalized, inverse = _normalized(x, epsilon, sqrt)
+    scaled = gradient * weights[0] if weights else gradient
+    projection = (scaled * normalized).mean((2, 3), keepdims=True)
+    return (scaled - scaled.mean((2, 3), keepdims=True) - normalized * projection) * inverse
+
+
+# --- the ops ----------------------------------------------------------------------------------------------------------
+
+
+class _OverGroups(Node[tuple[Any, ...], Axes], abstract=True):
+    """Base class of the ops; the first parents have the axes (batch, channels, *sizes), the others (channels,)."""
+
+    __slots__ = ("epsilon", "groups")
+    groups: int
+    epsilon: float
+    # The number of parents with the axes of the operand.
+    whole: ClassVar[int] = 1
+
+    def __init__(self, *parents: Node, groups: int, epsilon: float = 1e-5) -> None:
+        self._construct(parents, groups=groups, epsilon=float(epsilon))
+
+    def dtype_rule(self) -> np.dtype:
+        for parent in self.parents:
+            if parent.dtype.kind == "b":
+                raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
+        return common_dtype(self.parents)
+
+    def shape_rule(self) -> Dims:
+        x, *others = self.parents
+        dims: Dims = x.dims
+        if not 0.0 <= self.epsilon < math.inf:
+            raise ShapeError(f"epsilon must be finite and at least 0, not {self.epsilon}")
+        if len(dims) < 2:
+            raise ShapeError(f"takes the axes (batch, channels, *sizes), not {label(x)} of {format_dims(dims)}")
+        for other in others[: self.whole - 1]:
+            if len(other.dims) != len(dims):
+                raise ShapeError(f"{format_dims(dims)} against {format_dims(other.dims)}")
+            dims = tuple(map(unify, dims, other.dims))
+        channels = dims[1]
+        for vector in others[self.whole - 1 :]:
+            if len(vector.dims) != 1:
+                raise ShapeError(f"{label(vector)} must have one axis, {channels!r}, not {format_dims(vector.dims)}")
+            channels = unify(channels, vector.dims[0])
+        size = axis_size(channels)
+        if not size or self.groups < 1 or size % self.groups:
+            raise ShapeError(f"the channels, {channels!r}, cannot be divided into {self.groups} equal groups")
+        if 0 in map(axis_size, dims[2:]):
+            raise ShapeError("an axis has size 0, so there is nothing to normalize over")
+        return (dims[0], channels, *dims[2:])
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        if 0 in shapes[0][2:]:
+            raise ShapeError(explain(self, "an axis has size 0 in the data of this run: nothing to normalize over"))
+
+    def arrays(self, operands: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
+        """Return the operands as (batch, groups, channels of a group, values), the others with one value."""
+        x = operands[0]
+        members = x.shape[1] // self.groups
+        shape = x.shape[0], self.groups, members, math.prod(x.shape[2:])
+        return tuple(
+            each.reshape(shape if i < self.whole else (self.groups, members, 1)) for i, each in enumerate(operands)
+        )
+
+    def nodes(self) -> tuple[Node, ...]:
+        """Return the parents as `arrays` does."""
+        dims: Dims = self.parents[0].dims
+        channels = axis_size(dims[1])
+        assert channels is not None
+        members = channels // self.groups
+        shape: Any = (dims[0], self.groups, members, product(dims[2:]) if dims[2:] else 1)
+        return tuple(
+            each.reshape(shape if i < self.whole else (self.groups, members, 1)) for i, each in enumerate(self.parents)
+        )
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        whole = self.whole
+        independent = all(row == 0 for row in rows[:whole]) and all(row is None for row in rows[whole:])
+        return "rows" if independent else None
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+        """Count the new axis among the rows; with a weight for each of its elements there is no such form."""
+        if any(mapped[self.whole :]):
+            return None
+        axis = batch_axis(operands, mapped)
+        joined = [
+            each.reshape((product(each.dims[:2]), *each.dims[2:]))
+            for each in spread(operands[: self.whole], mapped[: self.whole])
+        ]
+        one: Any = self.rebuild((*joined, *operands[self.whole :]), self.attribute_values())
+        apart: Node = one.reshape((axis, self.parents[0].dims[0], *one.dims[1:]))
+        return apart
+
+
+class _OverGroupsLoops(ByKernel):
+    def views(self, node: _OverGroups, arrays: Sequence[Array]) -> tuple[KernelArgument, ...]:
+        """Return views of arrays with the axes (rows of groups, channels of a group, values)."""
+        members = arrays[0].shape[1] // node.groups
+        rows = arrays[0].shape[0] * node.groups
+        return tuple(each.reshape(rows, members, math.prod(each.shape[2:])) for each in arrays)
+
+    def numbers(self, node: _OverGroups, x: Array) -> tuple[KernelArgument, ...]:
+        """Return the operand with the axes (rows of groups, elements), and the numbers that all kernels take."""
+        count = math.prod(x.shape[1:]) // node.groups
+        rows = x.reshape(x.shape[0] * node.groups, count)
+        return rows, node.groups, node.dtype.type(count), node.dtype.type(node.epsilon)
+
+
+class GroupNorm(_OverGroups[Axes]):
+    """`(x - mean) / sqrt(variance + epsilon) * weight + bias`, with mean and variance of each group of channels.
+
+    The parents are `x`, (batch, channels, *sizes), and optionally a weight and a bias, (channels,). Mean and variance
+    are those of all elements of `channels / groups` neighbouring channels of a row. Wu and He, "Group normalization"
+    (2018).
+
+    Raise `ShapeError` for axes that do not match, channels without a size or that cannot be divided into `groups`, and
+    an epsilon that is negative or not finite, `DTypeError` for masks and for operands of two float dtypes.
+
+    >>> x = wy.Constant([[[1.0, 3.0], [0.0, 8.0]]])
+    >>> wy.ops.normalization.group_norm.GroupNorm(x, groups=2, epsilon=0.0).forward().tolist()
+    [[[-1.0, 1.0], [-1.0, 1.0]]]
+    """
+
+    __slots__ = ()
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        x, *vectors = self.arrays(operands)
+        result: FloatArray = _normalized(x, self.epsilon, xp.sqrt)[0]
+        if vectors:
+            result = result * vectors[0]
+        if len(vectors) > 1:
+            result = result + vectors[1]
+        return result.reshape(shape)
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, *vectors = self.parents
+        options: Any = {"groups": self.groups, "epsilon": self.epsilon}
+        each = GroupNormVectorGradient(x, gradient, **options)
+        return GroupNormGradient(x, gradient, *vectors[:1], **options), *(each[i] for i in range(len(vectors)))
+
+
+@LOOPS.register(GroupNorm)
+class _GroupNormLoops(_OverGroupsLoops):
+    kernel = staticmethod(group_norm_kernel)
+
+    def kernel_arguments(self, node: GroupNorm, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
+        x, *vectors = operands
+        none = np.zeros(0, out.dtype)
+        weight, bias, *_ = *vectors, none, none
+        return *self.views(node, (x, out)), weight, bias, *self.numbers(node, x)
+
+
+class GroupNormGradient(_OverGroups[Axes]):
+    """The gradient of `GroupNorm` with respect to its operand.
+
+    The parents are the operand, the gradient with respect to the result, and the weight, if there is one.
+    """
+
+    __slots__ = ()
+    whole = 2
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        x, gradient, *weights = self.arrays(operands)
+        result: FloatArray = _gradient(x, gradient, weights, self.epsilon, xp.sqrt).reshape(shape)
+        return result
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, cotangent, *weights = self.nodes()
+        composed = _gradient(x, cotangent, weights, self.epsilon, _root)
+        return composite_vjp(composed.reshape(self.dims), gradient, self.parents)
+
+
+@LOOPS.register(GroupNormGradient)
+class _GroupNormGradientLoops(_OverGroupsLoops):
+    kernel = staticmethod(group_norm_gradient_kernel)
+
+    def kernel_arguments(
+        self, node: GroupNormGradient, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        x, gradient, *weights = operands
+        weight = weights[0] if weights else np.zeros(0, out.dtype)
+        return *self.views(node, (x, gradient, out)), weight, *self.numbers(node, x)
+
+
+class GroupNormVectorGradient(_OverGroups[Axes]):
+    """The gradients of `GroupNorm` with respect to weight and bias, of the axes (2, channels), in one pass.
+
+    The parents are the operand and the gradient with respect to the result.
+    """
+
+    __slots__ = ()
+    whole = 2
+    adds_rows = True
+
+    def shape_rule(self) -> Dims:
+        return (2, super().shape_rule()[1])
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return None
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+        return None
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        x, gradient = self.arrays(operands)
+        products = gradient * _normalized(x, self.epsilon, xp.sqrt)[0]
+        return xp.stack([summed(xp, each, (0, 3)).reshape(shape[1:]) for each in (products, gradient)])
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x, cotangent = self.nodes()
+        products = cotangent * _normalized(x, self.epsilon, _root)[0]
+        axes: Any = self.dims
+        composed = stack([each.sum((0, 3)).reshape(axes[1:]) for each in (products, cotangent)])
+        return composite_vjp(composed, gradient, self.parents)
+
+
+@LOOPS.register(GroupNormVectorGradient)
+class _GroupNormVectorGradientLoops(_OverGroupsLoops):
+    kernel = staticmethod(group_norm_vector_gradient_kernel)
+
+    def kernel_arguments(
+        self, node: GroupNormVectorGradient, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        x, gradient = operands
+        return *self.views(node, (x, gradient)), out, *self.numbers(node, x), scratch(out.shape, np.float64)
+
+
+def _root(x: Node) -> Node:
+    return x.sqrt()
