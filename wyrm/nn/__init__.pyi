@@ -86,6 +86,7 @@ from wyrm.nn.pooling_layers import (
     MaxPool3d,
 )
 from wyrm.nn.recurrent import GRU, LSTM, GRUCell, LSTMCell
+from wyrm.nn.recurrent_cells import Recurrent, RecurrentOutput
 from wyrm.nn.recurrent_stack import StackedGRU, StackedLSTM
 from wyrm.nn.recurrent_states import GRUOutput, LSTMOutput, LSTMState, StackedOutput
 from wyrm.nn.seeding import seed
@@ -151,6 +152,8 @@ __all__ = [
     "PReLU",
     "Pointwise",
     "RMSNorm",
+    "Recurrent",
+    "RecurrentOutput",
     "Sequential",
     "SinusoidalPositionalEncoding",
     "StackedGRU",
