@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -15,6 +15,7 @@ from wyrm.errors import DataError, DTypeError, IndexOutOfRange, ShapeError
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)))
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(PAIRS)
 def test_rows_of_pairs_are_those_of_scipy(pairs: list[tuple[int, int]]) -> None:
     users, items = np.array(pairs, np.int64).reshape(-1, 2).T
@@ -66,7 +67,7 @@ def test_random_nodes_take_rows() -> None:
 )
 def test_contradictions_are_refused(arguments: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        ItemRows(*map(np.array, arguments[:2]), arguments[2])
+        ItemRows(np.array(arguments[0]), np.array(arguments[1]), arguments[2])
 
 
 def test_pairs_beyond_the_counts_are_refused() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import wyrm as wy
-from wyrm.data import ItemRows, ranking_kernels, recommending
+from wyrm.data import ItemRows, Recommendations, ranking_kernels, recommending
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
 
 W: Any = wy
@@ -56,7 +56,7 @@ def test_the_best_items_are_those_of_a_stable_sort(dtype: Any, k: int, sizes: tu
     mask = seen_by(*sizes[:2])
     found = wy.recommend(users, items, k)
     assert_equal(found, sorted_scores(users @ items.T, k))
-    assert (found.items.dtype, found.scores.dtype) == (np.int64, dtype)
+    assert (found.items.dtype, found.scores.dtype) == (np.dtype(np.int64), np.dtype(dtype))
     assert_equal(wy.recommend(users, items, k, biases=biases), sorted_scores(users @ items.T + biases, k))
     expected = sorted_scores(users @ items.T + biases, k, mask)
     assert_equal(wy.recommend(users, items, k, biases=biases, exclude=mask), expected)
@@ -150,7 +150,8 @@ def test_a_program_answers_by_its_scores() -> None:
     user = wy.IndexInput(dims=(Batch(),), name="user")
     program = wy.compile(users(user) @ items.weight.transpose())
     expected = wy.recommend(users.weight, items.weight, 5)
-    for scorer in (program, lambda rows: program({user: rows})):
+    scorers: list[Any] = [program, lambda rows: program({user: rows})]
+    for scorer in scorers:
         found = wy.recommend(scorer, k=5, rows=np.arange(7), batch_size=2)
         np.testing.assert_array_equal(found.items, expected.items)
     two = wy.Input(dims=(Batch(),), name="two")
@@ -206,7 +207,7 @@ def test_the_kernels_are_python_functions_too() -> None:
         users, items, biases, rows.indptr, rows.indices, 0, 9, scratch, found, values
     )
     assert status == 0
-    assert_equal(recommending.Recommendations(found, values), sorted_scores(users @ items.T + biases, 3, mask))
+    assert_equal(Recommendations(found, values), sorted_scores(users @ items.T + biases, 3, mask))
 
 
 def test_threads_ask_at_the_same_time() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 import subprocess
@@ -31,6 +32,30 @@ def call(*arguments: object) -> tuple[int, str]:
     return finished.returncode, finished.stdout + finished.stderr
 
 
+class Here:
+    """Calls of the example in this process, for what ends at once: an import in a new one takes more than the rest."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.syspath_prepend(ROOT / "examples")
+        self._main = importlib.import_module("gpt2_tinystories").main
+        self._capsys, self._monkeypatch = capsys, monkeypatch
+
+    def __call__(self, *arguments: object) -> tuple[int, str]:
+        self._monkeypatch.setattr(sys, "argv", ["gpt2_tinystories.py", *map(str, arguments)])
+        status, said = 0, ""
+        try:
+            self._main()
+        except SystemExit as end:
+            status, said = 1, str(end.code)
+        written = self._capsys.readouterr()
+        return status, written.out + written.err + said
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Here:
+    return Here(capsys, monkeypatch)
+
+
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("text") / "story.txt"
@@ -44,7 +69,7 @@ def equal(found: dict[str, Any], wanted: dict[str, Any]) -> None:
         np.testing.assert_array_equal(found[name], array, err_msg=name)
 
 
-def test_a_run_learns_resumes_bit_for_bit_and_tells(story: Path, tmp_path: Path) -> None:
+def test_a_run_learns_resumes_bit_for_bit_and_tells(here: Here, story: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     status, text = call("train", "--data", story, "--run", run, "--steps", 10, "--watch", *TINY)
     assert status == 0, text
@@ -63,28 +88,28 @@ def test_a_run_learns_resumes_bit_for_bit_and_tells(story: Path, tmp_path: Path)
     tell = ["generate", "--run", run, "--prompt", "Tom had", "--max-new-tokens", 20]
     status, text = call(*tell)
     assert status == 0 and text.startswith("Tom had")
-    assert call(*tell)[1] == text != call(*tell, "--seed", 1)[1]
-    status, text = call("train", "--data", story, "--run", run, *TINY)
+    assert here(*tell)[1] == text != here(*tell, "--seed", 1)[1]
+    status, text = here("train", "--data", story, "--run", run, *TINY)
     assert status == 1 and "holds a run already: go on with resume" in text
     # A run that ended before its first checkpoint starts from the beginning.
     shutil.rmtree(run / "checkpoints")
-    status, text = call("generate", "--run", run)
+    status, text = here("generate", "--run", run)
     assert status == 1 and "there is no checkpoint in" in text
     status, text = call("resume", "--run", run)
     assert status == 0 and "starting from the beginning" in text, text
     equal(wy.io.load_arrays(last).arrays, whole)
 
 
-def test_a_run_that_was_ended_before_it_was_whole_is_begun_anew(story: Path, tmp_path: Path) -> None:
+def test_a_run_that_was_ended_before_it_was_whole_is_begun_anew(here: Here, story: Path, tmp_path: Path) -> None:
     (tmp_path / "options.json").write_text('{"steps": 10, "conf')
-    status, text = call("resume", "--run", tmp_path)
+    status, text = here("resume", "--run", tmp_path)
     assert status == 1 and "holds no run: begin one with train" in text
     for options, reason in ((["--batch-size", 10**6], "leaves no batch"), (["--clip", 0], "max_norm must be above 0")):
-        status, text = call("train", "--data", story, "--run", tmp_path, *TINY, "--steps", 10, *options)
+        status, text = here("train", "--data", story, "--run", tmp_path, *TINY, "--steps", 10, *options)
         assert status == 1 and reason in text, text
 
 
-def test_bad_input_is_told_in_a_line(story: Path, tmp_path: Path) -> None:
+def test_bad_input_is_told_in_a_line(here: Here, story: Path, tmp_path: Path) -> None:
     empty, binary, short = (tmp_path / name for name in ("empty.txt", "binary.txt", "short.txt"))
     empty.write_text("")
     binary.write_bytes(b"Once upon\xff\xfe a time " * 100)
@@ -98,11 +123,11 @@ def test_bad_input_is_told_in_a_line(story: Path, tmp_path: Path) -> None:
         (story, ["--n-head", 3], "n_embd 16 is not divisible by n_head 3"),
     ]
     for file, options, reason in cases:
-        status, text = call("train", "--data", file, "--run", tmp_path / "run", *TINY, *options)
+        status, text = here("train", "--data", file, "--run", tmp_path / "run", *TINY, *options)
         assert status == 1 and "Traceback" not in text, text
         assert reason in text, text
     for command in ("resume", "generate"):
-        status, text = call(command, "--run", tmp_path / "nothing")
+        status, text = here(command, "--run", tmp_path / "nothing")
         assert status == 1 and "holds no run: begin one with train" in text
 
 

@@ -18,6 +18,7 @@ The README's Python blocks, one after another, are a right program too.
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -129,6 +130,19 @@ def readme() -> Program:
     return Program(True, "README.md", "readme", 1, "\n".join(blocks), header=_README_HEADER)
 
 
+def _is_installed() -> bool:
+    """Whether wyrm is installed from this folder: then mypy finds it where it finds a user's, beside NumPy."""
+    try:
+        source = importlib.metadata.distribution("wyrm-autodiff").read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return source is not None and json.loads(source)["url"] == ROOT.as_uri()
+
+
+# Where mypy looks for wyrm besides the installed packages.
+MYPYPATH = "" if _is_installed() else str(ROOT)
+
+
 def _write(path: Path, text: str) -> None:
     """Write a file unless it has that text already, for mypy looks at its time first."""
     if not path.exists() or path.read_text(encoding="utf-8") != text:
@@ -160,7 +174,7 @@ def run_mypy(corpus: list[Program]) -> dict[str, Messages]:
             *(f"{name}.py" for name in (*modules, *(f"plain/{module}" for module in modules))),
         ],
         cwd=source,
-        env={**os.environ, "MYPYPATH": str(ROOT)},
+        env={**os.environ, "MYPYPATH": MYPYPATH},
         capture_output=True,
         text=True,
         check=False,  # it exits with 1 where it has found errors

@@ -23,10 +23,9 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "idx": "read_idx",
         "interactions": "Interactions low_rank_preferences read_movielens",
         "loader": "DataLoader",
-        "recommending": "Recommendations",
         "split": "concatenate split_by_group train_test_split",
         "text": "TokenBlocks load_text_dataset read_text",
         "tokenizers": "Tokenizer",
-        "wyrm.support.item_rows": "ItemRows",
+        "wyrm.support.item_rows": "ItemRows Recommendations",
     },
 )

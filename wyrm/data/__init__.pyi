@@ -8,11 +8,10 @@ from wyrm.data.dataset import Dataset
 from wyrm.data.idx import read_idx
 from wyrm.data.interactions import Interactions, low_rank_preferences, read_movielens
 from wyrm.data.loader import DataLoader
-from wyrm.data.recommending import Recommendations
 from wyrm.data.split import concatenate, split_by_group, train_test_split
 from wyrm.data.text import TokenBlocks, load_text_dataset, read_text
 from wyrm.data.tokenizers import Tokenizer
-from wyrm.support.item_rows import ItemRows
+from wyrm.support.item_rows import ItemRows, Recommendations
 
 __all__ = [
     "DataLoader",

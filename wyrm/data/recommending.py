@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,25 +14,15 @@ from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, Sha
 from wyrm.graph.arrays import as_array
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.storage import Leaf, stored
-from wyrm.support.item_rows import CompressedRows, ItemRows, item_rows
+from wyrm.support.item_rows import CompressedRows, ItemRows, Recommendations, item_rows
 from wyrm.support.options import is_integer, whole
 
+if TYPE_CHECKING:
+    from wyrm.train.program import Program
+
 Table: TypeAlias = "ArrayLike | BaseNode"
-Scorer: TypeAlias = "Callable[[NDArray[np.int64]], ArrayLike]"
+Scorer: TypeAlias = "Callable[[NDArray[np.int64]], ArrayLike] | Program[Any, Any]"
 Excluded: TypeAlias = "ArrayLike | CompressedRows | Sequence[ArrayLike] | None"
-
-
-class Recommendations(NamedTuple):
-    """The best items of each user, best first, and their scores: arrays of shape (users, k), or (k,) for one user.
-
-    Where fewer than k items are left, items are -1 and scores -inf at the end.
-
-    >>> Recommendations(np.array([[2, 0]]), np.array([[1.5, 0.5]])).items
-    array([[2, 0]])
-    """
-
-    items: NDArray[np.int64]
-    scores: NDArray[np.floating[Any]]
 
 
 # The scores of some users and items at a time stay in a core's cache.
@@ -313,11 +303,11 @@ def _by_function(given: Any, k: int, rows: Any, exclude: Any, batch_size: int | 
     return _joined(parts, single, k, np.dtype(np.float32))
 
 
-def _of_rows(given: Any) -> Scorer:
+def _of_rows(given: Any) -> Callable[[NDArray[np.int64]], ArrayLike]:
     """Return a function of row numbers; a program with a single input takes them."""
     inputs = getattr(given, "inputs", None)
     if not isinstance(inputs, tuple):
-        function: Scorer = given
+        function: Callable[[NDArray[np.int64]], ArrayLike] = given
         return function
     if len(inputs) != 1:
         raise ShapeError(
@@ -330,7 +320,8 @@ def _of_rows(given: Any) -> Scorer:
 def _user_count(exclude: Any) -> int:
     if isinstance(exclude, tuple) and len(exclude) == 2:
         return len(exclude[0]) - 1
-    return int(exclude.shape[0]) if hasattr(exclude, "shape") else len(exclude)
+    shape = getattr(exclude, "shape", None)
+    return len(exclude) if shape is None else int(shape[0])
 
 
 def _best_of(scores: np.ndarray, offsets: np.ndarray, excluded: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,6 @@ from typing_extensions import TypeVar, TypeVarTuple
 from wyrm.errors import DTypeError
 from wyrm.functions.carries import (
     as_floats,
-    check_sizes,
     checked_carry,
     dtype_of,
     from_floats,
@@ -148,7 +147,6 @@ def _chosen_result(
     shape = parts[0][1]
     dtype = chosen(dtype_of([*(leaf for leaves, _ in parts for leaf in leaves), *given, *beside]))
     results = leaf_nodes(parts[0][0], dtype)
-    check_sizes(results, what, "a result")
     like = placeholders_of(results, shape, f"the result of {name_of(branches[0])}")
     carry: list[Any] = []
     if not results:
@@ -161,7 +159,6 @@ def _chosen_result(
         placeholders = placeholders_of(carry, shape, "result")
         own = [*inner, *converted]
         outside, captured, made = closure_convert(floats, placeholders, own, built=[*nodes, *own])
-        check_sizes(outside, what, "an operand or what it closes over")
         steps = Steps(LoopBody([*placeholders, *captured], made), 1, len(carry), 0, limited=True)
         loop = Scan(steps, mask.astype(dtype), *carry, *outside)
         carry = [loop.last(i) for i in range(len(carry))]

@@ -10,7 +10,7 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths
 from wyrm.functions.tracing import enclosing_trace
-from wyrm.graph.axes import open_axes
+from wyrm.graph.axes import same_sizes
 from wyrm.graph.base import BaseNode, describe, format_dims, label
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant, as_constant
@@ -50,18 +50,6 @@ def leaf_nodes(leaves: Sequence[object], dtype: np.dtype) -> list[Any]:
     return found
 
 
-def check_sizes(nodes: Sequence[BaseNode], what: str, role: str) -> None:
-    """Raise `ShapeError` for a node with an axis that gets its size from data; the error calls the node a `role`."""
-    for node in nodes:
-        names = [name.__name__ for name in open_axes(node.dims)]
-        if names:
-            raise ShapeError(
-                f"{what}: {role}, {describe(node)}, has the open axis {names[0]}(), whose size the data of each run "
-                f"gives. Arrays inside of loops and branches need sizes: give the axis one, as in {names[0]}(32), or "
-                f"compute what depends on it outside, such as a sum over it"
-            )
-
-
 def placeholders_of(
     nodes: Sequence[BaseNode], structure: PyTreeDef, name: str, axes: int = 0, weak: bool = False
 ) -> list[Any]:
@@ -80,9 +68,8 @@ def checked_carry(
     if found != structure:
         raise ShapeError(f"{what} changes the structure of the carry: {value!r}")
     nodes = leaf_nodes(leaves, dtype)
-    check_sizes(nodes, what, "a result")
     for given, node in zip(placeholders, nodes, strict=True):
-        if given.shape != node.shape:
+        if not same_sizes(given.dims, node.dims):
             raise ShapeError(
                 f"{what}: {label(given)} has the axes {format_dims(given.dims)} but becomes {describe(node)}; a carry "
                 f"keeps its axes from step to step"
@@ -104,7 +91,6 @@ def initial_carry(init: object, beside: Sequence[object], what: str) -> tuple[li
     if structure.has_module:
         raise DTypeError(f"{what}: a module cannot be a carry; carry its parameters' values and close over the module")
     nodes = leaf_nodes(leaves, dtype)
-    check_sizes(nodes, what, "init")
     return nodes, structure, dtype
 
 

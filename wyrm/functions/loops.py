@@ -9,7 +9,6 @@ from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import ShapeError
 from wyrm.functions.carries import (
-    check_sizes,
     checked_carry,
     dtype_of,
     from_floats,
@@ -23,7 +22,7 @@ from wyrm.functions.carries import (
 from wyrm.functions.function import function_of_nodes
 from wyrm.functions.pytree import Branch, Tree, flatten, unflatten
 from wyrm.functions.tracing import name_of
-from wyrm.graph.axes import Axis, axis_size, open_axes
+from wyrm.graph.axes import Axis, axis_size, same_sizes
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.typing import HasArray
@@ -108,7 +107,8 @@ def scan(
 
     A scan is one node. The function runs once, on placeholders, and its code is compiled once. The gradient is another
     scan, which stores every carry and recomputes the rest of each step. Each step draws anew what random nodes inside
-    draw. Axes inside need sizes. An index node as carry, such as a counter, stays one in each step.
+    draw. Axes may get their sizes from data, that of the steps too. An index node as carry, such as a counter, stays
+    one in each step.
 
     Raise `ShapeError` if the carry changes its structure or axes or sequence lengths differ, `DTypeError` if it changes
     its dtype and for mixed float dtypes.
@@ -123,7 +123,6 @@ def scan(
     carry, structure, dtype = initial_carry(init, given, what)
     rows = leaf_nodes(given, dtype)
     time = _time(rows, length, what)
-    check_sizes(rows, what, "xs")
     count, made_structure = len(carry), rows_structure
 
     def stand_in(nodes: Sequence[Any], weak: bool) -> list[Any]:
@@ -141,11 +140,9 @@ def scan(
 
     operands, placeholders, results, built = traced_step([*carry, *rows], stand_in, step)
     carry, rows, made = operands[:count], operands[count:], results[count:]
-    check_sizes(made, what, "the second result")
     loop_carry, results = loop_parts(carry, placeholders[:count], results, built)
     inputs = [*loop_carry.placeholders, *placeholders[count:]]
     outside, captured, outputs = closure_convert(results, inputs, built=built)
-    check_sizes(outside, what, "what it closes over")
     carried = loop_carry.init
     steps = Steps(LoopBody([*inputs, *captured], outputs), time, len(carried), len(rows), reverse=reverse)
     loop = Scan(steps, *carried, *rows, *outside)
@@ -162,19 +159,12 @@ def _time(rows: Sequence[BaseNode], length: int | None, what: str) -> Axis:
         raise ShapeError(f"{what}: without xs, give the number of steps as length=")
     if length is not None:
         length = whole(f"{what}: length", length, 0, ShapeError)
-    time: Axis = rows[0].dims[0] if rows else int(length or 0)
-    sizes = {axis_size(row.dims[0]) for row in rows} | ({length} if length is not None else set())
-    if None in sizes:
-        name = next(name.__name__ for row in rows for name in open_axes(row.dims[:1]))
-        raise ShapeError(
-            f"{what}: the first axis of xs, {time!r}, gets its size from the data of each run, and a loop needs its "
-            f"number of steps: give the axis a size, as in {name}(100)"
-        )
-    if len(sizes) > 1:
-        raise ShapeError(f"{what}: sequence lengths differ: {', '.join(map(str, sorted(map(str, sizes))))}")
-    if (axis_size(time) or 0) < 0:
-        raise ShapeError(f"{what}: length must be an integer of at least 0, not {length}")
-    return time
+    times: list[Axis] = [*(row.dims[0] for row in rows), *([] if length is None else [length])]
+    for time in times:
+        if not same_sizes((time,), (times[0],)):
+            found = sorted({repr(each) if (size := axis_size(each)) is None else str(size) for each in times})
+            raise ShapeError(f"{what}: sequence lengths differ: {', '.join(found)}")
+    return times[0]
 
 
 @overload
@@ -241,7 +231,6 @@ def while_loop(
     loop_carry, results = loop_parts(carry, before, following, built, [again])
     inputs = loop_carry.placeholders
     outside, captured, outputs = closure_convert(results, inputs, built=built)
-    check_sizes(outside, what, "what it closes over")
     most = ENDLESS if max_steps is None else max_steps
     steps = Steps(LoopBody([*inputs, *captured], outputs), most, len(inputs), 0, limited=True, stops=True)
     dtype = chosen(dtype_of([*carry, *following]))

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.functions.carries import as_floats, check_sizes, dtype_of, from_floats, leaf_nodes
+from wyrm.functions.carries import as_floats, dtype_of, from_floats, leaf_nodes
 from wyrm.functions.function import Function, evaluated, function_of_nodes
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import argument_names, enclosing_trace, name_of
-from wyrm.graph.axes import axis_size, normalize_axis
+from wyrm.graph.axes import axis_size, normalize_axis, same_sizes
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import IndexNode
 from wyrm.graph.source_location import building, located_at
@@ -73,12 +73,13 @@ def vmap(function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0)
                 for leaf, axis, where in zip(leaf_nodes(leaves, kind), chosen, leaf_paths(structure, name), strict=True)
             ]
             given.append(unflatten(structure, nodes))
-        sizes = {axis_size(whole.dims[0]) for whole in rows.values()}
         if not rows:
             raise ShapeError(f"{what}: no argument is batched; in_axes is {in_axes}")
-        if len(sizes) > 1:
+        firsts = [whole.dims[0] for whole in rows.values()]
+        if not all(same_sizes((axis,), (firsts[0],)) for axis in firsts):
+            sizes = sorted({repr(axis) if (size := axis_size(axis)) is None else str(size) for axis in firsts})
             found = ", ".join(describe(whole) for whole in rows.values())
-            raise ShapeError(f"{what}: batch sizes differ: {' and '.join(sorted(map(str, sizes)))}, in {found}")
+            raise ShapeError(f"{what}: batch sizes differ: {' and '.join(sizes)}, in {found}")
         with enclosing_trace(list(rows)), building() as built:
             result = plain(*given, **static)
         met = [dtype for row in rows if isinstance(row, WeakPlaceholder) for dtype in row.met]
@@ -222,7 +223,6 @@ def batched(outputs: Sequence[Any], rows: Mapping[BaseNode, BaseNode], drawing: 
 def _one_by_one(node: BaseNode, operands: Sequence[BaseNode], mapped: Sequence[bool]) -> Any:
     """Return a node that computes `node` for each row, in a loop inside the graph."""
     rows = [x for x, many in zip(operands, mapped, strict=True) if many]
-    check_sizes(operands, f"vmap computes {node.op_name()} row by row, in a loop", "an operand")
     placeholders = [placeholder_like(x, x.dims[1:], x.name or x.op_name()) for x in rows]
     remaining = iter(placeholders)
     parents = tuple(next(remaining) if many else x for x, many in zip(operands, mapped, strict=True))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from wyrm.graph.rules import Rules
 
 if TYPE_CHECKING:
+    from wyrm.graph.axes import Dim
     from wyrm.graph.base import BaseNode
 
 
@@ -17,6 +18,11 @@ class Lowering(Protocol):
     @property
     def xp(self) -> Any:
         """The array namespace: `jax.numpy` with the functions of `jax.scipy.special`."""
+        ...
+
+    @property
+    def sizes(self) -> Mapping[type[Dim], int]:
+        """The sizes of the named axes in this run."""
         ...
 
     def attribute(self, node: BaseNode, name: str) -> Any:
@@ -38,7 +44,7 @@ class Lowering(Protocol):
     def blocks(self, rows: int, size: int) -> tuple[int, int]:
         """Return in how many blocks to compute values of `size` bytes, and over how many devices the rows are sharded.
 
-        Both divide the number of rows; see `wyrm.ops.kernels.blocks_jax.in_blocks`.
+        Both divide the number of rows; see `wyrm.ops.kernels.loops_jax.in_blocks`.
         """
         ...
 
@@ -64,7 +70,7 @@ class JaxForm:
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         """Return the value of a node from those of its parents; `shape` is the result's in this run."""
-        return node.evaluate(lowering.xp, *operands, shape=shape)
+        return node.evaluate_for(lowering.sizes)(lowering.xp, *operands, shape=shape)
 
     # Whether the op is computed in bfloat16 in a program that computes in it; other ops are computed in float32.
     # None decides by the op: a formula is.

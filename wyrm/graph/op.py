@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeV
 
 import numpy as np
 
-from wyrm.graph.axes import Dims
+from wyrm.graph.axes import Dim, Dims
 from wyrm.support.memory import with_collector_paused
 
 if TYPE_CHECKING:
@@ -72,6 +72,10 @@ class Op:
     shape_only: ClassVar[bool] = False
     # The positions of parents that are functions of other parents, whose gradient covers theirs.
     residual_parents: ClassVar[frozenset[int]] = frozenset()
+
+    def evaluate_for(self, sizes: Mapping[type[Dim], int]) -> Callable[..., Any]:
+        """Return `evaluate` for a run that has bound `sizes`, of an op that needs more of them than the result's."""
+        return self.evaluate
 
     def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
         """Return the result of `vjp`; entries for parents that are not `wanted` are ignored, so an op may skip them."""

@@ -236,7 +236,7 @@ class Ranges:
         assert steps is not None
         body = steps.body
         given = dict(zip(body.inputs, loop.parents[steps.limited :], strict=True))
-        always = not steps.limited and steps.length > 0
+        always = not steps.limited and (steps.length or 0) > 0
         return Ranges(topological_order(body.outputs), self, given, always)
 
     def _add(self, limit: Limit) -> None:

@@ -5,7 +5,8 @@
 
 - Classes: `accuracy`, `top_k_accuracy`, `precision`, `recall`, `specificity`, `f1`, `confusion_matrix`, `roc_auc`.
 - Numbers: `mean_squared_error`, `mean_absolute_error`, `r2`, `explained_variance`, `max_error` and others.
-- Recommendations: `reciprocal_rank` and `ranking_auc`, and their means over users.
+- Recommendations, for scores or lists of items of many users: `recall_at_k`, `precision_at_k`, `hit_rate`, `mrr`,
+  `ndcg`, `average_precision`, `auc`, `coverage`, `novelty`; for one user `reciprocal_rank` and `ranking_auc`.
 - Running metrics, for `program.evaluate` and `fit`: `Accuracy`, `Mean`, `ConfusionMatrix`, `MeanSquaredError`, and
   `Collected` for any function of all rows.
 """
@@ -17,6 +18,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
         "classification": "accuracy confusion_matrix f1 precision recall specificity top_k_accuracy",
+        "recommendations": "auc average_precision coverage hit_rate mrr ndcg novelty precision_at_k recall_at_k",
         "ranking": "mean_ranking_auc mean_reciprocal_rank ranking_auc reciprocal_rank roc_auc",
         "regression": (
             "explained_variance max_error mean_absolute_error mean_absolute_percentage_error mean_squared_error "

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.metrics.checks import numbers, same_shape, score_matrix
+from wyrm.metrics.recommendations import auc, mrr
 
 Mask: TypeAlias = NDArray[np.bool_]
 Items: TypeAlias = Collection[int] | NDArray[np.integer] | Mask
@@ -176,7 +177,7 @@ def _matrix_mask(name: str, given: np.ndarray, matrix: np.ndarray, alternative: 
 
 
 def mean_reciprocal_rank(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayLike | None = None) -> float:
-    """Return the mean over users (or queries) of `reciprocal_rank`, above 0 and at most 1.
+    """Return the mean over users (or queries) of `reciprocal_rank`: `mrr` of masks, above 0 and at most 1.
 
     `scores` have shape (users, items). `relevant` is a mask of that shape, or integers of shape (users,), one relevant
     item per user; `exclude` is a mask of the shape of `scores`. Ties count against the ranking, as in
@@ -193,16 +194,11 @@ def mean_reciprocal_rank(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayL
     0.75
     """
     matrix, wanted, others = _masks(scores, relevant, exclude)
-    known = wanted.any(axis=1)
-    if not known.any():
-        raise DataError(f"none of the {len(matrix)} users has a relevant item that is not excluded; at least one must.")
-    best = np.where(wanted, matrix, -np.inf).max(axis=1, keepdims=True)
-    ranks = 1 + np.count_nonzero(others & (matrix >= best), axis=1)
-    return float(np.mean(1.0 / ranks[known]))
+    return mrr(matrix, wanted, exclude=~(wanted | others))
 
 
 def mean_ranking_auc(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayLike | None = None) -> float:
-    """Return the mean over users of `ranking_auc`, from 0 to 1.
+    """Return the mean over users of `ranking_auc`: `auc` of masks, from 0 to 1.
 
     Arguments and errors are as in `mean_reciprocal_rank`. Users without a relevant or without an irrelevant item are
     left out of the mean.
@@ -211,14 +207,9 @@ def mean_ranking_auc(scores: ArrayLike, relevant: ArrayLike, exclude: ArrayLike 
     0.75
     """
     matrix, wanted, others = _masks(scores, relevant, exclude)
-    areas = [
-        _area(row[positive], row[negative])
-        for row, positive, negative in zip(matrix, wanted, others, strict=True)
-        if positive.any() and negative.any()
-    ]
-    if not areas:
+    if not (wanted.any(axis=1) & others.any(axis=1)).any():
         raise DataError(
             f"none of the {len(matrix)} users has both a relevant and an irrelevant item that is not excluded; "
             f"at least one must."
         )
-    return float(np.mean(areas))
+    return auc(matrix, wanted, exclude=~(wanted | others))

@@ -22,8 +22,8 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "gpt2_axes": "gpt2_axes",
         "initializers": "initializers",
         "activation": (
-            "GLU Activation GatedFeedForward PReLU celu elu geglu gelu glu hardsigmoid hardswish hardtanh "
-            "leaky_relu log_sigmoid mish reglu relu relu6 selu sigmoid silu softplus softsign swiglu tanh"
+            "GLU Activation PReLU celu elu geglu gelu glu hardsigmoid hardswish hardtanh leaky_relu log_sigmoid mish "
+            "reglu relu relu6 selu sigmoid silu softplus softsign swiglu tanh"
         ),
         "attention": "LearnedPositionalEncoding MultiHeadAttention SinusoidalPositionalEncoding rotary_embedding",
         "batch_norms": "BatchNorm BatchNorm1d BatchNorm2d BatchNorm3d",
@@ -53,7 +53,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "recurrent_stack": "StackedGRU StackedLSTM",
         "recurrent_states": "GRUOutput LSTMOutput LSTMState StackedOutput",
         "seeding": "seed",
-        "transformer": "FeedForward TransformerBlock",
+        "transformer": "FeedForward GatedFeedForward TransformerBlock",
         "upsampling": "Upsample interpolate",
     },
 )

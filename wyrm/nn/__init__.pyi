@@ -7,7 +7,6 @@ from wyrm.nn import gpt2_axes, initializers
 from wyrm.nn.activation import (
     GLU,
     Activation,
-    GatedFeedForward,
     PReLU,
     celu,
     elu,
@@ -90,7 +89,7 @@ from wyrm.nn.recurrent import GRU, LSTM, GRUCell, LSTMCell
 from wyrm.nn.recurrent_stack import StackedGRU, StackedLSTM
 from wyrm.nn.recurrent_states import GRUOutput, LSTMOutput, LSTMState, StackedOutput
 from wyrm.nn.seeding import seed
-from wyrm.nn.transformer import FeedForward, TransformerBlock
+from wyrm.nn.transformer import FeedForward, GatedFeedForward, TransformerBlock
 from wyrm.nn.upsampling import Upsample, interpolate
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -11,17 +11,12 @@ from wyrm.errors import DTypeError, OptionError
 from wyrm.graph.axes import Dim
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
-from wyrm.graph.typing import Unnamed
-from wyrm.nn.axes import Axes, Bs, Hidden, M, N, Width, axis_number, feature_axis, sized_axis, with_axes_after
-from wyrm.nn.initializers import Initializer, XavierUniform
+from wyrm.nn.axes import Axes, Bs, axis_number, feature_axis, sized_axis, with_axes_after
 from wyrm.nn.layer import Layer, Pointwise
-from wyrm.nn.linear import Linear
 from wyrm.ops.elementwise.activation import halves
 from wyrm.ops.elementwise.comparison import where
 from wyrm.support.options import number
 from wyrm.support.texts import nearest
-
-_WEIGHT = XavierUniform()
 
 
 class Activation(Pointwise):
@@ -142,39 +137,3 @@ glu = GLU()
 swiglu = GLU(silu)
 geglu = GLU(gelu)
 reglu = GLU(relu)
-
-
-class GatedFeedForward(Layer[Width, Width], Generic[Width, Hidden]):
-    """`output(value(x) * activation(gate(x)))`, the feed-forward layer of recent transformers.
-
-    Maps the last axis from `embed_dim` to `hidden_dim` and back. With `silu`, the default, it is SwiGLU; with `gelu`,
-    `relu` and `sigmoid` it is GeGLU, ReGLU and GLU (Shazeer, "GLU variants improve transformer", 2020).
-
-    >>> GatedFeedForward(8, 16)(wy.Input(dims=(3, 5, 8))).shape
-    (3, 5, 8)
-    """
-
-    gate: Linear[Width, Hidden]
-    value: Linear[Width, Hidden]
-    output: Linear[Hidden, Width]
-
-    def __init__(
-        self: GatedFeedForward[M, N],
-        embed_dim: M | Unnamed[M],
-        hidden_dim: N | Unnamed[N],
-        *,
-        activation: Pointwise = silu,
-        bias: bool = False,
-        initializer: Initializer = _WEIGHT,
-        dtype: DTypeLike = np.float32,
-    ) -> None:
-        self.activation = checked_activation("GatedFeedForward", activation)
-        self.gate = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
-        self.value = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
-        self.output = Linear(hidden_dim, embed_dim, bias=bias, initializer=initializer, dtype=dtype)
-
-    def __call__(self, x: Tensor[*Bs, Width]) -> Tensor[*Bs, Width]:
-        """Return the result of the layer, of the axes of `x`."""
-        gate: Tensor[*Bs, Hidden] = self.activation(self.gate(x))
-        hidden: Tensor[*Bs, Hidden] = self.value(x) * gate
-        return self.output(hidden)

@@ -1,4 +1,4 @@
-"""The feed-forward network and the block of a transformer."""
+"""The feed-forward networks, plain and gated, and the block of a transformer."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import DTypeLike
 from wyrm.graph.axes import Dim
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.typing import BoolArray, Unnamed
-from wyrm.nn.activation import Activation, checked_activation
+from wyrm.nn.activation import Activation, checked_activation, silu
 from wyrm.nn.attention import MultiHeadAttention
 from wyrm.nn.axes import B, Bs, Hidden, M, N, T, Width
 from wyrm.nn.dropout import Dropout
-from wyrm.nn.initializers import Initializer, Normal
+from wyrm.nn.initializers import Initializer, Normal, XavierUniform
 from wyrm.nn.layer import Layer, Pointwise
 from wyrm.nn.linear import Linear
 from wyrm.nn.module import Module
 from wyrm.nn.normalization import LayerNorm
 
-_WEIGHT = Normal(0.02)
+_WEIGHT, _GATED_WEIGHT = Normal(0.02), XavierUniform()
 _GELU = Activation("gelu", approximate=True)
 
 
@@ -59,6 +59,42 @@ class FeedForward(Layer[Width, Width], Generic[Width, Hidden]):
             hidden: Tensor[*Bs, Hidden] = x.linear_gelu(fc1.weight, fc1.bias, **activation.options)
             return self.fc2(hidden)
         return self.fc2(activation(fc1(x)))
+
+
+class GatedFeedForward(Layer[Width, Width], Generic[Width, Hidden]):
+    """`output(value(x) * activation(gate(x)))`, the feed-forward layer of recent transformers.
+
+    Maps the last axis from `embed_dim` to `hidden_dim` and back. With `silu`, the default, it is SwiGLU; with `gelu`,
+    `relu` and `sigmoid` it is GeGLU, ReGLU and GLU (Shazeer, "GLU variants improve transformer", 2020).
+
+    >>> GatedFeedForward(8, 16)(wy.Input(dims=(3, 5, 8))).shape
+    (3, 5, 8)
+    """
+
+    gate: Linear[Width, Hidden]
+    value: Linear[Width, Hidden]
+    output: Linear[Hidden, Width]
+
+    def __init__(
+        self: GatedFeedForward[M, N],
+        embed_dim: M | Unnamed[M],
+        hidden_dim: N | Unnamed[N],
+        *,
+        activation: Pointwise = silu,
+        bias: bool = False,
+        initializer: Initializer = _GATED_WEIGHT,
+        dtype: DTypeLike = np.float32,
+    ) -> None:
+        self.activation = checked_activation("GatedFeedForward", activation)
+        self.gate = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
+        self.value = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
+        self.output = Linear(hidden_dim, embed_dim, bias=bias, initializer=initializer, dtype=dtype)
+
+    def __call__(self, x: Tensor[*Bs, Width]) -> Tensor[*Bs, Width]:
+        """Return the result of the layer, of the axes of `x`."""
+        gate: Tensor[*Bs, Hidden] = self.activation(self.gate(x))
+        hidden: Tensor[*Bs, Hidden] = self.value(x) * gate
+        return self.output(hidden)
 
 
 class TransformerBlock(Module, Generic[Width, Hidden]):

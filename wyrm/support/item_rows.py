@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,20 @@ class CompressedRows(Protocol):
     def indptr(self) -> Any: ...
     @property
     def indices(self) -> Any: ...
+
+
+class Recommendations(NamedTuple):
+    """The best items of each user, best first, and their scores: arrays of shape (users, k), or (k,) for one user.
+
+    Where fewer than k items are left, items are -1 and scores -inf at the end. `wy.recommend` returns it, and the
+    metrics of recommendations take it.
+
+    >>> Recommendations(np.array([[2, 0]]), np.array([[1.5, 0.5]])).items
+    array([[2, 0]])
+    """
+
+    items: Indices
+    scores: NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,9 +66,6 @@ class ItemRows:
     indptr: Indices
     indices: Indices
     item_count: int
-
-    # What tells a CSR matrix from other formats.
-    format: ClassVar[str] = "csr"
 
     def __post_init__(self) -> None:
         offsets, items = _whole("indptr", self.indptr), _whole("indices", self.indices)
@@ -93,6 +104,11 @@ class ItemRows:
             if outside.any():
                 raise IndexOutOfRange(f"{name} holds {given[outside][0]}; expected 0 to {count - 1}")
         return cls(*_distinct(rows, columns, user_count, item_count), item_count)
+
+    @property
+    def format(self) -> str:
+        """The name of the format, as SciPy's matrices have it: "csr"."""
+        return "csr"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -140,6 +156,30 @@ class ItemRows:
         result[np.repeat(np.arange(len(self)), self.counts), self.indices] = True
         return result
 
+    def has(self, items: Indices) -> Mask:
+        """Return which of some items each user has; items and result have the shape (users, some).
+
+        >>> ItemRows(np.array([0, 1, 3]), np.array([5, 0, 2]), 6).has(np.array([[5, 0], [5, 2]]))
+        array([[ True, False],
+               [False,  True]])
+        """
+        users = np.broadcast_to(np.arange(len(items))[:, np.newaxis], items.shape)
+        return self.has_pairs(users, items)
+
+    def has_pairs(self, users: Indices, items: Indices) -> Mask:
+        """Return whether users have items, for pairs of both.
+
+        >>> ItemRows(np.array([0, 1, 3]), np.array([5, 0, 2]), 6).has_pairs(np.array([0, 1]), np.array([5, 5]))
+        array([ True, False])
+        """
+        if not len(self.indices):
+            return np.zeros(items.shape, np.bool_)
+        width = max(self.item_count, int(items.max(initial=0)) + 1)
+        own = np.repeat(np.arange(len(self)), self.counts) * width + self.indices
+        asked = users * width + items
+        found: Mask = (own[np.minimum(np.searchsorted(own, asked), len(own) - 1)] == asked) & (items >= 0)
+        return found
+
     def padded(self, padding: int = NONE) -> Indices:
         """Return the items of all users as one array of the longest row's length, filled up with `padding`.
 
@@ -170,24 +210,26 @@ def _distinct(users: Indices, items: Indices, user_count: int, item_count: int) 
     return offsets, pairs % max(item_count, 1)
 
 
-def item_rows(name: str, given: Any, user_count: int, item_count: int) -> ItemRows:
+def item_rows(name: str, given: Any, user_count: int, item_count: int | None) -> ItemRows:
     """Return the items of each of some users, given in any of the forms that `wy.recommend` describes.
 
-    Raise `ShapeError`, `DTypeError` or `IndexOutOfRange`, with the name, for anything else.
+    Without `item_count` it is that of a mask or matrix, else as many as the largest item needs. Raise `ShapeError`,
+    `DTypeError` or `IndexOutOfRange`, with the name, for anything else.
     """
     try:
         rows = _of_any(given, user_count, item_count)
     except (ShapeError, DTypeError, DataError, IndexOutOfRange) as error:
         raise type(error)(f"{name}: {error}") from None
-    if rows.shape != (user_count, item_count):
+    items = rows.item_count if item_count is None else item_count
+    if rows.shape != (user_count, items):
         raise ShapeError(
             f"{name} has the items of {len(rows)} users out of {rows.item_count}; expected {user_count} users and "
-            f"{item_count} items"
+            f"{items} items"
         )
     return rows
 
 
-def _of_any(given: Any, user_count: int, item_count: int) -> ItemRows:
+def _of_any(given: Any, user_count: int, item_count: int | None) -> ItemRows:
     if isinstance(given, ItemRows):
         return given
     if hasattr(given, "tocsr"):
@@ -195,17 +237,18 @@ def _of_any(given: Any, user_count: int, item_count: int) -> ItemRows:
     if hasattr(given, "indptr") and hasattr(given, "indices"):
         return ItemRows(given.indptr, given.indices, int(given.shape[1]))
     if isinstance(given, tuple) and len(given) == 2 and all(np.ndim(each) == 1 for each in given):
-        return ItemRows(given[0], given[1], item_count)
+        return _of_pair(given[0], np.asarray(given[1]), item_count)
     if isinstance(given, list | tuple) and given and all(isinstance(each, Iterable) for each in given):
         given = _of_lists(given)
         if isinstance(given, tuple):
-            return ItemRows(given[0], given[1], item_count)
+            return _of_pair(given[0], given[1], item_count)
     array = np.asarray(given)
     if array.dtype.kind == "b":
-        if array.shape != (user_count, item_count):
-            raise ShapeError(f"a mask of shape {array.shape}; expected {(user_count, item_count)}")
+        columns: int = array.shape[1] if item_count is None and array.ndim == 2 else item_count or 0
+        if array.shape != (user_count, columns):
+            raise ShapeError(f"a mask of shape {array.shape}; expected ({user_count}, {columns or 'items'})")
         offsets = np.concatenate([[0], np.cumsum(np.count_nonzero(array, axis=1))])
-        return ItemRows(offsets, np.nonzero(array)[1], item_count)
+        return ItemRows(offsets, np.nonzero(array)[1], columns)
     if array.dtype.kind not in "iu" or array.ndim not in (1, 2):
         raise DTypeError(
             f"an array of {array.dtype} and shape {array.shape}; expected a mask of booleans, one item for each user, "
@@ -216,8 +259,13 @@ def _of_any(given: Any, user_count: int, item_count: int) -> ItemRows:
     if len(array) != user_count:
         raise ShapeError(f"items of {len(array)} users; expected {user_count}")
     there = array != NONE
-    offsets = np.concatenate([[0], np.cumsum(np.count_nonzero(there, axis=1))])
-    return ItemRows(offsets, array[there], item_count)
+    return _of_pair(np.concatenate([[0], np.cumsum(np.count_nonzero(there, axis=1))]), array[there], item_count)
+
+
+def _of_pair(offsets: Any, items: np.ndarray, item_count: int | None) -> ItemRows:
+    if item_count is None:
+        item_count = int(items.max()) + 1 if items.size and items.dtype.kind in "iu" else 0
+    return ItemRows(offsets, items, item_count)
 
 
 def _of_lists(given: Any) -> Any:

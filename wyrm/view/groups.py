@@ -235,4 +235,4 @@ def describe_steps(loop: Scan) -> str:
     steps = loop.steps
     if not steps.keeps:
         return "steps while a condition holds"
-    return f"{'up to ' if steps.stops or steps.limited else ''}{steps.length:,} steps{', last first' * steps.reverse}"
+    return f"{'up to ' if steps.stops or steps.limited else ''}{steps.count}{', last first' * steps.reverse}"

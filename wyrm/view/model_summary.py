@@ -17,7 +17,6 @@ from wyrm.nn.module import Module, members
 from wyrm.ops.attention.attention import Attention, AttentionGradient
 from wyrm.ops.attention.cached_attention import CachedAttention
 from wyrm.ops.control.scan import Scan
-from wyrm.ops.control.steps import ENDLESS
 from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient, ConvolutionWeightGradient
 from wyrm.ops.cross_entropy.linear_cross_entropy import LinearCrossEntropy, LinearCrossEntropyResiduals
 from wyrm.ops.products.product import MatMul, VectorDot
@@ -286,11 +285,11 @@ class Flops:
 
     def _add_loop(self, node: Scan, times: int, parents: Sequence[Owner]) -> None:
         steps = node.steps
-        if steps.stops or steps.limited or steps.length >= ENDLESS:
+        if steps.stops or steps.limited or not steps.keeps:
             self.uncounted.add(f"{node.op_name()} of an unknown number of steps")
             return
         body: Any = steps.body
-        self._add(steps.outputs, times * steps.length, dict(zip(body.inputs, parents, strict=True)))
+        self._add(steps.outputs, times * steps.length_for(self._sizes), dict(zip(body.inputs, parents, strict=True)))
 
 
 def _owner_of_leaf(leaf: BaseNode) -> Owner:

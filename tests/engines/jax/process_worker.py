@@ -1,8 +1,7 @@
-"""One process of several that train together, for the tests beside it and for `bench/processes.py`.
+"""Forks processes that train together; `processes` runs it, and imports of a process are those of its server.
 
-    python -m tests.engines.jax.process_worker OPTIONS
-
-OPTIONS is JSON: `Options` as a dict. The process writes what it found as JSON to `output`.
+Each line of stdin is a list of `Options` as JSON, one for each process. A process writes what it found as JSON to
+`output` and what it prints to `errors`; once all have ended, their exit codes are a line of stdout.
 """
 
 from __future__ import annotations
@@ -11,15 +10,19 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
+import orbax.checkpoint  # noqa: F401  (for checkpoints: imported once for all processes)
 
 import wyrm as wy
+
+# After so many seconds a process ends.
+TIMEOUT = 180
 
 
 @dataclass
@@ -27,6 +30,7 @@ class Options:
     """What a process does; all processes of a training have the same options but `process` and `output`."""
 
     output: str
+    errors: str
     processes: int = 1
     process: int = 0
     coordinator: str = ""
@@ -60,8 +64,6 @@ class Training:
     """A small network with dropout, Adam and its data; it is the bar of its own epochs."""
 
     def __init__(self, options: Options) -> None:
-        import jax
-
         self.options = options
         last = options.process == options.processes - 1
         features, hidden = Features(8), Hidden(16)
@@ -123,25 +125,37 @@ class Training:
             yield {name: column[rows] for name, column in self.columns.items()}
 
 
-def main() -> None:
+def train(options: Options) -> None:
     """Train as one of several processes."""
-    options = Options(**json.loads(sys.argv[1]))
     if options.processes > 1:
         wy.jax.initialize(options.coordinator, options.processes, options.process)
     training = Training(options)
-    start = time.perf_counter()
     means = training.train()
-    seconds = time.perf_counter() - start
     if options.failure == "save":
         if training.failing:
             os.kill(os.getpid(), signal.SIGKILL)
         wy.jax.save(training.program, options.folder)
     wy.jax.gather(training.program)
     values = [parameter.value.tolist() for parameter in training.program.trained]
-    found: dict[str, Any] = {
-        "means": means, "values": values, "seconds": seconds, "options": asdict(options),
-    }  # fmt: skip
-    Path(options.output).write_text(json.dumps(found), encoding="utf-8")
+    Path(options.output).write_text(json.dumps({"means": means, "values": values}), encoding="utf-8")
+
+
+def main() -> None:
+    """Fork processes until there are no more lines; a process leaves the loop and ends as Python does."""
+    for line in sys.stdin:
+        children = []
+        for given in json.loads(line):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(TIMEOUT)
+                file = os.open(given["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                os.dup2(file, sys.stdout.fileno())  # Gloo tells there whom it reaches
+                os.dup2(file, sys.stderr.fileno())
+                return train(Options(**given))
+            children.append(child)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        sys.stdout.write(json.dumps(codes) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

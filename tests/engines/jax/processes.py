@@ -34,25 +34,49 @@ def free_port() -> int:
     return port
 
 
-def run_processes(folder: Path, processes: int, /, timeout: float = 180.0, **options: Any) -> list[Finished]:
-    """Train in a number of processes with these options; return how each of them ended."""
-    coordinator = f"127.0.0.1:{free_port()}"
-    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
-    outputs = [folder / f"found-{process}.json" for process in range(processes)]
-    running = []
-    for process, output in enumerate(outputs):
-        output.unlink(missing_ok=True)
-        given = options | {
-            "processes": processes, "process": process, "coordinator": coordinator, "output": str(output),
-        }  # fmt: skip
-        command = [sys.executable, "-m", "tests.engines.jax.process_worker", json.dumps(given)]
-        running.append(subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True))
-    try:
-        texts = [each.communicate(timeout=timeout)[1] for each in running]
-    finally:
-        for each in running:
-            each.kill()
-    return [
-        Finished(each.returncode, text, json.loads(output.read_text()) if output.exists() else {})
-        for each, text, output in zip(running, texts, outputs, strict=True)
-    ]
+class Server:
+    """A process that has imported JAX and wyrm, and forks those which train: an import takes a second."""
+
+    def __init__(self) -> None:
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "tests.engines.jax.process_worker"],
+            cwd=ROOT,
+            env=os.environ | {"JAX_PLATFORMS": "cpu"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.communicate()
+
+    def run(self, folder: Path, processes: int, /, **options: Any) -> list[Finished]:
+        """Train in a number of processes with these options; return how each of them ended."""
+        options |= {"processes": processes, "coordinator": f"127.0.0.1:{free_port()}"}
+        outputs = [folder / f"found-{process}.json" for process in range(processes)]
+        errors = [folder / f"errors-{process}.txt" for process in range(processes)]
+        given = []
+        for process, (output, error) in enumerate(zip(outputs, errors, strict=True)):
+            output.unlink(missing_ok=True)
+            given.append(options | {"process": process, "output": str(output), "errors": str(error)})
+        assert self._server.stdin is not None and self._server.stdout is not None
+        self._server.stdin.write(json.dumps(given) + "\n")
+        self._server.stdin.flush()
+        codes = json.loads(self._server.stdout.readline())
+        return [
+            Finished(code, error.read_text(), json.loads(output.read_text()) if output.exists() else {})
+            for code, error, output in zip(codes, errors, outputs, strict=True)
+        ]
+
+    def found(self, folder: Path, processes: int, /, **options: Any) -> dict[str, Any]:
+        """Return what all processes found, who must agree."""
+        finished = self.run(folder, processes, **options)
+        for each in finished:
+            assert each.code == 0, each.text
+        first = finished[0].found
+        for each in finished[1:]:
+            assert each.found == first
+        return first

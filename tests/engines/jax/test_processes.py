@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.engines.jax.processes import run_processes
+from tests.engines.jax.processes import Server
 from wyrm.engines.jax.processes import Part, computing, fingerprint
 from wyrm.errors import CheckpointError, OptionError, ProcessLost
 
@@ -17,73 +18,77 @@ pytest.importorskip("jax")
 pytest.importorskip("orbax.checkpoint")
 
 
-def found(folder: Path, processes: int, /, **options: Any) -> dict[str, Any]:
-    """Return what all processes found, who must agree."""
-    finished = run_processes(folder, processes, **options)
-    for each in finished:
-        assert each.code == 0, each.text
-    first = finished[0].found
-    for each in finished[1:]:
-        assert (each.found["means"], each.found["values"]) == (first["means"], first["values"])
-    return first
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def alone(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What one process finds."""
+    return server.found(tmp_path_factory.mktemp("alone"), 1)
 
 
 @pytest.mark.parametrize("own_rows", [False, True])
-def test_two_processes_compute_what_one_does(tmp_path: Path, own_rows: bool) -> None:
-    one = found(tmp_path, 1, own_rows=own_rows)
-    two = found(tmp_path, 2, own_rows=own_rows, sharding="fsdp")
+def test_two_processes_compute_what_one_does(
+    server: Server, alone: dict[str, Any], tmp_path: Path, own_rows: bool
+) -> None:
+    one = server.found(tmp_path, 1, own_rows=True) if own_rows else alone
+    two = server.found(tmp_path, 2, own_rows=own_rows, sharding="fsdp")
     assert two["means"] == pytest.approx(one["means"], rel=1e-5)
     for a, b in zip(one["values"], two["values"], strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
 
 
-def test_a_killed_process_ends_the_other_and_a_restart_goes_on_exactly(tmp_path: Path) -> None:
+def test_a_killed_process_ends_the_other_and_a_restart_goes_on_exactly(server: Server, tmp_path: Path) -> None:
     checkpoints = str(tmp_path / "checkpoints")
     options: dict[str, Any] = {"sharding": "fsdp", "rows": 140, "epochs": 3}
-    whole = found(tmp_path, 2, **options)
-    killed = run_processes(tmp_path, 2, **options, folder=checkpoints, failure="kill", fail_after=25)
+    whole = server.found(tmp_path, 2, **options)
+    killed = server.run(tmp_path, 2, **options, folder=checkpoints, failure="kill", fail_after=25)
     assert killed[1].code == -9 and killed[0].code == 1
     assert "ProcessLost" in killed[0].text and "start all of them again from the last checkpoint" in killed[0].text
-    resumed = found(tmp_path, 2, **options, folder=checkpoints)
+    resumed = server.found(tmp_path, 2, **options, folder=checkpoints)
     assert resumed["means"] == whole["means"][1:]
     assert resumed["values"] == whole["values"]
 
 
-def test_another_number_of_processes_goes_on_with_a_checkpoint(tmp_path: Path) -> None:
+def test_another_number_of_processes_goes_on_with_a_checkpoint(
+    server: Server, alone: dict[str, Any], tmp_path: Path
+) -> None:
     checkpoints = str(tmp_path / "checkpoints")
-    whole = found(tmp_path, 1, epochs=2)
-    run_processes(tmp_path, 2, sharding="fsdp", folder=checkpoints, failure="kill", fail_after=12)
-    resumed = found(tmp_path, 1, epochs=2, folder=checkpoints)
-    assert resumed["means"][-1] == pytest.approx(whole["means"][-1], rel=1e-5)
+    server.run(tmp_path, 2, sharding="fsdp", folder=checkpoints, failure="kill", fail_after=12)
+    resumed = server.found(tmp_path, 1, folder=checkpoints)
+    assert resumed["means"][-1] == pytest.approx(alone["means"][-1], rel=1e-5)
 
 
-def test_a_process_that_fails_ends_the_other(tmp_path: Path) -> None:
-    raised = run_processes(tmp_path, 2, failure="raise", epochs=500)
+def test_a_process_that_fails_ends_the_other(server: Server, tmp_path: Path) -> None:
+    raised = server.run(tmp_path, 2, failure="raise", epochs=500)
     assert [each.code for each in raised] == [1, 1]
     assert "ProcessLost" in raised[0].text and "ValueError: this process fails" in raised[1].text
 
 
-def test_a_process_that_exits_ends_the_other(tmp_path: Path) -> None:
-    exited = run_processes(tmp_path, 2, failure="exit", epochs=500)
+def test_a_process_that_exits_ends_the_other(server: Server, tmp_path: Path) -> None:
+    exited = server.run(tmp_path, 2, failure="exit", epochs=500)
     assert exited[0].code == 1 and exited[1].code != 0
     assert "process 1 (after an error) left" in exited[0].text and "this process ends" in exited[1].text
 
 
 @pytest.mark.parametrize(("failure", "what"), [("values", "the value of first"), ("data", "the data of x")])
-def test_what_differs_between_processes_is_named(tmp_path: Path, failure: str, what: str) -> None:
-    for each in run_processes(tmp_path, 2, failure=failure):
+def test_what_differs_between_processes_is_named(server: Server, tmp_path: Path, failure: str, what: str) -> None:
+    for each in server.run(tmp_path, 2, failure=failure):
         assert each.code == 1
         assert f"OptionError: {what}" in each.text and "of process 1 differs from that of process 0" in each.text
 
 
-def test_a_process_does_not_train_alone(tmp_path: Path) -> None:
-    for process, each in enumerate(run_processes(tmp_path, 2, sharding="none")):
+def test_a_process_does_not_train_alone(server: Server, tmp_path: Path) -> None:
+    for process, each in enumerate(server.run(tmp_path, 2, sharding="none")):
         assert each.code == 1 and f"OptionError: this is process {process} of 2: give mesh" in each.text
 
 
-def test_a_process_that_is_killed_while_the_other_saves(tmp_path: Path) -> None:
+def test_a_process_that_is_killed_while_the_other_saves(server: Server, tmp_path: Path) -> None:
     options: dict[str, Any] = {"failure": "save", "folder": str(tmp_path / "checkpoints"), "every": 10_000}
-    assert "ProcessLost" in run_processes(tmp_path, 2, sharding="fsdp", **options)[0].text
+    assert "ProcessLost" in server.run(tmp_path, 2, sharding="fsdp", **options)[0].text
 
 
 @pytest.mark.parametrize("raised", [ValueError, "JaxRuntimeError"])

@@ -216,7 +216,7 @@ class EvaluationPlan:
         if not node.takes_rows:
             operands = self._all_dense(i, operands)
         if node.is_view:
-            view = node.evaluate(np, *(operand.value for operand in operands), shape=shape)
+            view = node.evaluate_for(self.sizes)(np, *(operand.value for operand in operands), shape=shape)
             if np.may_share_memory(view, operands[0].value):
                 return self._adopt(node, shape, view) or Cell(view, self._alone)
         cell = self._adopt(node, shape) or Cell(None, self._alone)
@@ -230,7 +230,7 @@ class EvaluationPlan:
         if node.formula is not None:
             calls += bound_calls(node, [operand.value for operand in operands], cell.value, self._scratch)
         else:
-            calls.append(EvaluateInto(node, operands, shape, cell.value))
+            calls.append(EvaluateInto(node, operands, self.sizes, cell.value))
         return cell
 
     def _all_dense(self, i: int, operands: list[Cell]) -> list[Cell]:

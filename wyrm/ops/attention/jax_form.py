@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wyrm.graph.jax_form import Lowering
-from wyrm.ops.kernels.blocks_jax import in_blocks
+from wyrm.ops.kernels.loops_jax import in_blocks
 from wyrm.ops.products.jax_form import ProductForm, sum_dtype
 from wyrm.ops.random.dropout_mask import drop_threshold, kept_factor
 from wyrm.ops.random.philox_jax import Words, kept_by_rows, row_keys

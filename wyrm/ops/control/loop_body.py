@@ -97,12 +97,12 @@ class LoopBody:
     def _order(self) -> list[BaseNode]:
         return topological_order(self.outputs)
 
-    def __call__(self, xp: ArrayNamespace, *values: Array) -> list[Array]:
-        """Return the outputs for the values of the inputs, computed with an array namespace."""
+    def __call__(self, xp: ArrayNamespace, sizes: Mapping[type[Dim], int], *values: Array) -> list[Array]:
+        """Return the outputs for the values of the inputs and the sizes of axes, computed with an array namespace."""
         computed: dict[BaseNode, Array | RowSparse] = dict(zip(self.inputs, values, strict=True))
         for node in self._order:
             if node not in computed:
-                computed[node] = xp.asarray(bound_array(node)) if node.is_leaf else value_of(xp, node, computed)
+                computed[node] = xp.asarray(bound_array(node)) if node.is_leaf else value_of(xp, node, computed, sizes)
         return [_dense(computed[output]) for output in self.outputs]
 
 
@@ -128,7 +128,7 @@ def value_of(
     shape = resolve(node.dims, sizes)
     if node.formula is not None:
         return xp.broadcast_to(formula_value(xp, node, operands), shape)
-    value: Array | RowSparse = node.evaluate(xp, *operands, shape=shape)
+    value: Array | RowSparse = node.evaluate_for(sizes)(xp, *operands, shape=shape)
     return value
 
 

@@ -8,16 +8,26 @@ recomputes the other values within a step. The body is compiled once, for any nu
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Dims, axis_size
+from wyrm.graph.axes import (
+    Axis,
+    Dim,
+    Dims,
+    axis_size,
+    number_of_elements,
+    resolve,
+    resolve_axis,
+    same_sizes,
+    total_size,
+)
 from wyrm.graph.base import ZERO, BaseNode, Gradient, Undefined, describe, format_dims
-from wyrm.graph.index_maps import IndexExpression, IndexLiteral, IndexMap, flat
+from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap, flat
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Gathered, LoopForm, Scattered, ScatterTarget
 from wyrm.graph.namespace import ArrayNamespace
@@ -26,14 +36,14 @@ from wyrm.graph.typing import Array
 from wyrm.graph.weak_types import chosen
 from wyrm.ops.control.scan_gradient import reversed_loop
 from wyrm.ops.control.scan_jax import ScanForm, ScanPartForm
-from wyrm.ops.control.steps import Steps, size_of
+from wyrm.ops.control.steps import Place, Steps
 from wyrm.ops.elementwise.arithmetic import Add
 from wyrm.ops.elementwise.elementwise import Axes, Left_co
 from wyrm.ops.shaping.shape import Rearrangement
 
 
 class Scan(Node[tuple[BaseNode, ...], Axes]):
-    """A loop of up to `steps.length` steps; the value is its residuals, a flat array.
+    """A loop of up to `steps.time` steps; the value is its residuals, a flat array.
 
     The parents are the number of steps to run, if the loop is limited, the initial carries, the sequences, whose first
     axis is that of the steps, and the loop invariants. All have one float dtype.
@@ -62,25 +72,25 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
             raise ShapeError(f"the body takes {len(steps.body.inputs)} inputs, not {len(parents)}")
         for position, (parent, placeholder) in enumerate(zip(parents, steps.body.inputs, strict=True)):
             is_sequence = steps.carried <= position < steps.carried + steps.sequences
-            shape = (steps.length, *placeholder.shape) if is_sequence else placeholder.shape
-            if parent.shape != shape or parent.dtype != placeholder.dtype:
+            dims: Dims = (steps.time, *placeholder.dims) if is_sequence else placeholder.dims
+            if not same_sizes(parent.dims, dims) or parent.dtype != placeholder.dtype:
                 raise ShapeError(
-                    f"{placeholder.name} must have the shape {shape} and the dtype {placeholder.dtype}, unlike "
-                    f"{describe(parent)}"
+                    f"{placeholder.name} must have the axes {format_dims(dims)} and the dtype {placeholder.dtype}, "
+                    f"unlike {describe(parent)}"
                 )
         for placeholder, output in zip(steps.body.inputs, steps.outputs[: steps.carried], strict=False):
-            if placeholder.shape != output.shape:
+            if not same_sizes(placeholder.dims, output.dims):
                 raise ShapeError(
-                    f"{placeholder.name} must keep its shape from step to step, but changes from {placeholder.shape} "
-                    f"to {describe(output)}"
+                    f"{placeholder.name} must keep its axes from step to step, but changes from "
+                    f"{format_dims(placeholder.dims)} to {describe(output)}"
                 )
-        return (steps.starts[-1],)
+        return (total_size(steps.axes),)
 
     # --- the parts ------------------------------------------------------------------------------------------------
 
     def part(self, position: int) -> ScanPart:
         """Return part number `position` of the residuals."""
-        return ScanPart(self, self.steps.starts[position], self.steps.axes[position])
+        return ScanPart(self, self.steps.place_of(position), self.steps.axes[position])
 
     def before(self, carry: int) -> ScanPart:
         """Return the stacked values of a carry before each step."""
@@ -88,9 +98,7 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
 
     def after(self, carry: int) -> ScanPart:
         """Return the stacked values of a carry after each step."""
-        steps = self.steps
-        size = 0 if steps.reverse else size_of(steps.outputs[carry].dims)
-        return ScanPart(self, steps.starts[2 * carry] + size, steps.axes[steps.history_of(carry)])
+        return ScanPart(self, self.steps.place_after(carry), self.steps.axes[self.steps.history_of(carry)])
 
     def last(self, carry: int) -> ScanPart:
         """Return a carry after the last step."""
@@ -108,8 +116,17 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
     # --- the value ------------------------------------------------------------------------------------------------
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return self._residuals({}, xp, *operands)
+
+    def evaluate_for(self, sizes: Mapping[type[Dim], int]) -> Callable[..., Array]:
+        def evaluate(xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+            return self._residuals(sizes, xp, *operands)
+
+        return evaluate
+
+    def _residuals(self, sizes: Mapping[type[Dim], int], xp: ArrayNamespace, *operands: Array) -> Array:
         steps = self.steps
-        count = steps.length
+        length = count = steps.length_for(sizes)
         if steps.limited:
             limit, *operands = operands  # type: ignore[assignment]  # a list in place of the tuple
             count = min(count, int(limit))
@@ -118,14 +135,14 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
         invariants = operands[steps.carried + steps.sequences :]
         stacked = len(steps.outputs) - steps.summed  # the carries and the stacked outputs
         histories: list[dict[int, Array]] = [{} for _ in range(stacked)]
-        sums: list[Array] = [xp.zeros(x.shape, dtype=self.dtype) for x in steps.outputs[stacked:]]
+        sums: list[Array] = [xp.zeros(resolve(x.dims, sizes), dtype=self.dtype) for x in steps.outputs[stacked:]]
         done = 0
         while done < count:
             t = count - 1 - done if steps.reverse else done
             if steps.keeps:
                 for history, value in zip(histories, carried, strict=False):
                     history[t] = value
-            outputs = steps.body(xp, *carried, *(x[t] for x in sequences), *invariants)
+            outputs = steps.body(xp, sizes, *carried, *(x[t] for x in sequences), *invariants)
             goes_on = not steps.stops or bool(outputs.pop())
             carried = outputs[: steps.carried]
             for history, value in zip(histories[steps.carried :], outputs[steps.carried :], strict=False):
@@ -136,12 +153,12 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
                 break
         parts: list[Array] = []
         for position, history in enumerate(histories):
-            size = steps.outputs[position].shape
+            size = resolve(steps.outputs[position].dims, sizes)
             if position < steps.carried:  # the value after the last step lies next to the value before it
                 history[-1 if steps.reverse else done] = carried[position]
-            rows = range(-steps.reverse, steps.length + 1 - steps.reverse) if steps.keeps else [done]
+            rows = range(-steps.reverse, length + 1 - steps.reverse) if steps.keeps else [done]
             if position >= steps.carried:
-                rows = range(steps.length)
+                rows = range(length)
             parts += [xp.reshape(history.get(t, xp.zeros(size, dtype=self.dtype)), (-1,)) for t in rows]
             if position < steps.carried and steps.keeps and not steps.reverse:
                 parts[-1] = xp.reshape(carried[position], (-1,))
@@ -160,7 +177,7 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
         if not steps.keeps:
             reason = "a while_loop without max_steps stores no residuals; pass max_steps= to differentiate it"
             return tuple(Undefined(reason) for _ in self.parents)
-        cotangents = [part_of_gradient(gradient, at, dims) for at, dims in zip(steps.starts, steps.axes, strict=False)]
+        cotangents = [part_of_gradient(gradient, steps.place_of(i), dims) for i, dims in enumerate(steps.axes)]
         chosen = [x for x, is_wanted in zip(steps.body.inputs, wanted[steps.limited :], strict=True) if is_wanted]
         return (*(ZERO for _ in range(steps.limited)), *reversed_loop(self, cotangents, chosen))
 
@@ -174,39 +191,69 @@ class _ScanLoops(LoopForm):
 JAX.register(Scan)(ScanForm)
 
 
-def _in_residuals(dims: Dims, index: IndexMap, start: int) -> IndexExpression:
-    """Return the index in the residuals of an element of a part that begins at `start` and has the axes `dims`."""
-    return IndexLiteral(start) + flat(index, list(map(operator.index, dims))) if dims else IndexLiteral(start)
+def _in_residuals(start: Place, dims: Dims, index: IndexMap) -> IndexExpression:
+    """Return the index in the residuals of an element of a part at `start` that has the axes `dims`."""
+    offset = _length(start.offset)
+    return offset + flat(index, list(map(_length, dims))) if dims else offset
 
 
-class ScanPart(Rearrangement[Left_co, Axes]):
+def _length(axis: Axis) -> IndexExpression:
+    size = axis_size(axis)
+    return AxisLength(axis) if size is None else IndexLiteral(size)
+
+
+class _OfResiduals(Node[tuple[Left_co], Axes], abstract=True):
+    """An op of the part of residuals that begins at `start`."""
+
+    __slots__ = ()
+    start: Place
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        return self.evaluate_for({})(xp, *operands, shape=shape)
+
+    def evaluate_for(self, sizes: Mapping[type[Dim], int]) -> Callable[..., Array]:
+        return partial(self.at_offset, resolve_axis(self.start.offset, sizes))
+
+    def at_offset(self, offset: int, xp: ArrayNamespace, operand: Array, *, shape: tuple[int, ...]) -> Array:
+        """Compute the value for a part that begins after `offset` elements."""
+        raise NotImplementedError
+
+
+class ScanPart(_OfResiduals[Left_co, Axes], Rearrangement[Left_co, Axes]):
     """A view of the part of the residuals that begins at `start`, with the axes `to`."""
 
     __slots__ = ("start", "to")
     _own: ScanPart[Any, Axes]
-    start: int
+    start: Place
     to: Dims
 
-    def __init__(self, residuals: Node, start: int, to: Dims) -> None:
+    def __init__(self, residuals: Node, start: Place, to: Dims) -> None:
         self._construct((residuals,), start=start, to=to)
 
     def shape_rule(self) -> Dims:
         (residuals,) = self.parents
-        size = axis_size(residuals.dims[0]) if len(residuals.dims) == 1 else None
-        if size is None or self.start + size_of(self.to) > size:
-            raise ShapeError(f"the part {self.to} at {self.start} exceeds the residuals, {format_dims(residuals.dims)}")
+        end, size = self.start.after(self.to).offset, residuals.dims[0]
+        sizes = axis_size(end), axis_size(size)
+        if len(residuals.dims) != 1 or (sizes[0] is not None and sizes[1] is not None and sizes[0] > sizes[1]):
+            raise ShapeError(
+                f"the part {format_dims(self.to)} after {self.start.offset!r} elements exceeds the residuals, "
+                f"{format_dims(residuals.dims)}"
+            )
         return self.to
 
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        return xp.reshape(operands[0][self.start : self.start + math.prod(shape)], shape)
+    def at_offset(self, offset: int, xp: ArrayNamespace, operand: Array, *, shape: tuple[int, ...]) -> Array:
+        return xp.reshape(operand[offset : offset + math.prod(shape)], shape)
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         (residuals,) = operands
-        part: Node = residuals[:, self.start : self.start + size_of(self.to)]
+        offset, size = self.start.offset, number_of_elements(self.to)
+        if isinstance(offset, Dim) or isinstance(size, Dim):
+            return None
+        part: Node = residuals[:, offset : offset + size]
         return part.reshape((residuals.dims[0], *self.to))
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (PlacePart(gradient, self.start, axis_size(self.parents[0].dims[0]) or 0),)
+        return (PlacePart(gradient, self.start, self.parents[0].dims[0]),)
 
 
 @LOOPS.register(ScanPart)
@@ -214,39 +261,36 @@ class _ScanPartLoops(Gathered):
     preserves_layout = True
 
     def gather_index(self, node: ScanPart, index: IndexMap) -> IndexMap:
-        return (_in_residuals(node.to, index, node.start),)
+        return (_in_residuals(node.start, node.to, index),)
 
 
 JAX.register(ScanPart)(ScanPartForm)
 
 
-class PlacePart(Node[tuple[Left_co], Axes]):
+class PlacePart(_OfResiduals[Left_co, Axes]):
     """Residuals that are zero outside of the part that begins at `start`: the transpose of `ScanPart`."""
 
-    __slots__ = ("residuals_size", "start")
+    __slots__ = ("size_of_residuals", "start")
     _own: PlacePart[Any, Axes]
-    start: int
-    residuals_size: int
+    start: Place
+    size_of_residuals: Axis
 
-    def __init__(self, part: Node, start: int, residuals_size: int) -> None:
-        self._construct((part,), start=start, residuals_size=residuals_size)
+    def __init__(self, part: Node, start: Place, size_of_residuals: Axis) -> None:
+        self._construct((part,), start=start, size_of_residuals=size_of_residuals)
 
     def dtype_rule(self) -> np.dtype:
         return self.parents[0].dtype
 
     def shape_rule(self) -> Dims:
         (part,) = self.parents
-        if self.start + part.size > self.residuals_size:
-            raise ShapeError(
-                f"{part.size} elements from {self.start} on exceed the residuals, of size {self.residuals_size}"
-            )
-        return (self.residuals_size,)
+        end, size = axis_size(self.start.after(part.dims).offset), axis_size(self.size_of_residuals)
+        if end is not None and size is not None and end > size:
+            raise ShapeError(f"{describe(part)} ends at element {end}, but the residuals have {size}")
+        return (self.size_of_residuals,)
 
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        flat = xp.reshape(operands[0], (-1,))
-        before, after = (
-            xp.zeros(count, dtype=self.dtype) for count in (self.start, shape[0] - self.start - flat.shape[0])
-        )
+    def at_offset(self, offset: int, xp: ArrayNamespace, operand: Array, *, shape: tuple[int, ...]) -> Array:
+        flat = xp.reshape(operand, (-1,))
+        before, after = (xp.zeros(count, dtype=self.dtype) for count in (offset, shape[0] - offset - flat.shape[0]))
         return xp.concat([before, flat, after])
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
@@ -256,25 +300,26 @@ class PlacePart(Node[tuple[Left_co], Axes]):
 @LOOPS.register(PlacePart)
 class _PlacePartLoops(Scattered):
     def scatter_index(self, node: PlacePart, parent: int, index: IndexMap) -> ScatterTarget | None:
-        return ScatterTarget((_in_residuals(node.parents[0].dims, index, node.start),))
+        return ScatterTarget((_in_residuals(node.start, node.parents[0].dims, index),))
 
 
-def part_of_gradient(gradient: Node, start: int, dims: Dims) -> Node | None:
+def part_of_gradient(gradient: Node, start: Place, dims: Dims) -> Node | None:
     """Return one part of a gradient with respect to residuals, or None if the part is known to be zero.
 
     If the gradient is a sum of `PlacePart` nodes, the result adds their operands and needs no array of residuals.
     """
-    terms, stack = [], [gradient]
-    size = size_of(dims)
+    terms, stack, end = [], [gradient], start.after(dims)
     while stack:
         node = stack.pop()
         if isinstance(node, Add):
             stack += reversed(node.parents)
-        elif not isinstance(node, PlacePart):
+            continue
+        if not isinstance(node, PlacePart):
             return ScanPart(gradient, start, dims)
-        elif (node.start, node.parents[0].dims) == (start, dims):
+        own: Dims = node.parents[0].dims
+        if (node.start.offset, own) == (start.offset, dims):
             terms.append(node.parents[0])
-        elif node.start < start + size and start < node.start + node.parents[0].size:
+        elif not (end.is_within(node.start) or node.start.after(own).is_within(start)):
             return ScanPart(gradient, start, dims)
     total = None
     for term in terms:

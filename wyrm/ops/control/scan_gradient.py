@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from wyrm.graph.axes import number_of_elements
 from wyrm.graph.base import ZERO, BaseNode, Zero
 from wyrm.graph.node import Node
 from wyrm.graph.traversal import topological_order
@@ -158,7 +159,7 @@ def _summed_products(
         flat = []
         for factor in term:
             whole = stacked[factor] if factor in stacked else _row(factor, rows)
-            flat.append(Reshape(whole, (whole.shape[0] * factor.shape[0], factor.dims[1])))
+            flat.append(Reshape(whole, (number_of_elements((whole.dims[0], factor.dims[0])), factor.dims[1])))
         left, right = flat
         product = MatMul(Transpose(left, (1, 0)), right)
         total = product if total is None else total + product

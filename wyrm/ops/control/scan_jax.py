@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wyrm.graph.axes import resolve
 from wyrm.graph.jax_form import JaxForm, Lowering
 from wyrm.graph.leaves import Constant
 from wyrm.graph.storage import bound_array
@@ -58,6 +59,7 @@ class _Loop:
         self.init = list(operands[: steps.carried])
         self.sequences = list(operands[steps.carried : inputs])
         self._invariants = operands[inputs:]
+        self.length = steps.length_for(lowering.sizes)
 
     @property
     def _count(self) -> int:
@@ -79,8 +81,8 @@ class _Loop:
 
         steps, count = self.steps, self._count
         outputs = steps.outputs[steps.carried : count] if stacked else steps.outputs[count:]
-        length = (steps.length,) if stacked else ()
-        return [jnp.zeros((*length, *output.shape), self._dtype) for output in outputs]
+        length = (self.length,) if stacked else ()
+        return [jnp.zeros((*length, *resolve(x.dims, self._lowering.sizes)), self._dtype) for x in outputs]
 
     def all_steps(self) -> _Results:
         """Run all steps."""
@@ -91,7 +93,7 @@ class _Loop:
             return (following, list(map(operator.add, carry[1], summands))), (carry[0], stacked)
 
         init, steps = (self.init, self.zeros(stacked=False)), self.steps
-        (last, sums), (before, stacked) = jax.lax.scan(step, init, self.sequences, steps.length, steps.reverse)
+        (last, sums), (before, stacked) = jax.lax.scan(step, init, self.sequences, self.length, steps.reverse)
         return _Results(before, last, stacked, sums)
 
     def one_or_none(self, limit: Any) -> _Results:
@@ -113,7 +115,7 @@ class _Loop:
         import jax.numpy as jnp
 
         steps = self.steps
-        count = jnp.minimum(limit, min(steps.length, _MOST)).astype(np.int32)
+        count = jnp.minimum(limit, min(self.length, _MOST)).astype(np.int32)
 
         def is_on(state: tuple[Any, _Results]) -> Any:
             goes_on, results = state
@@ -133,7 +135,7 @@ class _Loop:
             sums = list(map(operator.add, sums, summands))
             return jnp.asarray(goes_on), _Results(before, following, written(stacked, outputs), sums, done + 1)
 
-        length = steps.length if steps.keeps else 0
+        length = self.length if steps.keeps else 0
         before = [jnp.zeros((length, *x.shape), x.dtype) for x in self.init]
         zero = jnp.zeros((), np.int32)
         first = _Results(before, self.init, self.zeros(stacked=True), self.zeros(stacked=False), zero)
@@ -161,7 +163,7 @@ class ScanForm(JaxForm):
         elif steps.length == 1 and not steps.stops:
             results = loop.one_or_none(values[0])
         else:
-            results = loop.some_steps(values[0] if steps.limited else np.float32(steps.length))
+            results = loop.some_steps(values[0] if steps.limited else np.float32(loop.length))
         parts: list[Any] = []
         for before, last in zip(results.before, results.last, strict=True):
             parts += [last, before] if steps.reverse else [before, last]
@@ -191,13 +193,12 @@ class ScanPartForm(JaxForm):
         if not isinstance(residuals, LoopParts):
             return super().lower(node, operands, shape, lowering)
         steps: Steps = node.parents[0].steps
-        for start, part in zip(steps.starts, residuals.parts, strict=False):
-            if (node.start, shape) == (start, part.shape):
+        for position, part in enumerate(residuals.parts):
+            if (node.start.offset, shape) == (steps.place_of(position).offset, part.shape):
                 return part
         for carry in range(steps.carried):
             before, last = residuals.parts[steps.history_of(carry)], residuals.parts[steps.last_of(carry)]
-            start = steps.starts[2 * carry] + (0 if steps.reverse else last.size)
-            if (node.start, shape) == (start, before.shape):  # the values after each step
+            if (node.start.offset, shape) == (steps.place_after(carry).offset, before.shape):
                 rows = [last[None], before[:-1]] if steps.reverse else [before[1:], last[None]]
-                return jnp.concatenate(rows)[: steps.length]
+                return jnp.concatenate(rows)[: before.shape[0]]
         return super().lower(node, [residuals.flat()], shape, lowering)

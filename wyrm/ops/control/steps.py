@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
+from collections import Counter
+from collections.abc import Mapping
 from functools import cached_property
-from itertools import accumulate
 
-from wyrm.graph.axes import Axis, Dims, axis_size
+from wyrm.graph.axes import Axis, Dim, Dims, axis_size, resolve_axis, total_size
 from wyrm.graph.node import Node
 from wyrm.ops.control.loop_body import LoopBody
 
@@ -39,18 +39,28 @@ class Steps:
         self.limited = limited
 
     def __repr__(self) -> str:
-        count = f"{self.length:,} steps" if self.keeps else "steps"
-        return f"<{count}{' backwards' if self.reverse else ''} of {self.body}>"
+        return f"<{self.count}{' backwards' if self.reverse else ''} of {self.body}>"
 
     @property
-    def length(self) -> int:
-        """The largest number of steps."""
-        return axis_size(self.time) or 0
+    def length(self) -> int | None:
+        """The largest number of steps, None if it comes from data."""
+        return axis_size(self.time)
+
+    @property
+    def count(self) -> str:
+        """The largest number of steps as a text."""
+        if not self.keeps:
+            return "steps"
+        return f"{self.time!r} steps" if self.length is None else f"{self.length:,} steps"
+
+    def length_for(self, sizes: Mapping[type[Dim], int]) -> int:
+        """Return the largest number of steps in a run that has bound `sizes`."""
+        return resolve_axis(self.time, sizes)
 
     @property
     def keeps(self) -> bool:
         """Whether the residuals hold the carries before each step, and not only after the last."""
-        return self.length < ENDLESS
+        return self.length is None or self.length < ENDLESS
 
     @property
     def outputs(self) -> tuple[Node, ...]:
@@ -82,12 +92,33 @@ class Steps:
         """Return the number of the part with a carry after the last step."""
         return 2 * carry + 1 - self.reverse
 
-    @cached_property
-    def starts(self) -> list[int]:
-        """The offset of each part, and the total size."""
-        return [0, *accumulate(size_of(axes) for axes in self.axes)]
+    def place_of(self, part: int) -> Place:
+        """Return the place of the part with this number."""
+        return Place(self.axes[:part])
+
+    def place_after(self, carry: int) -> Place:
+        """Return the place of the values of a carry after each step."""
+        place = self.place_of(2 * carry)
+        return place if self.reverse else place.after(self.outputs[carry].dims)
 
 
-def size_of(dims: Dims) -> int:
-    """Return the number of elements of a part of the residuals."""
-    return math.prod(axis_size(axis) or 0 for axis in dims)
+class Place(tuple[Dims, ...]):
+    """A place in packed residuals, as the axes of the parts before it."""
+
+    __slots__ = ()
+
+    def is_within(self, other: Place) -> bool:
+        """Return whether this place is not behind another one, whatever sizes the data gives; False if unknown."""
+        own, others = self.offset, other.offset
+        if isinstance(own, Dim) or isinstance(others, Dim):
+            return Counter(self) <= Counter(other)
+        return own <= others
+
+    @property
+    def offset(self) -> Axis:
+        """The number of elements before the place."""
+        return total_size(self)
+
+    def after(self, dims: Dims) -> Place:
+        """Return the place behind a part with the axes `dims` that begins here."""
+        return Place((*self, dims))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from wyrm.graph.jax_form import Lowering
-from wyrm.ops.kernels.blocks_jax import in_blocks
+from wyrm.ops.kernels.loops_jax import in_blocks
 from wyrm.ops.products.jax_form import ProductForm, matmul, sum_dtype
 
 if TYPE_CHECKING:

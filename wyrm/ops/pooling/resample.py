@@ -13,17 +13,20 @@ from numpy.typing import NDArray
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import format_dims, label
-from wyrm.graph.jax_form import JAX
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.kernels.sums import add_scaled
-from wyrm.ops.pooling.resample_jax import ResampleForm
+from wyrm.ops.shaping.jax_form import taken
 
 # For each output the place of its first tap, and the weights of neighbouring taps.
 Taps = tuple[tuple[int, tuple[float, ...]], ...]
+
+# The most taps that JAX adds one by one.
+_FEW_TAPS = 8
 
 
 def resample_kernel(
@@ -162,6 +165,30 @@ def transposed(taps: Taps, size: int) -> Taps:
     return tuple(result)
 
 
-JAX.register(Resample)(ResampleForm(_tables))
+@JAX.register(Resample)
+class _ResampleForm(JaxForm):
+    """A sum over the taps, one by one where they are few, else a reduction of all."""
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax.numpy as jnp
+
+        (x,), axis = operands, node.axis
+        counts, places, weights = _tables(node.taps)
+        present = np.arange(len(places))[:, None] < counts
+        column = (*places.shape, *[1] * (x.ndim - axis - 1))
+        factors, present = weights.astype(x.dtype).reshape(column), present.reshape(column)
+
+        def weighted(elements: Any, factor: Any, counts: Any) -> Any:
+            products = elements * factor
+            return products if counts.all() else jnp.where(counts, products, np.zeros((), x.dtype))
+
+        if len(places) > _FEW_TAPS:
+            wide = (*x.shape[:axis], *places.shape, *x.shape[axis + 1 :])
+            return weighted(taken(x, places.ravel(), axis).reshape(wide), factors, present).sum(axis=axis)
+        total = jnp.zeros(shape, x.dtype)
+        for k in range(len(places)):
+            total = total + weighted(taken(x, places[k], axis), factors[k], present[k])
+        return total
+
 
 __all__ = ["Resample", "Taps", "transposed"]

@@ -8,15 +8,14 @@ from typing import Any, overload
 import numpy as np
 
 from wyrm.graph.axes import Axis, axis_size
-from wyrm.graph.jax_form import JAX
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, AtLeast1D, FloatArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
 from wyrm.ops.indexing.along_axis import AlongAxis, OneAxis, split_at
-from wyrm.ops.kernels.over_time_jax import RecurrenceForm
-from wyrm.ops.reducing.cumulative_jax import CumProdForm, CumSumForm
+from wyrm.ops.kernels.loops_jax import over_time
 
 # The least and the greatest value of integers.
 Interval = tuple[int, int]
@@ -56,6 +55,18 @@ class _CumulativeLoops(ByKernel):
     def kernel_arguments(self, node: Any, operands: Sequence[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
         last = out.shape[node.axis] - 1
         return *split_at(node.axis, *operands, out), *((last, -1) if node.reverse else (0, 1))
+
+
+class _CumulativeForm(JaxForm):
+    """A function of `jax.lax`."""
+
+    def __init__(self, function: str) -> None:
+        self.function = function
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        from jax import lax
+
+        return getattr(lax, self.function)(operands[0], axis=node.axis, reverse=node.reverse)
 
 
 class CumSum(_Cumulative[Axes]):
@@ -98,7 +109,7 @@ class CumProd(_Cumulative[Axes]):
         return (before * Recurrence(after, gradient, axis=self.axis, reverse=not self.reverse),)
 
 
-JAX.register(CumProd)(CumProdForm)
+JAX.register(CumProd)(_CumulativeForm("cumprod"))
 
 
 @LOOPS.register(CumProd)
@@ -178,7 +189,24 @@ class _RecurrenceLoops(_CumulativeLoops):
                         out[i, place, k] = factor[i, place, k] * out[i, place - step, k] + term[i, place, k]
 
 
-JAX.register(Recurrence)(RecurrenceForm)
+@JAX.register(Recurrence)
+class _RecurrenceForm(JaxForm):
+    """A loop over the axis."""
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax.numpy as jnp
+
+        factor, term = operands
+        first = jnp.arange(shape[node.axis]) == (shape[node.axis] - 1 if node.reverse else 0)
+        factor = jnp.where(jnp.expand_dims(first, range(1, len(shape) - node.axis)), 0.0, factor)
+
+        def step(state: tuple[Any, ...], rows: list[Any]) -> tuple[tuple[Any, ...], Any]:
+            factor, term = rows
+            made = factor * state[0] + term
+            return (made,), made
+
+        before = jnp.zeros([1 if axis == node.axis else size for axis, size in enumerate(shape)], node.dtype)
+        return over_time(step, (before,), [factor, term], node.axis, node.reverse)
 
 
 class IndexCumSum(OneAxis[Any, Axes], IndexNode[Axes]):
@@ -200,7 +228,7 @@ class IndexCumSum(OneAxis[Any, Axes], IndexNode[Axes]):
 
 
 LOOPS.register(IndexCumSum)(_CumSumLoops)
-JAX.register(CumSum, IndexCumSum)(CumSumForm)
+JAX.register(CumSum, IndexCumSum)(_CumulativeForm("cumsum"))
 
 
 @overload

@@ -33,6 +33,7 @@ from wyrm.graph.axes import Dim, resolve, resolve_axis
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_operands import check_index_operands
 from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.namespace import NUMPY
 from wyrm.graph.storage import bound_array, stored
 from wyrm.ops.control.steps import Steps
 from wyrm.ops.random.philox import COUNTERS
@@ -235,7 +236,7 @@ class Binding:
         if buffer.base is not None:
             assert buffer.view is not None
             operand = self.array(buffer.base)
-            view: np.ndarray = buffer.view.evaluate(np, operand, *buffer.view.parents[1:], shape=shape)
+            view: np.ndarray = buffer.view.evaluate_for(self.sizes)(np, operand, *buffer.view.parents[1:], shape=shape)
             if view.size and not np.may_share_memory(view, operand):
                 raise AssertionError(f"{buffer.name} is not a view of {buffer.base.name}")
             return view
@@ -263,7 +264,8 @@ class Binding:
         operands = [
             np.broadcast_to(np.zeros((), parent.dtype), resolve(parent.dims, self.sizes)) for parent in node.parents
         ]
-        return np.array(node.evaluate(np, *operands, shape=resolve(node.dims, self.sizes)), node.dtype)
+        evaluate, shape = node.evaluate_for(self.sizes), resolve(node.dims, self.sizes)
+        return np.array(evaluate(NUMPY, *operands, shape=shape), node.dtype)
 
     def _place_buffers(self, memory: NDArray[np.uint8] | None) -> int:
         """Place all temporary buffers in one block of memory, by default a new one; return its size in bytes."""
@@ -285,7 +287,7 @@ class Binding:
         if argument.position < 0:
             return _python_function(call.node, operands, out, self.sizes)
         if call not in self._calls:
-            self._calls[call] = found = _arguments(call, argument.scan, operands, out)
+            self._calls[call] = found = _arguments(call, argument.scan, operands, out, self.sizes)
             known = set(map(id, map(_memory, (*operands, out))))
             new = {id(memory): memory for memory in map(_memory, filter(_is_array, found))}
             self.own_bytes += sum(memory.nbytes for key, memory in new.items() if key not in known)
@@ -306,38 +308,45 @@ class Binding:
 
 
 def _arguments(
-    call: KernelCall, scan: ScanSource | None, operands: list[np.ndarray], out: np.ndarray
+    call: KernelCall,
+    scan: ScanSource | None,
+    operands: list[np.ndarray],
+    out: np.ndarray,
+    sizes: dict[type[Dim], int],
 ) -> tuple[Any, ...]:
     """Return the arguments of a call of a kernel, or of the function of a loop inside the graph."""
     if scan is not None:
-        return _scan_arguments(scan, operands, out)
+        return _scan_arguments(scan, operands, out, sizes)
     return LOOPS.of(call.node).kernel_arguments(call.node, operands, out)
 
 
-def _scan_arguments(source: ScanSource, operands: list[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
+def _scan_arguments(
+    source: ScanSource, operands: list[np.ndarray], out: np.ndarray, sizes: dict[type[Dim], int]
+) -> tuple[Any, ...]:
     """Return the arguments of the function of a loop inside the graph, whose residuals are packed in `out`."""
     steps, inputs = source.steps, source.steps.body.inputs
     own = inputs[: steps.carried + steps.sequences]
     given = operands[steps.limited :]
     same = dict(zip(inputs[len(own) :], given[len(own) :], strict=True))
-    binding = Binding(source, {}, {each: each.shape for each in own}, None, same)
+    binding = Binding(source, sizes, {each: resolve(each.dims, sizes) for each in own}, None, same)
     outer: list[Any] = [operands[0].reshape(-1)] if steps.limited else []
     outer += [array.reshape(-1) for array in given[: steps.carried]]
     outer += [_rows(array) for array in given[steps.carried : len(own)]]
-    return (*outer, steps.length, *_unpacked(steps, out), *binding.values)
+    return (*outer, steps.length_for(sizes), *_unpacked(steps, out, sizes), *binding.values)
 
 
 def _rows(array: np.ndarray) -> np.ndarray:
     return array.reshape(array.shape[0], int(np.prod(array.shape[1:])))
 
 
-def _unpacked(steps: Steps, residuals: np.ndarray) -> list[np.ndarray]:
+def _unpacked(steps: Steps, residuals: np.ndarray, sizes: Mapping[type[Dim], int]) -> list[np.ndarray]:
     """Split packed residuals into parts: flat, or two-dimensional with a row for each step."""
-    found = []
-    shapes = [tuple(int(axis) for axis in dims) for dims in steps.axes]
+    found, start = [], 0
+    shapes = [resolve(dims, sizes) for dims in steps.axes]
     stacked = len(shapes) - steps.summed - steps.stops
-    for position, (start, stop, shape) in enumerate(zip(steps.starts, steps.starts[1:], shapes, strict=False)):
-        part = residuals[start:stop]
+    for position, shape in enumerate(shapes):
+        part = residuals[start : start + math.prod(shape)]
+        start += part.size
         single = position >= stacked or (position < 2 * steps.carried and position % 2 != steps.reverse)
         found.append(part if single else part.reshape(shape[0], int(np.prod(shape[1:]))))
     return found
@@ -359,8 +368,10 @@ def _python_function(
 ) -> Callable[[], None]:
     """Return a function that computes a node by its `evaluate`, without a kernel."""
 
+    compute = node.evaluate_for(sizes)
+
     def evaluate() -> None:
         check_index_operands(node, operands, sizes)
-        out[...] = np.asarray(node.evaluate(np, *operands, shape=out.shape))
+        out[...] = np.asarray(compute(np, *operands, shape=out.shape))
 
     return evaluate

@@ -1,9 +1,11 @@
-"""Functions of rows computed in blocks of rows by JAX, so that intermediate values of a block stay in the caches."""
+"""Loops of JAX: over blocks of rows, whose intermediate values stay in the caches, and over the steps of an axis."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+
+State = tuple[Any, ...]
 
 
 def in_blocks(
@@ -64,4 +66,23 @@ def number_of_blocks(rows: int, bytes_in_all: int, block_bytes: int) -> int:
     return min(divisors, key=lambda n: max(n / wanted, wanted / n), default=1)
 
 
-__all__ = ["in_blocks", "number_of_blocks"]
+def over_time(
+    step: Callable[[State, list[Any]], tuple[State, Any]],
+    state: State,
+    sequences: Sequence[Any],
+    axis: int = 1,
+    reverse: bool = False,
+) -> Any:
+    """Return the results of all steps along `axis`; a step gets the state and parts of the sequences of size 1."""
+    import jax
+    import jax.numpy as jnp
+
+    def one(state: State, rows: list[Any]) -> tuple[State, Any]:
+        state, made = step(state, [jnp.expand_dims(row, axis) for row in rows])
+        return state, jnp.squeeze(made, axis)
+
+    moved = [jnp.moveaxis(x, axis, 0) for x in sequences]
+    return jnp.moveaxis(jax.lax.scan(one, state, moved, reverse=reverse)[1], 0, axis)
+
+
+__all__ = ["State", "in_blocks", "number_of_blocks", "over_time"]

@@ -1,0 +1,334 @@
+"""Metrics of recommendations: how high relevant items rank for users, and which items are recommended at all.
+
+A ranking is scores of shape (users, items), of which only the order matters; what `wy.recommend` returns; or with
+`ranked=True` lists of items, best first, integers of shape (users, places) with -1 for no item. `relevant` are the
+items to find: a mask of the shape of scores, one item for each user, lists of items, `wy.data.ItemRows`, or a SciPy
+matrix in CSR format whose entries count whatever their values. `exclude`, of the same forms, are items left out of the
+ranking and of the relevant ones, usually those seen in training.
+
+Users without a relevant item that is not excluded are left out of means; `reduction="none"` returns the numbers of all
+users, of shape (users,), with NaN for those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, TypeAlias, TypedDict, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from typing_extensions import Unpack
+
+from wyrm.errors import DataError, OptionError, ShapeError
+from wyrm.metrics.checks import numbers, score_matrix
+from wyrm.metrics.placements import Places, check_length, excluded_items, item_lists, parts_of, places_of
+from wyrm.support.item_rows import NONE, CompressedRows, Indices, ItemRows, Recommendations
+from wyrm.support.options import whole
+
+Ranking: TypeAlias = ArrayLike | Recommendations
+Items: TypeAlias = "ArrayLike | CompressedRows | ItemRows | Sequence[Iterable[int]]"
+PerUser: TypeAlias = NDArray[np.float64]
+
+
+class Options(TypedDict, total=False):
+    """The keyword arguments of the metrics of rankings."""
+
+    exclude: Items | None
+    ranked: bool
+
+
+class Mean(Options, total=False):
+    """The keyword arguments that give a mean."""
+
+    reduction: Literal["mean"]
+
+
+class Each(Options):
+    """The keyword arguments that give the numbers of all users."""
+
+    reduction: Literal["none"]
+
+
+def _measured(
+    measure: Callable[[Places], NDArray[Any]],
+    ranking: Any,
+    relevant: Any,
+    k: int | None = None,
+    *,
+    exclude: Any = None,
+    ranked: bool = False,
+    reduction: str = "mean",
+    graded: bool = False,
+) -> Any:
+    """Return a measure of the users' places, as a mean or for each user."""
+    if reduction not in ("mean", "none"):
+        raise OptionError(f"reduction must be 'mean' or 'none', not {reduction!r}")
+    if k is not None:
+        check_length(ranking, ranked, k)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of users who are left out
+        places = places_of(ranking, relevant, exclude, ranked, graded=graded)
+        values = np.where(places.wanted > 0, measure(places), np.nan)
+    if reduction == "none":
+        return values
+    known = ~np.isnan(values)
+    if not known.any():
+        raise DataError(f"none of the {len(values)} users has a relevant item that is not excluded; at least one must.")
+    return float(np.mean(values[known]))
+
+
+@overload
+def recall_at_k(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[Mean]) -> float: ...
+@overload
+def recall_at_k(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[Each]) -> PerUser: ...
+def recall_at_k(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> Any:
+    """Return the share of a user's relevant items that are among the first k, from 0 to 1, as a mean over users.
+
+    `ranking` are scores of shape (users, items), what `wy.recommend` returns, or with `ranked=True` lists of items of
+    shape (users, places), best first, -1 for none. `relevant` is a mask (users, items), one item for each user, lists
+    of items, `wy.data.ItemRows`, or a SciPy matrix in CSR format; `exclude` has the same forms. Excluded items are
+    neither ranked nor relevant. Users without a relevant item are left out; `reduction="none"` gives the numbers of all
+    users instead, of shape (users,), with NaN for those. Ties count against the ranking: of equal scores, irrelevant
+    items come first, so that constant scores earn no more than the last places.
+
+    Raises:
+        ShapeError: the shapes do not match.
+        DTypeError: an array holds something of another kind.
+        OptionError: `k` is below 1, or above the number of places of lists; another `reduction`.
+        IndexOutOfRange: a relevant or excluded item does not exist.
+        DataError: no user has a relevant item, or lists hold an item twice.
+        NotFinite: a score is NaN.
+
+    >>> scores = [[0.9, 0.5, 0.3, 0.1], [0.1, 0.2, 0.3, 0.4]]
+    >>> recall_at_k(scores, [[0, 3], [3]], k=2), recall_at_k(scores, [[0, 3], [3]], k=2, exclude=[[1, 2], []])
+    (0.75, 1.0)
+    >>> recall_at_k(scores, [[0, 3], []], k=2, reduction="none")
+    array([0.5, nan])
+    >>> recall_at_k([[2, 0]], [[0, 3]], k=2, ranked=True)
+    0.5
+    """
+    k = whole("k", k, 1)
+    return _measured(lambda places: places.sums(places.place < k) / places.wanted, ranking, relevant, k, **options)
+
+
+@overload
+def precision_at_k(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[Mean]) -> float: ...
+@overload
+def precision_at_k(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[Each]) -> PerUser: ...
+def precision_at_k(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> Any:
+    """Return the share of the first k places that relevant items have, from 0 to 1, as a mean over users.
+
+    Arguments, ties and errors are as in `recall_at_k`. A place without an item counts as irrelevant.
+
+    >>> precision_at_k([[0.9, 0.5, 0.3, 0.1]], [[0, 3]], k=2)
+    0.5
+    """
+    k = whole("k", k, 1)
+    return _measured(lambda places: places.sums(places.place < k) / k, ranking, relevant, k, **options)
+
+
+@overload
+def hit_rate(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[Mean]) -> float: ...
+@overload
+def hit_rate(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[Each]) -> PerUser: ...
+def hit_rate(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> Any:
+    """Return the share of users with a relevant item among the first k, from 0 to 1.
+
+    Arguments, ties and errors are as in `recall_at_k`.
+
+    >>> hit_rate([[0.9, 0.5, 0.3], [0.1, 0.2, 0.3]], [[0, 1], [0]], k=2)
+    0.5
+    """
+    k = whole("k", k, 1)
+    return _measured(lambda places: places.sums(places.place < k) > 0, ranking, relevant, k, **options)
+
+
+@overload
+def mrr(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[Mean]) -> float: ...
+@overload
+def mrr(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[Each]) -> PerUser: ...
+def mrr(ranking: Any, relevant: Any, k: int | None = None, **options: Any) -> Any:
+    """Return the mean reciprocal rank: 1 / the place of a user's first relevant item, as a mean over users.
+
+    It is 0 for a user without a relevant item among the first `k` places, by default all. Other arguments, ties and
+    errors are as in `recall_at_k`.
+
+    >>> mrr([[0.9, 0.5, 0.3], [0.1, 0.2, 0.3]], [[0], [1]])
+    0.75
+    """
+    k = None if k is None else whole("k", k, 1)
+
+    def measure(places: Places) -> NDArray[Any]:
+        place = places.place
+        earliest = np.diff(places.user, prepend=-1) > 0
+        return places.sums((earliest & (place < (np.inf if k is None else k))) / (1.0 + place))
+
+    return _measured(measure, ranking, relevant, k, **options)
+
+
+@overload
+def average_precision(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[Mean]) -> float: ...
+@overload
+def average_precision(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[Each]) -> PerUser: ...
+def average_precision(ranking: Any, relevant: Any, k: int | None = None, **options: Any) -> Any:
+    """Return the average precision, from 0 to 1, as a mean over users (MAP).
+
+    That of a user is the sum of the precisions at the places of relevant items, divided by the number of relevant
+    items; only the first `k` places count, by default all. Items of equal scores all count at the last of their places,
+    as in `sklearn.metrics.average_precision_score`. Other arguments and errors are as in `recall_at_k`.
+
+    >>> average_precision([[0.9, 0.5, 0.3, 0.1]], [[0, 2]])
+    0.8333333333333333
+    """
+    k = None if k is None else whole("k", k, 1)
+
+    def measure(places: Places) -> NDArray[Any]:
+        counted = True if k is None else places.last <= k
+        return places.sums(np.where(counted, places.until / places.last, 0.0)) / places.wanted
+
+    return _measured(measure, ranking, relevant, k, **options)
+
+
+@overload
+def ndcg(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[Mean]) -> float: ...
+@overload
+def ndcg(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[Each]) -> PerUser: ...
+def ndcg(ranking: Any, relevant: Any, k: int | None = None, **options: Any) -> Any:
+    """Return the normalized discounted cumulative gain (Järvelin and Kekäläinen, 2002), from 0 to 1, as a mean.
+
+    A relevant item at place i, from 1, gains 1 / log2(i + 1); the sum over the first `k` places, by default all, is
+    divided by that of the best ranking. `relevant` may also be the gains of all items, an array of floats of at least
+    0 and shape (users, items). Items of equal scores share the mean of their places' discounts, as in
+    `sklearn.metrics.ndcg_score`. Other arguments and errors are as in `recall_at_k`.
+
+    >>> round(ndcg([[0.9, 0.5, 0.3, 0.1]], [[0, 2]]), 3)
+    0.92
+    >>> round(ndcg([[0.9, 0.5, 0.3]], np.array([[1.0, 0.0, 3.0]])), 3)
+    0.689
+    """
+    k = None if k is None else whole("k", k, 1)
+
+    def measure(places: Places) -> NDArray[Any]:
+        length = max(int(places.last.max(initial=0)), int(places.wanted.max(initial=0)))
+        discounts = 1.0 / np.log2(np.arange(2, length + 2))
+        discounts[length if k is None else k :] = 0.0
+        sums = np.concatenate([[0.0], np.cumsum(discounts)])
+        shared = (sums[places.last] - sums[places.first]) / (places.last - places.first)
+        user, gain = places.best
+        starts = np.concatenate([[0], np.cumsum(places.wanted)])
+        most = np.bincount(user, gain * discounts[np.arange(len(user)) - starts[user]], len(places.wanted))
+        return places.sums(places.gain * shared) / most
+
+    return _measured(measure, ranking, relevant, k, graded=True, **options)
+
+
+@overload
+def auc(ranking: ArrayLike, relevant: Items, **options: Unpack[Mean]) -> float: ...
+@overload
+def auc(ranking: ArrayLike, relevant: Items, **options: Unpack[Each]) -> PerUser: ...
+def auc(ranking: Any, relevant: Any, **options: Any) -> Any:
+    """Return the probability that a relevant item of a user scores above an irrelevant one, as a mean over users.
+
+    `ranking` are the scores of all items, of shape (users, items). A tie counts one half, as in
+    `sklearn.metrics.roc_auc_score`. Users without an irrelevant item are left out too. Other arguments and errors are
+    as in `recall_at_k`.
+
+    >>> auc([[0.1, 0.9, 0.5], [0.1, 0.9, 0.5]], relevant=[1, 2])
+    0.75
+    """
+    if options.get("ranked") or isinstance(ranking, Recommendations):
+        raise ShapeError("auc compares all items, so it takes the scores of all of them, not lists of the best")
+
+    def measure(places: Places) -> NDArray[Any]:
+        others = places.counts - places.wanted
+        tied = places.last - places.first - (places.until - places.before)
+        above = places.sums(2 * (places.first - places.before) + tied)
+        pairs = 2 * places.wanted * others  # whole numbers, which are exact in any order
+        return np.where(others > 0, (pairs - above) / pairs, np.nan)
+
+    return _measured(measure, ranking, relevant, **options)
+
+
+# --- what is recommended at all ---------------------------------------------------------------------------------------
+
+
+def _recommended(ranking: Any, k: int, exclude: Any, ranked: bool) -> tuple[Indices, int | None]:
+    """Return the first k items of each user, -1 for none, and the number of all items if it is known."""
+    k = whole("k", k, 1)
+    check_length(ranking, ranked, k)
+    lists = item_lists(ranking, ranked)
+    if lists is not None:
+        there = (lists != NONE) & ~excluded_items(exclude, len(lists), None).has(lists)
+        order = np.argsort(~there, axis=1, kind="stable")
+        return np.take_along_axis(np.where(there, lists, NONE), order, axis=1)[:, :k], None
+    scores = score_matrix("ranking", ranking, "users", "items")
+    users, items = scores.shape
+    if k > items:
+        raise OptionError(f"k is {k}, but there are {items} items; it must be at most that")
+    excluded, found = excluded_items(exclude, users, items), []
+    for part in parts_of(users, items):
+        keys = -scores[part]
+        keys[excluded.take(part).mask()] = np.inf
+        order = np.argsort(keys, axis=1, kind="stable")[:, :k]
+        found.append(np.where(np.take_along_axis(keys, order, axis=1) < np.inf, order, NONE))
+    return np.concatenate(found), items
+
+
+def coverage(
+    ranking: Ranking, k: int = 10, *, item_count: int | None = None, exclude: Items | None = None, ranked: bool = False
+) -> float:
+    """Return the share of all items that are among the first k of at least one user, above 0 and at most 1.
+
+    `item_count` is the number of all items; scores know it. Of equal scores, the item of the lower index comes first,
+    as in `wy.recommend`. Items of score -inf are never recommended. Other arguments and errors are as in `recall_at_k`.
+
+    >>> coverage([[0.9, 0.5, 0.3, 0.1], [0.8, 0.9, 0.3, 0.1]], k=2)
+    0.5
+    >>> coverage([[0, 1], [1, 2]], k=2, item_count=6, ranked=True)
+    0.5
+    """
+    items, known = _recommended(ranking, k, exclude, ranked)
+    if item_count is None and known is None:
+        raise OptionError("item_count, the number of all items, must be given for lists of items")
+    total = whole("item_count", known if item_count is None else item_count, 1)
+    distinct = np.unique(items[items != NONE])
+    if len(distinct) and distinct[-1] >= total:
+        raise OptionError(f"item_count is {total}, but item {distinct[-1]} is recommended")
+    return len(distinct) / total
+
+
+def novelty(
+    ranking: Ranking,
+    counts: ArrayLike,
+    k: int = 10,
+    *,
+    user_count: int | None = None,
+    exclude: Items | None = None,
+    ranked: bool = False,
+) -> float:
+    """Return how little known the first k items are: the mean of -log2(share of users who know the item), in bits.
+
+    `counts`, of shape (items,), are the numbers of users who know each item, such as those who rated it in training,
+    out of `user_count`, by default those of the ranking (Zhou et al., 2010). An item that nobody knows counts as known
+    to one user. The mean is that of each user's items, then that of users; users without any item are left out. Other
+    arguments, ties and errors are as in `coverage`.
+
+    >>> novelty([[0.9, 0.5, 0.3], [0.9, 0.5, 0.3]], counts=[4, 2, 1], user_count=8, k=2)
+    1.5
+    """
+    known = numbers("counts", counts)
+    items, count = _recommended(ranking, k, exclude, ranked)
+    total = whole("user_count", len(items) if user_count is None else user_count, 1)
+    if known.ndim != 1 or len(known) <= items.max() or len(known) < (count or 0):
+        raise ShapeError(f"counts has shape {known.shape}; expected ({count or 'items'},), one number for each item")
+    if known.min() < 0 or known.max() > total:
+        raise DataError(
+            f"counts are from {known.min():g} to {known.max():g}; expected 0 to user_count, {total}, the number of all "
+            f"users"
+        )
+    bits = -np.log2(np.maximum(known, 1.0) / total)
+    there = items != NONE
+    listed = np.count_nonzero(there, axis=1)
+    if not listed.any():
+        raise DataError("no user has an item that is not excluded")
+    sums = np.where(there, bits[np.maximum(items, 0)], 0.0).sum(axis=1)
+    return float(np.mean(sums[listed > 0] / listed[listed > 0]))
