@@ -7,6 +7,8 @@
 
 - `Dataset`: named columns, which can be mapped, filtered, split and joined (`concatenate`); `DataLoader`: its batches.
 - Readers: `read_idx` (MNIST), `read_movielens` (`Interactions`), `read_text`, `load_text_dataset`.
+- Images: `as_images` takes those of Pillow; `random_crop`, `random_shift`, `random_flip`, `cutout` and `mixup` change a
+  batch in `Dataset.map(function, seed=0)`; `normalize_images` makes the floats that a convolution takes.
 - Text: `Tokenizer` learns or loads a byte-pair encoding, `TokenBlocks` cuts a text into rows of one length.
 """
 
@@ -16,6 +18,7 @@ from wyrm.support.late_imports import lazy_imports
 __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
+        "augment": "as_images cutout mixup normalize_images random_crop random_flip random_shift",
         "dataset": "Dataset",
         "idx": "read_idx",
         "interactions": "Interactions low_rank_preferences read_movielens",
