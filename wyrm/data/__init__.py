@@ -6,7 +6,9 @@
 (8, 2)
 
 - `Dataset`: named columns, which can be mapped, filtered, split and joined (`concatenate`); `DataLoader`: its batches.
-- Readers: `read_idx` (MNIST), `read_movielens` (`Interactions`), `read_text`, `load_text_dataset`.
+- Readers: `read_idx` (MNIST), `read_movielens`, `read_text`, `load_text_dataset`.
+- Recommenders: `Interactions` of users with items, with `Ids` of any type; `split_by_time`, `leave_one_out`,
+  `sequences`; `ItemRows`, the items that each user has seen, and `Recommendations`, what `wy.recommend` returns.
 - Text: `Tokenizer` learns or loads a byte-pair encoding, `TokenBlocks` cuts a text into rows of one length.
 """
 
@@ -18,8 +20,11 @@ __getattr__, __dir__, __all__ = lazy_imports(
     {
         "dataset": "Dataset",
         "idx": "read_idx",
-        "interactions": "Interactions low_rank_preferences read_movielens",
+        "in_time": "histories leave_one_out sequences split_by_time",
+        "ids": "Ids",
+        "interactions": "Interactions low_rank_preferences",
         "loader": "DataLoader",
+        "movielens": "read_movielens",
         "split": "concatenate split_by_group train_test_split",
         "text": "TokenBlocks load_text_dataset read_text",
         "tokenizers": "Tokenizer",
