@@ -61,6 +61,16 @@ BUILDERS: dict[str, Callable[[Any], Any]] = {
     "margin_ranking": lambda x: losses.margin_ranking(x[:, 0], x[:, 1], SIGNS[: len(PAIRS)], reduction="none"),
     "triplet": lambda x: losses.triplet(x, -x, x, reduction="none"),
     "cosine_embedding": lambda x: losses.cosine_embedding(x, -x, SIGNS[: len(PAIRS)], reduction="none"),
+    "info_nce": lambda x: losses.info_nce(x, -x, symmetric=True, items=np.resize([0, 1, 2], len(PAIRS))),
+    "info_nce-normalized": lambda x: losses.info_nce(x, -x, normalize=True, temperature=0.01, reduction="none"),
+    "sampled_softmax": lambda x: losses.sampled_softmax(x[:, 0], x, reduction="none"),
+    "sampled_softmax-hits": lambda x: losses.sampled_softmax(
+        x[:, 0], x, items=(wy.IndexConstant(np.zeros(9, np.int64)), wy.IndexConstant([0, 0])), reduction="none"
+    ),
+    "warp": lambda x: losses.warp(x[:, 0], x, num_items=1000, margin=0.0, reduction="none"),
+    "implicit_squares": lambda x: losses.implicit_squares(
+        x * 1e-3, -x * 1e-3, np.resize([0, 1], (len(PAIRS), 1)), reduction="none"
+    ),
 }
 
 

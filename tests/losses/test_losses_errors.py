@@ -36,9 +36,13 @@ REDUCIBLE: dict[str, tuple[Any, ...]] = {
     "margin_ranking": (scores(4, 3), scores(4, 3), np.ones((4, 3))),
     "triplet": (scores(4, 3), scores(4, 3), scores(4, 3)),
     "cosine_embedding": (scores(4, 3), scores(4, 3), np.ones(4)),
+    "info_nce": (scores(4, 3), scores(4, 3)),
+    "sampled_softmax": (scores(4), scores(4, 3)),
+    "warp": (scores(4), scores(4, 3)),
+    "implicit_squares": (scores(4, 3), scores(5, 3), np.array([[0], [1], [4], [2]])),
 }
 # The options without a default.
-OPTIONS: dict[str, dict[str, Any]] = {"student_t_nll": {"degrees_of_freedom": 3.0}}
+OPTIONS: dict[str, dict[str, Any]] = {"student_t_nll": {"degrees_of_freedom": 3.0}, "warp": {"num_items": 5}}
 
 
 @pytest.mark.parametrize("name", losses.__all__)

@@ -35,6 +35,10 @@ def test_mean_and_sum_are_scalars() -> None:
     assert_type(losses.huber(X, Y, delta=2.0, reduction="sum"), wy.Tensor[()])
     assert_type(losses.cross_entropy(X, LABELS, label_smoothing=0.1), wy.Tensor[()])
     assert_type(losses.triplet(CUBE, CUBE, CUBE, reduction="mean"), wy.Tensor[()])
+    assert_type(losses.info_nce(X, Y, items=LABELS), wy.Tensor[()])
+    assert_type(losses.sampled_softmax(ROW, X), wy.Tensor[()])
+    assert_type(losses.warp(ROW, X, num_items=9), wy.Tensor[()])
+    assert_type(losses.implicit_squares(X, X, STEPS), wy.Tensor[()])
     total = losses.mse(X, Y) + 0.1 * losses.bpr(X, Y) + losses.nll(CUBE, STEPS, reduction="sum")
     total.backward()
     assert total.shape == ()
@@ -56,6 +60,10 @@ def test_none_drops_the_axis_that_is_taken_together() -> None:
     assert_type(losses.kl_divergence(X, Y, reduction="none"), wy.Tensor[Batch])
     assert_type(losses.triplet(CUBE, CUBE, CUBE, reduction="none"), wy.Tensor[Batch, Time])
     assert_type(losses.cosine_embedding(X, X, ROW, reduction="none"), wy.Tensor[Batch])
+    assert_type(losses.info_nce(X, X, reduction="none"), wy.Tensor[Batch])
+    assert_type(losses.sampled_softmax(ROW, X, reduction="none"), wy.Tensor[Batch])
+    assert_type(losses.warp(ROW, X, num_items=9, reduction="none"), wy.Tensor[Batch])
+    assert_type(losses.implicit_squares(X, X, STEPS, reduction="none"), wy.Tensor[Batch])
 
 
 def test_arrays_take_the_shape_of_the_node() -> None:

@@ -19,6 +19,7 @@ from wyrm.graph.axes import Dim, axis_size
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
 from wyrm.graph.leaves import Constant, Input
+from wyrm.graph.namespace import NUMPY
 from wyrm.graph.storage import bound_array, stored
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.formula import formula_value
@@ -193,7 +194,7 @@ class Totals:
                 values[node] = formula_value(np, node, operands)
             else:
                 shape = tuple(size for axis in node.dims if (size := axis_size(axis)) is not None)
-                values[node] = node.evaluate(np, *operands, shape=shape)
+                values[node] = node.evaluate(NUMPY, *operands, shape=shape)
         return float(values[function[-1]])
 
 

@@ -9,6 +9,7 @@
 - Numbers: `mse`, `l1`, `huber`, `smooth_l1`, `log_cosh`, `quantile`.
 - Distributions: `gaussian_nll`, `poisson_nll`, `student_t_nll`, `kl_divergence`.
 - Order and distance: `bpr`, `margin_ranking`, `triplet`, `cosine_embedding`.
+- Items among many: `info_nce`, `sampled_softmax`, `warp`, `implicit_squares`.
 
 Each takes `reduction="mean"`, `"sum"` or `"none"`, and `sample_weight`. None of them broadcasts: a target of another
 shape is an error.
@@ -24,5 +25,6 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "classification": "cross_entropy ctc kl_divergence multiclass_focal nll",
         "ranking": "bpr cosine_embedding margin_ranking triplet",
         "regression": "gaussian_nll huber l1 log_cosh mse poisson_nll quantile smooth_l1 student_t_nll",
+        "retrieval": "implicit_squares info_nce sampled_softmax warp",
     },
 )

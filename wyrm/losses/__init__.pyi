@@ -17,6 +17,7 @@ from wyrm.losses.regression import (
     smooth_l1,
     student_t_nll,
 )
+from wyrm.losses.retrieval import implicit_squares, info_nce, sampled_softmax, warp
 
 __all__ = [
     "bce",
@@ -29,6 +30,8 @@ __all__ = [
     "gaussian_nll",
     "hinge",
     "huber",
+    "implicit_squares",
+    "info_nce",
     "kl_divergence",
     "l1",
     "log_cosh",
@@ -38,8 +41,10 @@ __all__ = [
     "nll",
     "poisson_nll",
     "quantile",
+    "sampled_softmax",
     "smooth_l1",
     "squared_hinge",
     "student_t_nll",
     "triplet",
+    "warp",
 ]

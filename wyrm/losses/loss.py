@@ -28,6 +28,8 @@ from wyrm.support.options import choice
 
 # What a loss takes.
 Operands: TypeAlias = Literal["elements", "vectors", "vectors and a target of each", "labels"]
+# Makes nodes of the operands: `take(loss, names, operands, values)`; see `same_axes`.
+Take: TypeAlias = Callable[..., list[Node]]
 # What the last operand holds.
 Values: TypeAlias = Literal["any", "signs", "probabilities"]
 # Raises an error for a wrong value: `check(loss, option, value)`, with the names of both.
@@ -157,10 +159,10 @@ def _weights(loss: str, name: str, weights: Node | Array | float, beside: Node) 
     return node
 
 
-def sample_weights(loss: str, weights: Node | Array, scores: Node, dims: Any) -> Node:
+def sample_weights(loss: str, weights: Node | Array, scores: Node, dims: Any, name: str = "sample_weight") -> Node:
     """Return the weights of the losses, which have the axes `dims`; weights of the leading axes are repeated."""
-    node = _weights(loss, "sample_weight", weights, scores)
-    rule = f"{loss}: sample_weight must have the axes of the losses, {format_dims(dims)}, or their leading axes"
+    node = _weights(loss, name, weights, scores)
+    rule = f"{loss}: {name} must have the axes of the losses, {format_dims(dims)}, or their leading axes"
     check_axes(rule, node, dims[: node.ndim], {"scores": scores, "sample_weight": node})
     missing = len(dims) - node.ndim
     axes: Any = (*node.dims, *[1] * missing)
@@ -317,14 +319,15 @@ def finite_above_zero(name: str, option: str, value: Any) -> None:
 
 
 def loss(
-    operands: Operands = "elements", *, target: Values = "any", **checks: Check
+    operands: Operands | Take = "elements", *, target: Values = "any", **checks: Check
 ) -> Callable[[Callable[..., Node]], Callable[..., Any]]:
     """Return a decorator that makes a loss of a formula; the overloads before the formula declare its signature.
 
     The formula gets the operands as nodes of the same axes and returns the losses, which are then weighted and reduced.
     Operands that are "vectors" have at least one axis, and a target of each vector has the leading axes. A constant
     last operand may hold only values of the kind `target`. With "labels", the formula gets scores and `Labels`, and
-    returns what `Labels.reduced` returns. `checks` are those of the options, by name.
+    returns what `Labels.reduced` returns. `operands` may be a function that makes the nodes. `checks` are those of the
+    options, by name.
     """
 
     def decorated(formula: Callable[..., Node]) -> Callable[..., Any]:
@@ -332,7 +335,9 @@ def loss(
         name, parameters = formula.__name__, inspect.signature(formula).parameters.values()
         places = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
         known = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
-        take = vectors_and_target if operands == "vectors and a target of each" else same_axes
+        take: Take = vectors_and_target if operands == "vectors and a target of each" else same_axes
+        if callable(operands):
+            take = operands
 
         @wraps(formula)
         def call(

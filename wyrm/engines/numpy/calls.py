@@ -14,6 +14,7 @@ from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode, explain
 from wyrm.graph.index_operands import check_index_operands
 from wyrm.graph.leaves import Input
+from wyrm.graph.namespace import NUMPY
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
 from wyrm.ops.elementwise.formula import MASKS, FormulaCall, Operand, array_function, interpret, parse
@@ -61,7 +62,7 @@ class Evaluate:
         self.node, self.operands, self.shape, self.cell = node, operands, shape, cell
 
     def __call__(self) -> None:
-        self.cell.value = self.node.evaluate(np, *[operand.value for operand in self.operands], shape=self.shape)
+        self.cell.value = self.node.evaluate(NUMPY, *[operand.value for operand in self.operands], shape=self.shape)
 
 
 class EvaluateInto:
@@ -74,9 +75,9 @@ class EvaluateInto:
         self.evaluate: Call
         evaluate = node.evaluate_for(sizes)
         if node.takes_rows:  # each run replaces row-sparse values, while arrays stay the same objects
-            self.evaluate = lambda: evaluate(np, *[operand.value for operand in operands], shape=out.shape)
+            self.evaluate = lambda: evaluate(NUMPY, *[operand.value for operand in operands], shape=out.shape)
         else:
-            self.evaluate = partial(evaluate, np, *[_read_only(each.value) for each in operands], shape=out.shape)
+            self.evaluate = partial(evaluate, NUMPY, *[_read_only(each.value) for each in operands], shape=out.shape)
 
     def __call__(self) -> None:
         out = self.out
@@ -131,7 +132,7 @@ def single_call(formula: str) -> tuple[Callable[..., Any], tuple[int, ...]] | No
     positions = tuple(argument.position for argument in arguments if isinstance(argument, Operand))
     if len(parse(formula)) > 1 or len(positions) < len(arguments) or function == "where" or function in _KEYWORD_OUT:
         return None
-    return array_function(np, function), positions
+    return array_function(NUMPY, function), positions
 
 
 def formula_calls(
@@ -181,9 +182,9 @@ def bound_calls(
             condition, chosen, other = arguments
             bound += [partial(np.copyto, into, other), partial(np.copyto, into, chosen, where=condition)]
         elif name in _KEYWORD_OUT:
-            bound.append(partial(array_function(np, name), *arguments, out=into))
+            bound.append(partial(array_function(NUMPY, name), *arguments, out=into))
         else:
-            bound.append(partial(array_function(np, name), *arguments, into))
+            bound.append(partial(array_function(NUMPY, name), *arguments, into))
     return bound
 
 
@@ -221,7 +222,7 @@ class BlockPlan:
                 result = self._scalar if not node.dims else self._block
                 found = formula_calls(node, operands, self._dtype, self._constant, result)
                 (calls if node.dims else self._once).extend(
-                    (_where if name == "where" else array_function(np, name), arguments, into)
+                    (_where if name == "where" else array_function(NUMPY, name), arguments, into)
                     for name, arguments, into in found
                 )
                 number[node] = found[-1][2]

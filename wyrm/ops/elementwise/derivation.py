@@ -6,11 +6,10 @@ import importlib
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
-
 from wyrm.errors import RegistrationError
 from wyrm.graph.base import ZERO, BaseNode, Gradient
 from wyrm.graph.leaves import as_constant
+from wyrm.graph.namespace import NUMPY
 from wyrm.ops.elementwise.derivatives import DERIVATIVES, WRITTEN, Rule
 from wyrm.ops.elementwise.formula import Argument, Attribute, EarlierCall, FormulaCall, Operand, array_function, parse
 from wyrm.support.texts import exact
@@ -255,7 +254,7 @@ def _called(function: str, arguments: list[Any], gradient: Node) -> Any:
         if isinstance(argument, BaseNode) and (beside is None or beside.kind != "f"):
             beside = argument.dtype
     if beside is None:
-        return float(array_function(np, function)(*arguments))
+        return float(array_function(NUMPY, function)(*arguments))
     dtype = beside if beside.kind == "f" else gradient.dtype
     parents: list[Any] = []
     attributes: dict[str, float] = {}

@@ -17,6 +17,7 @@ from wyrm.engines.native.ir.arrays import ArrayFunction, Callee, Expression, Sta
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.errors import IndexOutOfRange, LinAlgError, WyrmError
 from wyrm.graph.base import BaseNode
+from wyrm.graph.namespace import NUMPY
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
 from wyrm.ops.control.loop_body import value_of
@@ -106,7 +107,7 @@ class Interpreter:
             case arrays.CallResult(function, arguments):
                 return self._call(function, [self._value(each, variables) for each in arguments], variables)
             case arrays.Apply(function, operands):
-                named = _BY_NAME.get(function) or array_function(np, function)
+                named = _BY_NAME.get(function) or array_function(NUMPY, function)
                 return named(*(self._value(each, variables) for each in operands))
         raise AssertionError(f"{expression} is not an expression")
 
@@ -135,7 +136,7 @@ def _cause(schedule: Schedule, binding: Binding) -> WyrmError | None:
                 if node.is_leaf:
                     values[node] = np.array(binding.array(buffers[node]) if node in buffers else bound_array(node))
                 else:
-                    values[node] = value_of(np, node, _parent_values(schedule, node, values), binding.sizes)
+                    values[node] = value_of(NUMPY, node, _parent_values(schedule, node, values), binding.sizes)
     except WyrmError as error:
         return error
     return None

@@ -33,6 +33,7 @@ from wyrm.graph.axes import Dim, resolve, resolve_axis
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_operands import check_index_operands
 from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.namespace import NUMPY
 from wyrm.graph.storage import bound_array, stored
 from wyrm.ops.control.steps import Steps
 from wyrm.ops.random.philox import COUNTERS
@@ -264,7 +265,7 @@ class Binding:
             np.broadcast_to(np.zeros((), parent.dtype), resolve(parent.dims, self.sizes)) for parent in node.parents
         ]
         evaluate, shape = node.evaluate_for(self.sizes), resolve(node.dims, self.sizes)
-        return np.array(evaluate(np, *operands, shape=shape), node.dtype)
+        return np.array(evaluate(NUMPY, *operands, shape=shape), node.dtype)
 
     def _place_buffers(self, memory: NDArray[np.uint8] | None) -> int:
         """Place all temporary buffers in one block of memory, by default a new one; return its size in bytes."""
