@@ -65,7 +65,9 @@ class Ids:
         return self.values[numbers]
 
     @overload
-    def index(self, values: str | bytes | int | float | tuple[Any, ...], unknown: int | None = None) -> int: ...
+    def index(  # type: ignore[overload-overlap]  # a text is one id, and could be iterated
+        self, values: str | bytes | int | float | tuple[Any, ...], unknown: int | None = None
+    ) -> int: ...
     @overload
     def index(self, values: Iterable[Hashable] | np.ndarray, unknown: int | None = None) -> NDArray[np.int64]: ...
     def index(self, values: Any, unknown: int | None = None) -> Any:

@@ -97,7 +97,7 @@ class Interactions:
         user_ids, user = _indices("users", users, user_ids, unknown)
         item_ids, item = _indices("items", items, item_ids, unknown)
         count = len(user)
-        columns = {
+        columns: dict[str, np.ndarray] = {
             "users": user,
             "items": item,
             "ratings": np.ones(count, np.float32) if ratings is None else _ratings(ratings),
@@ -142,7 +142,8 @@ class Interactions:
     def __getitem__(self, rows: Rows) -> Interactions:
         """Return some rows, a slice, indices or a mask, with the same ids and features."""
         some = self.dataset()[rows]
-        return replace(self, **{name: some[name] for name in some.column_names})
+        columns: dict[str, Any] = dict(some.columns)
+        return replace(self, **columns)
 
     @property
     def user_count(self) -> int:

@@ -237,6 +237,13 @@ ANSWERS: dict[str, dict[str, str]] = {
             "load_movielens MovieLens": "use wy.data.read_movielens(path)",
             "LabelEncoder Vocabulary factorize": "use wy.data.Ids(values)",
             "Loader": "use wy.data.DataLoader(dataset, batch_size)",
+            "transforms Compose": "use dataset.map(function, seed=0), with wy.data.random_crop and its kin on the batch",
+            "RandomCrop RandomResizedCrop": "use wy.data.random_crop(images, generator, size, padding)",
+            "RandomAffine": "use wy.data.random_shift(images, generator, pixels)",
+            "RandomHorizontalFlip RandomVerticalFlip": "use wy.data.random_flip(images, generator)",
+            "RandomErasing Cutout": "use wy.data.cutout(images, generator, size)",
+            "MixUp": "use wy.data.mixup(images, labels, generator, num_classes)",
+            "ToTensor Normalize": "use wy.data.normalize_images(images, mean, std)",
             "Subset": "use the rows of the columns, as in wy.data.Dataset(images=x[:100])",
         }
     ),
