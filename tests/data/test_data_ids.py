@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import wyrm as wy
@@ -48,6 +48,7 @@ def test_ids_of_any_type_are_numbered_and_found_again(name: str) -> None:
     assert data.user_ids[data.users].tolist() == data.item_ids[data.items].tolist() == column
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.one_of(st.text(), st.integers(), st.tuples(st.text())), min_size=1))
 def test_any_ids_come_back(values: list[Any]) -> None:
     data = Interactions.of(values, range(len(values)))

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import wyrm as wy
@@ -25,7 +25,7 @@ def triples(data: Interactions) -> list[tuple[Any, ...]]:
     return list(zip(*(each.tolist() for each in ids), strict=True))
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ROWS, st.integers(0, 5))
 def test_a_time_divides_all_users(rows: list[tuple[int, int, int]], at: int) -> None:
     data = interactions(rows)
@@ -48,7 +48,7 @@ def test_the_latest_fraction_is_for_testing() -> None:
     assert split_by_time(same, 0.25)[1].users.tolist() == [1, 2, 3]  # rows of one time stay together
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ROWS, st.integers(1, 3))
 def test_the_latest_rows_of_each_user_are_left_out(rows: list[tuple[int, int, int]], count: int) -> None:
     data = interactions(rows)
@@ -65,7 +65,7 @@ def test_the_latest_rows_of_each_user_are_left_out(rows: list[tuple[int, int, in
     assert triples(train) == [row for at, row in enumerate(rows) if at not in latest]
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ROWS, st.integers(1, 5), st.integers(0, 4), st.sampled_from(["left", "right"]))
 def test_sequences_are_cut_from_the_end(rows: list[tuple[int, int, int]], length: int, overlap: int, side: Any) -> None:
     data = interactions(rows)

@@ -107,7 +107,8 @@ class Interactions:
         kept = (user >= 0) & (item >= 0)
         if not kept.any():
             raise DataError(f"none of the {count} rows has a known user and a known item")
-        return cls(**{name: column[kept] for name, column in columns.items()}, user_ids=user_ids, item_ids=item_ids)
+        some: dict[str, Any] = {name: column[kept] for name, column in columns.items()}
+        return cls(**some, user_ids=user_ids, item_ids=item_ids)
 
     @classmethod
     def of_table(
