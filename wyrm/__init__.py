@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     from wyrm.ops.cross_entropy.linear_cross_entropy import linear_cross_entropy
     from wyrm.train.compiling import compile
     from wyrm.train.program import Program
+    from wyrm.view.derivation import show
     from wyrm.view.model_summary import summary
 
 if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every name
@@ -128,6 +129,7 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
             "ops.cross_entropy.linear_cross_entropy": "linear_cross_entropy",
             "train.compiling": "compile",
             "train.program": "Program",
+            "view.derivation": "show",
             "view.model_summary": "summary",
         },
     )
@@ -185,6 +187,7 @@ __all__ = [
     "recommend",
     "run",
     "scaled_dot_product_attention",
+    "show",
     "special",
     "stack",
     "summary",

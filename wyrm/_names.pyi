@@ -52,7 +52,7 @@ from wyrm.functions.elementwise import (
     select,
     sinc,
 )
-from wyrm.functions.function import Function, function, show
+from wyrm.functions.function import Function, function
 from wyrm.functions.joining import (
     append,
     array_split,
@@ -427,7 +427,6 @@ __all__ = [
     "segment_softmax",
     "segment_sum",
     "select",
-    "show",
     "sigmoid",
     "sign",
     "signbit",
