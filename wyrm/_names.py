@@ -64,7 +64,7 @@ FUNCTIONS = {
         "select",
         "sinc",
     ),
-    "functions.function": ("Function", "function", "show"),
+    "functions.function": ("Function", "function"),
     "functions.joining": (
         "append",
         "array_split",

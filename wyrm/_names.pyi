@@ -30,7 +30,6 @@ from wyrm.functions.elementwise import (
     conjugate,
     deg2rad,
     degrees,
-    divmod,
     float_power,
     imag,
     isclose,
@@ -54,7 +53,8 @@ from wyrm.functions.elementwise import (
     select,
     sinc,
 )
-from wyrm.functions.function import Function, function, show
+from wyrm.functions.elementwise import divmod as divmod
+from wyrm.functions.function import Function, function
 from wyrm.functions.joining import (
     append,
     array_split,
@@ -93,12 +93,10 @@ from wyrm.functions.matrices import (
     vdot,
     vecdot,
 )
+from wyrm.functions.methods import abs as abs
 from wyrm.functions.methods import (
-    abs,
     acos,
     acosh,
-    all,
-    any,
     arccos,
     arccosh,
     arcsin,
@@ -152,10 +150,8 @@ from wyrm.functions.methods import (
     logaddexp2,
     logsumexp,
     matrix_transpose,
-    max,
     maximum,
     mean,
-    min,
     minimum,
     mod,
     prod,
@@ -165,7 +161,6 @@ from wyrm.functions.methods import (
     repeat,
     reshape,
     rint,
-    round,
     sigmoid,
     sign,
     signbit,
@@ -180,7 +175,6 @@ from wyrm.functions.methods import (
     squeeze,
     std,
     stop_gradient,
-    sum,
     swapaxes,
     take,
     take_along_axis,
@@ -191,6 +185,12 @@ from wyrm.functions.methods import (
     trunc,
     var,
 )
+from wyrm.functions.methods import all as all
+from wyrm.functions.methods import any as any
+from wyrm.functions.methods import max as max
+from wyrm.functions.methods import min as min
+from wyrm.functions.methods import round as round
+from wyrm.functions.methods import sum as sum
 from wyrm.functions.order_statistics import (
     argpartition,
     bincount,
@@ -245,13 +245,10 @@ METHODS: dict[str, tuple[str, ...]]
 
 __all__ = [
     "Function",
-    "abs",
     "acos",
     "acosh",
-    "all",
     "allclose",
     "angle",
-    "any",
     "append",
     "arange",
     "arccos",
@@ -311,7 +308,6 @@ __all__ = [
     "diagonal",
     "diff",
     "digitize",
-    "divmod",
     "dot",
     "dsplit",
     "dstack",
@@ -381,12 +377,10 @@ __all__ = [
     "logsumexp",
     "matmul",
     "matrix_transpose",
-    "max",
     "maximum",
     "mean",
     "median",
     "meshgrid",
-    "min",
     "minimum",
     "mod",
     "moveaxis",
@@ -426,7 +420,6 @@ __all__ = [
     "roll",
     "rollaxis",
     "rot90",
-    "round",
     "scan",
     "searchsorted",
     "segment_max",
@@ -435,7 +428,6 @@ __all__ = [
     "segment_softmax",
     "segment_sum",
     "select",
-    "show",
     "sigmoid",
     "sign",
     "signbit",
@@ -451,7 +443,6 @@ __all__ = [
     "squeeze",
     "std",
     "stop_gradient",
-    "sum",
     "swapaxes",
     "switch",
     "take",
