@@ -43,7 +43,6 @@ from wyrm.functions.elementwise import (
     logical_xor,
     nan_to_num,
     positive,
-    pow,
     power,
     rad2deg,
     radians,
@@ -54,6 +53,7 @@ from wyrm.functions.elementwise import (
     sinc,
 )
 from wyrm.functions.elementwise import divmod as divmod
+from wyrm.functions.elementwise import pow as pow
 from wyrm.functions.function import Function, function
 from wyrm.functions.joining import (
     append,
@@ -401,7 +401,6 @@ __all__ = [
     "percentile",
     "permute_dims",
     "positive",
-    "pow",
     "power",
     "prod",
     "ptp",
