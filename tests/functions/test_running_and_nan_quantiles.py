@@ -80,7 +80,7 @@ def test_running_extremes_of_integers_of_rows_and_of_open_axes() -> None:
 @pytest.mark.filterwarnings("ignore:All-NaN")
 def test_quantiles_without_nan_are_numpy_s(axis: Any) -> None:
     x = with_nan()
-    node = wy.Input(x, finite=False)
+    node: Any = wy.Input(x, finite=False)
     np.testing.assert_allclose(np.nanmedian(node, axis=axis).forward(), np.nanmedian(x, axis=axis), rtol=1e-14)
     np.testing.assert_allclose(wy.nanpercentile(node, 30, axis).forward(), np.nanpercentile(x, 30, axis), rtol=1e-13)
     for method in ("linear", "lower", "nearest", "midpoint", "hazen", "weibull", "inverted_cdf", "median_unbiased"):
@@ -123,7 +123,8 @@ def test_interpolation_with_a_period() -> None:
         for engine in ENGINES:
             found = values_in(engine, wy.interp(wy.Constant(at), points, values, period=period))
             np.testing.assert_allclose(found, expected, rtol=1e-12 if engine != "jax" else 2e-3, atol=1e-12)
-    node: Any = np.interp(wy.Parameter(at), wy.Parameter(points), wy.Parameter(values), period=360.0)
+    leaves: Any = [wy.Parameter(each) for each in (at, points, values)]
+    node: Any = np.interp(*leaves, period=360.0)
     check_grads(node.sin().sum())
     with pytest.raises(ValueError, match="the period must not be 0"):
         wy.interp(at, points, values, period=0.0)

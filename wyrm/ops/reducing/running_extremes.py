@@ -40,7 +40,7 @@ class RunningArg(OneAxis[Any, Axes], IndexNode[Axes]):
         (x,) = operands
         running = (np.maximum if self.greatest else np.minimum).accumulate(x, axis=self.axis)
         found: IntegerArray = np.maximum.accumulate(_candidates(np, x, running, self.axis), axis=self.axis)
-        return xp.asarray(found)
+        return found
 
 
 def _candidates(xp: Any, x: Any, running: Any, axis: int) -> Any:
