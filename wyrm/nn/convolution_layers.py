@@ -13,6 +13,7 @@ from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Unnamed
+from wyrm.module import Module
 from wyrm.nn.axes import (
     CHANNELS_SECOND,
     In,
@@ -28,7 +29,6 @@ from wyrm.nn.axes import (
 )
 from wyrm.nn.convolution import convolve, convolve_transposed
 from wyrm.nn.initializers import Initializer, XavierUniform, Zeros, initialized
-from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
 from wyrm.ops.elementwise.elementwise import operand
 from wyrm.support.options import whole

@@ -13,9 +13,9 @@ from wyrm.graph.base import describe
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Array, Unnamed
+from wyrm.module import Module
 from wyrm.nn.axes import Bs, Columns, M, N, Rows, sized_axes
 from wyrm.nn.initializers import Initializer, Normal, initialized
-from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
 from wyrm.ops.control.pass_through import DenseGradient
 from wyrm.ops.elementwise.comparison import where

@@ -101,3 +101,11 @@ ANSWERS = each(
         "gradient jac": "leave it out: wyrm derives gradients itself",
     }
 )
+# Functions called with too many or too few operands, by name.
+OPERANDS = {
+    "fit": "give the data as one mapping, wy.train.fit(program, {x: inputs, y: targets}, epochs=10)",
+    "gaussian_nll": (
+        "give the variance of each element as the third operand, such as a second output of the network through "
+        ".softplus(), or use wy.losses.mse(prediction, target) for a fixed one"
+    ),
+}
