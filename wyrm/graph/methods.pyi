@@ -1135,12 +1135,33 @@ class Node:
         self: Shaped[L, tuple[*Bs, N]],
         labels: _IndexNode[tuple[*Bs]] | IntegerArray,
         *,
+        sample_weight: None = None,
         reduction: Literal["mean", "sum"] = "mean",
     ) -> CrossEntropy[L, tuple[()]]: ...
     @overload
     def cross_entropy(
-        self: Shaped[L, tuple[*Bs, N]], labels: _IndexNode[tuple[*Bs]] | IntegerArray, *, reduction: Literal["none"]
-    ) -> CrossEntropy[L, tuple[*Bs]]:
+        self: Shaped[L, tuple[*Bs, N]],
+        labels: _IndexNode[tuple[*Bs]] | IntegerArray,
+        *,
+        sample_weight: None = None,
+        reduction: Literal["none"],
+    ) -> CrossEntropy[L, tuple[*Bs]]: ...
+    @overload
+    def cross_entropy(
+        self: Shaped[L, tuple[*Bs, N]],
+        labels: _IndexNode[tuple[*Bs]] | IntegerArray,
+        *,
+        sample_weight: _Node | Array,
+        reduction: Literal["mean", "sum"] = "mean",
+    ) -> _Node[Any, tuple[()]]: ...
+    @overload
+    def cross_entropy(
+        self: Shaped[L, tuple[*Bs, N]],
+        labels: _IndexNode[tuple[*Bs]] | IntegerArray,
+        *,
+        sample_weight: _Node | Array,
+        reduction: Literal["none"],
+    ) -> _Node[Any, tuple[*Bs]]:
         """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label."""
 
     def relu(self: Shaped[L, S]) -> Relu[L, S]:
