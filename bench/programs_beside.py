@@ -1,4 +1,4 @@
-"""Seven programs in new processes, each beside the same program in PyTorch or JAX: training, compilation included."""
+"""Programs in new processes, each beside the same program in PyTorch or JAX: training, compilation included."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ PEERS = {
     "graph_network": "torch",
     "pendulum": "jax",
     "resnet": "torch",
+    "two_towers": "torch",
 }
 _TRAINING = """
 import json, os, sys, time
