@@ -1,4 +1,4 @@
-"""Seven programs in new processes, each beside the same program in PyTorch or JAX: training, compilation included."""
+"""Programs in new processes, each beside the same program in PyTorch or JAX: training, compilation included."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ PEERS = {
     "autoencoder": "torch",
     "bandit": "jax",
     "convolutions": "torch",
+    "dates": "torch",
     "gaussian_process": "jax",
     "graph_network": "torch",
     "pendulum": "jax",
