@@ -43,6 +43,7 @@ from wyrm.functions.elementwise import (
     logical_xor,
     nan_to_num,
     positive,
+    power,
     rad2deg,
     radians,
     real,
@@ -52,6 +53,7 @@ from wyrm.functions.elementwise import (
     sinc,
 )
 from wyrm.functions.elementwise import divmod as divmod
+from wyrm.functions.elementwise import pow as pow
 from wyrm.functions.function import Function, function
 from wyrm.functions.joining import (
     append,
@@ -61,6 +63,7 @@ from wyrm.functions.joining import (
     atleast_3d,
     block,
     column_stack,
+    concat,
     dsplit,
     dstack,
     hsplit,
@@ -106,6 +109,7 @@ from wyrm.functions.methods import (
     argsort,
     asin,
     asinh,
+    astype,
     atan,
     atan2,
     atanh,
@@ -262,6 +266,7 @@ __all__ = [
     "array_split",
     "asin",
     "asinh",
+    "astype",
     "atan",
     "atan2",
     "atanh",
@@ -277,6 +282,7 @@ __all__ = [
     "clip",
     "column_stack",
     "compress",
+    "concat",
     "cond",
     "conj",
     "conjugate",
@@ -395,6 +401,7 @@ __all__ = [
     "percentile",
     "permute_dims",
     "positive",
+    "power",
     "prod",
     "ptp",
     "quantile",

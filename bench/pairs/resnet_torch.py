@@ -58,17 +58,19 @@ def fit(images: Array, labels: Labels, epochs: int, seed: int = 0) -> tuple[ResN
     """Return the network after some epochs, and the mean loss of the last."""
     torch.manual_seed(seed)
     network = ResNet(int(labels.max()) + 1)
-    data = Shifted(images, labels)
+    loader = DataLoader(Shifted(images, labels), batch_size=64, shuffle=True)
     optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
+    rate = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(loader))
     for _ in range(epochs):
         total = 0.0
-        for batch, wanted in DataLoader(data, batch_size=64, shuffle=True):
+        for batch, wanted in loader:
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(network(batch), wanted)
             loss.backward()
             optimizer.step()
+            rate.step()
             total += loss.item() * len(batch)
-    return network, total / len(data)
+    return network, total / len(images)
 
 
 def predicted(network: ResNet, images: Array) -> Labels:

@@ -49,9 +49,11 @@ def fit(images: Array, labels: Labels, epochs: int, seed: int = 0) -> tuple[ResN
     network = ResNet(int(labels.max()) + 1)
     x, y = wy.Input(dims=(wy.Dim(), *images.shape[1:]), name="images"), wy.IndexInput(dims=(wy.Dim(),), name="labels")
     loss = network(x).cross_entropy(y)
-    program = wy.compile(loss, wy.optim.Adam(loss.parameters(), learning_rate=3e-3))
     data = wy.data.Dataset(images=images, labels=labels).map(shifted, seed=seed)
-    history = wy.train.fit(program, wy.data.DataLoader(data, batch_size=64, seed=seed), epochs=epochs)
+    loader = wy.data.DataLoader(data, batch_size=64, seed=seed)
+    rate = wy.optim.Cosine(3e-3, steps=epochs * len(loader))
+    program = wy.compile(loss, wy.optim.Adam(loss.parameters(), learning_rate=rate))
+    history = wy.train.fit(program, loader, epochs=epochs)
     return network, history["loss"][-1]
 
 

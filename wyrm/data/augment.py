@@ -101,7 +101,7 @@ def normalize_images(
             raise ShapeError(f"{name} has shape {vector.shape}, but the images have {channels} channels")
         vectors.append(vector)
     if not (vectors[1] > 0.0).all():
-        raise DataError(f"std must be above 0, not {std}")
+        raise DataError(f"std must be above 0, not {std!r}")
     scale = float(np.iinfo(array.dtype).max) if array.dtype.kind == "u" else 1.0
     # (x / scale - mean) / std, in one product and one sum.
     factor = np.broadcast_to(1.0 / (scale * vectors[1]), (channels,)).astype(np.float32)

@@ -1135,12 +1135,33 @@ class Node:
         self: Shaped[L, tuple[*Bs, N]],
         labels: _IndexNode[tuple[*Bs]] | IntegerArray,
         *,
+        sample_weight: None = None,
         reduction: Literal["mean", "sum"] = "mean",
     ) -> CrossEntropy[L, tuple[()]]: ...
     @overload
     def cross_entropy(
-        self: Shaped[L, tuple[*Bs, N]], labels: _IndexNode[tuple[*Bs]] | IntegerArray, *, reduction: Literal["none"]
-    ) -> CrossEntropy[L, tuple[*Bs]]:
+        self: Shaped[L, tuple[*Bs, N]],
+        labels: _IndexNode[tuple[*Bs]] | IntegerArray,
+        *,
+        sample_weight: None = None,
+        reduction: Literal["none"],
+    ) -> CrossEntropy[L, tuple[*Bs]]: ...
+    @overload
+    def cross_entropy(
+        self: Shaped[L, tuple[*Bs, N]],
+        labels: _IndexNode[tuple[*Bs]] | IntegerArray,
+        *,
+        sample_weight: _Node | Array,
+        reduction: Literal["mean", "sum"] = "mean",
+    ) -> _Node[Any, tuple[()]]: ...
+    @overload
+    def cross_entropy(
+        self: Shaped[L, tuple[*Bs, N]],
+        labels: _IndexNode[tuple[*Bs]] | IntegerArray,
+        *,
+        sample_weight: _Node | Array,
+        reduction: Literal["none"],
+    ) -> _Node[Any, tuple[*Bs]]:
         """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label."""
 
     def relu(self: Shaped[L, S]) -> Relu[L, S]:
@@ -2525,6 +2546,11 @@ class IndexNode:
 
     def astype(self: _IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
         """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes."""
+
+    def one_hot(
+        self: _IndexNode[tuple[*Bs]], num_classes: int, *, dtype: DTypeLike | None = None
+    ) -> _Node[Any, tuple[*Bs, Any]]:
+        """Return vectors of `num_classes` zeros, with a 1 at each index, along a new last axis."""
 
     @overload
     def maximum(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMaximum[S]: ...

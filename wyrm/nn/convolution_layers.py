@@ -188,7 +188,9 @@ class Conv2d(Convolution2d[In, Out]):
     (out_channels,); it is None with `bias=False`. A channel axis is a `Dim` with a size, which mypy checks, or an
     integer, which it does not. See `conv2d` for `stride`, `padding`, `dilation` and `groups`. `initializer` draws the
     weight with the axes (height and width of the window, in, out), `bias_initializer` the bias, from `seed`, or without
-    one from the script's next seed (see `wyrm.nn.seed`). `dtype` is float32 or float64.
+    one from the script's next seed (see `wyrm.nn.seed`). `dtype` is float32 or float64. Unlike in PyTorch, the weight
+    starts by Glorot's rule and the bias with zeros; `initializer=wy.nn.initializers.KaimingUniform(gain=3**-0.5)` draws
+    PyTorch's weight.
 
     Raise `ShapeError` for channels without a size, below 1 or not divisible by `groups`, `DTypeError` for an axis, an
     option or a dtype of another kind.
