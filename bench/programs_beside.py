@@ -14,6 +14,7 @@ PEERS = {
     "autoencoder": "torch",
     "bandit": "jax",
     "convolutions": "torch",
+    "dates": "torch",
     "gaussian_process": "jax",
     "graph_network": "torch",
     "pendulum": "jax",

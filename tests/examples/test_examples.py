@@ -135,3 +135,13 @@ def test_a_missing_file_is_an_error_that_names_it(name: str, tmp_path: Path) -> 
     finished = subprocess.run(command, capture_output=True, text=True)
     assert finished.returncode != 0
     assert "nothing.csv" in finished.stderr.splitlines()[-1]
+
+
+def test_dates_are_read_when_the_model_runs_freely() -> None:
+    assert figure(run("translate_dates.py", "--epochs", 3), r"(\S+)% of 1000 new dates") > 97.0
+
+
+def test_a_neural_equation_follows_new_paths_as_scipy_does() -> None:
+    text = run("neural_ode.py")
+    assert figure(text, r"error on new paths (\S+),") < 0.1
+    assert figure(text, r"difference to SciPy (\S+)") < 1e-3
