@@ -11,6 +11,7 @@ from wyrm.engines.numpy.reference import ReferenceRunner
 from wyrm.errors import WyrmError
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
+from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.traversal import replaced, topological_order
@@ -20,6 +21,7 @@ from wyrm.ops.random.philox import COUNTERS
 FLOAT_TYPES = (np.dtype(np.float64), np.dtype(np.float32))
 # The allowed difference relative to the largest element, as of sums of thousands of terms in another order.
 TOLERANCE = {FLOAT_TYPES[0]: 1e-10, FLOAT_TYPES[1]: 1e-4}
+_CONSTANTS = (Constant, IndexConstant)
 _DATA = (Parameter, Input, Constant, IndexInput, IndexConstant)
 
 
@@ -96,7 +98,11 @@ def alone(nodes: Sequence[BaseNode], dtype: np.dtype | None = None) -> list[Alon
 
 def _on_leaves(node: BaseNode, values: Mapping[BaseNode, np.ndarray]) -> Alone:
     """Return the op with a leaf for each operand that has a value, also where two operands are the same node."""
-    leaves = [leaf_like(parent.dims, values[parent]) if parent in values else None for parent in node.parents]
+    keeps = _CONSTANTS if JAX.of(node).reads_constants else ()
+    leaves = [
+        leaf_like(parent.dims, values[parent]) if parent in values and not isinstance(parent, keeps) else None
+        for parent in node.parents
+    ]
     return on_operands(node, node, leaves)
 
 

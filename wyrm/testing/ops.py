@@ -128,25 +128,17 @@ class _Subject:
         node: Any = self.exact.node
         rule = gradient_rule(node)
         try:
-            leaves = smooth(self.exact) if order else []
-            leaves = [leaf for leaf in leaves if leaf.dtype == np.float64]
+            leaves = [leaf for leaf in smooth(self.exact) if leaf.dtype == np.float64] if order else []
             if leaves:
-                check_grads(node, leaves, order=1, engines=(), seed=self.seed)
-        except GradientError as error:
-            self.gradient_wrong = True
-            return [Finding(rule, "reference", str(error).partition(": ")[2])]
-        except Exception as error:
-            self.gradient_wrong = True
-            return [Finding(rule, "reference", raised(error))]
-        try:
-            if leaves and order > 1:
                 check_grads(node, leaves, order=order, engines=(), seed=self.seed)
         except Exception as error:
             self.gradient_wrong = True
+            finding = _of_error(rule, error)
+            if "gradient of order 1 " in finding.text or not isinstance(error, GradientError):
+                return [finding]
             found = [self._own(each) for each in alone(foreign(self._gradients(self.exact)))]
-            named = [finding for finding in found if finding is not None and finding.rule != rule]
-            text = str(error).partition(": ")[2] if isinstance(error, GradientError) else raised(error)
-            return named or [Finding(rule, "reference", f"its own gradient is wrong: {text}")]
+            named = [other for other in found if other is not None and other.rule != rule]
+            return named or [finding]
         return []
 
     def _own(self, each: Alone) -> Finding | None:
@@ -156,10 +148,8 @@ class _Subject:
             leaves = smooth(each)
             if leaves:
                 check_grads(node, leaves, order=1, engines=(), seed=self.seed)
-        except GradientError as error:
-            return Finding(gradient_rule(node), "reference", str(error).partition(": ")[2])
         except Exception as error:
-            return Finding(gradient_rule(node), "reference", raised(error))
+            return _of_error(gradient_rule(node), error)
         return None
 
     def _gradients(self, each: Alone) -> list[Any]:
@@ -201,6 +191,12 @@ class _Subject:
                 for gradient, array in zip(gradients, arrays, strict=True)
             ]
         return tasks
+
+
+def _of_error(rule: str, error: Exception) -> Finding:
+    """Return an error of `check_grads` as a finding."""
+    known = isinstance(error, GradientError)
+    return Finding(rule, "reference", str(error).partition(": ")[2] if known else raised(error))
 
 
 def _moved(each: Alone, seed: int) -> tuple[dict[BaseNode, np.ndarray], np.ndarray] | None:
