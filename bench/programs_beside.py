@@ -1,4 +1,4 @@
-"""Six programs in new processes, each beside the same program in PyTorch or JAX: the training, compilation included."""
+"""Seven programs in new processes, each beside the same program in PyTorch or JAX: training, compilation included."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ PEERS = {
     "gaussian_process": "jax",
     "graph_network": "torch",
     "pendulum": "jax",
+    "resnet": "torch",
 }
 _TRAINING = """
 import json, os, sys, time

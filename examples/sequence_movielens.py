@@ -212,7 +212,7 @@ known = np.cumsum([0, *map(len, training)]), np.concatenate(training)
 
 def other() -> wy.Tensor[Batch, Steps]:
     """Return the scores of random films."""
-    films = wy.random.index(film_count, users.dims, weights=often, known=known, rows=users, seed=options.seed)
+    films = wy.random.index(film_count, users.dims, weights=often, exclude=known, rows=users, seed=options.seed)
     return model.score(states, films)
 
 

@@ -28,6 +28,10 @@ MODEL = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=7, n_positions=5, n_embd=4, n_lay
 PEAKS = wy.profile.Peaks((1e9, 1e9), (1e9, 1e9), (1e9, 1e9))
 
 
+def _preferences() -> Any:
+    return wy.data.low_rank_preferences(3, 6, rank=2, interactions_per_user=5)
+
+
 def _tokens() -> Any:
     return np.arange(40) % 9
 
@@ -100,6 +104,28 @@ OPTIONS: dict[str, Call] = {
     "low_rank_preferences": lambda i: wy.data.low_rank_preferences(
         user_count=i(5), item_count=i(7), rank=i(2), interactions_per_user=i(2), seed=i(1)
     ),
+    "recommend": lambda i: wy.recommend(
+        np.eye(4), np.eye(4), i(2), rows=i(3), biases=np.arange(4.0), batch_size=i(3)
+    ).items.tolist(),
+    "sequences": lambda i: wy.data.sequences(_preferences(), length=i(3), overlap=i(1), shortest=i(2), padding=i(4))[
+        "items"
+    ].tolist(),
+    "leave_one_out": lambda i: wy.data.leave_one_out(_preferences(), count=i(2))[1].items.tolist(),
+    "recommendations": lambda i: [
+        metric(np.eye(3), [0, 1, 0], k=i(2))
+        for metric in (
+            wy.metrics.recall_at_k,
+            wy.metrics.precision_at_k,
+            wy.metrics.hit_rate,
+            wy.metrics.mrr,
+            wy.metrics.ndcg,
+            wy.metrics.average_precision,
+        )
+    ],
+    "coverage": lambda i: [
+        wy.metrics.coverage([[0, 1]], k=i(2), item_count=i(4), ranked=True),
+        wy.metrics.novelty(np.eye(3), [1, 1, 1], k=i(2), user_count=i(3)),
+    ],
     "train_test_split": lambda i: wy.data.train_test_split(wy.data.Dataset(x=np.arange(9)), 0.3, seed=i(3)),
     "split_by_group": lambda i: wy.data.split_by_group(wy.data.Dataset(x=np.arange(9) % 3), "x", 0.4, seed=i(3)),
     "Dataset.map": lambda i: (

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.samples import SAMPLES
 from wyrm.errors import MissingShape, MissingValue, NotSet, OptionError, ShapeError, Unavailable
 
 
@@ -122,3 +123,29 @@ def test_an_absent_property_says_why(node: Any, name: str, error: type[Exception
 )
 def test_such_an_error_is_that_of_a_method_too(error: type[Exception], base: type[Exception]) -> None:
     assert issubclass(error, base) and issubclass(error, AttributeError)
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_looking_at_a_node_of_any_op_never_fails(opened: bool) -> None:
+    seen: set[type] = set()
+    for sample in SAMPLES:
+        if opened and any(operand.ndim == 0 for operand in sample.operands):
+            continue
+        leaves: list[Any] = []
+        for operand in sample.operands:
+            kind: Any = wy.IndexInput if operand.dtype.kind == "i" else wy.Input
+            options = {} if operand.dtype.kind == "i" else {"dtype": operand.dtype}
+            dims = (Batch(), *operand.shape[1:])
+            leaves.append(kind(dims=dims, **options) if opened else kind(operand))
+        try:
+            node = sample.build(*leaves)
+        except (ShapeError, TypeError, ValueError):  # the op takes no axis whose size data decides
+            assert opened
+            continue
+        if type(node) not in seen:
+            seen.add(type(node))
+            for name in {name for base in type(node).__mro__ for name in vars(base)}:
+                hasattr(node, name)
+            inspect.getmembers(node)
+            rlcompleter.Completer({"found": node}).attr_matches("found.")
+    assert len(seen) > 150

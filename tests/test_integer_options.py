@@ -114,8 +114,8 @@ def _named(code: CodeType) -> Iterator[str]:
             )
 
 
-# The fields of a `Run`, which callbacks are given, and of a node that `wy.random.index` makes.
-ELSEWHERE = {"rows", "table_size"}
+# A field of a node that `wy.random.index` makes.
+ELSEWHERE = {"table_size"}
 
 
 def test_every_integer_option_is_called() -> None:

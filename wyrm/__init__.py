@@ -104,6 +104,14 @@ if TYPE_CHECKING:
     from wyrm import data, io, linalg, losses, metrics, nn, optim, profile, random, special, testing, train, view, watch
     from wyrm import jax as jax  # not in `__all__`, because `import *` must not hide the package jax
     from wyrm._names import *  # noqa: F403  # a generated table
+    from wyrm._names import abs as abs  # the names of builtins are not in `*`
+    from wyrm._names import all as all
+    from wyrm._names import any as any
+    from wyrm._names import divmod as divmod
+    from wyrm._names import max as max
+    from wyrm._names import min as min
+    from wyrm._names import round as round
+    from wyrm._names import sum as sum
     from wyrm.data.recommending import recommend
     from wyrm.ops.attention.attention import attention
     from wyrm.ops.attention.dot_product_attention import scaled_dot_product_attention
@@ -111,6 +119,7 @@ if TYPE_CHECKING:
     from wyrm.ops.cross_entropy.linear_cross_entropy import linear_cross_entropy
     from wyrm.train.compiling import compile
     from wyrm.train.program import Program
+    from wyrm.view.derivation import show
     from wyrm.view.model_summary import summary
 
 if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every name
@@ -128,6 +137,7 @@ if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every
             "ops.cross_entropy.linear_cross_entropy": "linear_cross_entropy",
             "train.compiling": "compile",
             "train.program": "Program",
+            "view.derivation": "show",
             "view.model_summary": "summary",
         },
     )
@@ -185,6 +195,7 @@ __all__ = [
     "recommend",
     "run",
     "scaled_dot_product_attention",
+    "show",
     "special",
     "stack",
     "summary",
@@ -199,7 +210,9 @@ __all__ = [
     "where",
 ]
 
-if not TYPE_CHECKING:
+if TYPE_CHECKING:  # a form that pyright reads
+    __all__ += _names.__all__
+else:
     # The builtins keep their names after `from wyrm import *`.
     __all__ = sorted({*__all__, *itertools.chain(*_names.FUNCTIONS.values())} - set(dir(builtins)) | {"compile"})
 

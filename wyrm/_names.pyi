@@ -30,7 +30,6 @@ from wyrm.functions.elementwise import (
     conjugate,
     deg2rad,
     degrees,
-    divmod,
     float_power,
     imag,
     isclose,
@@ -44,6 +43,7 @@ from wyrm.functions.elementwise import (
     logical_xor,
     nan_to_num,
     positive,
+    power,
     rad2deg,
     radians,
     real,
@@ -52,7 +52,9 @@ from wyrm.functions.elementwise import (
     select,
     sinc,
 )
-from wyrm.functions.function import Function, function, show
+from wyrm.functions.elementwise import divmod as divmod
+from wyrm.functions.elementwise import pow as pow
+from wyrm.functions.function import Function, function
 from wyrm.functions.joining import (
     append,
     array_split,
@@ -61,6 +63,7 @@ from wyrm.functions.joining import (
     atleast_3d,
     block,
     column_stack,
+    concat,
     dsplit,
     dstack,
     hsplit,
@@ -90,12 +93,10 @@ from wyrm.functions.matrices import (
     vdot,
     vecdot,
 )
+from wyrm.functions.methods import abs as abs
 from wyrm.functions.methods import (
-    abs,
     acos,
     acosh,
-    all,
-    any,
     arccos,
     arccosh,
     arcsin,
@@ -108,6 +109,7 @@ from wyrm.functions.methods import (
     argsort,
     asin,
     asinh,
+    astype,
     atan,
     atan2,
     atanh,
@@ -148,10 +150,8 @@ from wyrm.functions.methods import (
     logaddexp2,
     logsumexp,
     matrix_transpose,
-    max,
     maximum,
     mean,
-    min,
     minimum,
     mod,
     prod,
@@ -161,7 +161,6 @@ from wyrm.functions.methods import (
     repeat,
     reshape,
     rint,
-    round,
     sigmoid,
     sign,
     signbit,
@@ -176,7 +175,6 @@ from wyrm.functions.methods import (
     squeeze,
     std,
     stop_gradient,
-    sum,
     swapaxes,
     take,
     take_along_axis,
@@ -187,6 +185,12 @@ from wyrm.functions.methods import (
     trunc,
     var,
 )
+from wyrm.functions.methods import all as all
+from wyrm.functions.methods import any as any
+from wyrm.functions.methods import max as max
+from wyrm.functions.methods import min as min
+from wyrm.functions.methods import round as round
+from wyrm.functions.methods import sum as sum
 from wyrm.functions.order_statistics import (
     argpartition,
     bincount,
@@ -241,13 +245,10 @@ METHODS: dict[str, tuple[str, ...]]
 
 __all__ = [
     "Function",
-    "abs",
     "acos",
     "acosh",
-    "all",
     "allclose",
     "angle",
-    "any",
     "append",
     "arange",
     "arccos",
@@ -265,6 +266,7 @@ __all__ = [
     "array_split",
     "asin",
     "asinh",
+    "astype",
     "atan",
     "atan2",
     "atanh",
@@ -280,6 +282,7 @@ __all__ = [
     "clip",
     "column_stack",
     "compress",
+    "concat",
     "cond",
     "conj",
     "conjugate",
@@ -305,7 +308,6 @@ __all__ = [
     "diagonal",
     "diff",
     "digitize",
-    "divmod",
     "dot",
     "dsplit",
     "dstack",
@@ -375,12 +377,10 @@ __all__ = [
     "logsumexp",
     "matmul",
     "matrix_transpose",
-    "max",
     "maximum",
     "mean",
     "median",
     "meshgrid",
-    "min",
     "minimum",
     "mod",
     "moveaxis",
@@ -401,6 +401,7 @@ __all__ = [
     "percentile",
     "permute_dims",
     "positive",
+    "power",
     "prod",
     "ptp",
     "quantile",
@@ -418,7 +419,6 @@ __all__ = [
     "roll",
     "rollaxis",
     "rot90",
-    "round",
     "scan",
     "searchsorted",
     "segment_max",
@@ -427,7 +427,6 @@ __all__ = [
     "segment_softmax",
     "segment_sum",
     "select",
-    "show",
     "sigmoid",
     "sign",
     "signbit",
@@ -443,7 +442,6 @@ __all__ = [
     "squeeze",
     "std",
     "stop_gradient",
-    "sum",
     "swapaxes",
     "switch",
     "take",

@@ -1,4 +1,4 @@
-"""Six programs as a user would write them, each beside the same program in PyTorch or JAX.
+"""Seven programs as a user would write them, each beside the same program in PyTorch or JAX.
 
 Each module has `train`, which returns the last loss, or the reward of a bandit. `tests/bench/test_bench_pairs.py` runs
 them and counts their lines.

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
+Labels = NDArray[np.int64]
 
 
 def curve(count: int = 60) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -15,7 +16,7 @@ def curve(count: int = 60) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return x, np.sin(2.0 * x) + 0.1 * random.normal(size=count)
 
 
-def stripes(count: int = 512) -> tuple[Array, NDArray[np.int64]]:
+def stripes(count: int = 512) -> tuple[Array, Labels]:
     """Return 16 x 16 pictures of stripes in one of four directions, and the directions."""
     random = np.random.default_rng(0)
     labels = random.integers(0, 4, count)
@@ -26,7 +27,7 @@ def stripes(count: int = 512) -> tuple[Array, NDArray[np.int64]]:
     return noisy[:, None].astype(np.float32), labels
 
 
-def graph(nodes: int = 200) -> tuple[Array, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def graph(nodes: int = 200) -> tuple[Array, Labels, Labels, Labels]:
     """Return features, the two ends of edges within and between two communities, and the community of each node."""
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, nodes)

@@ -1,4 +1,4 @@
-"""Six programs beside the same programs in PyTorch and JAX: they are as short, and learn as well."""
+"""Seven programs beside the same programs in PyTorch and JAX: they are as short, and learn as well."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_program_learns(program: str, library: str) -> None:
         reward = train(60)  # the policy starts with equal probabilities
         assert REWARDS.mean() + 0.05 < reward <= REWARDS.max()
         return
-    first, last = train(1), train(3 if program in ("autoencoder", "convolutions") else 20)
+    first, last = train(1), train(3 if program in ("autoencoder", "convolutions", "resnet") else 20)
     assert math.isfinite(last) and last < 0.95 * first
 
 

@@ -44,8 +44,8 @@ def test_random_nodes_take_rows() -> None:
 
     rows = ItemRows.of_pairs([0, 0, 1], [0, 1, 2], user_count=2, item_count=3)
     users = wy.IndexInput([0, 1, 1], dims=(Batch(),))
-    known = wy.random.index(3, (Batch(),), known=rows, rows=users, stream=0)
-    pair = wy.random.index(3, (Batch(),), known=(rows.indptr, rows.indices), rows=users, stream=0)
+    known = wy.random.index(3, (Batch(),), exclude=rows, rows=users, stream=0)
+    pair = wy.random.index(3, (Batch(),), exclude=(rows.indptr, rows.indices), rows=users, stream=0)
     drawn = []
     for node in (known, pair):
         wy.random.set_step(0)

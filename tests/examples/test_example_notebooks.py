@@ -32,12 +32,13 @@ NOTEBOOKS: dict[str, tuple[list[str], set[str], str]] = {
     ),
     "linear_regression": (FEW_EPOCHS, {"losses", "line"}, "the data follow"),
     "minimize": (["--dimensions", "5"], {"values", "descent"}, "5 dimensions"),
+    "resnet": (FEW_EPOCHS, {"losses", "mistakes", "augmented"}, "accuracy"),
     "sequence_movielens": ([*FEW_EPOCHS, "--dimensions", "4"], {"losses", "ranks"}, "MRR"),
     "variational_autoencoder": (FEW_EPOCHS, {"losses", "reconstructions", "samples", "codes"}, "nats"),
 }  # fmt: skip
 
 
-SHOWS_ITS_GRAPH = {"convolve_images", "linear_regression"}
+SHOWS_ITS_GRAPH = {"convolve_images", "linear_regression", "resnet"}
 
 
 @pytest.fixture(scope="module")

@@ -93,6 +93,17 @@ def test_images_are_convolved() -> None:
     assert figure(text, r"accuracy (\S+)%") >= 94.0
 
 
+def test_a_residual_network_tells_bars() -> None:
+    assert figure(run("resnet.py", "--epochs", 2), r"accuracy (\S+)%") >= 95.0
+
+
+@needs_data
+def test_a_residual_network_tells_images_that_move() -> None:
+    # PyTorch's accuracy with the same network and changes of images is in bench/pairs: 97 % after three epochs.
+    text = run("resnet.py", "--data", DATA / "mnist-t10k-images-idx3-ubyte.gz", "--epochs", 3)
+    assert figure(text, r"accuracy (\S+)%") >= 96.0
+
+
 @needs_data
 def test_films_are_recommended() -> None:
     text = run("bpr_movielens.py", "--data", DATA / "ml-100k.csv", "--epochs", 2)

@@ -49,7 +49,8 @@ def test_three_steps_and_evaluation_are_those_of_pytorch(name: str, options: dic
     layer, twin = getattr(NN, kind)(4, dtype=dtype, **options), getattr(torch.nn, kind)(4, **options).double()
     start = wy.Parameter(numbers(*shape)[0].astype(dtype))
     tensor = torch.tensor(start.value.astype(np.float64), requires_grad=True)
-    x: Any = wy.Input(dims=(Batch(), *shape[1:]), name="x", dtype=dtype)
+    dims: Any = (Batch(), *shape[1:])
+    x: Any = wy.Input(dims=dims, name="x", dtype=dtype)
     feeds = [numbers(*shape).astype(dtype) for _ in range(3)]
     loss = (layer(x * start).tanh() * (0.1 * np.arange(shape[-1]))).square().mean()
     parameters = [start, *layer.parameters()]
@@ -72,7 +73,8 @@ def test_three_steps_and_evaluation_are_those_of_pytorch(name: str, options: dic
     np.testing.assert_allclose(start.value, tensor.detach().numpy(), **close)
     for each_name, value in layer.state_dict().items():
         np.testing.assert_allclose(value, twin.state_dict()[each_name].numpy(), **close, err_msg=each_name)
-    layer.eval(), twin.eval()
+    layer.eval()
+    twin.eval()
     data = feeds[0]
     expected = twin(torch.tensor(data.astype(np.float64))).detach().numpy()
     x.set(data)
@@ -83,7 +85,7 @@ def test_three_steps_and_evaluation_are_those_of_pytorch(name: str, options: dic
 def test_gradients_to_second_order_in_training_and_evaluation() -> None:
     for affine in (True, False):
         layer = wy.nn.BatchNorm2d(3, affine=affine, dtype=np.float64)
-        x = wy.Parameter(numbers(3, 3, 2, 2))
+        x: Any = wy.Parameter(numbers(3, 3, 2, 2))
         for mode in (True, False):
             check_grads(layer.train(mode)(x).tanh().square().sum(), order=2)
 
@@ -186,11 +188,12 @@ def test_norms_of_each_row_are_those_of_pytorch(kind: str, affine: bool) -> None
 @pytest.mark.parametrize("bias", [True, False])
 def test_layer_norm_over_several_axes(bias: bool) -> None:
     layer = wy.nn.LayerNorm((3, 4), bias=bias, dtype=np.float64)
-    twin: Any = torch.nn.LayerNorm((3, 4), bias=bias, dtype=torch.float64)
+    twin: Any = torch.nn.LayerNorm([3, 4], bias=bias, dtype=torch.float64)
     values = RANDOM.standard_normal((5, 3, 4))
     layer.weight.set(values[0])
     twin.weight.data = torch.tensor(values[0])
-    x, tensor = wy.Parameter(values), torch.tensor(values, requires_grad=True)
+    x: Any = wy.Parameter(values)
+    tensor: Any = torch.tensor(values, requires_grad=True)
     (layer(x).tanh().square().sum()).backward()
     twin(tensor).tanh().square().sum().backward()
     np.testing.assert_allclose(x.gradient, tensor.grad, rtol=1e-9)

@@ -115,3 +115,29 @@ def test_columns_without_a_size_are_an_error() -> None:
 def test_a_string_as_axis_is_an_error() -> None:
     with pytest.raises(DTypeError, match="num_embeddings must be a Dim or an integer, not 'words'"):
         wy.nn.Embedding("words", 3)  # type: ignore[arg-type]  # the mistake
+
+
+@pytest.mark.parametrize("engine", ["numpy", "native", "jax"])
+@pytest.mark.parametrize("dense", [False, True])
+def test_adam_moves_the_rows_used_or_with_dense_all_of_them_as_pytorch_does(dense: bool, engine: str) -> None:
+    table = wy.nn.Embedding(6, 3, dense=dense)
+    twin: Any = torch.nn.Embedding.from_pretrained(torch.tensor(table.weight.value), freeze=False, sparse=not dense)
+    indices = wy.IndexInput(dims=(Batch(),), name="indices")
+    loss = table(indices).square().sum()
+    optimizer: Any = wy.optim.Adam(table.parameters(), learning_rate=0.1)
+    program: Any = None if engine == "numpy" else wy.compile(loss, optimizer, engine=engine)
+    adam: Any = torch.optim.Adam if dense else torch.optim.SparseAdam
+    torch_optimizer = adam(twin.parameters(), lr=0.1)
+    for rows in ([1, 1, 2], [0, 4, 2], [5, 5, 5]):
+        if program is None:
+            indices.set(np.array(rows))
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_gradient()
+        else:
+            program({indices: np.array(rows)})
+        torch_optimizer.zero_grad()
+        twin(torch.tensor(rows)).square().sum().backward()
+        torch_optimizer.step()
+    np.testing.assert_allclose(table.weight.value, twin.weight.detach().numpy(), atol=1e-4)
+    assert repr(table) == f"Embedding(6, 3{', dense=True' if dense else ''})"

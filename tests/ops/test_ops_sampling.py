@@ -1,4 +1,4 @@
-"""Random row numbers: their distribution, rejection of known rows, and equality of kernel and reference."""
+"""Random row numbers: their distribution, rejection of excluded rows, and equality of kernel and reference."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ WEIGHTS = np.array([3.0, 0.0, 1.0, 2.0, 0.5, 0.0, 4.0, 1.0, 1.0, 2.0, 7.0, 0.0])
 def drawn(shape: tuple[int, ...] = (101, 7), size: int = ITEMS, reject: bool = False, **options: Any) -> Any:
     if reject:
         users = np.random.default_rng(0).integers(0, USERS, shape)
-        options |= {"known": MATRIX, "rows": wy.IndexInput(users, name="users")}
+        options |= {"exclude": MATRIX, "rows": wy.IndexInput(users, name="users")}
     return wy.random.index(size, shape, **{"seed": 3, "stream": 5, **options})
 
 
@@ -103,40 +103,100 @@ def test_probabilities_are_proportional_to_weights() -> None:
     assert chi_square_p_value(drawn((200_000,), weights=(WEIGHTS * 1e307).tolist()).forward(), WEIGHTS) > 0.01
 
 
+def test_many_rows_of_very_different_weights_are_drawn_as_by_searching_all() -> None:
+    """The kernel begins at the part of the probability that a word's first bits give."""
+    for size in (1, 2, 3, 1000, 5000):
+        weights = np.exp(np.random.default_rng(size).normal(0.0, 4.0, size))
+        weights[np.random.default_rng(size).random(size) < 0.3] = 0.0
+        weights[0] = 1.0
+        node = drawn((3000,), size, weights=weights)
+        expected = node.forward()
+        np.testing.assert_array_equal(run_kernel(SAMPLE, node), expected)
+
+
 def test_one_row_with_all_the_weight_is_always_drawn() -> None:
     weights = np.zeros(9)
     weights[4] = 1e-300
     assert set(drawn(size=9, weights=weights).forward().ravel().tolist()) == {4}
 
 
-def test_known_rows_are_not_drawn_and_the_rest_are_uniform() -> None:
+def test_excluded_rows_are_not_drawn_and_the_rest_are_uniform() -> None:
     users = np.zeros(100_000, np.int64)
     few = np.zeros((1, ITEMS), np.int64)
     few[0, [2, 7]] = 1
-    rows = wy.random.index(ITEMS, (100_000,), known=sparse.csr_matrix(few), rows=wy.IndexInput(users), stream=1)
+    rows = wy.random.index(ITEMS, (100_000,), exclude=sparse.csr_matrix(few), rows=wy.IndexInput(users), stream=1)
     assert chi_square_p_value(rows.forward(), 1.0 - few[0]) > 0.01
 
 
-def test_the_eighth_draw_is_accepted_even_if_known() -> None:
-    node = drawn((20_000,), reject=True)
-    is_known = MATRIX.toarray()[node.parents[-1].value, node.forward()]
-    assert 0.25 < is_known.mean() * 2.0**8 < 4.0
-    everything = np.array([0, 3]), np.array([0, 1, 2])
-    rows = wy.random.index(3, (50,), known=everything, rows=wy.IndexInput(np.zeros(50, np.int64)), stream=1)
-    assert set(rows.forward().tolist()) == {0, 1, 2}
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_no_excluded_row_is_drawn_however_many_there_are(weights: Any) -> None:
+    """Each user excludes half of the rows, and all of the drawn ones are others, of a weight above 0."""
+    node = drawn((20_000,), reject=True, weights=weights)
+    rows = node.forward()
+    assert not MATRIX.toarray()[node.parents[-1].value, rows].any()
+    assert weights is None or weights[rows].all()
 
 
-def test_known_rows_in_any_order_and_users_who_know_nothing() -> None:
+@pytest.mark.parametrize("weights", [None, np.arange(4.0)])
+def test_a_single_row_that_is_left_is_found_and_who_excludes_all_gets_any(weights: Any) -> None:
+    users = wy.IndexInput(np.arange(3).repeat(50))
+    seen = [[1, 2, 3], [0, 1, 2], [0, 1, 2, 3]]
+    rows = wy.random.index(4, (150,), exclude=seen, rows=users, weights=weights, stream=1)
+    found = [set(part.tolist()) for part in rows.forward().reshape(3, 50)]
+    # Row 0 has no weight, so who excludes the others gets one of them.
+    assert found[0] == {0} if weights is None else found[0] <= {1, 2, 3}
+    assert found[1] == {3} and len(found[2]) >= 3
+    np.testing.assert_array_equal(run_kernel(SAMPLE, rows), rows.value)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_rows_excluded_by_lists_of_each_draw(weights: Any, engine: Any) -> None:
+    """The lists come with the data of each batch, are filled up with -1, and serve several draws."""
+    batch, length = Batch(), 9
+    history = wy.IndexInput(dims=(batch, length), name="history")
+    node = wy.random.index(ITEMS, (batch, 5), exclude=history, weights=weights, seed=3, stream=5)
+    program = wy.compile(node, engine=engine)
+    for size in (40, 1, 7):
+        lists = np.random.default_rng(size).integers(-1, ITEMS, (size, length))
+        history.set(lists)
+        wy.random.set_step(2)
+        rows = node.forward()
+        assert rows.shape == (size, 5)
+        assert not (rows[:, :, None] == lists[:, None]).any()
+        program.load_state_dict({"steps": 2, "epochs": 0})
+        np.testing.assert_array_equal(program({history: lists}), rows)
+
+
+def test_users_exclude_the_same_rows_in_every_form() -> None:
+    lists = [[3, 7], [], [0, 1, 2, 11]]
+    offsets, columns = np.array([0, 2, 2, 6]), np.array([7, 3, 0, 1, 2, 11])
+    mask = np.zeros((3, ITEMS), bool)
+    for user, row in enumerate(lists):
+        mask[user, row] = True
+    padded = np.array([[3, 7, -1, -1], [-1] * 4, [11, 0, 2, 1]])
+    forms: list[Any] = [lists, (offsets, columns), mask, padded, sparse.csr_array(mask), sparse.coo_array(mask)]
+    forms.append(wy.data.ItemRows(offsets, columns, ITEMS))
+    users = wy.IndexInput(np.arange(3))
+    nodes = [wy.random.index(ITEMS, (3, 200), exclude=form, rows=users, stream=1) for form in forms]
+    nodes.append(wy.random.index(ITEMS, (3, 200), exclude=padded, stream=1))  # the same lists for each draw
+    rows = np.stack(wy.run(nodes))
+    assert not mask[np.arange(3)[:, None], rows[0]].any()
+    for other in rows[1:]:
+        np.testing.assert_array_equal(other, rows[0])
+
+
+def test_excluded_rows_in_any_order_and_users_who_exclude_nothing() -> None:
     columns = np.array([7, 0, 3, 9, 1])
     pair = np.array([0, 0, 3, 3, 5, 5]), columns
     ordered = np.array([0, 0, 3, 3, 5, 5]), np.array([0, 3, 7, 1, 9])
     users = wy.IndexInput(np.arange(5).repeat(400))
-    one, other = (wy.random.index(10, (2000,), known=known, rows=users, stream=1) for known in (pair, ordered))
+    one, other = (wy.random.index(10, (2000,), exclude=form, rows=users, stream=1) for form in (pair, ordered))
     wy.run([one, other])
     np.testing.assert_array_equal(one.value, other.value)
     for user in range(5):
-        known = columns[pair[0][user] : pair[0][user + 1]]
-        assert np.isin(one.value[user * 400 : user * 400 + 400], known).mean() < 0.01
+        excluded = columns[pair[0][user] : pair[0][user + 1]]
+        assert not np.isin(one.value[user * 400 : user * 400 + 400], excluded).any()
 
 
 def test_the_same_draws_for_the_same_seed_step_and_stream() -> None:
@@ -208,21 +268,21 @@ def test_a_stripe_without_weight_draws_rows_near_the_drawn_ones() -> None:
     assert set(run_kernel(SAMPLE, node, (1, 2)).tolist()) == {16 + 3, 48 + 8}
 
 
-def test_a_stripe_rejects_known_rows() -> None:
-    known = sparse.csr_array(np.tile(np.arange(64) % 4 == 0, (USERS, 1)).astype(np.int64))
+def test_a_stripe_rejects_excluded_rows() -> None:
+    fourth = sparse.csr_array(np.tile(np.arange(64) % 4 == 0, (USERS, 1)).astype(np.int64))
     users = wy.IndexInput(np.arange(5000) % USERS)
     for weights in (None, np.ones(64)):
-        node = wy.random.index(64, (5000,), known=known, rows=users, weights=weights, stream=1)
+        node = wy.random.index(64, (5000,), exclude=fourth, rows=users, weights=weights, stream=1)
         node.forward()
         rows = run_kernel(SAMPLE, node, (1, 2))
         assert (rows // 16 % 2 == 1).all()
-        assert (rows % 4 == 0).mean() < 0.01
+        assert not (rows % 4 == 0).any()
 
 
 def test_negative_samples_of_a_model_over_batches_of_any_size() -> None:
     batch, items = Batch(), Items(ITEMS)
     users = wy.IndexInput(dims=(batch,), name="users")
-    negatives = wy.random.index(items, (batch,), known=MATRIX, rows=users, weights=np.ones(ITEMS))
+    negatives = wy.random.index(items, (batch,), exclude=MATRIX, rows=users, weights=np.ones(ITEMS))
     assert_type(negatives, RandomIndex[tuple[Batch]])
     typed: wy.IndexNode[tuple[Batch]] = negatives
     table = wy.Parameter(np.arange(2.0 * ITEMS).reshape(ITEMS, 2), dims=(items, 2), name="table")
@@ -281,34 +341,35 @@ PAIR = np.array([0, 1, 2]), np.array([0, 4])
         (ValueError, "all weights are 0", (2, (3,)), {"weights": [0.0, 0.0]}),
         (ShapeError, r"weights has the shape \(3,\), .*\(2,\)", (2, (3,)), {"weights": np.ones(3)}),
         (DTypeError, "weights must be numbers", (2, (3,)), {"weights": ["a", "b"]}),
-        (ValueError, "known needs rows", (5, (2,)), {"known": PAIR}),
-        (ValueError, "rows needs known", (5, (2,)), {"rows": users(0, 1)}),
+        (ValueError, "exclude has the rows of each user and needs rows", (12, (2,)), {"exclude": MATRIX}),
+        (ValueError, "rows needs exclude", (5, (2,)), {"rows": users(0, 1)}),
+        (ValueError, "needs no rows", (5, (2,)), {"exclude": users(0, 1), "rows": users(0, 1)}),
+        (ShapeError, "exclude must have an axis of rows at its end", (5, (2,)), {"exclude": 3}),
+        (ShapeError, "random_index.*: 2 against 3", (5, (2,)), {"exclude": np.zeros((3, 1), np.int64)}),
         (
             DTypeError,
             "rows must be an index node, like wy.IndexInput, not list",
             (5, (2,)),
-            {"known": PAIR, "rows": [0, 1]},
+            {"exclude": PAIR, "rows": [0, 1]},
         ),
-        (DTypeError, r"known\.tocsr\(\).*not coo_array", (12, (2,)), {"known": MATRIX.tocoo(), "rows": users(0, 1)}),
-        (
-            ShapeError,
-            "known has 12 columns, but the table has 5 rows",
-            (5, (2,)),
-            {"known": MATRIX, "rows": users(0, 1)},
-        ),
-        (ShapeError, r"a pair \(offsets, columns\), not 3", (5, (2,)), {"known": (1, 2, 3), "rows": users(0, 1)}),
-        (ShapeError, r"offsets of shape \(\)", (5, (2,)), {"known": (0, [1]), "rows": users(0, 1)}),
-        (ValueError, r"offsets\[2\] is 1 after 2", (5, (2,)), {"known": ([0, 2, 1], [1]), "rows": users(0, 1)}),
-        (ValueError, "number of columns, 2, not from 0 to 1", (5, (2,)), {"known": ([0, 1], [1, 2]), "rows": users(0)}),
-        (IndexOutOfRange, "holds 5 at position 1", (5, (2,)), {"known": ([0, 2], [1, 5]), "rows": users(0, 0)}),
+        (ShapeError, "expected 2 users and 5 items", (5, (2,)), {"exclude": MATRIX[:2], "rows": users(0, 1)}),
+        (DTypeError, "expected a mask of booleans", (5, (2,)), {"exclude": np.ones((2, 2)), "rows": users(0, 1)}),
+        (ValueError, "indptr must ascend", (5, (2,)), {"exclude": ([0, 2, 1], [1]), "rows": users(0, 1)}),
+        (ValueError, "number of entries, 2", (5, (2,)), {"exclude": ([0, 1], [1, 2]), "rows": users(0)}),
+        (IndexOutOfRange, "user 0 has item 5", (5, (2,)), {"exclude": ([0, 2], [1, 5]), "rows": users(0, 0)}),
         (
             IndexOutOfRange,
             r"users \(2,\).* holds 2 at position \(1,\)",
             (5, (2,)),
-            {"known": PAIR, "rows": users(0, 2)},
+            {"exclude": PAIR, "rows": users(0, 2)},
         ),
-        (ShapeError, "random_index.*: 3 against 2", (5, (3,)), {"known": PAIR, "rows": users(0, 1)}),
-        (ShapeError, "rows has 1 axes, but dims has 2", (5, (2, 1)), {"known": PAIR, "rows": users(0, 1)}),
+        (ShapeError, "random_index.*: 3 against 2", (5, (3,)), {"exclude": PAIR, "rows": users(0, 1)}),
+        (
+            ShapeError,
+            "rows has axes for 2 axes of draws, but dims has 1",
+            (5, (2,)),
+            {"exclude": PAIR, "rows": users(0, 1).reshape(2, 1)},
+        ),
     ],
 )
 def test_mistakes(error: Any, message: str, arguments: Any, options: dict[str, Any]) -> None:
@@ -316,15 +377,15 @@ def test_mistakes(error: Any, message: str, arguments: Any, options: dict[str, A
         wy.random.index(*arguments, **options)
 
 
-def test_a_user_beyond_known_is_an_error_in_leaves_and_in_computed_nodes() -> None:
+def test_a_user_beyond_the_excluded_rows_is_an_error_in_leaves_and_in_computed_nodes() -> None:
     leaf = users(0, 1)
-    node = wy.random.index(5, (2,), known=PAIR, rows=leaf)
+    node = wy.random.index(5, (2,), exclude=PAIR, rows=leaf)
     with pytest.raises(IndexOutOfRange):
         leaf.set([0, 2])
     assert node.forward().shape == (2,)
     computed = wy.Constant([[0.0, 0.0, 1.0]] * 2).argmax(axis=-1)
     with pytest.raises(IndexOutOfRange, match=r"argmax.* holds 2"):
-        wy.random.index(5, (2,), known=PAIR, rows=computed).forward()
+        wy.random.index(5, (2,), exclude=PAIR, rows=computed).forward()
 
 
 def test_a_table_of_fewer_rows_is_an_error_when_the_graph_is_built() -> None:
@@ -334,7 +395,7 @@ def test_a_table_of_fewer_rows_is_an_error_when_the_graph_is_built() -> None:
         lambda: table.index(rows),
         lambda: table.index(rows.reshape(2, 2)),
         lambda: table.scatter_add(rows, np.ones((4, 2))),
-        lambda: wy.random.index(5, (4,), known=PAIR, rows=rows),
+        lambda: wy.random.index(5, (4,), exclude=PAIR, rows=rows),
     ):
         with pytest.raises(IndexOutOfRange, match="holds values of 0 to 9, but"):
             use()

@@ -15,7 +15,7 @@ from wyrm.ops.random.sampling import RandomIndex
 
 def _negatives(users: Any, dims: tuple[int, ...] = (3, 4), **options: Any) -> Any:
     known = (np.array([0, 2, 2, 5]), np.array([1, 4, 0, 2, 6]))
-    return wy.random.index(7, dims, known=known, rows=users, seed=3, stream=5, **options)
+    return wy.random.index(7, dims, exclude=known, rows=users, seed=3, stream=5, **options)
 
 
 def _drawn(node: Any) -> Any:
@@ -59,6 +59,17 @@ def samples() -> list[Sample]:
             name="RandomIndex-weights",
             differentiable=False,
             empty=False,
+            tags=frozenset(["random"]),
+        ),
+        Sample(
+            RandomIndex,
+            lambda lists: wy.random.index(7, (3, 4), exclude=lists, seed=3, stream=5),
+            (integers(7, 3, 5),),
+            lambda lists: _drawn(wy.random.index(7, (3, 4), exclude=lists, seed=3, stream=5)),
+            name="RandomIndex-lists",
+            differentiable=False,
+            empty=False,
+            misfit=(integers(7, 2, 5),),
             tags=frozenset(["random"]),
         ),
     ]

@@ -8,7 +8,7 @@ import wyrm as wy
 from tests.samples.sample import Sample, normal
 from wyrm.ops.control.checkpoint import Checkpoint, OptimizationBarrier
 from wyrm.ops.control.custom import Custom
-from wyrm.ops.control.pass_through import Alias
+from wyrm.ops.control.pass_through import Alias, DenseGradient
 from wyrm.ops.control.updating import Updating
 
 
@@ -30,6 +30,7 @@ def samples() -> list[Sample]:
             empty=False,
         ),
         Sample(Alias, Alias, (normal(3, 4),), lambda x: x),
+        Sample(DenseGradient, DenseGradient, (normal(3, 4),), lambda x: x),
         Sample(OptimizationBarrier, OptimizationBarrier, (normal(3, 4), normal(2)), lambda x, after: x, empty=False),
         Sample(
             Checkpoint,

@@ -1,32 +1,35 @@
-"""Interactions of users with items, the data of recommenders: read from MovieLens files, or generated."""
+"""Interactions of users with items, the data of recommenders: of ids of any type, with features, or generated."""
 
 from __future__ import annotations
 
-import codecs
-import math
-import os
-import re
-from array import array
-from dataclasses import dataclass
-from typing import NoReturn
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from typing_extensions import Unpack
 
-from wyrm.data.checks import FilePath, open_data_file, whole_number
+from wyrm.data.checks import Rows, check_lengths, whole_number
 from wyrm.data.dataset import Dataset
-from wyrm.errors import DataError, ShapeError
+from wyrm.data.ids import Ids, column_of, numbered, times_of
+from wyrm.engines.tables import Table, column_names
+from wyrm.errors import DataError, DTypeError, OptionError, ShapeError
+from wyrm.support.item_rows import ItemRows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Interactions:
     """Interactions of users with items: per row a user, an item, a rating and a timestamp.
 
-    `users` and `items`, both int64 of shape (rows,), are indices into `user_ids` and `item_ids`, the original ids in
-    ascending order. `ratings` is float32 and `timestamps` int64, both of shape (rows,).
+    `users` and `items`, both int64 of shape (rows,), are indices into `user_ids` and `item_ids`, the original ids, each
+    once; in ascending order if they have one. `ratings` is float32, `timestamps` int64, float64 or datetime64, both of
+    shape (rows,). `user_features` and `item_features` are datasets with one row for each user and item. `of` and
+    `of_table` build them from ids of any type. `interactions[rows]` has some rows, with the same ids and features.
 
     Raises:
-        ShapeError: the columns differ in length, or the ids are not one-dimensional.
+        ShapeError: the columns differ in length, the ids are not one-dimensional, or features have other rows.
         IndexOutOfRange: a user or an item index is beyond its ids.
         DataError: there are no rows.
 
@@ -40,23 +43,108 @@ class Interactions:
     users: NDArray[np.int64]
     items: NDArray[np.int64]
     ratings: NDArray[np.float32]
-    timestamps: NDArray[np.int64]
+    timestamps: np.ndarray
     user_ids: np.ndarray
     item_ids: np.ndarray
+    user_features: Dataset | None = None
+    item_features: Dataset | None = None
 
     def __post_init__(self) -> None:
-        for name, ids in (("user_ids", self.user_ids), ("item_ids", self.item_ids)):
+        for name, ids, features in (
+            ("user", self.user_ids, self.user_features), ("item", self.item_ids, self.item_features)
+        ):  # fmt: skip
             if ids.ndim != 1:
-                raise ShapeError(f"{name} has shape {ids.shape}; expected one dimension, with each id once.")
+                raise ShapeError(f"{name}_ids has shape {ids.shape}; expected one dimension, with each id once.")
+            if features is not None and len(features) != len(ids):
+                raise ShapeError(f"{name}_features has {len(features)} rows for {len(ids)} {name}s; expected one each.")
         dataset = self.dataset()
         dataset.check_index("users", self.user_count)
         dataset.check_index("items", self.item_count)
+
+    @classmethod
+    def of(
+        cls,
+        users: ArrayLike | Iterable[Hashable],
+        items: ArrayLike | Iterable[Hashable],
+        ratings: ArrayLike | Iterable[float] | None = None,
+        timestamps: ArrayLike | Iterable[object] | None = None,
+        *,
+        user_ids: np.ndarray | None = None,
+        item_ids: np.ndarray | None = None,
+        unknown: Literal["raise", "drop"] = "raise",
+    ) -> Interactions:
+        """Return the interactions of columns of ids, with a row for each user and item.
+
+        A column is an array, a list, any iterable, or a column of pandas, polars or Arrow. Ids are strings, numbers, or
+        any hashable values. `ratings` are by default 1. `timestamps` are numbers, dates, or texts of dates; by default
+        the numbers of the rows. `user_ids` and `item_ids` are those of other interactions, such as the training data,
+        so that both have the same indices; a row with an id that is not among them is an error, or left out with
+        `unknown="drop"`.
+
+        Raises:
+            ShapeError: the columns differ in length.
+            DataError: there are no rows, an id is missing or unknown, or a rating is not finite.
+            DTypeError: ids cannot be hashed, ratings are no numbers, or timestamps no times.
+
+        >>> data = Interactions.of(["eve", "ann", "eve"], [(1, "a"), (2, "b"), (2, "b")], timestamps=[3, 5, 4])
+        >>> data, data.users, data.user_ids.tolist(), data.item_ids.tolist()
+        (Interactions(3 rows, 2 users, 2 items), array([1, 0, 1]), ['ann', 'eve'], [(1, 'a'), (2, 'b')])
+        >>> Interactions.of(["ann", "new"], [(2, "b"), (2, "b")], user_ids=data.user_ids, unknown="drop")
+        Interactions(1 rows, 2 users, 1 items)
+        """
+        if unknown not in ("raise", "drop"):
+            raise OptionError(f"unknown must be 'raise' or 'drop', not {unknown!r}")
+        user_ids, user = _indices("users", users, user_ids, unknown)
+        item_ids, item = _indices("items", items, item_ids, unknown)
+        count = len(user)
+        columns: dict[str, np.ndarray] = {
+            "users": user,
+            "items": item,
+            "ratings": np.ones(count, np.float32) if ratings is None else _ratings(ratings),
+            "timestamps": np.arange(count) if timestamps is None else times_of("timestamps", timestamps),
+        }
+        check_lengths(columns)
+        kept = (user >= 0) & (item >= 0)
+        if not kept.any():
+            raise DataError(f"none of the {count} rows has a known user and a known item")
+        some: dict[str, Any] = {name: column[kept] for name, column in columns.items()}
+        return cls(**some, user_ids=user_ids, item_ids=item_ids)
+
+    @classmethod
+    def of_table(
+        cls,
+        table: Table,
+        users: str = "user_id",
+        items: str = "item_id",
+        ratings: str | None = None,
+        timestamps: str | None = None,
+        **options: Unpack[Known],
+    ) -> Interactions:
+        """Return the interactions of a table, of which the names of four columns are given; see `of`.
+
+        The table is a DataFrame of pandas or polars, an Arrow table, a dict of columns, or a `Dataset`.
+
+        Raises:
+            DataError: there is no such column; and as in `of`.
+
+        >>> table = {"user_id": ["eve", "ann"], "film": [10, 10], "stars": [4.5, 3.0]}
+        >>> Interactions.of_table(table, items="film", ratings="stars").ratings
+        array([4.5, 3. ], dtype=float32)
+        """
+        given, times = (None if name is None else _column(table, name) for name in (ratings, timestamps))
+        return cls.of(_column(table, users), _column(table, items), given, times, **options)
 
     def __len__(self) -> int:
         return len(self.users)
 
     def __repr__(self) -> str:
         return f"Interactions({len(self)} rows, {self.user_count} users, {self.item_count} items)"
+
+    def __getitem__(self, rows: Rows) -> Interactions:
+        """Return some rows, a slice, indices or a mask, with the same ids and features."""
+        some = self.dataset()[rows]
+        columns: dict[str, Any] = dict(some.columns)
+        return replace(self, **columns)
 
     @property
     def user_count(self) -> int:
@@ -68,97 +156,145 @@ class Interactions:
         """Number of items."""
         return len(self.item_ids)
 
-    def dataset(self) -> Dataset:
-        """Return a `Dataset` of the columns users, items, ratings and timestamps, which shares these arrays."""
-        return Dataset(users=self.users, items=self.items, ratings=self.ratings, timestamps=self.timestamps)
+    @property
+    def user_counts(self) -> NDArray[np.int64]:
+        """Number of rows of each user, of shape (users,)."""
+        return np.bincount(self.users, minlength=self.user_count)
+
+    @property
+    def item_counts(self) -> NDArray[np.int64]:
+        """Number of rows of each item, of shape (items,): its popularity."""
+        return np.bincount(self.items, minlength=self.item_count)
+
+    @cached_property
+    def user_index(self) -> Ids:
+        """The numbers of users' ids: `user_index.index("ann")`."""
+        return Ids.of_distinct(self.user_ids)
+
+    @cached_property
+    def item_index(self) -> Ids:
+        """The numbers of items' ids: `item_index.index([242, 302])`."""
+        return Ids.of_distinct(self.item_ids)
+
+    def seen(self) -> ItemRows:
+        """Return the items of each user, for `wy.recommend`, `wy.random.index` and metrics to leave out or to find.
+
+        >>> data = Interactions.of(["eve", "ann", "eve"], [7, 5, 6])
+        >>> data.seen().mask()
+        array([[ True, False, False],
+               [False,  True,  True]])
+        """
+        return ItemRows.of_pairs(self.users, self.items, user_count=self.user_count, item_count=self.item_count)
+
+    def dataset(self, *, features: bool = False) -> Dataset:
+        """Return a `Dataset` of the columns users, items, ratings and timestamps, which shares these arrays.
+
+        With `features`, it also has the features of each row's user and item, as columns `user_...` and `item_...`.
+        """
+        columns: dict[str, np.ndarray] = {
+            "users": self.users, "items": self.items, "ratings": self.ratings, "timestamps": self.timestamps
+        }  # fmt: skip
+        if features:
+            for kind, rows, table in (
+                ("user", self.users, self.user_features), ("item", self.items, self.item_features)
+            ):  # fmt: skip
+                if table is not None:
+                    columns |= {f"{kind}_{name}": column for name, column in table.take(rows).items()}
+        return Dataset(columns)
+
+    def with_features(
+        self,
+        *,
+        users: Table | None = None,
+        items: Table | None = None,
+        user_id: str = "user_id",
+        item_id: str = "item_id",
+        missing: Mapping[str, object] | None = None,
+    ) -> Interactions:
+        """Return these interactions with features of users or items, from tables with a column of ids.
+
+        The other columns become those of `user_features` and `item_features`, in the order of `user_ids` and
+        `item_ids`. Rows of other ids are not read. `missing` has the values of ids without a row, by column. Texts stay
+        texts; `Ids` numbers them.
+
+        Raises:
+            DataError: a table has no column of ids, an id twice, or no row for an id.
+
+        >>> data = Interactions.of(["eve", "ann"], [10, 20])
+        >>> films = {"item_id": [20, 30, 10], "year": [1994, 2001, 1984]}
+        >>> data.with_features(items=films).dataset(features=True)["item_year"]
+        array([1984, 1994])
+        """
+        changes: dict[str, Any] = {}
+        for kind, table, name, ids in (
+            ("user", users, user_id, self.user_index), ("item", items, item_id, self.item_index)
+        ):  # fmt: skip
+            if table is not None:
+                changes[f"{kind}_features"] = _aligned(table, name, ids, missing)
+        return replace(self, **changes)
 
 
-# The header in this project's documentation, and that of the files GroupLens has published since 2014.
-HEADERS = (b"user_id,item_id,rating,timestamp", b"userId,movieId,rating,timestamp")
+class Known(TypedDict, total=False):
+    """The keyword arguments of `Interactions.of` about ids that are known."""
 
-# Strict number patterns: `int` and `float` also accept 1_0 and spaces.
-_WHOLE, _DECIMAL = rb"([+-]?[0-9]+)", rb"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
-_LINES = {mark: re.compile(mark.join([_WHOLE, _WHOLE, _DECIMAL, _WHOLE])) for mark in (b"\t", b",")}
-
-
-def _refuse(path: FilePath, number: int, line: bytes, separator: bytes) -> NoReturn:
-    text = line.decode("utf-8", errors="replace").rstrip("\r\n")
-    shown = text if len(text) <= 80 else text[:80] + "..."
-    expected = (
-        "user_id,item_id,rating,timestamp separated by commas"
-        if separator == b","
-        else "user_id, item_id, rating and timestamp separated by tabs, or a first line that reads "
-        "user_id,item_id,rating,timestamp"
-    )
-    raise DataError(
-        f"{os.fspath(path)}, line {number}: got {shown!r}; expected {expected}, "
-        f"with whole numbers and a finite rating. Repair or remove the line."
-    )
+    user_ids: np.ndarray | None
+    item_ids: np.ndarray | None
+    unknown: Literal["raise", "drop"]
 
 
-def read_movielens(path: FilePath) -> Interactions:
-    """Read a file of MovieLens ratings: tab-separated `u.data`, or CSV with a header.
+def _indices(name: str, values: Any, ids: np.ndarray | None, unknown: str) -> tuple[np.ndarray, NDArray[np.int64]]:
+    """Return ids and the index of each value, -1 for one that is left out."""
+    if ids is None:
+        return numbered(name, values)
+    return ids, Ids.of_distinct(ids).index(column_of(name, values), unknown=-1 if unknown == "drop" else None)
 
-    A line holds user id, item id, rating, and timestamp in seconds since 1970. The header of a CSV file is
-    `user_id,item_id,rating,timestamp` (or `userId,movieId,rating,timestamp`, as in the larger MovieLens sets). Rows
-    keep the order of the file. Ids become indices from 0 in ascending order; `user_ids` and `item_ids` map indices back
-    to ids. Blank lines are skipped.
 
-    Raises:
-        DataError: the file is missing or has no ratings, or a line is malformed; with the file and the line.
+def _ratings(values: Any) -> NDArray[np.float32]:
+    column = column_of("ratings", values)
+    if column.dtype.kind not in "iufb":
+        raise DTypeError(f"ratings have dtype {column.dtype}; expected numbers")
+    if not np.isfinite(column).all():
+        raise DataError(f"ratings hold {column[~np.isfinite(column)][0]}; expected finite numbers")
+    return column.astype(np.float32)
 
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder) / "u.data"
-    ...     _ = path.write_text("196\\t242\\t3\\t881250949\\n186\\t302\\t3\\t891717742\\n")
-    ...     ratings = read_movielens(path)
-    >>> ratings
-    Interactions(2 rows, 2 users, 2 items)
-    >>> ratings.users, ratings.user_ids
-    (array([1, 0]), array([186, 196]))
-    """
-    user_ids, item_ids, timestamps = array("q"), array("q"), array("q")
-    ratings = array("f")
-    separator = b"\t"
-    with open_data_file(path) as file:
-        for number, line in enumerate(file, start=1):
-            if number == 1:
-                line = line.removeprefix(codecs.BOM_UTF8)
-                if line.strip() in HEADERS:
-                    separator = b","
-                    continue
-            # Strip only the line end: a line of tabs is malformed, not blank.
-            content = line.rstrip(b"\r\n")
-            if not content:
-                continue
-            fields = _LINES[separator].fullmatch(content)
-            if fields is None:
-                _refuse(path, number, line, separator)
-            user, item, rating, timestamp = fields.groups()
-            try:
-                user_ids.append(int(user))
-                item_ids.append(int(item))
-                ratings.append(float(rating))
-                timestamps.append(int(timestamp))
-            except (ValueError, OverflowError):
-                _refuse(path, number, line, separator)
-            if not math.isfinite(ratings[-1]):
-                _refuse(path, number, line, separator)
-    if not ratings:
-        raise DataError(
-            f"{os.fspath(path)} holds no ratings; expected lines of user_id, item_id, rating and timestamp. "
-            f"Pass a file of ratings (examples take it as --data)."
-        )
-    users, user_indices = np.unique(np.array(user_ids, dtype=np.int64), return_inverse=True)
-    items, item_indices = np.unique(np.array(item_ids, dtype=np.int64), return_inverse=True)
-    return Interactions(
-        users=user_indices.astype(np.int64),
-        items=item_indices.astype(np.int64),
-        ratings=np.array(ratings, dtype=np.float32),
-        timestamps=np.array(timestamps, dtype=np.int64),
-        user_ids=users,
-        item_ids=items,
-    )
+
+def _column(table: Any, name: str) -> Any:
+    names = column_names(table)
+    if names is None or name not in names:
+        listed = f"it has the columns {names}" if names else f"a {type(table).__name__} has no columns"
+        raise DataError(f"the table has no column {name!r}: {listed}")
+    return table[name]
+
+
+def _aligned(table: Any, name: str, ids: Ids, missing: Mapping[str, object] | None) -> Dataset:
+    """Return the columns of a table but that of ids, with a row for each id."""
+    numbers = ids.index(column_of(name, _column(table, name)), unknown=-1)
+    read = np.flatnonzero(numbers >= 0)
+    row_of = np.full(len(ids), -1)
+    row_of[numbers[read]] = read
+    if np.count_nonzero(row_of >= 0) < len(read):
+        raise DataError(f"column {name!r} has the id {ids.values.tolist()[_repeated(numbers[read])]!r} twice")
+    absent = row_of < 0
+    columns = {}
+    for other in column_names(table) or []:
+        if other == name:
+            continue
+        column = column_of(other, table[other])
+        column = np.array(column.tolist()) if column.dtype.kind == "O" else column
+        found = column[row_of]
+        if absent.any():
+            if missing is None or other not in missing:
+                known = ids.values.tolist()[absent.argmax()]
+                raise DataError(f"the table has no row for the id {known!r}; give missing={{{other!r}: ...}}")
+            value: Any = missing[other]
+            found = np.where(absent, np.asarray(value, None if column.dtype.kind in "US" else column.dtype), found)
+        columns[other] = found
+    return Dataset(columns)
+
+
+def _repeated(numbers: NDArray[np.int64]) -> int:
+    """Return a number that is there more than once."""
+    return int(np.bincount(numbers).argmax())
 
 
 # Standard deviation of the taste part of a score; that of popularity is 1.

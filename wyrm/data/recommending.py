@@ -15,7 +15,7 @@ from wyrm.graph.arrays import as_array
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.storage import Leaf, stored
 from wyrm.support.item_rows import CompressedRows, ItemRows, Recommendations, item_rows
-from wyrm.support.options import is_integer, whole
+from wyrm.support.options import integer, is_integer, whole
 
 if TYPE_CHECKING:
     from wyrm.train.program import Program
@@ -147,7 +147,7 @@ def _chosen(users: np.ndarray, rows: Any, exclude: Any, items: int) -> tuple[boo
     if rows is None:
         return False, users, _excluded(exclude, count, items)
     if is_integer(rows):
-        row = int(rows)
+        row = integer("rows", rows)
         if not 0 <= row < count:
             raise IndexOutOfRange(f"rows is {row}; expected 0 to {count - 1}, the rows of users")
         return True, users[row : row + 1], _excluded_for(row, exclude, count, items)
@@ -284,7 +284,7 @@ def _by_function(given: Any, k: int, rows: Any, exclude: Any, batch_size: int | 
         raise ShapeError("a function of rows returns the scores, so rows, the numbers of the users, must be given")
     function, users = _of_rows(given), None if exclude is None else _user_count(exclude)
     single = is_integer(rows)
-    numbers = _row_numbers([rows] if single else rows, users)
+    numbers = _row_numbers([integer("rows", rows)] if single else rows, users)
     parts: list[tuple[np.ndarray, np.ndarray]] = []
     step, seen, start = 1 if batch_size is None else whole("batch_size", batch_size, 1), exclude, 0
     while start < len(numbers):

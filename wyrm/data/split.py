@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.data.checks import Columns, part_size, whole_number
 from wyrm.data.dataset import Dataset, LazyDataset
+from wyrm.data.interactions import Interactions
 from wyrm.errors import DataError, ShapeError
+
+# The rows that are split.
+Data = TypeVar("Data", Dataset, Interactions)
 
 
 def _chosen_for_test(count: int, test_fraction: float, seed: int, what: str) -> NDArray[np.bool_]:
@@ -21,11 +26,11 @@ def _chosen_for_test(count: int, test_fraction: float, seed: int, what: str) -> 
     return chosen
 
 
-def train_test_split(dataset: Dataset, test_fraction: float = 0.2, seed: int = 0) -> tuple[Dataset, Dataset]:
-    """Split the rows at random into a training and a test part; equal seeds give equal splits.
+def train_test_split(dataset: Data, test_fraction: float = 0.2, seed: int = 0) -> tuple[Data, Data]:
+    """Split the rows of a `Dataset` or `Interactions` at random into a training and a test part.
 
     The test part holds `test_fraction` of the rows, above 0 and below 1, rounded to whole rows. Both parts keep the
-    order of the dataset.
+    order of the data. Equal seeds give equal splits.
 
     Raises:
         DataError: `test_fraction` is out of range, or leaves a part empty.
@@ -38,9 +43,7 @@ def train_test_split(dataset: Dataset, test_fraction: float = 0.2, seed: int = 0
     return dataset[~test], dataset[test]
 
 
-def split_by_group(
-    dataset: Dataset, group: str = "users", test_fraction: float = 0.2, seed: int = 0
-) -> tuple[Dataset, Dataset]:
+def split_by_group(dataset: Data, group: str = "users", test_fraction: float = 0.2, seed: int = 0) -> tuple[Data, Data]:
     """Split into a training and a test part so that no group, such as a user, is in both; equal seeds, equal splits.
 
     `group` names a column of shape (rows,). The test part holds all rows of `test_fraction` of the groups, above 0 and
@@ -54,7 +57,7 @@ def split_by_group(
     >>> set(train["users"].tolist()) & set(test["users"].tolist())
     set()
     """
-    column = dataset[group]
+    column = (dataset.dataset() if isinstance(dataset, Interactions) else dataset)[group]
     if column.ndim != 1:
         raise ShapeError(f"column {group!r} has shape {column.shape}; expected one group per row.")
     groups, group_of_row = np.unique(column, return_inverse=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from wyrm.data.checks import FilePath, open_data_file, part_size, whole_number
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, ShapeError
 from wyrm.graph.arrays import as_array
+from wyrm.support.foreign_names import explains_keywords
 
 
 def read_text(path: FilePath) -> str:
@@ -120,6 +121,7 @@ class TokenBlocks:
 
     __slots__ = ("_inputs", "_targets", "_tokens", "block_size", "seed", "vocab_size")
 
+    @explains_keywords
     def __init__(
         self, tokens: NDArray[np.integer], block_size: int, *, vocab_size: int | None = None, seed: int = 0
     ) -> None:

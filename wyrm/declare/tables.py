@@ -7,6 +7,7 @@ package imports the names that its `lazy_imports` lists.
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import pkgutil
 from pathlib import Path
@@ -101,8 +102,13 @@ def declarations() -> dict[Path, str]:
 
 def _listed(template: str, imported: list[tuple[str, str, str]], path: Path) -> str:
     """Return the text of a file that imports names, given as the module, the name there and the name here."""
-    lines = [f"from {module} import {old}{f' as {new}' if new != old else ''}" for module, old, new in imported]
-    return formatted(template.format(imports="\n".join(lines), names=sorted(new for _, _, new in imported)), path)
+    hidden = set(dir(builtins))  # which `import *` leaves as they are
+    lines = [
+        f"from {module} import {old}{f' as {new}' if new != old or new in hidden else ''}"
+        for module, old, new in imported
+    ]
+    names = sorted({new for _, _, new in imported} - hidden)
+    return formatted(template.format(imports="\n".join(lines), names=names), path)
 
 
 def _lazy_packages() -> list[str]:

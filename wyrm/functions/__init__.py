@@ -2,7 +2,7 @@
 
 from wyrm.functions.branches import cond, switch
 from wyrm.functions.custom import CustomJvp, CustomVjp, custom_jvp, custom_vjp
-from wyrm.functions.function import Function, function, show
+from wyrm.functions.function import Function, function
 from wyrm.functions.loops import scan, while_loop
 from wyrm.functions.mapping import vmap
 from wyrm.functions.transforms import hessian, hvp, jacobian, jvp, linearize, vjp
@@ -21,7 +21,6 @@ __all__ = [
     "jvp",
     "linearize",
     "scan",
-    "show",
     "switch",
     "vjp",
     "vmap",

@@ -9,15 +9,14 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import DTypeLike
 
-from wyrm.errors import ShapeError
+from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.operands import Operand, S, as_nodes
 from wyrm.graph.axes import Dim
-from wyrm.graph.base import BaseNode
+from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant, as_constant, constant_of
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import D1, Bs, Indices, NewDims, Number, Size, Sizes
-from wyrm.ops.elementwise.conversion import weak_floats
 from wyrm.ops.gradients.reverse import with_sizes
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.shaping.arange import positions
@@ -132,34 +131,62 @@ def arange(start: Any, stop: Any = None, step: Any = 1) -> IndexNode | Constant:
     return IndexConstant(array) if array.dtype.kind == "i" else constant_of(array, None)
 
 
-def full_like(x: Operand[S], value: Number, dtype: DTypeLike | None = None) -> Node[Any, S]:
+@overload
+def full_like(x: IndexNode[S], value: Size, dtype: None = None) -> IndexNode[S]: ...
+@overload
+def full_like(x: IndexNode[S], value: Number, dtype: DTypeLike) -> Node[Any, S]: ...
+@overload
+def full_like(x: Operand[S], value: Number, dtype: DTypeLike | None = None) -> Node[Any, S]: ...
+def full_like(x: Any, value: Number, dtype: DTypeLike | None = None) -> Any:
     """Return a node filled with `value`, with the axes of `x` and by default its dtype.
+
+    Like integers are integers. Raise `DTypeError` for a `value` beside them that is none.
 
     >>> wy.full_like(wy.Constant([1.0, 2.0]), 5.0).forward().tolist()
     [5.0, 5.0]
+    >>> wy.full_like(wy.IndexConstant([1, 2]), 5).forward().tolist()
+    [5, 5]
     """
     node: Any = x if isinstance(x, BaseNode) else Constant(x)
+    if node.dtype.kind == "i" and dtype is None:
+        if value != int(value):
+            raise DTypeError(f"full_like: {describe(node)} holds integers, not {value}; pass dtype=np.float32")
+        return node * 0 + int(value)
     kind = node.dtype if dtype is None else np.dtype(dtype)
     filled = BroadcastTo(as_constant(bool(value) if kind.kind == "b" else value, kind), node.dims)
     return with_sizes([filled], [node])[0]
 
 
-def zeros_like(x: Operand[S], dtype: DTypeLike | None = None) -> Node[Any, S]:
-    """Return zeros with the axes of `x` and by default its dtype.
+@overload
+def zeros_like(x: IndexNode[S], dtype: None = None) -> IndexNode[S]: ...
+@overload
+def zeros_like(x: IndexNode[S], dtype: DTypeLike) -> Node[Any, S]: ...
+@overload
+def zeros_like(x: Operand[S], dtype: DTypeLike | None = None) -> Node[Any, S]: ...
+def zeros_like(x: Any, dtype: DTypeLike | None = None) -> Any:
+    """Return zeros with the axes of `x` and by default its dtype; like integers they are integers.
 
     >>> wy.zeros_like(wy.Constant([1.0, 2.0])).forward().tolist()
     [0.0, 0.0]
     """
-    return full_like(x, 0.0, dtype)
+    filled: Any = full_like(x, 0.0, dtype)
+    return filled
 
 
-def ones_like(x: Operand[S], dtype: DTypeLike | None = None) -> Node[Any, S]:
-    """Return ones with the axes of `x` and by default its dtype.
+@overload
+def ones_like(x: IndexNode[S], dtype: None = None) -> IndexNode[S]: ...
+@overload
+def ones_like(x: IndexNode[S], dtype: DTypeLike) -> Node[Any, S]: ...
+@overload
+def ones_like(x: Operand[S], dtype: DTypeLike | None = None) -> Node[Any, S]: ...
+def ones_like(x: Any, dtype: DTypeLike | None = None) -> Any:
+    """Return ones with the axes of `x` and by default its dtype; like integers they are integers.
 
     >>> wy.ones_like(wy.Constant([1.0, 2.0])).forward().tolist()
     [1.0, 1.0]
     """
-    return full_like(x, 1.0, dtype)
+    filled: Any = full_like(x, 1.0, dtype)
+    return filled
 
 
 def _are_numbers(*bounds: object) -> bool:
@@ -309,8 +336,4 @@ def one_hot(x: Any, num_classes: int, *, dtype: DTypeLike | None = None) -> Node
     >>> wy.one_hot([1, 0], 3).forward().tolist()
     [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
     """
-    chosen = as_indices(x)
-    classes = IndexConstant(np.arange(operator.index(num_classes)))
-    dims: Any = chosen.dims
-    hits: Node = chosen.reshape((*dims, 1)) == classes
-    return weak_floats(hits) if dtype is None else hits.astype(dtype)
+    return as_indices(x).one_hot(num_classes, dtype=dtype)

@@ -21,7 +21,8 @@ from wyrm.ops.elementwise.trigonometric import Arctan2
 __all__ = [
     "allclose", "angle", "array_equal", "conj", "conjugate", "deg2rad", "degrees", "divmod", "float_power", "imag",
     "isclose", "iscomplex", "isneginf", "isposinf", "isreal", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "nan_to_num", "positive", "rad2deg", "radians", "real", "real_if_close", "reciprocal", "select", "sinc",
+    "nan_to_num", "positive", "pow", "power", "rad2deg", "radians", "real", "real_if_close", "reciprocal", "select",
+    "sinc",
 ]  # fmt: skip
 
 
@@ -86,6 +87,24 @@ def sinc(x: Operand[S]) -> Node[Any, S]:
         series = small * series + (-1.0) ** k / math.factorial(2 * k + 1)
     far = where(near, 1.0, angle)
     return where(near, series, far.sin() / far)
+
+
+@overload
+def pow(x: Node[Any, S], y: Node[Any, S] | Node[Any, tuple[()]] | Number | Array) -> Node[Any, S]: ...
+@overload
+def pow(x: Operand, y: Operand) -> Node: ...
+def pow(x: Operand, y: Operand) -> Node:
+    """Return `x ** y`, elementwise; the operands broadcast. `power` is the same function.
+
+    >>> wy.pow(2.0, wy.Constant([3.0, -1.0])).forward().tolist()
+    [8.0, 0.5]
+    """
+    base, exponent = as_nodes(x, y)
+    result: Node = base**exponent
+    return result
+
+
+power = pow
 
 
 @overload

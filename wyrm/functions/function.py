@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from itertools import islice
@@ -31,6 +30,8 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
 from wyrm.graph.parameters import Parameter
+from wyrm.graph.schedule import Schedule
+from wyrm.graph.text import text_of
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.control.pass_through import alias
 from wyrm.ops.gradients.reverse import grad as gradient_of
@@ -38,7 +39,7 @@ from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.memory import KEPT_BYTES
 from wyrm.support.texts import exact
 
-__all__ = ["Function", "function", "show"]
+__all__ = ["Function", "function"]
 
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
@@ -266,9 +267,8 @@ class Function(Generic[P, R]):
     @property
     def graph(self) -> str:
         """The nodes of the last call, one per line. Raise `MissingValue` before the first call."""
-        from wyrm.view.notebook import to_text
-
-        return to_text(self._known().trace.outputs)
+        schedule = Schedule(self._known().trace.outputs)
+        return text_of(schedule.nodes, schedule.parents)
 
     @property
     def source(self) -> str:
@@ -335,38 +335,3 @@ def function(function: Any = None, /, *, engine: FunctionEngine | str = "referen
     if function is None:
         return functools.partial(Function, engine=engine)
     return Function(function, engine)
-
-
-def show(function: Function) -> None:
-    """Print the nodes of the function's last call beside the gradient of each; notebooks show a table of formulas.
-
-    `dt` is the gradient of the result with respect to `t`; read the gradients from the last line to the first. Raises
-    `NotSet` before the first call, `ShapeError` if the result is not a single array, and `NotDifferentiable` for an op
-    without gradient.
-
-    >>> @wy.function
-    ... def energy(x, y):
-    ...     return (x * y).sin() + y
-    >>> energy(1.0, 2.0).round(3)
-    np.float32(2.909)
-    >>> wy.show(energy)  # doctest: +ELLIPSIS
-    forward, top to bottom  backward, bottom to top
-    x             ()        dx = dt1 * y
-    y             ()        dy = dt3 + dt1 * x
-    t1 = x * y    ()        dt1 = dt3 * cos(t1)...
-    t2 = sin(t1)  ()        dt2 = dt3...
-    t3 = t2 + y   ()        dt3 = 1.0...
-    """
-    from wyrm.view.derivation import to_derivation
-
-    if not isinstance(function, Function):
-        raise TypeError(f"wyrm.show takes a function made by wyrm.function, not {function!r}")
-    outputs = function._known().trace.outputs
-    if len(outputs) != 1:
-        raise ShapeError(f"show needs a single result array; {name_of(function)} returns {len(outputs)}")
-    derivation = to_derivation(outputs[0])
-    ipython = sys.modules.get("IPython")
-    if ipython is not None and ipython.get_ipython() is not None:
-        ipython.display.display(derivation)
-    else:
-        print(derivation)  # noqa: T201  # printing is its purpose

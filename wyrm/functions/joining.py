@@ -16,10 +16,12 @@ from wyrm.ops.indexing.rearranging import sized_axis
 from wyrm.support.options import is_integer
 
 __all__ = [
-    "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "column_stack", "dsplit", "dstack",
-    "hsplit", "hstack", "unstack", "vsplit", "vstack",
+    "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "column_stack", "concat", "dsplit",
+    "dstack", "hsplit", "hstack", "unstack", "vsplit", "vstack",
 ]  # fmt: skip
 
+# The name in the standard of array libraries.
+concat = concatenate
 # What `block` takes: nested lists of arrays.
 Blocks = Any
 

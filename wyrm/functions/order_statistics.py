@@ -13,7 +13,7 @@ from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.functions.operands import Operand, S, as_node, as_nodes, reduction
 from wyrm.functions.rearranging import pad
 from wyrm.graph.axes import AxisLike, Dims, all_axes, normalize_axis, reduced_dims
-from wyrm.graph.base import describe
+from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import IndexNode, Node
@@ -121,6 +121,11 @@ def quantile(a: Operand, q: ArrayLike, axis: AxisLike = None, method: str = "lin
     >>> wy.quantile([1.0, 2.0, 4.0], [0.5, 0.75]).forward().tolist()
     [2.0, 3.0]
     """
+    if isinstance(q, BaseNode):
+        raise TypeError(
+            f"quantile: q holds numbers from 0 to 1, not {describe(q)}; the loss of a quantile is "
+            f"wy.losses.quantile(prediction, target, level=0.5)"
+        )
     wanted = np.asarray(q, np.float64)
 
     def positions(count: int) -> FloatArray:

@@ -17,7 +17,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.storage import bound_array
 from wyrm.graph.typing import Nested, Values
-from wyrm.nn.module import REPLACEMENTS, Module, members
+from wyrm.module import REPLACEMENTS, Module, members
 
 
 class Unknown:

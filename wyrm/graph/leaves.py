@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from typing_extensions import TypeVar, Unpack
 
-from wyrm.errors import DTypeError
+from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Dims
 from wyrm.graph.base import _BASES, BaseNode, _set, _set_dims, _set_dtype, describe
@@ -175,6 +175,11 @@ class Input(_FloatLeaf[S_co], abstract=True):
         finite: bool = True,
     ) -> None:
         _set(self, "_finite", finite)
+        if dims is None and type(value) is tuple and value and all(type(each) is int for each in value):
+            raise ShapeError(
+                f"the first argument of wy.Input is its value, and the tuple {value} looks like a shape: write "
+                f"dims={value} for an input of these axes, or a list for these numbers, {list(value)}"
+            )
         with np.errstate(over="ignore"):
             array = None if value is None else float_array(value, dtype, name or "an input")
         kind = chosen(np.dtype(dtype if dtype is not None else np.float32)) if array is None else array.dtype

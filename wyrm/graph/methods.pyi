@@ -2526,6 +2526,11 @@ class IndexNode:
     def astype(self: _IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
         """Return integers converted to float32 or float64. Raise `DTypeError` for other dtypes."""
 
+    def one_hot(
+        self: _IndexNode[tuple[*Bs]], num_classes: int, *, dtype: DTypeLike | None = None
+    ) -> _Node[Any, tuple[*Bs, Any]]:
+        """Return vectors of `num_classes` zeros, with a 1 at each index, along a new last axis."""
+
     @overload
     def maximum(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMaximum[S]: ...
     @overload

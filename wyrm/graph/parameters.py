@@ -17,7 +17,7 @@ from wyrm.graph.leaves import LeafOptions, S_co, _FloatLeaf, assign
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import DeclaredDims
 from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, FloatArray, NewDims, Number, Size, Sizes, Values
-from wyrm.support.foreign_names import explains_keywords
+from wyrm.support.foreign_names import ForeignName, explains_keywords, nodes
 
 
 class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
@@ -197,4 +197,6 @@ class Buffer(_FloatLeaf[S_co], abstract=True):
         assign(self, given, finite=True)
 
 
+for _name, _answer in nodes.PARAMETER.items():
+    setattr(Parameter, _name, ForeignName(_name, _answer, "Parameter"))
 takes_methods(Parameter)

@@ -211,8 +211,19 @@ def float_array(value: Any, dtype: DTypeLike | None, what: str | Callable[[], st
             f"or wy.IndexInput for integers"
         )
     if array.dtype.kind not in "fiub":
+        _refuse_axes(value)
         raise DTypeError(f"cannot convert {array.dtype} values to numbers")
     return _copied(array, chosen(target))
+
+
+def _refuse_axes(value: object) -> None:
+    """Raise `ShapeError` for axes that are given in the place of the value of a leaf."""
+    axes = value if isinstance(value, tuple | list) else (value,)
+    if any(isinstance(axis, Dim) or (isinstance(axis, type) and issubclass(axis, Dim)) for axis in axes):
+        given = ", ".join(axis.__name__ if isinstance(axis, type) else repr(axis) for axis in axes)
+        raise ShapeError(
+            f"the first argument of a leaf is its value, not its axes: write dims=({given}{',' * (len(axes) == 1)})"
+        )
 
 
 # Arrays of at least this many elements begin at a cache line, so that their rows do not cross two lines.
@@ -369,6 +380,7 @@ def index_array(value: object, what: str | BaseNode) -> NDArray[np.int64]:
     if given.size == 0 and not isinstance(value, np.ndarray):
         given = given.astype(np.int64)  # NumPy makes an empty list an array of floats
     if given.dtype.kind not in "iu":
+        _refuse_axes(value)
         taker = what if isinstance(what, str) else describe(what)
         raise DTypeError(f"{taker} takes integers, the data is {given.dtype}; convert with array.astype(np.int64)")
     check_int64(given, what)

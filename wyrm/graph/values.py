@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Iterable
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -44,21 +44,31 @@ class Node(Generic[Value]):
         value: Value = frozen(array)
         return value
 
-    def forward(self: Any) -> Value:
-        """Compute the value, recomputing only what changed, and return it (read-only)."""
-        value: Value
-        runner = runner_of(self)
-        if runner is None:
-            if self.is_leaf:
-                value = self.value
-                return value
-            runner = new_runner(self)
-        else:
-            value = runner.current_value()
-            if value is not None:
-                return value
-        value = runner.forward(self)
-        return value
+    if TYPE_CHECKING:
+
+        def forward(self) -> Value: ...
+
+    else:  # hidden from type checkers, so that they reject arguments too
+
+        def forward(self: Any, *given: object) -> Any:
+            """Compute the value, recomputing only what changed, and return it (read-only). It takes no arguments."""
+            if given:
+                raise TypeError(
+                    f"forward() of {describe(self)} takes no arguments: bind data with input.set(array), or use "
+                    f"wy.compile(x)({{input: array}})"
+                )
+            runner = runner_of(self)
+            if runner is None:
+                if self.is_leaf:
+                    value = self.value
+                    return value
+                runner = new_runner(self)
+            else:
+                value = runner.current_value()
+                if value is not None:
+                    return value
+            value = runner.forward(self)
+            return value
 
 
 def _no_value(node: BaseNode) -> MissingValue:

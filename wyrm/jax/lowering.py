@@ -21,7 +21,7 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array, check_limits, check_shape, not_set, stored
-from wyrm.nn.module import Module
+from wyrm.module import Module
 from wyrm.ops.random.philox import COUNTERS, ROWS_BEFORE, STEP
 from wyrm.support.options import whole
 from wyrm.train.arguments import checked_outputs

@@ -6,7 +6,8 @@
 
 - Layers: `Linear`, `Embedding`, `EmbeddingBag`; `Conv1d` to `Conv3d` and their transposed forms, pooling, `Upsample`.
 - Normalization and dropout: `BatchNorm2d`, `LayerNorm`, `RMSNorm`, `GroupNorm`, `InstanceNorm2d`, `Dropout`.
-- Sequences: `LSTM`, `GRU`, `StackedLSTM` and `StackedGRU` (also bidirectional), `EWMA`.
+- Sequences: `LSTM`, `GRU`, `StackedLSTM` and `StackedGRU` (also bidirectional), `Recurrent` of a
+  step of your own, `EWMA`.
 - Transformers: `MultiHeadAttention`, `TransformerBlock`, `GPT2`, `generate`.
 - Activations as functions, `GLU` and its variants, and `initializers`.
 
@@ -38,7 +39,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "gpt2": "GPT2 GPT2Config",
         "layer": "Flatten Layer Pointwise Sequential",
         "linear": "Linear",
-        "module": "Module",
+        "wyrm.module": "Module",
         "moving_average": "EWMA ewma",
         "normalization": "LayerNorm RMSNorm",
         "pooling": (
@@ -50,6 +51,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d"
         ),
         "recurrent": "GRU LSTM GRUCell LSTMCell",
+        "recurrent_cells": "Recurrent RecurrentOutput",
         "recurrent_stack": "StackedGRU StackedLSTM",
         "recurrent_states": "GRUOutput LSTMOutput LSTMState StackedOutput",
         "seeding": "seed",

@@ -15,12 +15,12 @@ from wyrm.graph.leaves import as_constant, constant_beside
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.typing import S2, A, BoolArray, D, K, N, Unnamed
 from wyrm.graph.values import record_training_mode
+from wyrm.module import Module
 from wyrm.nn.axes import Axes, B, M, T, Width, sized_axis
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.linear import Linear
-from wyrm.nn.module import Module
 from wyrm.ops.attention.attention import attention
 from wyrm.ops.attention.dot_product_attention import scaled_dot_product_attention
 from wyrm.ops.indexing.joining import concatenate

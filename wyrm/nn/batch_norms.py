@@ -14,9 +14,9 @@ from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.typing import A, Unnamed
 from wyrm.graph.values import record_training_mode
+from wyrm.module import Module
 from wyrm.nn.axes import CHANNELS_SECOND, Bs, Features, M, axis_number, check_axis, feature_axis, with_axes_after
 from wyrm.nn.layer import Layer
-from wyrm.nn.module import Module
 from wyrm.nn.normalization import affine_parameters, shown_epsilon
 from wyrm.ops.control.updating import updating
 from wyrm.ops.elementwise.elementwise import operand

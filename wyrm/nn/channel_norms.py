@@ -14,8 +14,8 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Array, Unnamed
+from wyrm.module import Module
 from wyrm.nn.axes import CHANNELS_SECOND, Bs, Features, M, check_axis
-from wyrm.nn.module import Module
 from wyrm.nn.normalization import affine_parameters, shown_epsilon
 from wyrm.ops.elementwise.elementwise import operand
 from wyrm.ops.normalization import group_norm as ops

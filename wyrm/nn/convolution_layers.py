@@ -13,6 +13,7 @@ from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Unnamed
+from wyrm.module import Module
 from wyrm.nn.axes import (
     CHANNELS_SECOND,
     In,
@@ -28,7 +29,6 @@ from wyrm.nn.axes import (
 )
 from wyrm.nn.convolution import convolve, convolve_transposed
 from wyrm.nn.initializers import Initializer, XavierUniform, Zeros, initialized
-from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
 from wyrm.ops.elementwise.elementwise import operand
 from wyrm.support.options import whole
@@ -188,7 +188,9 @@ class Conv2d(Convolution2d[In, Out]):
     (out_channels,); it is None with `bias=False`. A channel axis is a `Dim` with a size, which mypy checks, or an
     integer, which it does not. See `conv2d` for `stride`, `padding`, `dilation` and `groups`. `initializer` draws the
     weight with the axes (height and width of the window, in, out), `bias_initializer` the bias, from `seed`, or without
-    one from the script's next seed (see `wyrm.nn.seed`). `dtype` is float32 or float64.
+    one from the script's next seed (see `wyrm.nn.seed`). `dtype` is float32 or float64. Unlike in PyTorch, the weight
+    starts by Glorot's rule and the bias with zeros; `initializer=wy.nn.initializers.KaimingUniform(gain=3**-0.5)` draws
+    PyTorch's weight.
 
     Raise `ShapeError` for channels without a size, below 1 or not divisible by `groups`, `DTypeError` for an axis, an
     option or a dtype of another kind.

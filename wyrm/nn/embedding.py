@@ -13,13 +13,14 @@ from wyrm.graph.base import describe
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Array, Unnamed
+from wyrm.module import Module
 from wyrm.nn.axes import Bs, Columns, M, N, Rows, sized_axes
 from wyrm.nn.initializers import Initializer, Normal, initialized
-from wyrm.nn.module import Module
 from wyrm.nn.seeding import generator
+from wyrm.ops.control.pass_through import DenseGradient
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import operand
-from wyrm.support.options import choice, whole
+from wyrm.support.options import choice, flag, whole
 
 _WEIGHT = Normal(0.1)
 
@@ -29,13 +30,22 @@ class Embedding(Module, Generic[Rows, Columns]):
 
     `weight` has the axes (num_embeddings, embedding_dim), each a `Dim` with a size or an integer. `initializer` draws
     it, by default from a normal distribution with a standard deviation of 0.1, from `seed`, or without one from the
-    script's next seed (see `wyrm.nn.seed`). `dtype` is float32 or float64. The gradient holds only the rows used.
+    script's next seed (see `wyrm.nn.seed`). `dtype` is float32 or float64.
+
+    Unlike in PyTorch, the gradient holds only the rows used, and an optimizer moves only those: Adam is PyTorch's
+    SparseAdam, and weight decay and momentum do not reach the other rows. A step costs as many rows as it uses. With
+    `dense=True` the gradient is that of the whole table, as by default in PyTorch: Adam then moves each row in each
+    step, by its momentum.
 
     Raise `ShapeError` for an axis without a size or below 1, `DTypeError` for an axis or a dtype of another kind.
 
     >>> words = Embedding(100, 8)
     >>> words(wy.IndexInput(dims=(5, 4))).shape
     (5, 4, 8)
+    >>> table = Embedding(3, 1, dense=True)
+    >>> table(wy.IndexConstant([0, 0])).sum().backward()
+    >>> table.weight.row_gradient is None, table.weight.gradient.tolist()
+    (True, [[2.0], [0.0], [0.0]])
     """
 
     weight: Parameter[tuple[Rows, Columns]]
@@ -45,6 +55,7 @@ class Embedding(Module, Generic[Rows, Columns]):
         num_embeddings: M | Unnamed[M],
         embedding_dim: N | Unnamed[N],
         *,
+        dense: bool = False,
         initializer: Initializer = _WEIGHT,
         seed: int | None = None,
         dtype: DTypeLike = np.float32,
@@ -52,17 +63,21 @@ class Embedding(Module, Generic[Rows, Columns]):
         axes = sized_axes("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         values = initialized("Embedding", "initializer", initializer, tuple(map(int, axes)), generator(seed), dtype)
         self.weight = Parameter(values, axes, name="weight", dtype=dtype)
+        self.dense = flag("Embedding: dense", dense)
 
     def __call__(self, indices: IndexNode[tuple[*Bs]]) -> Tensor[*Bs, Columns]:
         """Return the rows at `indices`: the axes of `indices`, then `embedding_dim`.
 
         Raise `DTypeError` for a float node; setting an index out of range raises `IndexOutOfRange`.
         """
+        if self.dense:
+            rows: Tensor[*Bs, Columns] = DenseGradient(self.weight).index(indices)
+            return rows
         return self.weight.index(indices)
 
     def __repr__(self) -> str:
         num_embeddings, embedding_dim = self.weight.dims
-        return f"Embedding({num_embeddings!r}, {embedding_dim!r})"
+        return f"Embedding({num_embeddings!r}, {embedding_dim!r}{', dense=True' if self.dense else ''})"
 
 
 BagMode = Literal["sum", "mean", "max"]

@@ -17,11 +17,11 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.parameters import Parameter
+from wyrm.module import Module
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Positions, Vocabulary
 from wyrm.nn.initializers import Normal
-from wyrm.nn.module import Module
 from wyrm.nn.normalization import LayerNorm
 from wyrm.nn.transformer import TransformerBlock
 from wyrm.ops.control.checkpoint import checkpoint as recomputed

@@ -10,8 +10,8 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dim, product
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
+from wyrm.module import Module
 from wyrm.nn.axes import Axes, Bs, In, Out
-from wyrm.nn.module import Module
 
 Next = TypeVar("Next", bound=Dim)
 First = TypeVar("First", bound=Dim)

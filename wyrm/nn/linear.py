@@ -25,11 +25,16 @@ class Linear(Layer[In, Out]):
     `bias_initializer` the bias, from `seed`, or without one from the script's next seed (see `wyrm.nn.seed`). `dtype`
     is float32 or float64.
 
+    Unlike in PyTorch, the weight starts by Glorot's rule (`XavierUniform`) and the bias with zeros. PyTorch draws both
+    uniformly within `1 / sqrt(in_features)` of 0, as the second example does.
+
     Raise `ShapeError` for an axis without a size or below 1, `DTypeError` for an axis or a dtype of another kind.
 
     >>> layer = Linear(3, 2)
     >>> layer(wy.Input(dims=(5, 4, 3))).shape
     (5, 4, 2)
+    >>> start = wy.nn.initializers.Uniform(-(3**-0.5), 3**-0.5)
+    >>> layer = Linear(3, 2, initializer=start, bias_initializer=start)
     """
 
     weight: Parameter[tuple[In, Out]]

@@ -14,8 +14,8 @@ from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Unnamed
+from wyrm.module import Module
 from wyrm.nn.axes import B, Features, M, T, sized_axis
-from wyrm.nn.module import Module
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import S
 from wyrm.ops.reducing.cumulative import Recurrence, Shift

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from wyrm.graph.node import Node, Tensor
+from wyrm.module import Module
 from wyrm.nn.axes import Padding, PerAxis, window_options
-from wyrm.nn.module import Module
 from wyrm.nn.pooling import (
     B,
     C,

@@ -15,9 +15,9 @@ from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Unnamed
+from wyrm.module import Module
 from wyrm.nn.axes import B, In, M, N, Out, T, sized_axes
 from wyrm.nn.initializers import Uniform
-from wyrm.nn.module import Module
 from wyrm.nn.recurrent_states import GRUOutput, LSTMOutput, LSTMState, initial_lstm_state, initial_state
 from wyrm.nn.seeding import generator
 from wyrm.ops.elementwise.elementwise import operand

@@ -10,9 +10,9 @@ from typing_extensions import TypeVar
 
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.typing import Unnamed
+from wyrm.module import Module
 from wyrm.nn.axes import B, In, M, N, Out, T, sized_axis
 from wyrm.nn.dropout import Dropout
-from wyrm.nn.module import Module
 from wyrm.nn.recurrent import GRU, LSTM
 from wyrm.nn.recurrent_states import LSTMState, StackedOutput, states_of_layers
 from wyrm.ops.indexing.joining import concatenate

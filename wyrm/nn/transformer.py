@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 from wyrm.graph.axes import Dim
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.typing import BoolArray, Unnamed
+from wyrm.module import Module
 from wyrm.nn.activation import Activation, checked_activation, silu
 from wyrm.nn.attention import MultiHeadAttention
 from wyrm.nn.axes import B, Bs, Hidden, M, N, T, Width
@@ -17,7 +18,6 @@ from wyrm.nn.dropout import Dropout
 from wyrm.nn.initializers import Initializer, Normal, XavierUniform
 from wyrm.nn.layer import Layer, Pointwise
 from wyrm.nn.linear import Linear
-from wyrm.nn.module import Module
 from wyrm.nn.normalization import LayerNorm
 
 _WEIGHT, _GATED_WEIGHT = Normal(0.02), XavierUniform()

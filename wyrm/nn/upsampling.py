@@ -9,8 +9,8 @@ from typing import Any, Literal, overload
 from wyrm.errors import DTypeError, OptionError
 from wyrm.graph.node import Node
 from wyrm.graph.typing import AtLeast1D, Shaped
+from wyrm.module import Module
 from wyrm.nn.axes import per_axis, spatial_sizes
-from wyrm.nn.module import Module
 from wyrm.nn.pooling import B, C, D, H, W, resampled
 from wyrm.ops.elementwise.elementwise import L
 from wyrm.ops.pooling.resample import Taps

@@ -36,8 +36,9 @@ class Adam(_Moments):
 
     Both averages are corrected for their start at 0. `weight_decay` adds `weight_decay * parameter` to the gradient;
     see `AdamW` for decoupled decay. `amsgrad` divides by the root of the largest average of squares so far (Reddi et
-    al., 2018). Rows that a row-sparse gradient does not touch keep their values and averages; the correction counts the
-    steps of the whole parameter, as in PyTorch's SparseAdam.
+    al., 2018). Rows that a row-sparse gradient does not touch, such as that of an `Embedding`, keep their values and
+    averages; the correction counts the steps of the whole parameter, as in PyTorch's SparseAdam. PyTorch's Adam moves
+    every row in each step: that is `wy.nn.Embedding(..., dense=True)`.
 
     Raise `ValueError` for betas outside [0, 1) or a negative argument.
 

@@ -50,6 +50,10 @@ _JOINED = {
 }
 
 
+# Modules that stand elsewhere now.
+_ELSEWHERE = {"nn.module": "wyrm.module"}
+
+
 class _Moved:
     """The last finder of modules. It finds none, but raises an error for a module of the earlier layout."""
 
@@ -60,7 +64,7 @@ class _Moved:
         place = _PARTS.get(room) if module else None
         if module in _JOINED.get(room, "").split():
             place = f"other modules of wyrm.{room}"
-        place = _ROOMS.get(room, place)
+        place = _ELSEWHERE.get(rest, _ROOMS.get(room, place))
         if package == "wyrm" and place is not None:
             raise ModuleNotFoundError(
                 f"No module named {name!r}: modules of this room of earlier versions are in {place} now. A pickle that "

@@ -55,10 +55,7 @@ def compare_engines(outputs: Sequence[BaseNode], engines: Sequence[str] | None =
     numbers is left out.
     """
     chosen = installed_engines() if engines is None else engines
-    nodes = foreign(outputs)
-    if not chosen or not nodes:
-        return
-    tasks = alone_tasks(nodes)
+    tasks = alone_tasks(foreign(outputs)) if chosen else []
     for engine in chosen:
         for task, found, expected, error in differences(tasks, engine):
             if error is not None:

@@ -91,6 +91,8 @@ def check_op(
     chosen = installed_engines() if engines is None else list(engines)
     with at_step(0):
         subjects = [_Subject(each, value, order, seed) for each, value in zip(nodes, values, strict=True)]
+        for subject in subjects if chosen else []:
+            subject.add_tasks(order)
         for engine in chosen:
             _compare(subjects, engine)
     wrong = [(subject.node, finding) for subject in subjects for finding in subject.findings]
@@ -106,13 +108,14 @@ class _Subject:
         self.node, self.expected, self.seed = node, expected, seed
         self.findings: list[Finding] = []
         self.tasks: list[Task] = []
+        self.made: list[Alone] = []
         self.gradient_wrong = False
         self.findings += of_rebuilt(node)
         made, found = in_both_types(node) if not self.findings else ([], [])
         self.findings += found
         if not made:
             return
-        self.exact = made[0]
+        self.made, self.exact = made, made[0]
         self.findings += of_meaning(self.exact, expected)
         self.meaning_right = expected is not None and not self.findings
         self.findings += of_decomposition(self.exact)
@@ -120,7 +123,10 @@ class _Subject:
         self.findings += self._of_gradients(order)
         self.findings += of_vmap(self.exact)
         self.findings += of_rows(self.exact)
-        for each in made:
+
+    def add_tasks(self, order: int) -> None:
+        """Add what engines are to compute."""
+        for each in self.made:
             self.tasks += self._tasks(each, order)
 
     def _of_gradients(self, order: int) -> list[Finding]:

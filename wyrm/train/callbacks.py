@@ -6,13 +6,13 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from wyrm.engines.progress import Bar, LossBar, shown_bar
 from wyrm.errors import DTypeError, OptionError, Unavailable
-from wyrm.support.foreign_names import explains_keywords
+from wyrm.support.foreign_names import ForeignName, explains_keywords
 from wyrm.train.program import Program
 
 Stopped = Literal["completed", "early", "interrupted"]
@@ -42,6 +42,8 @@ class History(dict[str, list[float]]):
     """
 
     stopped: Stopped = "completed"
+    if not TYPE_CHECKING:
+        history = ForeignName("history", "the history is the dict itself, as in history['loss']")
 
     @property
     def epochs(self) -> int:

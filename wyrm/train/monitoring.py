@@ -22,7 +22,7 @@ from wyrm.train.callbacks import Callback, Run, known, states_of
 
 if TYPE_CHECKING:
     from wyrm.io.training import Checkpoints
-    from wyrm.nn.module import Module
+    from wyrm.module import Module
 
 
 class Monitor(Callback):

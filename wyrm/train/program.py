@@ -28,7 +28,7 @@ from wyrm.graph.base import BaseNode, label
 from wyrm.graph.traversal import Records, copied, flatten_all, restore_all
 from wyrm.graph.values import checked_weight, modes_of, warn_of_training
 from wyrm.ops.random.philox import pinned_step
-from wyrm.support.foreign_names import ExplainsNames, explains_keywords
+from wyrm.support.foreign_names import ExplainsNames, ExplainsNamesOfClass, explains_keywords
 from wyrm.support.late_imports import Late
 from wyrm.support.options import whole
 from wyrm.train.arguments import (
@@ -50,7 +50,7 @@ R = TypeVar("R", default=Any)
 E = TypeVar("E", default=float)
 
 
-class Program(ExplainsNames, Inspected, Generic[R, E]):
+class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOfClass):
     """Compiled code that computes outputs or, with an optimizer, trains a loss; `wyrm.compile` creates it.
 
     A call with `{input: array}` computes the outputs, and does one step if the program has an optimizer. `epoch`

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from html import escape
 from typing import Any, TypeAlias
 
+from wyrm.errors import ShapeError
+from wyrm.functions.function import Function
+from wyrm.functions.tracing import name_of
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.node import Node
@@ -258,3 +262,36 @@ def _math_name(text: str) -> str:
     if not base or not number:
         return f"<mi>{escape(text)}</mi>"
     return f"<msub><mi>{escape(base)}</mi><mn>{number}</mn></msub>"
+
+
+def show(function: Function) -> None:
+    """Print the nodes of the function's last call beside the gradient of each; notebooks show a table of formulas.
+
+    `dt` is the gradient of the result with respect to `t`; read the gradients from the last line to the first. Raises
+    `NotSet` before the first call, `ShapeError` if the result is not a single array, and `NotDifferentiable` for an op
+    without gradient.
+
+    >>> @wy.function
+    ... def energy(x, y):
+    ...     return (x * y).sin() + y
+    >>> energy(1.0, 2.0).round(3)
+    np.float32(2.909)
+    >>> wy.show(energy)  # doctest: +ELLIPSIS
+    forward, top to bottom  backward, bottom to top
+    x             ()        dx = dt1 * y
+    y             ()        dy = dt3 + dt1 * x
+    t1 = x * y    ()        dt1 = dt3 * cos(t1)...
+    t2 = sin(t1)  ()        dt2 = dt3...
+    t3 = t2 + y   ()        dt3 = 1.0...
+    """
+    if not isinstance(function, Function):
+        raise TypeError(f"wyrm.show takes a function made by wyrm.function, not {function!r}")
+    outputs = function._known().trace.outputs
+    if len(outputs) != 1:
+        raise ShapeError(f"show needs a single result array; {name_of(function)} returns {len(outputs)}")
+    derivation = to_derivation(outputs[0])
+    ipython = sys.modules.get("IPython")
+    if ipython is not None and ipython.get_ipython() is not None:
+        ipython.display.display(derivation)
+    else:
+        print(derivation)  # noqa: T201  # printing is its purpose

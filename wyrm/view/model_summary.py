@@ -13,7 +13,7 @@ from wyrm.graph.axes import Dim, open_axes, resolve
 from wyrm.graph.base import BaseNode, format_dims, label
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.traversal import topological_order
-from wyrm.nn.module import Module, members
+from wyrm.module import Module, members
 from wyrm.ops.attention.attention import Attention, AttentionGradient
 from wyrm.ops.attention.cached_attention import CachedAttention
 from wyrm.ops.control.scan import Scan

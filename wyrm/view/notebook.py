@@ -18,7 +18,7 @@ from wyrm.support.texts import encodable
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.sharding_table import ShardingTable
-    from wyrm.nn.module import Module
+    from wyrm.module import Module
     from wyrm.train.program import Program
     from wyrm.view.derivation import Row
     from wyrm.view.graph_data import Shown

@@ -27,7 +27,7 @@ from wyrm.watch.measures import EPOCHS, Budget, Pace, Probe, unused
 from wyrm.watch.writer import FilePath, RunWriter, stopped_by
 
 if TYPE_CHECKING:
-    from wyrm.nn.module import Module
+    from wyrm.module import Module
 
 # Seconds between looks at the clock within an epoch.
 _TICK = 0.2

@@ -27,7 +27,7 @@ from wyrm.watch.records import EVENTS, FORMAT, HISTOGRAMS, Lines, Record, read
 from wyrm.watch.tensorboard import TensorBoard
 
 if TYPE_CHECKING:
-    from wyrm.nn.module import Module
+    from wyrm.module import Module
 
 FilePath = str | os.PathLike[str]
 # Estimates of the time to measure parameters, used until it is known.

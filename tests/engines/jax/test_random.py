@@ -27,7 +27,9 @@ def key() -> RandomKey[Any]:
 
 
 def negatives(**options: Any) -> Any:
-    return wy.random.index(5, (50, 4), known=KNOWN, rows=wy.IndexConstant(USERS), seed=-1, stream=2**32 + 1, **options)
+    return wy.random.index(
+        5, (50, 4), exclude=KNOWN, rows=wy.IndexConstant(USERS), seed=-1, stream=2**32 + 1, **options
+    )
 
 
 EXACT: dict[str, Callable[[], Any]] = {
@@ -43,6 +45,8 @@ EXACT: dict[str, Callable[[], Any]] = {
     "weighted rows": lambda: wy.random.index(5, (7, 9), weights=[0.0, 1.0, 0.0, 3.0, 0.0], seed=4, stream=5),
     "rejected": negatives,
     "rejected and weighted": lambda: negatives(weights=[1.0, 5.0, 2.0, 0.5, 3.0]),
+    "a single row left": lambda: wy.random.index(5, (50, 4), exclude=[[0, 1, 2, 4]], rows=wy.IndexConstant([0] * 50)),
+    "rejected lists": lambda: wy.random.index(9, (50, 4), exclude=USERS * 2, weights=np.arange(9.0), seed=1, stream=9),
 }
 
 

@@ -33,7 +33,7 @@ OPS: dict[str, Op] = {
     "linear_cross_entropy": lambda u, r: wy.linear_cross_entropy(u[:3], u, r),
     "ignored labels": lambda u, r: wy.linear_cross_entropy(u[:3], u, r, ignore_index=-100),
     "embed": lambda u, r: u.embed(r, np.ones((3, SIZE))),
-    "known rows": lambda u, r: u.take(wy.random.index(SIZE, (3,), known=KNOWN, rows=r), axis=0),
+    "known rows": lambda u, r: u.take(wy.random.index(SIZE, (3,), exclude=KNOWN, rows=r), axis=0),
 }
 # The same for the first axis of (SIZE, 3), or the last of (3, SIZE), whose size comes from the data.
 FIRST: dict[str, Op] = {

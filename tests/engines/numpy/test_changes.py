@@ -13,7 +13,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.engines.numpy.plan import EvaluationPlan
-from wyrm.nn.module import Module
+from wyrm.module import Module
 from wyrm.support.memory import with_collector_paused
 
 

@@ -65,6 +65,18 @@ class Alias(Indexable, Transparent[Axes]):
         return (gradient,)
 
 
+class DenseGradient(Indexable, Transparent[Axes]):
+    """The value of `x`, with a dense gradient also where only some rows of it are used."""
+
+    __slots__ = ()
+
+    def __init__(self, x: Node) -> None:
+        self._construct((x,))
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return (gradient + 0.0 if gradient.gives_rows else gradient,)
+
+
 def alias(leaf: T) -> T | Alias:
     """Return an `Alias` of a float node, and anything else, which has no gradient, unchanged."""
     return Alias(leaf) if isinstance(leaf, Node) and leaf.dtype.kind == "f" else leaf

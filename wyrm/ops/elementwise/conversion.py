@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError
 from wyrm.graph.base import ZERO, BaseNode, Gradient
+from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.loop_form import LOOPS, SameIndex
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import Array, Shaped
+from wyrm.graph.typing import Array, Bs, Shaped
 from wyrm.graph.weak_types import FLOATS, chosen, default_type, is_weak
 from wyrm.ops.elementwise.elementwise import (
     Axes,
@@ -33,6 +35,23 @@ def astype_of_integers(x: IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]:
     """
     integers: Any = x
     return Cast(integers, chosen(np.dtype(dtype)))
+
+
+@method("one_hot", IndexNode)
+def one_hot(
+    x: IndexNode[tuple[*Bs]], num_classes: int, *, dtype: DTypeLike | None = None
+) -> Node[Any, tuple[*Bs, Any]]:
+    """Return vectors of `num_classes` zeros, with a 1 at each index, along a new last axis.
+
+    An index out of range gives zeros only. Without `dtype` the float type is weak; see `wyrm.Constant`.
+
+    >>> wy.IndexConstant([1, 0]).one_hot(3).forward().tolist()
+    [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
+    """
+    indices: Any = x
+    classes = IndexConstant(np.arange(operator.index(num_classes)))
+    hits: Node = indices.reshape((*indices.dims, 1)) == classes
+    return weak_floats(hits) if dtype is None else Cast(hits, chosen(np.dtype(dtype)))
 
 
 class Cast(Unary[Left_co, Axes]):
@@ -61,7 +80,7 @@ class Cast(Unary[Left_co, Axes]):
 LOOPS.register(Cast)(SameIndex())
 
 
-@method("astype", function=False)
+@method("astype")
 def astype(x: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
     """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raise `DTypeError` for other dtypes.
 

@@ -1,16 +1,17 @@
-"""Random row numbers of a table: negative samples, uniform or weighted, with rejection of known rows."""
+"""Random row numbers of a table: negative samples, uniform or weighted, without those that a user excludes."""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, overload
+from typing import Any, Literal, TypeAlias, TypedDict, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from typing_extensions import Unpack
 
-from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
+from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Axis, Dim, Dims, axis_size, unify
 from wyrm.graph.base import BaseNode, describe
@@ -21,7 +22,7 @@ from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode
-from wyrm.graph.storage import declared_dims, index_array
+from wyrm.graph.storage import bound_array, declared_dims
 from wyrm.graph.typing import (
     D1,
     D2,
@@ -30,7 +31,6 @@ from wyrm.graph.typing import (
     Array,
     AxisOf,
     FloatArray,
-    Indices,
     IntegerArray,
     NewDims,
     Size,
@@ -38,40 +38,31 @@ from wyrm.graph.typing import (
     Values,
 )
 from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.random.philox import STEP, WORD, Draws, philox, random_bits, stream_or_next
 from wyrm.ops.random.sampling_jax import RandomIndexForm
 from wyrm.ops.random.sampling_kernels import (
     MAX_DRAWS,
+    MAX_STEPS,
     sampling_kernel,
 )
+from wyrm.support.item_rows import CompressedRows, item_rows
 
 # Random words to generate at once: those of several steps, up to `_MAX_STEPS`.
 _WORDS_AT_ONCE, _MAX_STEPS = 1024, 64
 
 
-class CompressedRows(Protocol):
-    """A `csr_matrix` or `csr_array` of SciPy."""
-
-    @property
-    def format(self) -> str: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def indptr(self) -> IntegerArray: ...
-    @property
-    def indices(self) -> IntegerArray: ...
-
-
-Known: TypeAlias = "CompressedRows | tuple[Indices, Indices]"
+Excluded: TypeAlias = "IndexNode | ArrayLike | CompressedRows | Sequence[ArrayLike]"
 
 
 class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode[Axes]):
     """Random integers from 0 to `table_size - 1`, drawn anew in each step; they have no gradient.
 
-    The parents are the step, with weights the cumulative probabilities, and with rejection the offsets and columns of
-    the known rows and the user of each draw. Draw t of position i is word i % 4 of counter (i // 4, t), so a position
-    draws the same whatever the other positions are.
+    The parents are the step, with weights the cumulative probabilities, and with excluded rows either those of each
+    user, whose axes but the last are the first of the draws, or the offsets and columns of all users in compressed
+    format and the user of each draw. Draw t of position i is word i % 4 of counter (i // 4, t), so a position draws the
+    same whatever the other positions are.
     """
 
     __slots__ = ("seed", "stream", "table_size", "to", "weighted")
@@ -86,16 +77,16 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
         table_size: int,
         to: Dims,
         cumulative: Constant | None,
-        known: tuple[IndexNode, IndexNode, IndexNode] | None,
+        excluded: tuple[IndexNode, ...],
         seed: int,
         stream: int,
     ) -> None:
-        parents = (STEP, *(() if cumulative is None else (cumulative,)), *(known or ()))
+        parents = (STEP, *(() if cumulative is None else (cumulative,)), *excluded)
         weighted = cumulative is not None
         self._construct(parents, table_size=table_size, to=to, weighted=weighted, seed=seed, stream=stream)
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
-        return (IndexOperand(len(self.parents) - 1, self._known_rows()),) if self.rejects else ()
+        return (IndexOperand(len(self.parents) - 1, self._users()),) if self.compressed else ()
 
     @property
     def draws_below(self) -> int:
@@ -106,22 +97,28 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
 
     @property
     def rejects(self) -> bool:
-        """Whether known rows are drawn again."""
-        return len(self.parents) > 3
+        """Whether excluded rows are drawn again."""
+        return len(self.parents) > 1 + self.weighted
 
-    def _known_rows(self) -> int:
-        """The number of users that `known` describes."""
+    @property
+    def compressed(self) -> bool:
+        """Whether the excluded rows of all users are parents, in compressed format."""
+        return len(self.parents) > 2 + self.weighted
+
+    def _users(self) -> int:
+        """The number of users whose excluded rows are parents."""
         return int(self.parents[-3].dims[0]) - 1
 
     def shape_rule(self) -> Dims:
-        if self.rejects:
-            rows = self.parents[-1]
-            if len(rows.dims) != len(self.to):
-                raise ShapeError(
-                    f"rows has {len(rows.dims)} axes, but dims has {len(self.to)}; rows must have one element per draw"
-                )
-            return tuple(map(unify, self.to, rows.dims))
-        return self.to
+        if not self.rejects:
+            return self.to
+        name, axes = ("rows", self.parents[-1].dims) if self.compressed else ("exclude", self.parents[-1].dims[:-1])
+        if len(axes) > len(self.to):
+            raise ShapeError(
+                f"{name} has axes for {len(axes)} axes of draws, but dims has {len(self.to)}; they must be its first "
+                f"ones"
+            )
+        return (*map(unify, self.to, axes), *self.to[len(axes) :])
 
     def _parts(
         self, operands: Sequence[Any]
@@ -129,30 +126,52 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
         """Return step, cumulative probabilities, offsets, columns and rows; absent operands are empty arrays."""
         empty = np.empty(0, np.int64)
         cumulative = operands[1] if self.weighted else np.empty(0, np.float64)
-        offsets, columns, rows = operands[-3:] if self.rejects else (empty, empty, empty)
-        return operands[0], cumulative, offsets, columns, rows
+        if self.compressed:
+            return (operands[0], cumulative, *operands[-3:])
+        return operands[0], cumulative, empty, operands[-1] if self.rejects else empty, empty
+
+    def _groups(self, operands: Sequence[Any], shape: tuple[int, ...]) -> tuple[int, int]:
+        """Return the number of users and that of the draws of each of them."""
+        axes = operands[-1].ndim - (not self.compressed) if self.rejects else len(shape)
+        return math.prod(shape[:axes]), math.prod(shape[axes:])
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         step, cumulative, offsets, columns, rows = self._parts([np.asarray(operand) for operand in operands])
+        draws, weightless = self._groups(operands, shape)[1], np.diff(cumulative, prepend=0.0) == 0.0
 
         def rows_of(words: NDArray[np.uint32]) -> NDArray[np.int64]:
             if self.weighted:
                 return np.searchsorted(cumulative, words * 2.0**-32, side="right")
             return ((words.astype(np.uint64) * np.uint64(self.table_size)) >> np.uint64(32)).astype(np.int64)
 
-        positions = np.arange(int(np.prod(shape, dtype=np.int64)))
+        def among_excluded(positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+            found = result[positions]
+            if not self.compressed:
+                listed = columns.reshape(-1, columns.shape[-1])[positions // draws]
+                return np.asarray((listed == found[:, None]).any(-1))
+            users = rows.reshape(-1)[positions // draws]
+            low, high = offsets[users], offsets[users + 1]
+            return _are_among(columns, low, np.where(high - low < self.table_size, high, low), found)
+
+        positions = np.arange(math.prod(shape))
         result = rows_of(random_bits(positions.size, int(step), self.seed, self.stream))
-        for attempt in range(1, MAX_DRAWS if self.rejects else 1):
-            users = rows.reshape(-1)[positions]
-            positions = positions[_are_known(columns, offsets[users], offsets[users + 1], result[positions])]
+        if not self.rejects:
+            return xp.asarray(result.reshape(shape))
+        positions = positions[among_excluded(positions)]
+        for attempt in range(1, MAX_DRAWS):
             counter = ((positions >> 2) + (attempt << 32)).astype(np.uint64)
             words = philox(counter, int(step), self.seed, self.stream)
             result[positions] = rows_of(words[np.arange(positions.size), positions & 3])
+            positions = positions[among_excluded(positions)]
+        for _ in range(min(self.table_size, MAX_STEPS) if positions.size else 0):
+            result[positions] = (result[positions] + 1) % self.table_size
+            wrong = among_excluded(positions)
+            positions = positions[wrong | weightless[result[positions]] if self.weighted else wrong]
         return xp.asarray(result.reshape(shape))
 
     def drawn_by_rows(self, operands: Sequence[Any], mapped: Sequence[bool], axis: Axis) -> BaseNode:
         if self.rejects and not mapped[-1]:
-            raise ShapeError(f"{describe(self)}: rows must differ between the rows of vmap, or be absent")
+            raise ShapeError(f"{describe(self)}: the users must differ between the rows of vmap, or be absent")
         return self.rebuild(tuple(operands), self.attribute_values() | {"to": (axis, *self.to)})
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
@@ -165,7 +184,10 @@ class _RandomIndexLoops(ByKernel):
 
     def kernel_arguments(self, node: RandomIndex, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         step, cumulative, offsets, columns, rows = node._parts(operands)
-        arrays = step.reshape(-1), cumulative, offsets, columns, rows.reshape(-1), out.reshape(-1)
+        groups = out.reshape(node._groups(operands, out.shape))
+        weights = node.parents[1] if node.weighted else None
+        guide = _guide(bound_array(weights)) if isinstance(weights, Constant) else np.empty(0, np.int32)
+        arrays = step.reshape(-1), cumulative, guide, offsets, columns.reshape(-1), rows.reshape(-1), groups
         steps = max(1, min(_MAX_STEPS, _WORDS_AT_ONCE // max(1, out.size)))
         words = scratch((-(-out.size // 4) * 4, steps), np.uint32)
         stripes, drawn = np.array([0, 1]), np.array([0, 0])
@@ -175,11 +197,18 @@ class _RandomIndexLoops(ByKernel):
         return node.table_size
 
 
-JAX.register(RandomIndex)(RandomIndexForm(MAX_DRAWS))
+JAX.register(RandomIndex)(RandomIndexForm(MAX_DRAWS, MAX_STEPS))
 
 
-def _are_known(columns: IntegerArray, low: IntegerArray, high: IntegerArray, rows: IntegerArray) -> NDArray[np.bool_]:
-    """Return `is_known` for arrays of rows."""
+def _guide(cumulative: FloatArray) -> NDArray[np.int32]:
+    """Return the first row of each of equal parts of the probability, about one part a row; see `weighted_row`."""
+    parts = 2 ** min(16, (cumulative.size - 1).bit_length())
+    first: NDArray[np.int32] = np.searchsorted(cumulative, np.arange(parts + 1) / parts, side="right").astype(np.int32)
+    return first
+
+
+def _are_among(columns: IntegerArray, low: IntegerArray, high: IntegerArray, rows: IntegerArray) -> NDArray[np.bool_]:
+    """Return `is_excluded` for arrays of rows and ascending columns."""
     end = high
     for _ in range(int((high - low).max(initial=0)).bit_length()):
         middle = (low + high) >> 1
@@ -221,56 +250,36 @@ def _cumulative(weights: Values, size: int) -> Constant:
     return Constant(total / total[-1], name="cumulative_weights")
 
 
-def _known_parts(known: Known, size: int) -> tuple[IndexConstant, IndexConstant]:
-    """Return the offsets and columns of `known`, with the columns of each user in ascending order."""
-    if isinstance(known, tuple):
-        if len(known) != 2:
-            raise ShapeError(f"random.index: known must be a pair (offsets, columns), not {len(known)} arrays")
-        arrays = known
-    elif getattr(known, "format", None) == "csr":
-        if known.shape[1] != size:
-            raise ShapeError(f"random.index: known has {known.shape[1]} columns, but the table has {size} rows")
-        arrays = known.indptr, known.indices
-    else:
-        raise DTypeError(
-            f"random.index: known must be a sparse matrix in the format of known.tocsr() or a pair "
-            f"(offsets, columns), not {type(known).__name__}"
-        )
-    offsets, columns = index_array(arrays[0], "offsets of known"), index_array(arrays[1], "columns of known")
-    if offsets.ndim != 1 or columns.ndim != 1 or offsets.size == 0:
-        raise ShapeError(
-            f"random.index: known has offsets of shape {offsets.shape} and columns of shape {columns.shape}; both must "
-            f"have one axis, and offsets one element more than there are users"
-        )
-    falls = np.flatnonzero(offsets[1:] < offsets[:-1])
-    if falls.size:
-        at = falls[0]
+def _excluded(exclude: Any, rows: object, size: int) -> tuple[IndexNode, ...]:
+    """Return the nodes of excluded rows: of the draws, or of all users and the users of the draws."""
+    if rows is None:
+        if hasattr(exclude, "indptr"):
+            raise ValueError("random.index: exclude has the rows of each user and needs rows, the users of the draws")
+        listed = as_indices(exclude)
+        if not listed.dims:
+            raise ShapeError(
+                f"random.index: exclude must have an axis of rows at its end, and {describe(listed)} has none"
+            )
+        return (listed,)
+    if isinstance(exclude, BaseNode):
         raise ValueError(
-            f"random.index: the offsets of known must ascend, but offsets[{at + 1}] is {offsets[at + 1]} after "
-            f"{offsets[at]}"
+            "random.index: exclude is a node, the excluded rows of each draw, and needs no rows; rows are users, whose "
+            "excluded rows must be known when the graph is built"
         )
-    if offsets[0] != 0 or offsets[-1] != columns.size:
-        raise ValueError(
-            f"random.index: the offsets of known must go from 0 to the number of columns, {columns.size}, "
-            f"not from {offsets[0]} to {offsets[-1]}"
-        )
-    beyond = np.flatnonzero((columns < 0) | (columns >= size))
-    if beyond.size:
-        raise IndexOutOfRange(
-            f"random.index: columns of known holds {columns[beyond[0]]} at position {beyond[0]}, but the table has the "
-            f"rows 0 to {size - 1}"
-        )
-    falls = np.flatnonzero(columns[1:] < columns[:-1]) + 1
-    if not np.isin(falls, offsets).all():
-        columns = columns[np.lexsort((columns, np.repeat(np.arange(offsets.size - 1), np.diff(offsets))))]
-    return IndexConstant(offsets, name="known_offsets"), IndexConstant(columns, name="known_columns")
+    if not isinstance(rows, IndexNode):
+        raise DTypeError(f"random.index: rows must be an index node, like wy.IndexInput, not {type(rows).__name__}")
+    pair = isinstance(exclude, tuple) and len(exclude) == 2 and all(np.ndim(each) == 1 for each in exclude)
+    count = exclude.shape[0] if hasattr(exclude, "shape") else len(exclude[0]) - 1 if pair else len(exclude)
+    of_users = item_rows("random.index: exclude", exclude, count, size)
+    offsets, columns = IndexConstant(of_users.indptr, name="offsets"), IndexConstant(of_users.indices, name="excluded")
+    return offsets, columns, rows
 
 
 class Options(TypedDict, total=False):
     """The keyword arguments of `index`."""
 
     weights: Values | None
-    known: Known | None
+    exclude: Excluded | None
     rows: IndexNode | None
     seed: int
     stream: int | None
@@ -299,7 +308,7 @@ def index(
     dims: Any,
     *,
     weights: Any = None,
-    known: Any = None,
+    exclude: Any = None,
     rows: Any = None,
     seed: int = 0,
     stream: int | None = None,
@@ -309,37 +318,37 @@ def index(
     Each `forward()` draws anew. The draws are a function of `seed`, `stream` and the step (see `wy.random.set_step`);
     the default is a stream that no other node has. An axis of `dims` without a size gets its size from the data.
 
-    `weights`, of shape (table_size,), makes the probability of a row proportional to its weight; the default is
-    uniform. `known` holds the rows to reject for each user: a SciPy matrix in CSR format, of shape (users, table_size),
-    whose stored entries count whatever their values, or a pair of integer arrays (offsets, columns), of shapes
-    (users + 1,) and (entries,), where user u knows the rows `columns[offsets[u]:offsets[u + 1]]`. `rows`, an index node
-    of the axes `dims`, holds the user of each draw. A known row is drawn again; the 8th draw is accepted even if it is
-    known, so a user who knows half of the table gets a known row with a probability of 1/256.
+    `weights`, of shape (table_size,), makes the probability of a row proportional to its weight, as for popular items;
+    the default is uniform.
 
-    Raise `ShapeError` for a `table_size` outside [1, 2**32] or without a size, and for `weights` or `rows` of
-    another shape; `ValueError` for a negative or non-finite weight, weights that are all 0, offsets that do not ascend
-    from 0 to the number of columns, and one of `known` and `rows` without the other; `IndexOutOfRange` for a column
-    beyond the table, a user beyond `known`, and a use of the result as index into fewer rows; `DTypeError` for other
-    types.
+    `exclude` holds rows that are not drawn, such as the items that a user has seen. Integers or an index node of the
+    axes (..., excluded) hold those of each draw, where ... are the first axes of `dims`: for `dims=(batch, 5)`, five
+    draws for each of the batch's users without those of `exclude=history`, of the axes (batch, length). Other integers
+    than rows, such as -1, fill up short lists. With `rows`, an index node of the users of the draws, whose axes are the
+    first ones of `dims`, `exclude` holds the rows of all users there are: `Interactions.seen()`, a SciPy matrix in CSR
+    format of shape (users, table_size), whose stored entries count whatever their values, the pair of its `indptr` and
+    `indices`, lists of rows, a mask, or integers (users, excluded) filled up with -1.
+
+    An excluded row is drawn again, up to 32 times; after that, the next row that is not excluded is the result, if one
+    of the 65,536 rows that follow is not. Who excludes all rows gets any.
+
+    Raise `ShapeError` for a `table_size` outside [1, 2**32] or without a size, and for `weights`, `exclude` or `rows`
+    of another shape; `ValueError` for a negative or non-finite weight, weights that are all 0, offsets that do not
+    ascend from 0 to the number of columns, and `rows` without `exclude` or beside a node; `IndexOutOfRange` for an
+    excluded row of a user beyond the table, a user beyond `exclude`, and a use of the result as index into fewer rows;
+    `DTypeError` for other types.
 
     >>> class Batch(wy.Dim): ...
     >>> users = wy.IndexInput([0, 1, 1], dims=(Batch(),))
-    >>> known = np.array([0, 2, 3]), np.array([0, 1, 2])  # user 0 knows rows 0 and 1, user 1 row 2
+    >>> seen = [[0, 1], [2]]  # user 0 has seen rows 0 and 1, user 1 row 2
     >>> wy.random.set_step(0)
-    >>> wy.random.index(3, (Batch(),), known=known, rows=users, stream=0).forward().tolist()
-    [2, 0, 1]
+    >>> wy.random.index(3, (Batch(), 2), exclude=seen, rows=users, stream=0).forward().tolist()
+    [[2, 2], [1, 1], [1, 1]]
     """
     size = _size_of(table_size)
     cumulative = None if weights is None else _cumulative(weights, size)
-    parts = None
-    if (known is None) != (rows is None):
-        present, missing = ("known", "rows") if rows is None else ("rows", "known")
-        raise ValueError(
-            f"random.index: {present} needs {missing}: known holds the rows to reject for each user, rows the users"
-        )
-    if known is not None:
-        if not isinstance(rows, IndexNode):
-            raise DTypeError(f"random.index: rows must be an index node, like wy.IndexInput, not {type(rows).__name__}")
-        parts = (*_known_parts(known, size), rows)
+    if rows is not None and exclude is None:
+        raise ValueError("random.index: rows needs exclude: rows are users, exclude holds the rows that each excludes")
+    excluded = () if exclude is None else _excluded(exclude, rows, size)
     axes = declared_dims(None, dims, True, "random.index")
-    return RandomIndex(size, axes, cumulative, parts, operator.index(seed), stream_or_next(stream))
+    return RandomIndex(size, axes, cumulative, excluded, operator.index(seed), stream_or_next(stream))

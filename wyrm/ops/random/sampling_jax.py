@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,12 @@ from wyrm.ops.random.philox_jax import philox_block, wide_product, words_of
 
 
 class RandomIndexForm(JaxForm):
-    """The lowering of `RandomIndex`; `most` draws are made until a row is not known."""
+    """The lowering of `RandomIndex`: up to `draws` draws until a row is not excluded, then up to `steps` next rows."""
 
     reads_constants = True
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, draws: int, steps: int) -> None:
+        self._draws, self._steps = draws, steps
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         import jax
@@ -44,18 +44,47 @@ class RandomIndexForm(JaxForm):
         rows = of_word(words(0))
         if not node.rejects:
             return rows.reshape(shape)
-        offsets, columns, users = operands[-3:]
-        users = users.reshape(-1)
-        low, high = offsets[users], offsets[users + 1]
+        weightless = _weightless(node, operands[1]) if node.weighted else None
+        are_excluded = _excluded(node, operands, count)
 
         def draw_again(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-            attempt, rows, known = state
-            rows = jnp.where(known, of_word(words(attempt)), rows)
-            return attempt + 1, rows, known & _are_known(columns, low, high, rows)
+            attempt, rows, excluded = state
+            draws = attempt < self._draws
+            following = jnp.where(rows == node.table_size - 1, 0, rows + 1)
+            rows = jnp.where(excluded, jnp.where(draws, of_word(words(attempt)), following), rows)
+            wrong = are_excluded(rows)
+            if weightless is not None:
+                wrong = wrong | (~draws & weightless[rows])
+            return attempt + 1, rows, excluded & wrong
 
-        state = (jnp.asarray(1, jnp.int32), rows, _are_known(columns, low, high, rows))
-        _, rows, _ = jax.lax.while_loop(lambda state: (state[0] < self._most) & state[2].any(), draw_again, state)
+        most = self._draws + min(node.table_size, self._steps)
+        state = (jnp.asarray(1, jnp.int32), rows, are_excluded(rows))
+        _, rows, _ = jax.lax.while_loop(lambda state: (state[0] < most) & state[2].any(), draw_again, state)
         return rows.reshape(shape)
+
+
+def _excluded(node: Any, operands: Sequence[Any], count: int) -> Callable[[Any], Any]:
+    """Return the function of `count` rows to whether each is excluded."""
+    import jax.numpy as jnp
+
+    if not node.compressed:
+        listed = operands[-1].reshape(-1, 1, operands[-1].shape[-1])
+        return lambda rows: (listed == rows.reshape(len(listed), -1, 1)).any(-1).reshape(-1)
+    offsets, columns, users = operands[-3:]
+    users = jnp.repeat(users.reshape(-1), count // max(users.size, 1))
+    low, high = offsets[users], offsets[users + 1]
+    high = jnp.where(high - low < node.table_size, high, low)
+    return lambda rows: _are_among(columns, low, high, rows)
+
+
+def _weightless(node: Any, cumulative: Any) -> Any:
+    """Return which rows have no probability."""
+    import jax.numpy as jnp
+
+    parent = node.parents[1]
+    if isinstance(parent, Constant):
+        return jnp.asarray(np.diff(bound_array(parent), prepend=0.0) == 0.0)
+    return jnp.diff(cumulative, prepend=0.0) == 0.0
 
 
 def _uniform(node: Any) -> Any:
@@ -100,7 +129,7 @@ def _bounds(cumulative: FloatArray) -> tuple[int, Any]:
     return zeros, (np.ceil(cumulative[zeros:] * 2.0**32) - 1.0).astype(np.uint32)
 
 
-def _are_known(columns: Any, low: Any, end: Any, rows: Any) -> Any:
+def _are_among(columns: Any, low: Any, end: Any, rows: Any) -> Any:
     """Return whether the ascending `columns[low:end]` contain each row, by bisection."""
     import jax
     import jax.numpy as jnp

@@ -54,11 +54,11 @@ class SizeWithHint(int):
 
 
 def explain(error: TypeError, name: str, keywords: Iterable[str], own: Iterable[str] = ()) -> None:
-    """If `error` rejects a keyword, raise an error that says what to use instead.
+    """If `error` rejects a keyword or a number of operands, raise an error that says what to use instead.
 
     For a keyword of another library, that is its answer; else it is the most similar of `own`, the function's keywords.
     """
-    from wyrm.support.foreign_names.calls import ANSWERS
+    from wyrm.support.foreign_names.calls import ANSWERS, OPERANDS
     from wyrm.support.texts import nearest
 
     message, own = str(error), list(own)
@@ -72,6 +72,8 @@ def explain(error: TypeError, name: str, keywords: Iterable[str], own: Iterable[
             instead = nearest(keyword, own) or f"; it takes {', '.join(own)}"
             # In the words of Python's error, which an outer `@explains_keywords` recognizes.
             raise TypeError(f"{name} got an unexpected keyword argument {keyword!r}{instead}") from None
+    if name in OPERANDS and "positional argument" in message:
+        raise TypeError(f"{message}: {OPERANDS[name]}") from None
 
 
 def keywords_of(function: Callable[..., Any]) -> list[str]:
@@ -125,3 +127,17 @@ class ExplainsNames:
             if name in answers and not hasattr(type(self), name):
                 raise refusal(type(self).__name__, name, answers[name])
             return object.__getattribute__(self, name)  # raises Python's own error, or that of a property
+
+
+class ExplainsNamesOfClass(type):
+    """The class of a class that `ExplainsNames`, whose own attributes explain names too, as in `wy.Program.step`."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any:
+            from wyrm.support.foreign_names import objects
+
+            answers = getattr(objects, cls._foreign)
+            if name in answers:
+                raise refusal(cls.__name__, name, answers[name])
+            return type.__getattribute__(cls, name)  # raises Python's own error

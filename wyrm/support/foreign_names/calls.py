@@ -55,6 +55,7 @@ ANSWERS = each(
         "num_layers bidirectional": "use wy.nn.StackedLSTM(4, 8, num_layers=2, bidirectional=True) or wy.nn.StackedGRU",
         "batch_first": "leave it out: the axes are (batch, time, features)",
         "elementwise_affine affine": "leave it out: only norms of channels, as wy.nn.BatchNorm2d, have affine=",
+        "sparse": "leave it out: gradients of an Embedding are row-sparse, unless it has dense=True",
         "track_running_stats": "wyrm has no such option: leave it out",
         "d_model": "use embed_dim=",
         "nhead n_heads": "use num_heads=",
@@ -100,3 +101,11 @@ ANSWERS = each(
         "gradient jac": "leave it out: wyrm derives gradients itself",
     }
 )
+# Functions called with too many or too few operands, by name.
+OPERANDS = {
+    "fit": "give the data as one mapping, wy.train.fit(program, {x: inputs, y: targets}, epochs=10)",
+    "gaussian_nll": (
+        "give the variance of each element as the third operand, such as a second output of the network through "
+        ".softplus(), or use wy.losses.mse(prediction, target) for a fixed one"
+    ),
+}

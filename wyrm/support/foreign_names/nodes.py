@@ -45,7 +45,7 @@ _OF_NODES = {
         "cbrt reciprocal deg2rad rad2deg signbit sinc diff flipud fliplr rot90 tril triu diag nan_to_num count_nonzero",
     ),
     **same("linalg.", "cholesky inv det slogdet svd qr pinv eigh norm"),
-    **same("special.", "logit erfc erfinv gammaln digamma expit"),
+    **same("special.", "logit erfc erfinv gammaln digamma expit i0 i0e i1 i1e ndtr ndtri entr log_ndtr"),
     **each(
         {
             "permute": "use x.transpose(axes)",
@@ -63,6 +63,12 @@ _OF_NODES = {
             "item": "use x.forward().item()",
             "tolist": "use x.forward().tolist()",
             "numpy eval compute to_numpy": "use x.forward(), which computes the array, or x.value for the last computed array",
+            "run execute": "use x.forward(), or wy.compile(x)({input: array})",
+            "fit train epoch": FIT,
+            "compile": "use wy.compile(x)",
+            "gradient": "only a wy.Parameter holds one, p.gradient after loss.backward(); use wy.grad(loss, x) for any node",
+            "index": "use x[indices] or x.take(indices, axis); of a wy.Parameter, p.index(rows) has a row-sparse gradient",
+            "one_hot": "only integers have classes: use wy.one_hot(indices, num_classes) of a wy.IndexInput",
             "grad": "use p.gradient after loss.backward(), or wy.grad(loss, x)",
             "zero_grad": "use x.zero_gradient() for all parameters of x, or p.clear_gradient()",
             "requires_grad requires_grad_": LEAVES,
@@ -141,6 +147,15 @@ _OF_NODES = {
         }
     ),
 }
+# Names of classes that make parameters elsewhere, beside `Parameter.zeros`.
+PARAMETER = each(
+    {
+        "ones full eye": "use the array, as in wy.Parameter(np.ones((2, 3)))",
+        "normal randn": "use wy.nn.initializers, or wy.Parameter(np.random.default_rng(0).normal(size=(2, 3)))",
+        "uniform rand": "use wy.nn.initializers, or wy.Parameter(np.random.default_rng(0).uniform(size=(2, 3)))",
+        "empty": "use wy.Parameter.zeros((2, 3))",
+    }
+)
 OF_INTEGERS = (
     "index nodes have operators, comparisons, slices, and sum, max, sort and the like: convert with "
     "x.astype(np.float32) for other functions"

@@ -64,6 +64,8 @@ PROGRAM = each(
     {
         "fit train": "use wy.train.fit(program, {x: column}, epochs=10, batch_size=32)",
         "train_step train_on_batch": "call the program with a batch: program({x: array})",
+        "step": "call the program with a batch, program({x: array}): with an optimizer each call is a step",
+        "history": "wy.train.fit returns the history",
         "run forward predict": "call the program: program({x: array})",
         "lower as_text": "use program.stages(), program.source or program.llvm",
     }

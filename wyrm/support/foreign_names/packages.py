@@ -34,8 +34,8 @@ _LOSSES = {
     "HingeEmbeddingLoss hinge_loss": "use wy.losses.hinge(prediction, target)",
     "softmax_cross_entropy softmax_cross_entropy_with_integer_labels": "use wy.losses.cross_entropy(logits, labels)",
     "CTCLoss ctc_loss": "use wy.losses.ctc(log_probability, labels)",
-    "PoissonNLLLoss poisson_nll_loss": "use wy.losses.poisson_nll(rate, target)",
-    "GaussianNLLLoss gaussian_nll_loss": "use wy.losses.gaussian_nll(mean, target, variance)",
+    "poisson PoissonNLLLoss poisson_nll_loss": "use wy.losses.poisson_nll(rate, target)",
+    "gaussian GaussianNLLLoss gaussian_nll_loss": "use wy.losses.gaussian_nll(mean, target, variance)",
     "sigmoid_focal_loss focal_loss": "use wy.losses.focal(logits, target)",
     "SoftMarginLoss soft_margin_loss": "use (-target * prediction).softplus().mean()",
     "InfoNCE NTXentLoss ntxent clip_loss": "use wy.losses.info_nce(query, positive, temperature=0.1, normalize=True)",
@@ -67,11 +67,17 @@ ANSWERS: dict[str, dict[str, str]] = {
             "multinomial categorical": "use wy.random.categorical(logits)",
             "empty empty_like": "use wy.zeros(shape)",
             "save load": "use model.save(path) and model.load(path), or wy.io.save_arrays and wy.io.load_arrays",
-            "cat concat": "use wy.concatenate([x, y], axis=0)",
+            "cat": "use wy.concatenate([x, y], axis=0)",
             "mm bmm": "use x @ y",
-            "add subtract sub multiply mul divide div power pow negative neg": (
-                "use the operators: x + y, x - y, x * y, x / y, x ** y and -x"
+            "add subtract sub multiply mul divide div negative neg": "use the operators: x + y, x - y, x * y, x / y and -x",
+            "bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_invert invert": (
+                "use the operators of masks: x & y, x | y, x ^ y and ~x"
             ),
+            "bitwise_left_shift bitwise_right_shift left_shift right_shift": "use x * 2**n and x // 2**n",
+            "isdtype": "use x.dtype.kind, 'f' for floats, 'i' for integers and 'b' for masks",
+            "finfo iinfo can_cast result_type": "use NumPy's, as in np.finfo(np.float32)",
+            "unique_all unique_counts unique_inverse unique_values argwhere flatnonzero": DATA_DEPENDENT,
+            "SummaryWriter": "use wy.watch.RunWriter(folder), or wy.train.TensorBoardLogger(directory) as a callback of wy.train.fit",
             "jacfwd jacrev": "use wy.jacobian(f)",
             "lax fori_loop": "use wy.scan, wy.while_loop and wy.cond",
             "map": "use wy.scan or wy.vmap",
@@ -95,6 +101,7 @@ ANSWERS: dict[str, dict[str, str]] = {
             "gather": "use x.take_along_axis(indices, axis)",
             "cummax cummin logcumsumexp nanmedian mode": ON_VALUES,
             "unique nonzero masked_select": DATA_DEPENDENT,
+            "recommend_all rank_items": "use wy.recommend(users, items, k)",
             "topk": "use x.argsort(axis), whose last indices are those of the largest elements",
             "isin": "use (x[..., None] == y).any(-1)",
             "index_select": "use x.take(indices, axis)",
@@ -179,6 +186,8 @@ ANSWERS: dict[str, dict[str, str]] = {
             "Transformer TransformerEncoder TransformerEncoderLayer TransformerDecoder TransformerDecoderLayer": (
                 "use wy.nn.TransformerBlock(embed_dim, hidden_dim, num_heads)"
             ),
+            "LearnedPositions PositionEmbedding PositionalEmbedding": "use wy.nn.LearnedPositionalEncoding(num_positions, embed_dim)",
+            "PositionalEncoding SinusoidalPositions": "use wy.nn.SinusoidalPositionalEncoding(num_positions, embed_dim)",
             "MultiheadAttention": "use wy.nn.MultiHeadAttention(embed_dim, num_heads)",
             "Dense LazyLinear": "use wy.nn.Linear(in_features, out_features)",
             "Bilinear": "use wy.einsum(subscripts, x, y)",
@@ -208,7 +217,11 @@ ANSWERS: dict[str, dict[str, str]] = {
             "LambdaLR": "set optimizer.learning_rate at any time, or give a function of the number of steps",
             "ReduceLROnPlateau": "use wy.train.ReduceOnPlateau as a callback of wy.train.fit",
             "swa_utils AveragedModel": "use average=wy.optim.EMA(0.999), as in wy.optim.Adam(parameters, average=average)",
-            "LBFGS Rprop ASGD Shampoo": "write it as a subclass of wy.optim.Optimizer",
+            "LBFGS": (
+                "use SciPy's: scipy.optimize.minimize(wy.function(f).value_and_grad(), start, method='L-BFGS-B', jac=True), "
+                "as in examples/minimize.py"
+            ),
+            "Rprop ASGD Shampoo": "write it as a subclass of wy.optim.Optimizer",
             "SparseAdam": "use wy.optim.Adam, which leaves rows without a gradient alone",
             "Lamb lamb": "use wy.optim.LAMB(parameters, learning_rate)",
             "sgd": "use wy.optim.SGD(parameters, learning_rate)",
@@ -230,7 +243,19 @@ ANSWERS: dict[str, dict[str, str]] = {
             "TensorDataset": "use wy.data.Dataset(images=x, labels=y)",
             "random_split": "use wy.data.train_test_split(dataset)",
             "ConcatDataset": "use wy.data.concatenate(datasets)",
+            "leave_last_out leave_one_last": "use wy.data.leave_one_out(data)",
+            "temporal_split time_split split_chrono": "use wy.data.split_by_time(data)",
+            "pad_sequence pad_sequences": "use wy.data.sequences(data, length)",
+            "load_movielens MovieLens": "use wy.data.read_movielens(path)",
+            "LabelEncoder Vocabulary factorize": "use wy.data.Ids(values)",
             "Loader": "use wy.data.DataLoader(dataset, batch_size)",
+            "transforms Compose": "use dataset.map(function, seed=0), with wy.data.random_crop and its kin on the batch",
+            "RandomCrop RandomResizedCrop": "use wy.data.random_crop(images, generator, size, padding)",
+            "RandomAffine": "use wy.data.random_shift(images, generator, pixels)",
+            "RandomHorizontalFlip RandomVerticalFlip": "use wy.data.random_flip(images, generator)",
+            "RandomErasing Cutout": "use wy.data.cutout(images, generator, size)",
+            "MixUp": "use wy.data.mixup(images, labels, generator, num_classes)",
+            "ToTensor Normalize": "use wy.data.normalize_images(images, mean, std)",
             "Subset": "use the rows of the columns, as in wy.data.Dataset(images=x[:100])",
         }
     ),
@@ -272,7 +297,15 @@ ANSWERS: dict[str, dict[str, str]] = {
             "SummaryWriter TensorBoard": "use wy.train.TensorBoardLogger(directory)",
             "LearningRateScheduler": "give the optimizer learning_rate=, a function of the number of steps",
             "Trainer": "use wy.train.fit(program, columns, epochs=10, batch_size=32)",
+            "Program": "use wy.Program, which wy.compile makes",
             "tqdm": "use progress=True",
+        }
+    ),
+    "wyrm.watch": each(
+        {
+            "SummaryWriter": "use wy.watch.RunWriter(folder), or wy.train.TensorBoardLogger(directory) as a callback of wy.train.fit",
+            "init log Run": "use wy.watch.RunWriter(folder), whose values(step, {'loss': number}) writes numbers",
+            "TensorBoard": "use wy.train.TensorBoardLogger(directory)",
         }
     ),
     "wyrm.metrics": each(
@@ -282,7 +315,13 @@ ANSWERS: dict[str, dict[str, str]] = {
             "precision_score": "use wy.metrics.precision(targets, predictions)",
             "recall_score": "use wy.metrics.recall(targets, predictions)",
             "r2_score": "use wy.metrics.r2(targets, predictions)",
-            "roc_auc_score auc AUC": "use wy.metrics.roc_auc(targets, scores)",
+            "roc_auc_score AUC": "use wy.metrics.roc_auc(targets, scores)",
+            "ndcg_score ndcg_at_k NDCG": "use wy.metrics.ndcg(scores, relevant, k)",
+            "average_precision_score label_ranking_average_precision_score map_at_k mean_average_precision MAP": (
+                "use wy.metrics.average_precision(scores, relevant)"
+            ),
+            "hits hit_ratio hit_rate_at_k": "use wy.metrics.hit_rate(scores, relevant, k)",
+            "MRR mrr_at_k reciprocal_rank_score": "use wy.metrics.mrr(scores, relevant, k)",
             "MSE mse": "use wy.metrics.mean_squared_error(targets, predictions)",
             "MAE mae": "use wy.metrics.mean_absolute_error(targets, predictions)",
             "RMSE rmse": "use wy.metrics.root_mean_squared_error(targets, predictions)",

@@ -1,0 +1,186 @@
+"""Ids of any type, such as names of users and numbers of items, as indices from 0 and back."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Hashable, Iterable
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wyrm.errors import DataError, DTypeError, ShapeError
+from wyrm.graph.arrays import check_unmasked
+
+# Values that are one id, although they can be iterated.
+_SINGLE = (str, bytes, tuple, frozenset)
+
+
+class Ids:
+    """Distinct ids of any hashable type, numbered from 0: in ascending order, or as they appear if they have no order.
+
+    `Ids(values)` takes a column of ids, each as often as it likes: an array, a list, any iterable, or a column of
+    pandas, polars or Arrow. `ids.index(value)` is the number of an id, `ids[number]` the id, `len(ids)` how many there
+    are; both take arrays too. Categories of a feature, such as genres, are numbered alike.
+
+    Raises:
+        DataError: there is no value, or one is missing: None, NaN or NaT.
+        DTypeError: a value cannot be hashed, as a list.
+        ShapeError: the array has more than one axis.
+
+    >>> names = Ids(["eve", "ann", "eve", "bob"])
+    >>> names.values.tolist(), names.index("eve"), names.index(["bob", "ann"])
+    (['ann', 'bob', 'eve'], 2, array([1, 0]))
+    >>> str(names[2]), "dan" in names, names.index(["dan", "ann"], unknown=-1)
+    ('eve', False, array([-1,  0]))
+    """
+
+    def __init__(self, values: ArrayLike | Iterable[Hashable]) -> None:
+        self.values = numbered("ids", values)[0]
+
+    @classmethod
+    def of_distinct(cls, values: np.ndarray) -> Ids:
+        """Return the ids of an array that has each once, in its order."""
+        ids = cls.__new__(cls)
+        ids.values = values
+        return ids
+
+    @cached_property
+    def _numbers(self) -> dict[Hashable, int]:
+        return dict(zip(self.values.tolist(), range(len(self.values)), strict=True))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, Hashable) and value in self._numbers
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.values[:3].tolist()))
+        return f"Ids({len(self)}: {shown}{', ...' if len(self) > 3 else ''})"
+
+    def __getitem__(self, numbers: Any) -> Any:
+        """Return the id of a number, or the ids of an array of numbers."""
+        return self.values[numbers]
+
+    @overload
+    def index(  # type: ignore[overload-overlap]  # a text is one id, and could be iterated
+        self, values: str | bytes | int | float | tuple[Any, ...], unknown: int | None = None
+    ) -> int: ...
+    @overload
+    def index(self, values: Iterable[Hashable] | np.ndarray, unknown: int | None = None) -> NDArray[np.int64]: ...
+    def index(self, values: Any, unknown: int | None = None) -> Any:
+        """Return the number of an id, or the numbers of several as int64; `unknown` is that of ids that are not there.
+
+        Raises:
+            DataError: an id is not there, and `unknown` is not given.
+        """
+        single = isinstance(values, _SINGLE) or not hasattr(values, "__iter__") or getattr(values, "ndim", 1) == 0
+        given = [values] if single else column_of("ids", values).tolist()
+        numbers = [self._numbers.get(each, -1) for each in given]
+        if unknown is None and -1 in numbers:
+            raise DataError(f"no id {given[numbers.index(-1)]!r} among {self!r}; unknown=-1 gives such ids a number")
+        found = np.array(numbers, np.int64)
+        found[found < 0] = -1 if unknown is None else unknown
+        return int(found[0]) if single else found
+
+
+def column_of(name: str, values: Any) -> np.ndarray:
+    """Return a column of any library, or any iterable, as an array of one axis; mixed Python objects stay objects."""
+    check_unmasked(values)
+    if hasattr(values, "to_pylist"):  # of Arrow, whose texts are no array
+        values = values.to_pylist()
+    elif hasattr(values, "to_numpy"):
+        values = np.asarray(values.to_numpy())
+    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        raise DTypeError(f"{name} is {values!r}; expected a column: an array, a list, or another iterable")
+    if not isinstance(values, np.ndarray):
+        given = list(values)
+        kinds = set(map(type, given))
+        if kinds and (kinds <= {int} or kinds <= {float, int} or all(issubclass(each, np.generic) for each in kinds)):
+            values = np.asarray(given)
+        else:
+            values = np.empty(len(given), object)
+            values[:] = given
+    if values.ndim != 1:
+        raise ShapeError(f"{name} has shape {values.shape}; expected one axis, an entry for each row")
+    return np.asarray(values)
+
+
+def numbered(name: str, values: Any) -> tuple[np.ndarray, NDArray[np.int64]]:
+    """Return the distinct values of a column, in ascending order if they have one, and the number of each entry."""
+    column = column_of(name, values)
+    if not column.size:
+        raise DataError(f"{name} is empty; expected at least one id")
+    if column.dtype.kind != "O":
+        missing = (
+            np.isnan(column) if column.dtype.kind in "fc" else np.isnat(column) if column.dtype.kind in "mM" else None
+        )
+        if missing is not None and missing.any():
+            raise _missing(name, int(missing.argmax()))
+        distinct, numbers = np.unique(column, return_inverse=True)
+        return distinct, numbers.astype(np.int64)
+    found: dict[Hashable, int] = {}
+    try:
+        numbers = np.fromiter((found.setdefault(each, len(found)) for each in column), np.int64, len(column))
+    except TypeError:
+        row = next(row for row, each in enumerate(column) if not isinstance(each, Hashable))
+        raise DTypeError(f"{name} holds {column[row]!r} in row {row}, which cannot be hashed; use a tuple") from None
+    for each, first in found.items():
+        if _is_missing(each):
+            raise _missing(name, int((numbers == first).argmax()))
+    distinct_values: list[Any] = list(found)
+    try:
+        order = sorted(range(len(found)), key=lambda number: distinct_values[number])
+    except TypeError:  # values of several types
+        order = list(range(len(found)))
+    ranks = np.empty(len(found), np.int64)
+    ranks[order] = np.arange(len(found))
+    return _as_array([distinct_values[each] for each in order]), ranks[numbers]
+
+
+def _as_array(values: list[Any]) -> np.ndarray:
+    """Return values as an array of their own type if it holds them all exactly, else of objects."""
+    if {str} == set(map(type, values)) or {int} == set(map(type, values)):
+        array = np.array(values)
+        if array.dtype.kind in "Ui" and array.tolist() == values:
+            return array
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and value != value
+
+
+def _missing(name: str, row: int) -> DataError:
+    return DataError(f"{name} has no value in row {row}; leave out the row, or give it an id of its own")
+
+
+def times_of(name: str, values: Any) -> np.ndarray:
+    """Return times as int64, float64 or datetime64, as they are given; dates may be texts or Python's datetimes."""
+    column = column_of(name, values)
+    if column.dtype.kind in "OU":
+        given = [_without_zone(each) for each in column.tolist()]
+        try:
+            column = np.array(given, "datetime64[us]")
+        except (ValueError, TypeError):
+            raise DTypeError(
+                f"{name} has dtype {column.dtype}, such as {given[0]!r}; expected numbers, dates, or texts such as "
+                f"'2024-05-31T12:00'"
+            ) from None
+    if column.dtype.kind not in "iufM":
+        raise DTypeError(f"{name} has dtype {column.dtype}; expected numbers or dates")
+    missing = np.isnat(column) if column.dtype.kind == "M" else np.isnan(column)
+    if missing.any():
+        raise _missing(name, int(missing.argmax()))
+    return column.astype(np.int64) if column.dtype.kind in "iu" else column
+
+
+def _without_zone(value: Any) -> Any:
+    aware = isinstance(value, datetime.datetime) and value.tzinfo is not None
+    return value.astimezone(datetime.UTC).replace(tzinfo=None) if aware else value

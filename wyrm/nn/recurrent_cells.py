@@ -1,0 +1,320 @@
+"""`Recurrent`: a layer over sequences from a step of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, overload
+
+import numpy as np
+from typing_extensions import TypeVar
+
+from wyrm.errors import OptionError, ShapeError
+from wyrm.functions.loops import scan
+from wyrm.graph.node import IndexNode, Node, Tensor
+from wyrm.module import Module
+from wyrm.nn.axes import B, Bs, In, M, N, Out, T
+from wyrm.nn.dropout import Dropout
+from wyrm.nn.recurrent import GRUCell, LSTMCell
+from wyrm.nn.sequences import Sequences, chosen, counted_steps, mapped, mask_by_time
+from wyrm.support.options import whole
+
+State = TypeVar("State", default=Any)
+# The state and the last axes of `x` and of the result of a cell, of which type checkers want their own variables.
+CellState = TypeVar("CellState")
+CellIn = TypeVar("CellIn")
+CellOut = TypeVar("CellOut")
+
+
+class RecurrentOutput(NamedTuple, Generic[B, T, Out, State]):
+    """What the cells return in all steps, and the state after the last step.
+
+    `sequence` has the axes (batch, time, ...). `state` is as `Recurrent` takes it.
+
+    >>> class Sum(wy.nn.Module):
+    ...     def __call__(self, state, x):
+    ...         return state + x, state
+    >>> x = wy.Constant(np.ones((2, 3, 1)))
+    >>> output = wy.nn.Recurrent(Sum())(x, np.zeros((2, 1)))
+    >>> output.sequence.shape, output.state.forward().tolist()
+    ((2, 3, 1), [[3.0], [3.0]])
+    """
+
+    sequence: Node[Any, tuple[B, T, Out]]
+    state: State
+
+
+class Cell(Protocol[CellState, CellIn, CellOut]):
+    """One step: from a state and a row for each sequence to the next state and the result of the step."""
+
+    def __call__(self, state: CellState, x: Tensor[Any, CellIn], /) -> tuple[CellState, Tensor[Any, CellOut]]: ...
+
+
+class Recurrent(Module, Generic[State, In, Out]):
+    """A layer that applies a cell to each step of sequences: (batch, time, ...) to (batch, time, ...).
+
+    A cell is a module, or another function of nodes, `(state, x) -> (state, y)`: from the state and a row of `x` for
+    each sequence, (batch, ...), it returns the next state and the result of the step. States, `x` and `y` may be nested
+    tuples, lists and dicts of nodes, whose first axis is the batch. With `context`, the cell is called as
+    `cell(state, x, context)`, the same in all steps: what an attention looks at.
+
+    - Several cells, as a list, are layers: each gets the results of the one below, with `dropout` between them while
+      `training`. The state is then a tuple of theirs.
+    - `backward` has a cell for each of them that runs from the last step to the first. Its results are concatenated to
+      the others along the last axis; a state is then a pair `(forward, backward)`.
+    - `mask` of (batch, time), or `lengths` of (batch,), says which steps count. In the others, a sequence keeps its
+      state, and `y` is zero.
+    - `forced` of (), (time,) or (batch, time) says which steps get `x` (teacher forcing). Each other one gets
+      `feedback(y)` of the step before, and the first step always gets `x`. `run` never forces.
+
+    A cell that has a method `initial_state(x)` says where to start: `x` has the axes (batch, ...) of a step. Otherwise
+    the call gives a `state`. One loop in the graph computes a layer (`wy.scan`), so batch and time may come from data.
+    For LSTM and GRU, `wy.nn.LSTM` and `wy.nn.GRU` are faster.
+
+    Raise `TypeError` for a cell that cannot be called, `OptionError` for lists of different lengths or options that do
+    not go together, `ShapeError` where axes do not match, `DTypeError` for a `mask` or `forced` that is not a mask.
+
+    >>> class Leaky(wy.nn.Module):
+    ...     def __init__(self) -> None:
+    ...         self.decay = wy.Parameter(0.5)
+    ...     def initial_state(self, x):
+    ...         return wy.zeros_like(x)
+    ...     def __call__(self, state, x):
+    ...         state = self.decay * state + x
+    ...         return state, state.tanh()
+    >>> layer = wy.nn.Recurrent(Leaky())
+    >>> x = wy.Constant(np.ones((1, 4, 1), np.float32))
+    >>> layer(x).state.forward().tolist(), layer(x, lengths=[2]).state.forward().tolist()
+    ([[1.875]], [[1.5]])
+    """
+
+    @overload
+    def __init__(
+        self,
+        cells: Cell[State, In, Out],
+        *,
+        dropout: float = 0.0,
+        feedback: Callable[..., object] | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Recurrent[Any, Any, Any],
+        cells: Callable[..., tuple[Any, Any]] | Sequence[Callable[..., tuple[Any, Any]]],
+        *,
+        backward: Callable[..., tuple[Any, Any]] | Sequence[Callable[..., tuple[Any, Any]]] | None = None,
+        dropout: float = 0.0,
+        feedback: Callable[..., object] | None = None,
+    ) -> None: ...
+    def __init__(
+        self,
+        cells: Any,
+        *,
+        backward: Any = None,
+        dropout: float = 0.0,
+        feedback: Callable[..., object] | None = None,
+    ) -> None:
+        self.cells = _cells(cells, "cells")
+        self.backward_cells = [] if backward is None else _cells(backward, "backward")
+        self.dropout = Dropout(dropout)
+        self.feedback = feedback
+        self._single = not isinstance(cells, Sequence)
+        if backward is not None and len(self.backward_cells) != len(self.cells):
+            raise OptionError(
+                f"Recurrent: backward has {len(self.backward_cells)} cells for {len(self.cells)} layers: give one for "
+                f"each"
+            )
+        if backward is not None and feedback is not None:
+            raise OptionError("Recurrent: feedback goes forward in time, and backward runs from the last step")
+
+    @overload
+    def __call__(
+        self,
+        x: Tensor[B, T, In],
+        state: State | None = None,
+        *,
+        context: object = None,
+        mask: Tensor[B, T] | np.ndarray | None = None,
+        lengths: IndexNode[tuple[B]] | Sequence[int] | np.ndarray | None = None,
+        forced: Tensor[B, T] | Tensor[T] | Tensor[()] | np.ndarray | bool | None = None,
+    ) -> RecurrentOutput[B, T, Out, State]: ...
+    @overload
+    def __call__(
+        self,
+        x: Tensor[B, T, M, N, *Bs] | IndexNode | tuple[Any, ...] | list[Any] | dict[str, Any],
+        state: State | None = None,
+        *,
+        context: object = None,
+        mask: Any = None,
+        lengths: Any = None,
+        forced: Any = None,
+    ) -> RecurrentOutput[Any, Any, Any, State]: ...
+    def __call__(
+        self,
+        x: Any,
+        state: Any = None,
+        *,
+        context: object = None,
+        mask: Any = None,
+        lengths: Any = None,
+        forced: Any = None,
+    ) -> Any:
+        """Return the results of all steps and the last state, from the initial `state` or the cell's own.
+
+        Arguments and errors are those of the class.
+        """
+        rows = Sequences.of(x)
+        counts = counted_steps(rows, mask, lengths)
+        if forced is None:
+            return self._by_layers(rows, state, context, counts)
+        self._check_direction("forced")
+        leaves = [mask_by_time("forced", forced, rows, per_row=False)]
+        return self._by_steps(rows.first(), state, context, rows, [*leaves, *counts], None)
+
+    def run(
+        self, first: Any, steps: int, state: State | None = None, *, context: object = None
+    ) -> RecurrentOutput[Any, Any, Out, State]:
+        """Return the results of `steps` steps that run freely: each gets `feedback(y)` of the step before.
+
+        `first` is the `x` of the first step, (batch, ...). Without `feedback`, a step gets `y` itself.
+
+        >>> class Double(wy.nn.Module):
+        ...     def __call__(self, state, x):
+        ...         return state + 1, x * 2.0
+        >>> layer = wy.nn.Recurrent(Double())
+        >>> layer.run(np.ones(1), 3, wy.IndexConstant([0])).sequence.forward().tolist()
+        [[2.0, 4.0, 8.0]]
+        """
+        count = whole("Recurrent.run: steps", steps, 1)
+        self._check_direction("run")
+        output: RecurrentOutput[Any, Any, Out, State] = self._by_steps(first, state, context, None, [], count)
+        return output
+
+    # --- the loops ------------------------------------------------------------------------------------------------
+
+    def _by_layers(self, rows: Sequences, state: Any, context: object, counts: Sequence[Any]) -> Any:
+        """Return the output of a loop for each layer and direction."""
+        directions = [self.cells, self.backward_cells] if self.backward_cells else [self.cells]
+        last: list[Any] = []
+        for level, cells in enumerate(zip(*directions, strict=True)):
+            given = self._state_of(state, level)
+            starts = [given] if len(cells) == 1 else [None, None] if given is None else list(given)
+            if level:
+                rows = rows.mapped(self._dropped)
+            made, states = [], []
+            for position, (cell, start) in enumerate(zip(cells, starts, strict=True)):
+                found, after = _layer(cell, rows, start, context, counts, reverse=position > 0)
+                made.append(found)
+                states.append(after)
+            last.append(states[0] if len(states) == 1 else tuple(states))
+            rows = made[0] if len(made) == 1 else made[0].joined(made[1])
+        return RecurrentOutput(rows.tree, last[0] if self._single else tuple(last))
+
+    def _by_steps(
+        self,
+        first: Any,
+        state: Any,
+        context: object,
+        rows: Sequences | None,
+        masks: Sequence[Any],
+        length: int | None,
+    ) -> Any:
+        """Return the output of one loop over all layers, in which a step may get the result of the one before."""
+        x, states = first, []
+        for level, cell in enumerate(self.cells):
+            start = self._state_of(state, level)
+            states.append(_initial(cell, x) if start is None else start)
+            if level + 1 < len(self.cells):
+                x = _applied(cell, states[-1], x, context)[1]
+
+        def step(carry: Any, each: Any) -> Any:
+            before, fed = carry
+            x, flags = fed, []
+            if rows is not None:
+                x, flags = each
+                x = chosen(flags[0], x, fed)
+            after = []
+            for level, cell in enumerate(self.cells):
+                if level:
+                    x = mapped(self._dropped, x)
+                new, x = _applied(cell, before[level], x, context)
+                after.append(new)
+            again = x if self.feedback is None else self.feedback(x)
+            for mask in flags[1:]:
+                after = [chosen(mask, new, old) for new, old in zip(after, before, strict=True)]
+                again, x = chosen(mask, again, fed), chosen(mask, x, None)
+            return (tuple(after), again), x
+
+        xs: Any = None if rows is None else (rows.by_time, list(masks))
+        (after, _), made = scan(step, (tuple(states), first), xs, length)
+        sequences = Sequences.from_time(made)
+        return RecurrentOutput(sequences.tree, after[0] if self._single else after)
+
+    # --- checks ---------------------------------------------------------------------------------------------------
+
+    def _check_direction(self, what: str) -> None:
+        if self.backward_cells:
+            raise OptionError(f"Recurrent: {what} feeds results forward in time, and backward runs from the last step")
+
+    def _state_of(self, state: Any, level: int) -> Any:
+        """Return the given state of a layer, None for its own."""
+        if state is None or self._single:
+            return state
+        if not isinstance(state, tuple | list) or len(state) != len(self.cells):
+            raise ShapeError(f"Recurrent takes a tuple of {len(self.cells)} states, one for each layer, not {state!r}")
+        return state[level]
+
+    def _dropped(self, y: Any) -> Any:
+        return self.dropout(y) if isinstance(y, Node) and y.dtype.kind == "f" else y
+
+
+def _layer(
+    cell: Any, rows: Sequences, start: Any, context: object, counts: Sequence[Any], reverse: bool
+) -> tuple[Sequences, Any]:
+    """Return the results of a cell in all steps and its last state."""
+
+    def step(state: Any, each: Any) -> Any:
+        x, flags = each
+        after, y = _applied(cell, state, x, context)
+        for mask in flags:
+            after, y = chosen(mask, after, state), chosen(mask, y, None)
+        return after, y
+
+    state = _initial(cell, rows.first(-1 if reverse else 0)) if start is None else start
+    last, made = scan(step, state, (rows.by_time, list(counts)), reverse=reverse)
+    return Sequences.from_time(made), last
+
+
+def _applied(cell: Any, state: Any, x: Any, context: object) -> tuple[Any, Any]:
+    """Return the next state and the result of a cell."""
+    found = cell(state, x) if context is None else cell(state, x, context)
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise ShapeError(f"Recurrent: {_name(cell)} must return a pair (state, y), not {found!r}")
+    return found
+
+
+def _initial(cell: Any, x: Any) -> Any:
+    """Return the state that a cell starts from."""
+    own = getattr(cell, "initial_state", None)
+    if own is None:
+        raise OptionError(
+            f"Recurrent: {_name(cell)} has no method initial_state(x): give the first state, as in layer(x, state), or "
+            f"define the method, as in `return wy.zeros_like(x)`"
+        )
+    return own(x)
+
+
+def _cells(given: Any, name: str) -> list[Any]:
+    cells = list(given) if isinstance(given, Sequence) else [given]
+    if not cells:
+        raise OptionError(f"Recurrent: {name} must have at least one cell")
+    for cell in cells:
+        if isinstance(cell, GRUCell | LSTMCell):
+            layer = type(cell).__name__.removesuffix("Cell")
+            raise TypeError(f"Recurrent takes cells (state, x) -> (state, y): for {_name(cell)} use wy.nn.{layer}")
+        if not callable(cell) or isinstance(cell, type):
+            made = ", an instance of it" if isinstance(cell, type) else ""
+            raise TypeError(f"Recurrent takes cells (state, x) -> (state, y){made}, not {cell!r}")
+    return cells
+
+
+def _name(cell: Any) -> str:
+    return str(getattr(cell, "__name__", type(cell).__name__))
