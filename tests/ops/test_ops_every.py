@@ -16,7 +16,6 @@ from wyrm.errors import NotFinite, ShapeError
 from wyrm.graph import REGISTRY
 from wyrm.testing import check_grads, check_op
 
-
 # Ops with operands that are functions of others, which are not made alone: by `wy.checkpoint`, `custom_vjp` and others.
 APART = frozenset(["Checkpoint", "CofactorsSlope", "Custom", "ResidualsPart-weight", "Updating"])
 
@@ -94,7 +93,7 @@ def test_operands_without_elements(sample: Sample) -> None:
 
 @every(lambda sample: str(sample) not in APART)
 def test_all_rules_agree(sample: Sample) -> None:
-    """Gradients to second order, both float types, `vmap`, rows, copies and pickles; engines have tests of their own."""
+    """Gradients to second order, both float types, `vmap`, rows and copies; engines have tests of their own."""
     node = run(sample, sample.operands)
     node.forward()
     check_op(node, expected=sample.expected(*sample.operands), order=2 if sample.differentiable else 0, engines=())

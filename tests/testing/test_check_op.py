@@ -170,6 +170,7 @@ class Forgetful(wy.Unary):
     """Its factor is not an attribute, so copies forget it."""
 
     __slots__ = ("_factor",)
+    _factor: float
 
     def __init__(self, x: Any, factor: float) -> None:
         super().__init__(x)

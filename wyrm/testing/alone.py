@@ -46,13 +46,12 @@ class Alone(NamedTuple):
         """Return the value that the reference engine computes for other arrays of the operands."""
         held = self.data
         try:
-            for leaf, array in data.items():
-                leaf: Any
-                leaf.set(array)
+            for leaf in self.leaves:
+                leaf.set(data.get(leaf, held[leaf]))
             return reference([self.node])[0]
         finally:
-            for leaf, array in held.items():
-                leaf.set(array)
+            for leaf in self.leaves:
+                leaf.set(held[leaf])
 
     @property
     def draws(self) -> bool:

@@ -97,7 +97,9 @@ def computed(nodes: Sequence[BaseNode], data: Mapping[BaseNode, np.ndarray], eng
     outputs: list[Any] = list(nodes)
     needed = set(topological_order(outputs))
     with without_warnings():
-        return compile_program(outputs, engine=engine)({leaf: array for leaf, array in data.items() if leaf in needed})
+        program: Any = compile_program(outputs, engine=engine)
+        values: list[np.ndarray] = program({leaf: array for leaf, array in data.items() if leaf in needed})
+    return values
 
 
 def _joined(tasks: Sequence[Task]) -> dict[BaseNode, np.ndarray]:

@@ -94,10 +94,10 @@ def of_meaning(each: Alone, expected: object) -> list[Finding]:
             return [Finding(rule, "reference", f"computes {differs[0]}, and {differs[1]} is expected")]
     if not _has_evaluate(node):
         return []
-    operands = [_array(parent) for parent in node.parents]
-    if any(operand is None for operand in operands):
+    operands = [array for array in map(_array, node.parents) if array is not None]
+    if len(operands) < len(node.parents):
         return []
-    given: list[Any] = [None if operand is None else operand.copy() for operand in operands]
+    given: list[Any] = [operand.copy() for operand in operands]
     shape, sizes = value.shape, _sizes(node)
     found = node.evaluate_for(sizes)(np, *given, shape=shape)
     name = f"{type(node).__name__}.evaluate"
@@ -298,8 +298,8 @@ def _combined(dependence: RowDependence, parts: Sequence[np.ndarray], weights: S
     if dependence is Combination.SUM:
         return parts[0] + parts[1]
     if isinstance(dependence, Combination):
-        total = sum(weights)
-        return sum((part * (weight / total) for part, weight in zip(parts, weights, strict=True)), np.zeros(()))
+        first, second = weights
+        return (parts[0] * first + parts[1] * second) / (first + second)
     return np.concatenate(parts, dependence)
 
 
