@@ -20,7 +20,6 @@ from wyrm.losses.loss import (
     Total,
     TotalOfLabels,
     Weights,
-    as_node,
     check_reduction,
     check_values,
     loss,
@@ -28,6 +27,7 @@ from wyrm.losses.loss import (
     within,
 )
 from wyrm.ops.cross_entropy.softmax import LossReduction
+from wyrm.ops.cross_entropy.weights import as_node
 from wyrm.ops.ctc.ctc import CTC
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import as_indices

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict, get_args, get_overloads
 
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Dims, unify
-from wyrm.graph.base import BaseNode, describe, format_dims
+from wyrm.graph.axes import Dims
+from wyrm.graph.base import describe
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.source_location import user_location
 from wyrm.graph.storage import stored
 from wyrm.graph.typing import Array, IntegerArray
 from wyrm.ops.cross_entropy.label import CountedLabels
 from wyrm.ops.cross_entropy.softmax import LossReduction
+from wyrm.ops.cross_entropy.weights import as_node, check_axes, checked_weights, sample_weights, weighted_mean
 from wyrm.ops.elementwise.comparison import where
-from wyrm.ops.elementwise.elementwise import as_operand
 from wyrm.ops.indexing.index import Index, as_indices
 from wyrm.support.foreign_names import explain, keywords_of
 from wyrm.support.options import choice
@@ -38,26 +37,6 @@ Weights: TypeAlias = Node | Array | None
 _REDUCTIONS = get_args(LossReduction)
 
 # --- operands --------------------------------------------------------------------------------------------------------
-
-
-def as_node(loss: str, name: str, value: Node | IndexNode | Array | float, beside: Node | None = None) -> Node:
-    """Return `value` as a float node; beside another node, an array or a mask takes the dtype of that node."""
-    if isinstance(value, IndexNode):
-        raise DTypeError(
-            f"{loss}: {name} must be float, and {describe(value)} holds integer indices: use a wy.Input for numbers, "
-            f"or .astype(np.float32)"
-        )
-    if isinstance(value, Node):
-        if value.dtype.kind == "f":
-            return value
-        if beside is None:
-            raise DTypeError(f"{loss}: {name} must be float, and {describe(value)} is a mask")
-        return value.astype(beside.dtype)
-    node = None if beside is None else as_operand(value, beside)
-    if node is None:
-        allowed = "a node" if beside is None else "a node or a NumPy array of numbers"
-        raise DTypeError(f"{loss}: {name} must be {allowed}, not {type(value).__name__}")
-    return node
 
 
 def check_values(loss: str, name: str, given: Node | Array, node: Node, values: Values) -> None:
@@ -99,24 +78,6 @@ def vectors_and_target(loss: str, names: Sequence[str], operands: Sequence[Any],
     return nodes
 
 
-def check_axes(rule: str, node: BaseNode, wanted: Dims, operands: Mapping[str, BaseNode]) -> None:
-    """Raise `ShapeError`, with the rule and all operands, unless the node has the axes `wanted`."""
-    dims: Dims = node.dims
-    if dims == wanted:
-        return
-    try:
-        if len(dims) != len(wanted):
-            raise ShapeError(f"{format_dims(wanted)} against {format_dims(dims)}")
-        for left, right in zip(wanted, dims, strict=True):
-            unify(left, right)
-    except ShapeError as error:
-        width = max(map(len, operands))
-        location = user_location()
-        lines = [f"{rule}: {error}"]
-        lines += [f"  {name:{width}}  {describe(operand)}" for name, operand in operands.items()]
-        raise ShapeError("\n".join([*lines, f"  at {location.filename}:{location.line}: {location.source}"])) from None
-
-
 def rows_of(loss: str, name: str, node: Node) -> Dims:
     """Return the leading axes of a node, all but the last, over which the loss is computed."""
     if not node.dims:
@@ -149,29 +110,9 @@ def reduced(losses: Node, reduction: LossReduction) -> Node:
     return losses.mean() if reduction == "mean" else losses.sum()
 
 
-def _weights(loss: str, name: str, weights: Node | Array | float, beside: Node) -> Node:
-    """Return weights as a node; raise `ValueError` if an array of weights has negative ones."""
-    node = as_node(loss, name, weights, beside)
-    if isinstance(node, Constant):
-        array = np.asarray(stored(node).array)
-        if not (array >= 0.0).all():
-            raise ValueError(f"{loss}: {name} must be at least 0, but holds {array[~(array >= 0.0)][0]}")
-    return node
-
-
-def sample_weights(loss: str, weights: Node | Array, scores: Node, dims: Any, name: str = "sample_weight") -> Node:
-    """Return the weights of the losses, which have the axes `dims`; weights of the leading axes are repeated."""
-    node = _weights(loss, name, weights, scores)
-    rule = f"{loss}: {name} must have the axes of the losses, {format_dims(dims)}, or their leading axes"
-    check_axes(rule, node, dims[: node.ndim], {"scores": scores, "sample_weight": node})
-    missing = len(dims) - node.ndim
-    axes: Any = (*node.dims, *[1] * missing)
-    return node.reshape(axes).broadcast_to(dims) if missing else node
-
-
 def positive_weights(loss: str, weights: Node | Array | float, scores: Node) -> Node:
     """Return the weights of positive targets: one number, or one for each entry of the last axis of the scores."""
-    node = _weights(loss, "pos_weight", weights, scores)
+    node = checked_weights(loss, "pos_weight", weights, scores)
     if node.dims:
         rule = f"{loss}: pos_weight must be one number, or one for each entry of the last axis"
         check_axes(rule, node, scores.dims[-1:], {"scores": scores, "pos_weight": node})
@@ -180,16 +121,10 @@ def positive_weights(loss: str, weights: Node | Array | float, scores: Node) -> 
 
 def class_weights(loss: str, weights: Node | Array, scores: Node) -> Node:
     """Return the weights of the classes, one for each entry of the last axis of the scores."""
-    node = _weights(loss, "weight", weights, scores)
+    node = checked_weights(loss, "weight", weights, scores)
     rule = f"{loss}: weight must have one number for each class, the last axis of the scores"
     check_axes(rule, node, scores.dims[-1:], {"scores": scores, "weight": node})
     return node
-
-
-def _mean(total: Node, weights: Node) -> Node:
-    """Return the sum of weighted losses divided by the sum of the weights, or 0 if all weights are 0."""
-    count = weights.sum()
-    return total.sum() / where(count.equal(0.0), 1.0, count)
 
 
 def weighted(loss: str, losses: Node, reduction: LossReduction, weights: Weights) -> Node:
@@ -198,7 +133,7 @@ def weighted(loss: str, losses: Node, reduction: LossReduction, weights: Weights
         return reduced(losses, reduction)
     factors = sample_weights(loss, weights, losses, losses.dims)
     total = losses * factors
-    return _mean(total, factors) if reduction == "mean" else reduced(total, reduction)
+    return weighted_mean(total, factors) if reduction == "mean" else reduced(total, reduction)
 
 
 # --- labels ----------------------------------------------------------------------------------------------------------
@@ -234,7 +169,7 @@ class Labels(NamedTuple):
         if self.are_even or self.reduction != "mean":
             return reduced(total, self.reduction)
         weights = as_constant(1.0, total.dtype) if self.of_rows is None else self.of_rows
-        return _mean(total, weights if self.counted is None else where(self.counted, weights, 0.0))
+        return weighted_mean(total, weights if self.counted is None else where(self.counted, weights, 0.0))
 
 
 def scores_and_labels(

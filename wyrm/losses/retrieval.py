@@ -20,17 +20,15 @@ from wyrm.losses.loss import (
     Values,
     Weights,
     above_zero,
-    as_node,
-    check_axes,
     check_reduction,
     loss,
     rows_of,
-    sample_weights,
     weighted,
     within,
 )
 from wyrm.ops.cross_entropy.label import CountedLabels
 from wyrm.ops.cross_entropy.softmax import LossReduction
+from wyrm.ops.cross_entropy.weights import as_node, check_axes, sample_weights
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import Index, as_indices
 from wyrm.ops.shaping.arange import positions

@@ -18,13 +18,15 @@ class _CrossEntropyForm(ProductForm):
         """Return the gradient with respect to x and the weight, None without `gradients`, and the mean loss."""
         import jax.numpy as jnp
 
-        x, weight, labels = operands
+        x, weight, labels, *given = operands
         dtype = sum_dtype(x)
         is_counted = jnp.ones(labels.shape, bool) if node.ignore_index is None else labels != node.ignore_index
-        count = jnp.maximum(is_counted.sum(), 1).astype(dtype)
+        weights = jnp.where(is_counted, given[0] if given else 1, 0).astype(dtype)
+        count = weights.sum()
+        count = jnp.where(count == 0, jnp.ones((), dtype), count)
         smoothing, classes = node.label_smoothing, weight.shape[0]
 
-        def of_block(x: Any, labels: Any, is_counted: Any) -> tuple[Any, Any]:
+        def of_block(x: Any, labels: Any, is_counted: Any, weights: Any) -> tuple[Any, Any]:
             logits = matmul(x, weight.T)
             logits = logits - logits.max(axis=1, keepdims=True)
             exponentials = jnp.exp(logits)
@@ -33,19 +35,19 @@ class _CrossEntropyForm(ProductForm):
             target = jnp.take_along_axis(logits, labels[:, None], axis=1)[:, 0] * (1 - smoothing)
             if smoothing > 0.0:
                 target = target + logits.mean(axis=1) * smoothing
-            loss = jnp.where(is_counted, jnp.log(totals) - target, 0).sum()
+            loss = jnp.where(is_counted, (jnp.log(totals) - target) * weights, 0).sum()
             if not gradients:
                 return (), loss
             one_hot = labels[:, None] == jnp.arange(classes, dtype=labels.dtype)
             targets = jnp.where(one_hot, 1 - smoothing + smoothing / classes, smoothing / classes).astype(dtype)
-            scale = (is_counted / count)[:, None].astype(dtype)
+            scale = (weights / count)[:, None]
             slopes = ((exponentials / totals[:, None] - targets) * scale).astype(x.dtype)
             weight_gradient = matmul(slopes.T, x)
             return matmul(slopes, weight), (weight_gradient, loss)
 
         rows = labels.shape[0]
         blocks, shards = lowering.blocks(rows, rows * classes * dtype.itemsize)
-        x_gradient, sums = in_blocks(of_block, blocks, shards, [x, labels, is_counted])
+        x_gradient, sums = in_blocks(of_block, blocks, shards, [x, labels, is_counted, weights])
         weight_gradient, loss = sums if gradients else (None, sums)
         return x_gradient, weight_gradient, loss / count
 

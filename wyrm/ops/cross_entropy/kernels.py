@@ -15,13 +15,19 @@ from wyrm.ops.products.product import multiply_into
 PARTIAL_SUM = 1024
 
 
-def count_labels(labels: IntegerArray, ignore_index: int) -> int:
-    """Return the number of labels that are not ignored."""
-    count = 0
+def weight_of(i: int, labels: IntegerArray, sample_weights: FloatArray, ignore_index: int) -> float:
+    """Return the weight of row i: 0 if its label is ignored, and 1 if `sample_weights` is empty."""
+    if labels[i] == ignore_index:
+        return 0.0
+    return 1.0 if sample_weights.size == 0 else float(sample_weights[i])
+
+
+def sum_of_weights(labels: IntegerArray, sample_weights: FloatArray, ignore_index: int) -> float:
+    """Return the sum of the weights of all rows; 1 in place of 0, to divide by."""
+    total = 0.0
     for i in range(labels.size):
-        if labels[i] != ignore_index:
-            count += 1
-    return count
+        total += weight_of(i, labels, sample_weights, ignore_index)
+    return total if total != 0.0 else 1.0
 
 
 def exponentiate_part(logits: FloatArray, maximum: np.floating) -> Any:
@@ -70,6 +76,7 @@ def cross_entropy_kernel(
     x: FloatArray,
     weight: FloatArray,
     labels: IntegerArray,
+    sample_weights: FloatArray,
     out: FloatArray,
     label_smoothing: np.floating,
     ignore_index: int,
@@ -77,17 +84,18 @@ def cross_entropy_kernel(
 ) -> None:
     """Fill `out`, of shape (1,), with the mean loss of rows whose label is not ignored.
 
-    `logits` is scratch memory of shape (rows of a block, classes).
+    `sample_weights` are the weights of rows, none if it is empty. `logits` is scratch memory of shape (rows of a block,
+    classes).
     """
-    count, total = count_labels(labels, ignore_index), 0.0
+    weights, total = sum_of_weights(labels, sample_weights, ignore_index), 0.0
     for first in range(0, x.shape[0], logits.shape[0]):
         last = min(first + logits.shape[0], x.shape[0])
         multiply_into(x[first:last], weight.T, logits[: last - first], 0)
         for i in range(first, last):
             if labels[i] != ignore_index:
                 loss, _ = loss_row(logits[i - first], labels[i], label_smoothing)
-                total += loss
-    out[0] = total / max(count, 1)
+                total += loss * weight_of(i, labels, sample_weights, ignore_index)
+    out[0] = total / weights
 
 
 def clear(x: FloatArray) -> None:
@@ -101,6 +109,7 @@ def cross_entropy_residuals_kernel(
     x: FloatArray,
     weight: FloatArray,
     labels: IntegerArray,
+    sample_weights: FloatArray,
     out: FloatArray,
     label_smoothing: np.floating,
     ignore_index: int,
@@ -108,9 +117,8 @@ def cross_entropy_residuals_kernel(
 ) -> None:
     """Fill `out` with the rows of `LinearCrossEntropyResiduals`; the other arguments are those of the kernel above."""
     classes, total = weight.shape[0], 0.0
-    count = count_labels(labels, ignore_index)
+    weights = sum_of_weights(labels, sample_weights, ignore_index)
     weight_gradient, x_gradient = out[:classes], out[classes + 1 :]
-    row_weight = logits.dtype.type(1.0 / max(count, 1))
     if x.shape[0] == 0:
         clear(weight_gradient)
     for first in range(0, x.shape[0], logits.shape[0]):
@@ -123,14 +131,16 @@ def cross_entropy_residuals_kernel(
                 scale_and_subtract(row, row.dtype.type(0), row.dtype.type(0))
             else:
                 loss, row_total = loss_row(row, labels[i], label_smoothing)
-                total += loss
+                weight_of_row = weight_of(i, labels, sample_weights, ignore_index)
+                total += loss * weight_of_row
+                row_weight = logits.dtype.type(weight_of_row / weights)
                 scale_and_subtract(row, row_weight / row_total, row_weight * label_smoothing / classes)
                 row[labels[i]] -= row_weight * (1 - label_smoothing)
         multiply_into(part, weight, x_gradient[first:last], 0)
         multiply_into(part.T, x[first:last], weight_gradient, 0 if first == 0 else 1)
     for j in range(out.shape[1]):
         out[classes, j] = 0
-    out[classes, 0] = total / max(count, 1)
+    out[classes, 0] = total / weights
 
 
 def targets_kernel(labels: IntegerArray, out: FloatArray, label_smoothing: np.floating, ignore_index: int) -> None:

@@ -17,7 +17,7 @@ from wyrm.graph.axes import Axis, Dims, Plus, axis_size, product, unify
 from wyrm.graph.base import ZERO, Gradient, explain, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.leaves import Constant
+from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
@@ -29,6 +29,8 @@ from wyrm.ops.cross_entropy.kernels import (
     targets_kernel,
 )
 from wyrm.ops.cross_entropy.residuals import ResidualsPart
+from wyrm.ops.cross_entropy.weights import sample_weights
+from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.index import as_indices
@@ -53,10 +55,11 @@ def _ignored_label(ignore_index: int | None) -> int:
     return _NO_LABEL if ignore_index is None else ignore_index
 
 
-class _LinearCrossEntropy(
-    HasIndexOperands[tuple[Node, Node, IndexNode], Axes], Node[tuple[Node, Node, IndexNode], Axes], abstract=True
-):
-    """Base class of the fused ops; the parents are x, (rows, width), the weight, (classes, width), and labels."""
+class _LinearCrossEntropy(HasIndexOperands[Any, Axes], Node[Any, Axes], abstract=True):
+    """Base class of the fused ops.
+
+    The parents are x, (rows, width), the weight, (classes, width), labels, and perhaps weights of the rows.
+    """
 
     __slots__ = ("ignore_index", "label_smoothing")
     ignore_index: int | None
@@ -67,16 +70,18 @@ class _LinearCrossEntropy(
         x: Node,
         weight: Node,
         labels: IndexNode | Indices,
+        *sample_weights: Node,
         label_smoothing: float = 0.0,
         ignore_index: int | None = None,
     ) -> None:
-        self._construct((x, weight, as_indices(labels)), label_smoothing=label_smoothing, ignore_index=ignore_index)
+        parents = (x, weight, as_indices(labels), *sample_weights)
+        self._construct(parents, label_smoothing=label_smoothing, ignore_index=ignore_index)
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(2, self.parents[1].dims[0], self.ignore_index),)
 
     def dtype_rule(self) -> np.dtype:
-        dtype = common_dtype(self.parents[:2])
+        dtype = common_dtype([parent for parent in self.parents if parent is not self.parents[2]])
         if dtype.kind != "f":
             raise DTypeError("a mask has no logits; convert it with mask.astype(np.float32)")
         return dtype
@@ -84,7 +89,7 @@ class _LinearCrossEntropy(
     def _axes(self) -> tuple[Axis, Axis, Axis]:
         """Return the axes (rows, classes, width), or raise `ShapeError`."""
         x, weight, labels = self.parents[:3]
-        for node, count in ((x, 2), (weight, 2), (labels, 1)):
+        for node, count in ((x, 2), (weight, 2), *((each, 1) for each in self.parents[2:])):
             if len(node.dims) != count:
                 axes = "one axis" if count == 1 else f"{count} axes"
                 raise ShapeError(f"{label(node)} must have {axes}, not {format_dims(node.dims)}")
@@ -92,14 +97,19 @@ class _LinearCrossEntropy(
             raise ShapeError(f"the axis of classes, the first of {label(weight)}, must have a size of at least 1")
         if not 0.0 <= self.label_smoothing < 1.0:
             raise ShapeError(f"label_smoothing must be in [0, 1), not {self.label_smoothing}")
-        return unify(x.dims[0], labels.dims[0]), weight.dims[0], unify(x.dims[1], weight.dims[1])
+        rows = unify(x.dims[0], labels.dims[0])
+        for each in self.parents[3:]:
+            rows = unify(rows, each.dims[0])
+        return rows, weight.dims[0], unify(x.dims[1], weight.dims[1])
 
     def _loss_and_logits_gradient(self, xp: ArrayNamespace, operands: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
         """Return the mean loss and the gradient with respect to the logits."""
-        x, weight, labels = operands
+        x, weight, labels, *given = operands
         classes = weight.shape[0]
         is_counted = labels != _ignored_label(self.ignore_index)
         valid = xp.astype(is_counted, self.dtype)[:, None]
+        for weights in given:
+            valid = valid * weights[:, None]
         smoothing = self.dtype.type(self.label_smoothing)
         valid_labels: Any = xp.where(is_counted, labels, 0)
         one_hot = xp.astype(valid_labels[:, None] == xp.arange(classes), self.dtype)
@@ -108,12 +118,13 @@ class _LinearCrossEntropy(
         logits = logits - xp.max(logits, axis=1, keepdims=True)
         exponentials = xp.exp(logits)
         totals = xp.sum(exponentials, axis=1, keepdims=True)
-        count = self.dtype.type(max(int(is_counted.sum()), 1))
+        count = np.sum(valid, dtype=np.float64)
+        count = self.dtype.type(1.0 if count == 0.0 else count)
         # Not a product of targets and logits: 0 * -inf would be NaN.
         target_logits = xp.take_along_axis(logits, valid_labels[:, None], axis=1) * (1 - smoothing)
         if self.label_smoothing > 0.0:
             target_logits = target_logits + xp.mean(logits, axis=1, keepdims=True) * smoothing
-        losses = xp.where(is_counted[:, None], xp.log(totals) - target_logits, self.dtype.type(0))
+        losses = xp.where(is_counted[:, None], (xp.log(totals) - target_logits) * valid, self.dtype.type(0))
         return xp.sum(losses) / count, (exponentials / totals - targets) * valid / count
 
     def _options(self) -> _Options:
@@ -121,10 +132,13 @@ class _LinearCrossEntropy(
 
     def _decomposed(self) -> tuple[Node, Node, Node]:
         """Return the loss and the gradients with respect to weight and x, composed of ordinary ops."""
-        x, weight, labels = self.parents
+        x, weight, labels, *given = self.parents
         targets: Node = LabelTargets(labels, weight, **self._options())
+        for weights in given:
+            targets = targets * weights.expand_dims(-1)
         valid = targets.sum(axis=1, keepdims=True)
-        count = valid.sum().maximum(1.0)
+        total = valid.sum()
+        count = where(total.equal(0.0), 1.0, total)
         logits: Node = x @ weight.matrix_transpose()
         loss = -(targets * logits.log_softmax()).sum() / count
         logits_gradient: Any = (logits.softmax() * valid - targets) / count
@@ -135,12 +149,13 @@ class _LinearCrossEntropyLoops(ByKernel):
     def kernel_arguments(
         self, node: _LinearCrossEntropy, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
-        x, weight, labels = operands
+        x, weight, labels, *given = operands
+        weights = given[0] if given else np.empty(0, node.dtype)
         block_rows = max(_FEWEST_ROWS, _LOGITS_BYTES // (weight.shape[0] * weight.itemsize))
         logits = scratch((max(1, min(block_rows, len(x))), weight.shape[0]), node.dtype)
         result = out.reshape(1) if out.ndim == 0 else out
         smoothing, ignored = node.dtype.type(node.label_smoothing), _ignored_label(node.ignore_index)
-        return x, weight, labels, result, smoothing, ignored, logits
+        return x, weight, labels, weights, result, smoothing, ignored, logits
 
 
 class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
@@ -148,7 +163,8 @@ class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
 
     `x` has the axes (rows, width), `weight` (classes, width), `labels` (rows,). With `label_smoothing` s the target is
     `1 - s` at the label plus `s / classes` at every class (Szegedy et al., 2016). The mean excludes rows whose label is
-    `ignore_index`; it is 0 if all are excluded.
+    `ignore_index`; it is 0 if all are excluded. With weights of the rows it is the sum of the weighted losses divided
+    by the sum of the weights.
     """
 
     __slots__ = ()
@@ -161,14 +177,15 @@ class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
         return xp.asarray(self._loss_and_logits_gradient(xp, operands)[0], dtype=self.dtype)
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        # With ignored labels, the mean over a batch is not the mean of the means over its parts.
+        # With ignored labels or weights, the mean over a batch is not the mean of the means over its parts.
         return "mean" if list(rows) == [0, None, 0] and self.ignore_index is None else None
 
     def weight_of_rows(self) -> Node | None:
+        labels, *given = self.parents[2:]
         if self.ignore_index is None:
-            return None
-        counted: Any = self.parents[2] != self.ignore_index
-        weight: Node = counted.astype(self.dtype).sum()
+            return given[0].sum() if given else None
+        counted: Any = labels != self.ignore_index
+        weight: Node = where(counted, given[0] if given else as_constant(1.0, self.dtype), 0.0).sum()
         return weight
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
@@ -178,7 +195,17 @@ class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
         ]
         if not (isinstance(gradient, Constant) and float(gradient.value) == 1.0):
             parts = [part * gradient for part in parts]
-        return (*parts, ZERO)
+        return (*parts, ZERO, *(self._of_weights() * gradient for _ in self.parents[3:]))
+
+    def _of_weights(self) -> Node:
+        """Return the gradient with respect to the weights of the rows, which needs all logits."""
+        x, weight, labels, weights = self.parents
+        targets: Node = LabelTargets(labels, weight, **self._options())
+        losses = -(targets * (x @ weight.matrix_transpose()).log_softmax()).sum(axis=-1)
+        counted = targets.sum(axis=-1)
+        total = (weights * counted).sum()
+        gradient: Node = (losses - counted * self.erase()) / where(total.equal(0.0), 1.0, total)
+        return gradient
 
 
 @LOOPS.register(LinearCrossEntropy)
@@ -186,7 +213,7 @@ class _LinearCrossEntropyForwardLoops(_LinearCrossEntropyLoops):
     kernel = staticmethod(cross_entropy_kernel)
 
     def part_of_residuals(self, node: LinearCrossEntropy) -> Node:
-        x, weight, _ = node.parents
+        x, weight, *_ = node.parents
         return ResidualsPart(LinearCrossEntropyResiduals(*node.parents, **node._options()), x, weight, "loss").reshape(
             ()
         )
@@ -206,7 +233,7 @@ class LinearCrossEntropyResiduals(_LinearCrossEntropy[Axes]):
         return Plus((classes, 1, rows)), width
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        x, weight, _ = operands
+        x, weight, *_ = operands
         loss, logits_gradient = self._loss_and_logits_gradient(xp, operands)
         row = xp.where(xp.arange(shape[1]) == 0, xp.asarray(loss, dtype=self.dtype), self.dtype.type(0))
         return xp.concat([logits_gradient.T @ x, row[None], logits_gradient @ weight])
@@ -220,7 +247,9 @@ class LinearCrossEntropyResiduals(_LinearCrossEntropy[Axes]):
             )
         first: Node = Constant(np.eye(1, size, dtype=self.dtype))
         composed: Node = concatenate([weight_gradient, loss * first, x_gradient])
-        return (*composite_vjp(composed.reshape(self.dims), gradient, self.parents[:2]), ZERO)
+        operands = (*self.parents[:2], *self.parents[3:])
+        of_x, of_weight, *of_weights = composite_vjp(composed.reshape(self.dims), gradient, operands)
+        return of_x, of_weight, ZERO, *of_weights
 
 
 @LOOPS.register(LinearCrossEntropyResiduals)
@@ -279,6 +308,7 @@ def linear_cross_entropy(
     weight: Node[Any, tuple[M, N]],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
+    sample_weight: Node | Array | None = None,
     label_smoothing: float = 0.0,
     ignore_index: int | None = None,
 ) -> LinearCrossEntropy[tuple[()]]:
@@ -286,10 +316,12 @@ def linear_cross_entropy(
 
     `x` has the axes (..., width), `weight` (classes, width), `labels` (...,). With `label_smoothing` s, in [0, 1), the
     target is `1 - s` at the label plus `s / classes` at every class. The mean excludes labels equal to `ignore_index`;
-    it is 0 if all are excluded. `wy.losses.cross_entropy` takes logits instead.
+    it is 0 if all are excluded. `sample_weight`, a node or an array of the axes of the labels or their leading axes,
+    multiplies the loss of each label; the mean divides by the sum of the weights of those that count.
+    `wy.losses.cross_entropy` takes logits instead.
 
     Raise `ShapeError` where axes do not match, `IndexOutOfRange` for a label that is neither a class nor
-    `ignore_index`, and `ValueError` for a `label_smoothing` out of range.
+    `ignore_index`, and `ValueError` for a `label_smoothing` out of range or an array with negative weights.
 
     >>> x, weight = wy.Constant(np.zeros((2, 3))), wy.Constant(np.ones((4, 3)))
     >>> wy.linear_cross_entropy(x, weight, np.array([1, 3])).forward().round(4).item()
@@ -299,9 +331,14 @@ def linear_cross_entropy(
         raise ValueError(f"linear_cross_entropy: label_smoothing must be in [0, 1), not {label_smoothing}")
     rows: Node = x
     wanted: IndexNode = as_indices(labels)
+    weights: list[Node] = []
+    if sample_weight is not None:
+        weights = [sample_weights("linear_cross_entropy", sample_weight, rows, wanted.dims)]
     if len(rows.dims) != 2:
         count = product(rows.dims[:-1])
         rows, wanted = rows.reshape((count, rows.dims[-1])), wanted.reshape((count,))
+        weights = [each.reshape((count,)) for each in weights]
+    ignored = None if ignore_index is None else int(ignore_index)
     return LinearCrossEntropy(
-        rows, weight, wanted, float(label_smoothing), None if ignore_index is None else int(ignore_index)
+        rows, weight, wanted, *weights, label_smoothing=float(label_smoothing), ignore_index=ignored
     )

@@ -15,6 +15,7 @@ from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, Shaped
+from wyrm.ops.cross_entropy.weights import sample_weights, weighted_mean
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, bind_class, method
 from wyrm.ops.indexing.along_axis import OneAxis, float_dtype
 from wyrm.ops.indexing.index import as_indices
@@ -285,23 +286,58 @@ def cross_entropy(
     logits: Shaped[L, tuple[*Bs, N]],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
+    sample_weight: None = None,
     reduction: Literal["mean", "sum"] = "mean",
 ) -> CrossEntropy[L, tuple[()]]: ...
 @overload
 def cross_entropy(
-    logits: Shaped[L, tuple[*Bs, N]], labels: IndexNode[tuple[*Bs]] | IntegerArray, *, reduction: Literal["none"]
+    logits: Shaped[L, tuple[*Bs, N]],
+    labels: IndexNode[tuple[*Bs]] | IntegerArray,
+    *,
+    sample_weight: None = None,
+    reduction: Literal["none"],
 ) -> CrossEntropy[L, tuple[*Bs]]: ...
+@overload
+def cross_entropy(
+    logits: Shaped[L, tuple[*Bs, N]],
+    labels: IndexNode[tuple[*Bs]] | IntegerArray,
+    *,
+    sample_weight: Node | Array,
+    reduction: Literal["mean", "sum"] = "mean",
+) -> Node[Any, tuple[()]]: ...
+@overload
+def cross_entropy(
+    logits: Shaped[L, tuple[*Bs, N]],
+    labels: IndexNode[tuple[*Bs]] | IntegerArray,
+    *,
+    sample_weight: Node | Array,
+    reduction: Literal["none"],
+) -> Node[Any, tuple[*Bs]]: ...
 @method("cross_entropy", function=False)
 @explains_keywords
-def cross_entropy(logits: Any, labels: Any, *, reduction: LossReduction = "mean") -> CrossEntropy:
+def cross_entropy(
+    logits: Any, labels: Any, *, sample_weight: Node | Array | None = None, reduction: LossReduction = "mean"
+) -> Node:
     """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label.
 
     `logits` has the axes (..., classes), `labels` (...,). The method `predictions()` of the result gives the softmax of
     the logits at no extra cost. Raise `IndexOutOfRange` for a label that is no class, `ShapeError` for other axes.
+
+    `sample_weight`, a node or an array of the axes of the labels or their leading axes, multiplies the loss of each
+    label; the mean divides by the sum of the weights, and is 0 if that is 0. The result then has no `predictions()`;
+    `logits.softmax()` costs nothing more. Raise `ValueError` for an array with negative weights.
 
     >>> wy.Constant([[0.0, 0.0]]).cross_entropy(np.array([1])).forward().round(4).item()
     0.6930999755859375
     """
     if not logits.dims:
         raise ShapeError(f"cross_entropy: {label(logits)} is a scalar; logits must have an axis of classes")
-    return CrossEntropy(logits, labels, reduction)
+    if sample_weight is None:
+        return CrossEntropy(logits, labels, reduction)
+    choice("reduction", reduction, ("mean", "sum", "none"), ShapeError)
+    losses: Node = CrossEntropy(logits, labels, "none")
+    factors = sample_weights("cross_entropy", sample_weight, logits, losses.dims)
+    total = losses * factors
+    if reduction == "none":
+        return total
+    return weighted_mean(total, factors) if reduction == "mean" else total.sum()

@@ -269,7 +269,8 @@ def _excluded(exclude: Any, rows: object, size: int) -> tuple[IndexNode, ...]:
     if not isinstance(rows, IndexNode):
         raise DTypeError(f"random.index: rows must be an index node, like wy.IndexInput, not {type(rows).__name__}")
     pair = isinstance(exclude, tuple) and len(exclude) == 2 and all(np.ndim(each) == 1 for each in exclude)
-    count = exclude.shape[0] if hasattr(exclude, "shape") else len(exclude[0]) - 1 if pair else len(exclude)
+    given: Any = exclude
+    count = given.shape[0] if hasattr(given, "shape") else len(given[0]) - 1 if pair else len(given)
     of_users = item_rows("random.index: exclude", exclude, count, size)
     offsets, columns = IndexConstant(of_users.indptr, name="offsets"), IndexConstant(of_users.indices, name="excluded")
     return offsets, columns, rows

@@ -1,0 +1,86 @@
+"""Operands and weights of losses: their checks, and the mean that divides by weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.graph.axes import Dims, unify
+from wyrm.graph.base import BaseNode, describe, format_dims
+from wyrm.graph.leaves import Constant
+from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.source_location import user_location
+from wyrm.graph.storage import stored
+from wyrm.graph.typing import Array
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.elementwise import as_operand
+
+
+def as_node(loss: str, name: str, value: Node | IndexNode | Array | float, beside: Node | None = None) -> Node:
+    """Return `value` as a float node; beside another node, an array or a mask takes the dtype of that node."""
+    if isinstance(value, IndexNode):
+        raise DTypeError(
+            f"{loss}: {name} must be float, and {describe(value)} holds integer indices: use a wy.Input for numbers, "
+            f"or .astype(np.float32)"
+        )
+    if isinstance(value, Node):
+        if value.dtype.kind == "f":
+            return value
+        if beside is None:
+            raise DTypeError(f"{loss}: {name} must be float, and {describe(value)} is a mask")
+        return value.astype(beside.dtype)
+    node = None if beside is None else as_operand(value, beside)
+    if node is None:
+        allowed = "a node" if beside is None else "a node or a NumPy array of numbers"
+        raise DTypeError(f"{loss}: {name} must be {allowed}, not {type(value).__name__}")
+    return node
+
+
+def check_axes(rule: str, node: BaseNode, wanted: Dims, operands: Mapping[str, BaseNode]) -> None:
+    """Raise `ShapeError`, with the rule and all operands, unless the node has the axes `wanted`."""
+    dims: Dims = node.dims
+    if dims == wanted:
+        return
+    try:
+        if len(dims) != len(wanted):
+            raise ShapeError(f"{format_dims(wanted)} against {format_dims(dims)}")
+        for left, right in zip(wanted, dims, strict=True):
+            unify(left, right)
+    except ShapeError as error:
+        width = max(map(len, operands))
+        location = user_location()
+        lines = [f"{rule}: {error}"]
+        lines += [f"  {name:{width}}  {describe(operand)}" for name, operand in operands.items()]
+        raise ShapeError("\n".join([*lines, f"  at {location.filename}:{location.line}: {location.source}"])) from None
+
+
+def checked_weights(loss: str, name: str, weights: Node | Array | float, beside: Node) -> Node:
+    """Return weights as a node; raise `ValueError` if an array of weights has negative ones."""
+    node = as_node(loss, name, weights, beside)
+    if isinstance(node, Constant):
+        array = np.asarray(stored(node).array)
+        if not (array >= 0.0).all():
+            raise ValueError(f"{loss}: {name} must be at least 0, but holds {array[~(array >= 0.0)][0]}")
+    return node
+
+
+def sample_weights(loss: str, weights: Node | Array, scores: Node, dims: Any, name: str = "sample_weight") -> Node:
+    """Return the weights of the losses, which have the axes `dims`; weights of the leading axes are repeated."""
+    node = checked_weights(loss, name, weights, scores)
+    rule = f"{loss}: {name} must have the axes of the losses, {format_dims(dims)}, or their leading axes"
+    check_axes(rule, node, dims[: node.ndim], {"scores": scores, name: node})
+    missing = len(dims) - node.ndim
+    axes: Any = (*node.dims, *[1] * missing)
+    return node.reshape(axes).broadcast_to(dims) if missing else node
+
+
+def weighted_mean(total: Node, weights: Node) -> Node:
+    """Return the sum of weighted losses divided by the sum of the weights, or 0 if all weights are 0."""
+    count = weights.sum()
+    return total.sum() / where(count.equal(0.0), 1.0, count)
+
+
+__all__ = ["as_node", "check_axes", "checked_weights", "sample_weights", "weighted_mean"]
