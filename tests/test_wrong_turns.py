@@ -54,7 +54,7 @@ TURNS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: W.train.fit(program(), ROWS, ROWS[:, 0]), TypeError, r"as one mapping, .*\{x: inputs, y: targets\}"),
     (lambda: LOSS.forward({X: ROWS}), TypeError, r"takes no arguments: bind data with input\.set\(array\)"),
     (lambda: LOSS.forward(ROWS), TypeError, r"or use wy\.compile\(x\)\(\{input: array\}\)"),
-    (lambda: W.quantile(MATRIX, MATRIX, 0.5), TypeError, r"q holds numbers .* wy\.losses\.quantile\("),
+    (lambda: W.quantile(MATRIX, MATRIX, 0.5), TypeError, r"q holds numbers, .* wy\.losses\.quantile\("),
     (lambda: W.losses.gaussian_nll(MATRIX, MATRIX), TypeError, "'variance': give the variance of each element"),
     (lambda: W.Input((BATCH, FEATURES)), ShapeError, r"write dims=\(Batch\(\), Features\(4\)\)"),
     (lambda: W.Input((Batch, 3)), ShapeError, r"write dims=\(Batch, 3\)"),

@@ -132,6 +132,8 @@ FUNCTIONS = {
         "copysign",
         "cos",
         "cosh",
+        "cummax",
+        "cummin",
         "cumprod",
         "cumsum",
         "diagonal",
@@ -201,6 +203,7 @@ FUNCTIONS = {
         "trunc",
         "var",
     ),
+    "functions.nan_quantiles": ("nanmedian", "nanpercentile", "nanquantile"),
     "functions.order_statistics": (
         "argpartition",
         "bincount",
@@ -442,6 +445,7 @@ METHODS = {
         "Node.sum",
         "Node.var",
     ),
+    "wyrm.ops.reducing.running_extremes": ("IndexNode.cummax", "IndexNode.cummin", "Node.cummax", "Node.cummin"),
     "wyrm.ops.reducing.sorting": ("IndexNode.argsort", "IndexNode.sort", "Node.argsort", "Node.sort"),
     "wyrm.ops.shaping.expanding": (
         "IndexNode.expand_dims",

@@ -120,6 +120,8 @@ from wyrm.functions.methods import (
     copysign,
     cos,
     cosh,
+    cummax,
+    cummin,
     cumprod,
     cumsum,
     diagonal,
@@ -191,6 +193,7 @@ from wyrm.functions.methods import max as max
 from wyrm.functions.methods import min as min
 from wyrm.functions.methods import round as round
 from wyrm.functions.methods import sum as sum
+from wyrm.functions.nan_quantiles import nanmedian, nanpercentile, nanquantile
 from wyrm.functions.order_statistics import (
     argpartition,
     bincount,
@@ -295,6 +298,8 @@ __all__ = [
     "count_nonzero",
     "cov",
     "cross",
+    "cummax",
+    "cummin",
     "cumprod",
     "cumsum",
     "cumulative_prod",
@@ -387,8 +392,11 @@ __all__ = [
     "nan_to_num",
     "nanmax",
     "nanmean",
+    "nanmedian",
     "nanmin",
+    "nanpercentile",
     "nanprod",
+    "nanquantile",
     "nanstd",
     "nansum",
     "nanvar",

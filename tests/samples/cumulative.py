@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.samples.sample import Sample, normal
+from tests.samples.sample import Sample, distinct, normal
 from wyrm.ops.reducing.cumulative import CumProd, CumSum, Recurrence, Shift
+from wyrm.ops.reducing.running_extremes import RunningArg
 
 
 def _from_the_end(function: Any) -> Any:
@@ -23,6 +24,16 @@ def _recurrence(factor: Any, term: Any) -> Any:
 
 def _recurrence_from_the_end(factor: Any, term: Any) -> Any:
     return _recurrence(factor[::-1], term[::-1])[::-1]
+
+
+def _running_arg(x: Any, axis: int, greatest: bool) -> Any:
+    x = x if greatest else -x
+    rows = np.moveaxis(x, axis, 0)
+    found = [
+        [max(range(i + 1), key=lambda j: (column[j], j)) for i in range(len(rows))]
+        for column in rows.reshape(len(rows), -1).T
+    ]
+    return np.moveaxis(np.array(found, np.int64).reshape(-1, len(rows)).T.reshape(rows.shape), 0, axis)
 
 
 def _with_zeros() -> Any:
@@ -78,5 +89,21 @@ def samples() -> list[Sample]:
             (normal(4, 3), normal(4, 3)),
             _recurrence_from_the_end,
             name="Recurrence-reverse",
+        ),
+        *(
+            Sample(
+                RunningArg,
+                lambda x, greatest=greatest, axis=axis: RunningArg(x, axis, greatest),
+                (values,),
+                lambda x, greatest=greatest, axis=axis: _running_arg(x, axis, greatest),
+                name=f"RunningArg-{'max' if greatest else 'min'}-{axis}",
+                differentiable=False,
+                empty=axis != 0,
+            )
+            for greatest in (True, False)
+            for axis, values in (
+                (0, distinct(6, 2)),
+                (1, np.array([[2.0, 1.0, 2.0, 3.0, 3.0], [0.0, -1.0, 0.0, -1.0, 5.0]])),
+            )
         ),
     ]

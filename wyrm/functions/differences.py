@@ -172,20 +172,37 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: float = 1.0, axis: int =
 
 
 def interp(
-    x: Operand[S], xp: Operand, fp: Operand, left: float | None = None, right: float | None = None
+    x: Operand[S],
+    xp: Operand,
+    fp: Operand,
+    left: float | None = None,
+    right: float | None = None,
+    period: float | None = None,
 ) -> Node[Any, S]:
     """Return at `x` the piecewise linear function through the points `(xp, fp)`, whose `xp` must rise.
 
     Beyond the ends it is `left` and `right`, by default the first and last of `fp`. Differentiable by all three; at a
-    point, the derivative is that of the piece to the right. Raise `ShapeError` unless `xp` and `fp` have one axis of
-    the same size, at least 1.
+    point, the derivative is that of the piece to the right. With a `period` the function repeats, `xp` has any order,
+    and `left` and `right` do not count. Raise `ShapeError` unless `xp` and `fp` have one axis of the same size, at
+    least 1, and `ValueError` for a period of 0.
 
     >>> wy.interp([1.5, 9.0], [1.0, 2.0], [10.0, 20.0]).forward().tolist()
     [15.0, 20.0]
+    >>> wy.interp([-10.0, 350.0], [10.0, 190.0], [1.0, 0.0], period=360.0).forward().round(4).tolist()
+    [0.8889, 0.8889]
     """
     at, points, values = as_nodes(x, xp, fp)
     if points.ndim != 1 or points.dims != values.dims or sized_axis("interp", points, 0) == 0:
         raise ShapeError(f"interp: {describe(points)} and {describe(values)} must have one axis of the same size")
+    if period is not None:
+        if not period:
+            raise ValueError("interp: the period must not be 0")
+        length = abs(float(period))
+        at, points = at % length, points % length
+        order = points.argsort()
+        points, values = points.take(order, 0), values.take(order, 0)
+        points = concatenate([points[-1:] - length, points, points[:1] + length])
+        values = concatenate([values[-1:], values, values[:1]])
     below, above = at < points[0], at > points[-1]
     inside: Node = values[0]
     if sized_axis("interp", points, 0) > 1:

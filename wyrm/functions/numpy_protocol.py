@@ -49,6 +49,8 @@ _OF_INTEGERS = {
     *_COMPARISONS, "add", "subtract", "multiply", "negative", "floor_divide", "remainder", "absolute",
     "maximum", "minimum",
 }  # fmt: skip
+# The methods of nodes that are `accumulate` of a ufunc.
+_ACCUMULATED = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin"}
 # Ufunc keywords with the default values that nodes accept.
 _UFUNC_DEFAULTS = {"out": None, "where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
 
@@ -125,6 +127,9 @@ def ufunc(node: Node, function: Any, method: str, *operands: Any, **options: Any
                 break
         else:
             return UFUNCS[name](*operands)  # fast path: nodes alone need no conversion or checks
+    if method == "accumulate" and name in _ACCUMULATED and options.keys() <= {"axis"} and len(operands) <= 2:
+        axis = operands[1] if len(operands) == 2 else options.get("axis", 0)
+        return getattr(node, _ACCUMULATED[name])(axis)
     if method != "__call__":
         raise TypeError(f"numpy.{name}.{method} takes arrays, not nodes: use an operator or a method of the node")
     dtype, out = options.get("dtype"), options.get("out")

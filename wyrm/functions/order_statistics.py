@@ -65,10 +65,10 @@ def argpartition(a: Operand, kth: int | Sequence[int], axis: int | None = -1) ->
     return x.argsort(axis)
 
 
-def _between_sorted(name: str, a: Operand, positions: Any, axis: AxisLike, keepdims: bool) -> Node:
-    """Return the values at fractional `positions` of the sorted elements along `axis`; NaN if one of them is NaN.
+def sorted_rows(name: str, a: Operand, axis: AxisLike) -> tuple[Dims, list[int], tuple[int, ...], Node]:
+    """Return the axes of `a`, the positions of those kept and of those reduced, and the elements.
 
-    `positions` is a function of the number of elements. The axes of its result come first in the result.
+    The elements have the axes that are kept, and are sorted along a last one.
     """
     x = as_node(a)
     reduced = all_axes(axis, x.ndim)
@@ -78,8 +78,28 @@ def _between_sorted(name: str, a: Operand, positions: Any, axis: AxisLike, keepd
     if not count:
         raise ShapeError(f"{name}: {describe(x)} has no value over an axis of size 0")
     shape: Any = (*(dims[i] for i in kept), count)
-    rows = x.transpose([*kept, *reduced]).reshape(shape)
-    ordered: Node = rows.sort(-1)
+    ordered: Node = x.transpose([*kept, *reduced]).reshape(shape).sort(-1)
+    return dims, kept, reduced, ordered
+
+
+def check_quantiles(name: str, q: ArrayLike) -> FloatArray:
+    """Return the quantiles as an array; raise `TypeError` for a node."""
+    if isinstance(q, BaseNode):
+        raise TypeError(
+            f"{name}: q holds numbers, not {describe(q)}; the loss of a quantile is "
+            f"wy.losses.quantile(prediction, target, level=0.5)"
+        )
+    found: FloatArray = np.asarray(q, np.float64)
+    return found
+
+
+def _between_sorted(name: str, a: Operand, positions: Any, axis: AxisLike, keepdims: bool) -> Node:
+    """Return the values at fractional `positions` of the sorted elements along `axis`; NaN if one of them is NaN.
+
+    `positions` is a function of the number of elements. The axes of its result come first in the result.
+    """
+    dims, kept, reduced, ordered = sorted_rows(name, a, axis)
+    count = ordered.shape[-1]
     at: FloatArray = np.asarray(positions(count))
     low = np.floor(at).astype(np.int64)
     fraction = at - low
@@ -87,9 +107,9 @@ def _between_sorted(name: str, a: Operand, positions: Any, axis: AxisLike, keepd
     if fraction.any():
         above = taken(ordered, np.minimum(low + 1, count - 1), len(kept))
         halves = (fraction == 0.5).all()  # of two equal infinities, the difference is NaN, the sum is not
-        between = (values + above) * 0.5 if halves else values + (above - values) * as_constant(fraction, x.dtype)
+        between = (values + above) * 0.5 if halves else values + (above - values) * as_constant(fraction, ordered.dtype)
         values = between if fraction.all() else where(fraction > 0, between, values)
-    beside: Any = (*shape[:-1], *[1] * at.ndim)
+    beside: Any = (*(dims[i] for i in kept), *[1] * at.ndim)
     largest = ordered[..., -1].reshape(beside)
     values = where(largest == largest, values, largest)  # NaN is the largest
     if at.ndim:
@@ -121,12 +141,7 @@ def quantile(a: Operand, q: ArrayLike, axis: AxisLike = None, method: str = "lin
     >>> wy.quantile([1.0, 2.0, 4.0], [0.5, 0.75]).forward().tolist()
     [2.0, 3.0]
     """
-    if isinstance(q, BaseNode):
-        raise TypeError(
-            f"quantile: q holds numbers from 0 to 1, not {describe(q)}; the loss of a quantile is "
-            f"wy.losses.quantile(prediction, target, level=0.5)"
-        )
-    wanted = np.asarray(q, np.float64)
+    wanted = check_quantiles("quantile", q)
 
     def positions(count: int) -> FloatArray:
         position_of: Any = np.quantile  # whose types list the methods
@@ -142,7 +157,7 @@ def percentile(a: Operand, q: ArrayLike, axis: AxisLike = None, method: str = "l
     >>> wy.percentile([1.0, 2.0, 4.0], 50).forward().item()
     2.0
     """
-    return quantile(a, np.true_divide(q, 100), axis, method, keepdims)
+    return quantile(a, check_quantiles("percentile", q) / 100, axis, method, keepdims)
 
 
 def searchsorted(

@@ -2088,6 +2088,22 @@ class Node:
         """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`."""
 
     @overload
+    def cummax(self: Shaped[L, AtLeast1D], axis: int | None = None) -> TakeAlongAxis[L, _IndexNode]: ...
+    @overload
+    def cummax(self: Shaped[L, S], axis: int) -> TakeAlongAxis[L, _IndexNode, S]: ...
+    @overload
+    def cummax(self: Shaped[L, S], axis: None = None) -> TakeAlongAxis[Any, _IndexNode, tuple[Any]]:
+        """Return the greatest of the elements up to each one along `axis`, or of all in row-major order if it is None."""
+
+    @overload
+    def cummin(self: Shaped[L, AtLeast1D], axis: int | None = None) -> TakeAlongAxis[L, _IndexNode]: ...
+    @overload
+    def cummin(self: Shaped[L, S], axis: int) -> TakeAlongAxis[L, _IndexNode, S]: ...
+    @overload
+    def cummin(self: Shaped[L, S], axis: None = None) -> TakeAlongAxis[Any, _IndexNode, tuple[Any]]:
+        """Return the least of the elements up to each one along `axis`, or of all in row-major order if it is None."""
+
+    @overload
     def argsort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> ArgSort: ...
     @overload
     def argsort(self: Shaped[L, S], axis: int = -1) -> ArgSort[S]: ...
@@ -2710,6 +2726,22 @@ class IndexNode:
     @overload
     def min(self: _IndexNode, axis: AxisLike = None, keepdims: bool = False) -> _IndexNode:
         """Minimum of integers over `axis`: an axis, several, or all by default. Raise `ShapeError` over no elements."""
+
+    @overload
+    def cummax(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexTakeAlongAxis: ...
+    @overload
+    def cummax(self: _IndexNode[S], axis: int) -> IndexTakeAlongAxis[S]: ...
+    @overload
+    def cummax(self: _IndexNode[S], axis: None = None) -> IndexTakeAlongAxis[tuple[Any]]:
+        """Return the greatest of the elements up to each one along `axis`, or of all in row-major order if it is None."""
+
+    @overload
+    def cummin(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexTakeAlongAxis: ...
+    @overload
+    def cummin(self: _IndexNode[S], axis: int) -> IndexTakeAlongAxis[S]: ...
+    @overload
+    def cummin(self: _IndexNode[S], axis: None = None) -> IndexTakeAlongAxis[tuple[Any]]:
+        """Return the least of the elements up to each one along `axis`, or of all in row-major order if it is None."""
 
     @overload
     def argsort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> ArgSort: ...

@@ -40,7 +40,7 @@ NO_FOURIER = "wyrm has no Fourier transforms and no complex numbers: compute it 
 _OF_NODES = {
     **same(
         "",
-        "floor ceil trunc fix rint isnan isfinite isinf median average ptp nansum nanmean nanmax nanmin nanvar nanstd "
+        "floor ceil trunc fix rint isnan isfinite isinf median average ptp nansum nanmean nanmax nanmin nanvar nanstd nanmedian "
         "exp2 log2 log10 tan sinh cosh arcsin arccos arctan arcsinh arccosh arctanh asin acos atan asinh acosh atanh "
         "cbrt reciprocal deg2rad rad2deg signbit sinc diff flipud fliplr rot90 tril triu diag nan_to_num count_nonzero",
     ),
@@ -111,7 +111,7 @@ _OF_NODES = {
             "index_add scatter_reduce": "use x.scatter_add(rows, values), or x.at[rows].add(values)",
             "amax": "use x.max(axis)",
             "amin": "use x.min(axis)",
-            "cummax cummin logcumsumexp nanmedian mode bincount histc": ON_VALUES,
+            "logcumsumexp mode bincount histc": ON_VALUES,
             "topk": "use x.argsort(axis) and the last k of it: x.take_along_axis(x.argsort(axis)[:, -k:], axis)",
             "kthvalue": "use x.sort(axis)[k - 1]",
             "quantile percentile": "use wy.quantile(x, q, axis)",

@@ -88,7 +88,6 @@ NUMPY_FUNCTIONS = each(
         "nancumprod": "use np.cumprod(wy.where(np.isnan(x), 1.0, x), axis)",
         "nanargmax": "use np.argmax(wy.where(np.isnan(x), -np.inf, x), axis)",
         "nanargmin": "use np.argmin(wy.where(np.isnan(x), np.inf, x), axis)",
-        "nanmedian nanpercentile nanquantile": ON_VALUES,
         "resize": "use np.tile(x, repeats) and x.reshape(shape)",
         "copy": CLONE,
         "empty_like": "use np.zeros_like(x)",

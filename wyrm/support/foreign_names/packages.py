@@ -99,7 +99,7 @@ ANSWERS: dict[str, dict[str, str]] = {
             "unsqueeze": "use x.expand_dims(axis)",
             "detach": "use x.stop_gradient()",
             "gather": "use x.take_along_axis(indices, axis)",
-            "cummax cummin logcumsumexp nanmedian mode": ON_VALUES,
+            "logcumsumexp mode": ON_VALUES,
             "unique nonzero masked_select": DATA_DEPENDENT,
             "recommend_all rank_items": "use wy.recommend(users, items, k)",
             "topk": "use x.argsort(axis), whose last indices are those of the largest elements",
