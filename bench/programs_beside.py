@@ -19,6 +19,7 @@ PEERS = {
     "graph_network": "torch",
     "pendulum": "jax",
     "resnet": "torch",
+    "two_towers": "torch",
 }
 _TRAINING = """
 import json, os, sys, time

@@ -54,3 +54,12 @@ def dates(count: int = 2048, seed: int = 0) -> tuple[Labels, Labels]:
     ]
     texts = [[CHARACTERS.index(letter) for letter in text] for text in written]
     return np.array(texts), np.array([[int(digit) for digit in day.strftime("%Y%m%d")] for day in days])
+
+
+def visits(users: int = 400, items: int = 600, each: int = 20) -> tuple[NDArray[np.int64], ...]:
+    """Return users and the items that each chose by hidden tastes, and for each user one more item, held out."""
+    random = np.random.default_rng(0)
+    tastes, kinds = random.normal(size=(users, 4)), random.normal(size=(items, 4))
+    scores = 1.5 * tastes @ kinds.T + random.normal(size=items) + random.gumbel(size=(users, items))
+    chosen = random.permuted(np.argsort(-scores, axis=1)[:, : each + 1], axis=1)
+    return np.repeat(np.arange(users), each), chosen[:, :-1].reshape(-1), chosen[:, -1]
