@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wyrm.train.program import Program
 
 Table: TypeAlias = ArrayLike | BaseNode
-Scorer: TypeAlias = Union[Callable[[NDArray[np.int64]], ArrayLike], "Program[Any, Any]"]  # noqa: UP007  # evaluated
+Scorer: TypeAlias = Union[Callable[[NDArray[np.int64]], ArrayLike], "Program[Any, Any]"]  # evaluated
 Excluded: TypeAlias = "ArrayLike | CompressedRows | Sequence[ArrayLike] | None"
 
 
