@@ -14,6 +14,7 @@ from wyrm.errors import ShapeError
 from wyrm.support.late_imports import Late
 from wyrm.support.options import is_integer
 
+_NUMBERS = (int, float, np.integer, np.floating)
 A = TypeVar("A", default=Any)
 B = TypeVar("B", default=Any)
 First = TypeVar("First", bound="Dim")
@@ -84,13 +85,31 @@ class Dim:
     def __radd__(self, other: SupportsIndex) -> Plus:
         return Plus((_part(other), self)) if _is_part(other) else NotImplemented
 
-    # Of a size that is not known there is no difference and no quotient.
+    # A size that is not known has no difference and no quotient, and is neither large nor small.
 
     def __sub__(self, other: SupportsIndex) -> int:
         return operator.index(self) - operator.index(other) if _is_part(other) else NotImplemented
 
     def __floordiv__(self, other: SupportsIndex) -> int:
         return operator.index(self) // operator.index(other) if _is_part(other) else NotImplemented
+
+    def __truediv__(self, other: float) -> float:
+        return operator.index(self) / other if isinstance(other, _NUMBERS) else NotImplemented
+
+    def __rtruediv__(self, other: float) -> float:
+        return other / operator.index(self) if isinstance(other, _NUMBERS) else NotImplemented
+
+    def __lt__(self, other: SupportsIndex) -> bool:
+        return operator.index(self) < operator.index(other) if _is_part(other) else NotImplemented
+
+    def __le__(self, other: SupportsIndex) -> bool:
+        return operator.index(self) <= operator.index(other) if _is_part(other) else NotImplemented
+
+    def __gt__(self, other: SupportsIndex) -> bool:
+        return operator.index(self) > operator.index(other) if _is_part(other) else NotImplemented
+
+    def __ge__(self, other: SupportsIndex) -> bool:
+        return operator.index(self) >= operator.index(other) if _is_part(other) else NotImplemented
 
     def resolve(self, sizes: Mapping[type[Dim], int]) -> int:
         """Return the size of this axis, given the sizes that a run has bound."""

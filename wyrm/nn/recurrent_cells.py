@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, overload
+from typing import Any, Generic, Protocol, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -16,34 +16,15 @@ from wyrm.module import Module
 from wyrm.nn.axes import B, Bs, In, M, N, Out, T
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.recurrent import GRUCell, LSTMCell
+from wyrm.nn.recurrent_states import RecurrentOutput
 from wyrm.nn.sequences import Sequences, chosen, counted_steps, mapped, mask_by_time
 from wyrm.support.options import whole
 
 State = TypeVar("State", default=Any)
-Made = TypeVar("Made", default=Any)
 # The state and the last axes of `x` and of the result of a cell, of which type checkers want their own variables.
 CellState = TypeVar("CellState")
 CellIn = TypeVar("CellIn")
 CellOut = TypeVar("CellOut")
-
-
-class RecurrentOutput(NamedTuple, Generic[Made, State]):
-    """What the cells return in all steps, and the state after the last step.
-
-    `sequence` has the axes (batch, time, ...), in the containers that a cell returns. `state` is as `Recurrent`
-    takes it.
-
-    >>> class Sum(wy.nn.Module):
-    ...     def __call__(self, state, x):
-    ...         return state + x, state
-    >>> x = wy.Constant(np.ones((2, 3, 1)))
-    >>> output = wy.nn.Recurrent(Sum())(x, np.zeros((2, 1)))
-    >>> output.sequence.shape, output.state.forward().tolist()
-    ((2, 3, 1), [[3.0], [3.0]])
-    """
-
-    sequence: Made
-    state: State
 
 
 class Cell(Protocol[CellState, CellIn, CellOut]):
