@@ -190,7 +190,11 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
     def _check_names(cls, formula: str, *more: str) -> None:
         """Raise `RegistrationError` for a name that a formula cannot use; `more` are names besides the operands."""
         known = OPERANDS if cls.arity is None else OPERANDS[: cls.arity]
-        for argument in itertools.chain.from_iterable(call.arguments for call in parse(formula)):
+        try:
+            calls = parse(formula)
+        except RegistrationError as error:
+            raise RegistrationError(f"op {cls.__name__}: the {error}") from None
+        for argument in itertools.chain.from_iterable(call.arguments for call in calls):
             name = argument.name if isinstance(argument, Attribute) else None
             if isinstance(argument, Operand):
                 name = OPERANDS[argument.position]
