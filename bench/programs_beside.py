@@ -1,4 +1,4 @@
-"""Seven programs in new processes, each beside the same program in PyTorch or JAX: training, compilation included."""
+"""Programs in new processes, each beside the same program in PyTorch or JAX: training, compilation included."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ PEERS = {
     "autoencoder": "torch",
     "bandit": "jax",
     "convolutions": "torch",
+    "dates": "torch",
     "gaussian_process": "jax",
     "graph_network": "torch",
     "pendulum": "jax",
     "resnet": "torch",
+    "two_towers": "torch",
 }
 _TRAINING = """
 import json, os, sys, time

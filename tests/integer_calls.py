@@ -272,6 +272,9 @@ FUNCTIONS: dict[str, Call] = {
     "ctc": lambda i: wy.losses.ctc(
         _a(1, 4, 3).log_softmax(), np.array([[1, 2]]), np.array([4]), np.array([2]), blank=i(0)
     ),
+    "warp": lambda i: wy.losses.warp(V, wy.stack([V - 1.0, V + 1.0], axis=1), num_items=i(9)),
+    "random_shift": lambda i: wy.data.random_shift(np.ones((2, 6, 6, 1)), np.random.default_rng(0), pixels=i(2)),
+    "random_crop": lambda i: wy.data.random_crop(np.ones((2, 6, 6, 1)), np.random.default_rng(0), i(3), padding=i(1)),
     "steps of random numbers": lambda i: _drawn(i(4)),
     "Dim": lambda i: wy.nn.Linear(Batch(i(3)), i(2), seed=1)(wy.Constant(np.ones((2, 3), np.float32)).relu()),
     "einsum": lambda i: wy.einsum(SQUARE, [i(0), i(1)], SQUARE, [i(1), i(2)], [i(2), i(0)]),

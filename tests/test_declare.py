@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import wyrm as wy
 from wyrm import declare
-from wyrm.declare import functions, methods
+from wyrm.declare import functions, methods, packages
 from wyrm.errors import RegistrationError
 from wyrm.graph.binding import METHODS
 from wyrm.ops.cross_entropy.softmax import Softmax
@@ -63,3 +64,58 @@ def test_a_template_of_one_signature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Softmax, "declaration", "@overload\ndef {method}(self) -> {op}: ...")
     with pytest.raises(RegistrationError, match=r"softmax in op Softmax .* where there are several, @overload"):
         methods.methods()
+
+
+def test_a_formula_that_no_engine_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wyrm.ops.elementwise.arithmetic.Sign.formula", "clip(x, -1.0, 1.0)")
+    with pytest.raises(RegistrationError, match=r"op Sign: the formula 'clip\(x, .*' contains .*; allowed are"):
+        declare.declarations()
+
+
+_TABLE = '''"""A package."""
+
+__getattr__, __dir__, __all__ = lazy_imports(
+    __name__,
+    {
+        "first": "one two",
+        "second": "three",
+        "third": (
+            "four_and_a_name_of_many_letters five_and_a_name_of_many_letters six_and_a_name_of_many_letters "
+            "seven"
+        ),
+    },
+)
+'''
+_FIRST = '''"""A module that the table has: what it marks is public."""
+
+__all__ = ["unmarked", "one"]
+
+
+@loss("labels")
+def marked(x): ...
+
+
+@loss
+def _private(x): ...
+
+
+def unmarked(x): ...
+'''
+
+
+def test_modules_add_names_to_their_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "__init__.py").write_text(_TABLE)
+    (tmp_path / "first.py").write_text(_FIRST)
+    (tmp_path / "new.py").write_text('__all__ = ["Other", "New"]')
+    (tmp_path / "own.py").write_text("def not_public(): ...")
+    monkeypatch.setattr(packages, "path_of", lambda package: tmp_path / "__init__.py")
+    monkeypatch.setitem(packages.PACKAGES, "wyrm.losses", {"one": ("wyrm.losses.first", "one")})
+    assert packages.new_names("wyrm.losses") == {
+        "wyrm.losses.first": ["marked"],
+        "wyrm.losses.new": ["New", "Other"],
+    }
+    table = packages.table("wyrm.losses")
+    assert '        "first": "one two marked",\n        "new": "New Other",\n        "second": "three",\n' in table
+    monkeypatch.setitem(packages.PACKAGES, "wyrm.losses", {"one": ("wyrm.losses.third", "one")})
+    (tmp_path / "third.py").write_text("@loss\ndef " + 90 * "e" + "(): ...")
+    assert 90 * "e" + '"\n        ),\n' in packages.table("wyrm.losses")

@@ -100,7 +100,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "from wyrm import tensor": (import_tensor, ImportError, "wyrm has no attribute 'tensor': use wy.Parameter"),
     "from wyrm.nn import ReLU": (import_relu, ImportError, "has no attribute 'ReLU': use wy.nn.relu between layers"),
     "forward": (lambda: W.nn.Sequential(Forward())(images()), TypeError, "Forward defines forward, but model(x) calls"),
-    "forward with data": (lambda: weights().sum().forward(IMAGES), TypeError, "Node.forward() takes 1 positional"),
+    "forward with data": (lambda: weights().sum().forward(IMAGES), TypeError, "use wy.compile(x)({input: array})"),
     "in place": (update_in_place, TypeError, "Linear.weight is a parameter, which this would replace"),
     "assigned": (replaced_by_an_array, TypeError, "use .bias.set(array)"),
     "set on an operation": (lambda: (weights() + 1.0).set(0.0), AttributeError, "only leaves hold data that is set"),
@@ -206,7 +206,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "pooling an array": (lambda: W.nn.max_pool2d(np.zeros((1, 1, 4, 4)), 2), TypeError, "as in wy.Constant(array)"),
     "mse of an array": (lambda: W.losses.mse(IMAGES, images()), TypeError, "prediction must be a node, not ndarray"),
-    "draws of an open shape": (lambda: W.random.normal(images().shape), ValueError, "x.dims are the axes"),
     "randn_like": (lambda: W.random.randn_like(images()), AttributeError, "use wy.random.normal_like(x)"),
     "SGD(lr=) alone": (lambda: W.optim.SGD([weights()], lr=0.1), TypeError, "use learning_rate="),
     "attn_mask=": (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,3 +40,26 @@ def graph(nodes: int = 200) -> tuple[Array, Labels, Labels, Labels]:
 
 
 REWARDS = np.array([0.1, 0.5, 0.8, 0.3], np.float32)
+
+FORMATS = ["%d %B %Y", "%B %d, %Y", "%d %b %Y", "%A, %d %B %Y", "%Y/%m/%d", "%d.%m.%Y"]
+CHARACTERS = " abcdefghijklmnopqrstuvwxyz0123456789,./"
+
+
+def dates(count: int = 2048, seed: int = 0) -> tuple[Labels, Labels]:
+    """Return dates as people write them, 28 characters as numbers, and the 8 digits of year, month and day."""
+    random = np.random.default_rng(seed)
+    days = [datetime.date.fromordinal(int(day)) for day in random.integers(693_596, 766_645, count)]  # 1900 to 2099
+    written = [
+        day.strftime(FORMATS[i]).lower().ljust(28) for day, i in zip(days, random.integers(0, 6, count), strict=True)
+    ]
+    texts = [[CHARACTERS.index(letter) for letter in text] for text in written]
+    return np.array(texts), np.array([[int(digit) for digit in day.strftime("%Y%m%d")] for day in days])
+
+
+def visits(users: int = 400, items: int = 600, each: int = 20) -> tuple[NDArray[np.int64], ...]:
+    """Return users and the items that each chose by hidden tastes, and for each user one more item, held out."""
+    random = np.random.default_rng(0)
+    tastes, kinds = random.normal(size=(users, 4)), random.normal(size=(items, 4))
+    scores = 1.5 * tastes @ kinds.T + random.normal(size=items) + random.gumbel(size=(users, items))
+    chosen = random.permuted(np.argsort(-scores, axis=1)[:, : each + 1], axis=1)
+    return np.repeat(np.arange(users), each), chosen[:, :-1].reshape(-1), chosen[:, -1]

@@ -79,7 +79,8 @@ def test_a_table_of_pandas_becomes_interactions() -> None:
     frame = pandas.DataFrame({"who": ["eve", "ann", "eve"], "film": [7, 9, 9], "stars": [5, 3, 4], "when": times})
     data = Interactions.of_table(frame, "who", "film", ratings="stars", timestamps="when")
     assert (data.users.tolist(), data.items.tolist(), data.ratings.tolist()) == ([1, 0, 1], [0, 1, 1], [5.0, 3.0, 4.0])
-    assert (data.ratings.dtype, data.timestamps.dtype.kind) == (np.float32, "M")
+    assert data.ratings.dtype == np.float32
+    assert data.timestamps.dtype.kind == "M"
     assert np.argsort(data.timestamps).tolist() == [1, 2, 0]
     train, test = wy.data.split_by_time(data, at="2024-05-02")
     assert (train.users.tolist(), test.users.tolist()) == ([0], [1, 1])

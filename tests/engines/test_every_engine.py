@@ -1,8 +1,12 @@
-"""What every engine owes: each test runs a program on one engine, beside the same on another one."""
+"""What every engine owes: each test runs a program on one engine, beside the same on another one.
+
+It tries wyrm's engines, those of installed packages, and those that the environment variable `WYRM_TEST_ENGINES` names.
+"""
 
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +17,10 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.engines.native.test_ops import check
+from tests.samples.grouped import grouped
+from tests.samples.sample import Sample
+from wyrm.engines import Engine
 from wyrm.engines import registry as engines
 from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, OptionError, ShapeError, Unavailable
 
@@ -21,6 +29,9 @@ class Batch(wy.Dim): ...
 
 
 engines.register("written", "tests.engines.written:WrittenEngine")
+# More engines to try, as in WYRM_TEST_ENGINES="mine=my_package.engine:MyEngine"; those of installed packages are tried.
+for _entry in os.environ.get("WYRM_TEST_ENGINES", "").split():
+    engines.register(*_entry.split("=", 1))
 NAMES = [name for name in engines.names() if engines.engine_class(name).is_installed()]
 
 
@@ -115,6 +126,13 @@ def test_functions_of_fixed_shapes(engine: Any) -> None:
     w, x = np.arange(3.0), np.arange(6.0).reshape(2, 3) / 7
     assert float(loss(w, x)) == pytest.approx(float((np.tanh(x @ w) * w.sum()).sum()))
     np.testing.assert_allclose(loss.grad()(w, x), wy.function(loss.function).grad()(w, x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("engine", [name for name in NAMES if name not in ("native", "jax")])
+@grouped(24)
+def test_every_op_equals_the_reference(samples: list[Sample], engine: str) -> None:
+    """The engines of wyrm have such tests of their own, which try each way that they compute an op."""
+    check(samples, np.float64, engine=engine)
 
 
 # --- epochs -----------------------------------------------------------------------------------------------------------
@@ -510,7 +528,7 @@ def test_unknown_options_and_what_an_engine_lacks(engine: Any) -> None:
     assert program.source and list(program.stages())[:2] == ["graph", "differentiate"] and str(program.plan)
     kind = engines.engine_class(engine)
     for name in ("llvm", "assembly"):
-        if getattr(kind, name) is getattr(engines.engine_class("written").__mro__[1], name) or name in kind.refusals:
+        if getattr(kind, name) is getattr(Engine, name) or name in kind.refusals:
             with pytest.raises(Unavailable):
                 getattr(program, name)
     if "profile" in kind.refusals:
@@ -541,6 +559,22 @@ def test_names_that_no_engine_can_have(known: None) -> None:
     for wrong in (3, None, int, kind.__new__):
         with pytest.raises(TypeError, match=r"an engine is a subclass of wy\.engines\.Engine"):
             engines.register("mine", wrong)
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ("nowhere.engine:E", "No module named 'nowhere'"),
+        ("tests.engines.written:Nothing", "has no attribute 'Nothing'"),
+        ("tests.engines.written", "has no attribute ''"),
+        ("tests.engines.written:np", "is no subclass of wy.engines.Engine"),
+    ],
+)
+def test_entries_without_an_engine(known: None, entry: str, reason: str) -> None:
+    engines.register("mine", entry)
+    engine: Any = "mine"
+    with pytest.raises(OptionError, match=rf"engine 'mine' is registered as '{entry}', which .*{reason}"):
+        wy.compile(wy.Input(name="x") * 2.0, engine=engine)
 
 
 def test_an_engine_of_an_installed_package(known: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,7 @@ NOTEBOOKS: dict[str, tuple[list[str], set[str], str]] = {
     "minimize": (["--dimensions", "5"], {"values", "descent"}, "5 dimensions"),
     "resnet": (FEW_EPOCHS, {"losses", "mistakes", "augmented"}, "accuracy"),
     "sequence_movielens": ([*FEW_EPOCHS, "--dimensions", "4"], {"losses", "ranks"}, "MRR"),
+    "two_towers": ([*FEW_EPOCHS, "--dimensions", "4"], {"losses", "map", "neighbours"}, "recall"),
     "variational_autoencoder": (FEW_EPOCHS, {"losses", "reconstructions", "samples", "codes"}, "nats"),
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, assert_type
 
 import numpy as np
 import pytest
@@ -51,6 +51,9 @@ CASES: dict[str, tuple[Callable[[Any, Any], Any], Callable[[np.ndarray], np.ndar
     "einsum": (lambda x, b: wy.einsum("ii->i", x @ x.T), lambda x: np.diagonal(x @ x.T)),
     "reshape": (lambda x, b: x.reshape(b, 3, 1).sum(-1), lambda x: x),
     "flatten": (lambda x, b: x.reshape(b * 3), lambda x: x.reshape(-1)),
+    "quotient": (lambda x, b: x.sum(0) / b, lambda x: x.mean(0)),
+    "product": (lambda x, b: b * x - b, lambda x: len(x) * x - len(x)),
+    "least": (lambda x, b: wy.minimum(10.0 * x, b), lambda x: np.minimum(10.0 * x, len(x))),
     "broadcast": (lambda x, b: x[0].broadcast_to((b, 3)), lambda x: np.broadcast_to(x[0], x.shape)),
 }
 
@@ -80,7 +83,10 @@ def test_the_shape_of_an_open_node_has_the_axis_itself() -> None:
     assert x.shape == (BATCH, 3) and x.shape[0] is BATCH
     assert wy.Input(dims=(Batch(2), 3)).shape == (2, 3)
     assert hasattr(x, "shape") and dict(inspect.getmembers(x))["shape"] == (BATCH, 3)
-    numbers: list[Callable[[Any], object]] = [int, range, np.arange, lambda n: n - 1, lambda n: n // 2]
+    numbers: list[Callable[[Any], object]] = [
+        int, range, np.arange, lambda n: n - 1, lambda n: n // 2, lambda n: 1.0 / n, lambda n: n / 2, lambda n: n > 1,
+        lambda n: n >= 1, lambda n: n < 1, lambda n: n <= 1,
+    ]  # fmt: skip
     for number in numbers:
         with pytest.raises(ShapeError, match="axis Batch has no size of its own: it is bound by the data of each run"):
             number(x.shape[0])
@@ -99,11 +105,23 @@ def test_sums_and_products_of_axes() -> None:
             call()
 
 
+def test_axes_of_a_size_are_numbers_too() -> None:
+    four: Any = Batch(4)
+    assert (four - 1, four // 3, four / 8, 2.0 / four) == (3, 1, 0.5, 0.5)
+    assert four > 3 and four >= 4 and four < 5 and four <= 4
+    assert (wy.Constant([8.0]) / four).forward().tolist() == [2.0]
+
+
 def test_axes_keep_their_names() -> None:
     assert wy.arange(Batch(3)).dims == (Batch(3),) and wy.arange(BATCH).dims == (BATCH,)
     assert wy.eye(Batch(3)).dims == (Batch(3), Batch(3)) and wy.eye(BATCH, Items(4)).dims == (BATCH, Items(4))
     assert wy.diagonal(wy.ones((Items(4), Batch(3), Batch(3))), 0, 1, 2).dims == (Items(4), Batch(3))
     assert wy.zeros((BATCH, 2)).dims == (BATCH, 2) and wy.tri(BATCH).dims == (BATCH, BATCH)
+    assert_type(wy.arange(BATCH), wy.IndexNode[tuple[Batch]])
+    assert_type(wy.eye(BATCH), wy.Node[Any, tuple[Batch, Batch]])
+    assert_type(wy.eye(BATCH, Items(4)), wy.Node[Any, tuple[Batch, Items]])
+    assert_type(wy.ones((BATCH, Items(4))), wy.Node[Any, tuple[Batch, Items]])
+    assert_type(wy.zeros((2, 3)), wy.Constant)
 
 
 def test_errors_name_the_axis() -> None:

@@ -124,7 +124,7 @@ def test_interpolation_with_a_period() -> None:
             found = values_in(engine, wy.interp(wy.Constant(at), points, values, period=period))
             np.testing.assert_allclose(found, expected, rtol=1e-12 if engine != "jax" else 2e-3, atol=1e-12)
     leaves: Any = [wy.Parameter(each) for each in (at, points, values)]
-    node: Any = np.interp(*leaves, period=360.0)
+    node: Any = np.interp(*leaves, period=360.0)  # type: ignore[call-overload]  # of arrays, for checkers
     check_grads(node.sin().sum())
     with pytest.raises(ValueError, match="the period must not be 0"):
         wy.interp(at, points, values, period=0.0)

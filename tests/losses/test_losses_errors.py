@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.losses.untried import untried
 from wyrm import losses
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 
@@ -43,6 +44,7 @@ REDUCIBLE: dict[str, tuple[Any, ...]] = {
 }
 # The options without a default.
 OPTIONS: dict[str, dict[str, Any]] = {"student_t_nll": {"degrees_of_freedom": 3.0}, "warp": {"num_items": 5}}
+REDUCIBLE |= {name: (scores(4, 3), *[np.ones((4, 3))] * (count - 1)) for name, count in untried(REDUCIBLE).items()}
 
 
 @pytest.mark.parametrize("name", losses.__all__)

@@ -203,3 +203,19 @@ def test_layer_norm_over_several_axes(bias: bool) -> None:
         layer(wy.Input(dims=(2, 3, 5), dtype=np.float64))
     with pytest.raises(ShapeError, match=r"LayerNorm normalizes over the axes \(3, 4\), but x is"):
         layer(wy.Input(dims=(4,), dtype=np.float64))
+
+
+@pytest.mark.parametrize("kind", ["BatchNorm2d", "GroupNorm", "InstanceNorm2d"])
+def test_threads_divide_a_batch_only_where_its_rows_are_normalized_apart(kind: str) -> None:
+    data = numbers(32, 4, 5, 3).astype(np.float32)
+    found = []
+    for threads in (1, 2):
+        wy.nn.seed(0)
+        layer = wy.nn.GroupNorm(2, 4) if kind == "GroupNorm" else getattr(NN, kind)(4, affine=True)
+        x = wy.Input(dims=(Batch(), 4, 5, 3), name="x")
+        loss = (layer(x).tanh() * np.arange(3.0)).square().mean()
+        program = wy.compile(loss, wy.optim.SGD(layer.parameters(), 0.5))
+        program.epoch({x: data}, batch_size=16, threads=threads, mode="synchronized")
+        found.append(layer.state_dict())
+    for name, value in found[0].items():
+        np.testing.assert_allclose(value, found[1][name], rtol=1e-5, atol=1e-6, err_msg=name)

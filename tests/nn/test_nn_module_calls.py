@@ -210,7 +210,7 @@ def test_a_long_sequence_is_named_by_position() -> None:
 
 
 def test_an_activation_that_no_module_holds_is_looked_up_once_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    from wyrm.nn import module as module_calls
+    from wyrm import module as module_calls
 
     class Layer(wy.nn.Module):
         def __init__(self) -> None:

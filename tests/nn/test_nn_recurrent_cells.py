@@ -26,7 +26,12 @@ class HandmadeGRU(wy.nn.Module):
     """A gated recurrent unit in PyTorch's notation, with its weights."""
 
     def __init__(self, inputs: int, hidden: int) -> None:
-        sizes = {"w_ih": (3 * hidden, inputs), "w_hh": (3 * hidden, hidden), "b_ih": 3 * hidden, "b_hh": 3 * hidden}
+        sizes: dict[str, Any] = {
+            "w_ih": (3 * hidden, inputs),
+            "w_hh": (3 * hidden, hidden),
+            "b_ih": 3 * hidden,
+            "b_hh": 3 * hidden,
+        }
         for name, shape in sizes.items():
             setattr(self, name, wy.Parameter(RANDOM.normal(size=shape) * 0.4, name=name))
         self.hidden = hidden
@@ -202,7 +207,7 @@ def test_parameters_of_cells_have_paths() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
-        (lambda x: wy.nn.Recurrent(wy.nn.GRUCell(3, 4)), TypeError, "for GRUCell use wy.nn.GRU"),  # type: ignore[arg-type, type-var]  # the mistake
+        (lambda x: wy.nn.Recurrent(wy.nn.GRUCell(3, 4)), TypeError, "for GRUCell use wy.nn.GRU"),
         (lambda x: wy.nn.Recurrent(Decoder), TypeError, "an instance of it"),
         (lambda x: wy.nn.Recurrent([]), OptionError, "at least one cell"),
         (lambda x: wy.nn.Recurrent([Decoder()], backward=[Decoder(), Decoder()]), OptionError, "2 cells for 1 layers"),

@@ -245,10 +245,9 @@ def test_open_axes_and_inputs() -> None:
     assert "ByKernelLoops.kernel" in failure(ByKernel(x[:, 0] * 2.0), wrt=[x])
 
 
-def test_an_op_that_jax_cannot_trace_is_compared_only_where_jax_is_asked_for() -> None:
+def test_an_op_that_jax_cannot_trace_is_called_without_a_warning() -> None:
     check_grads(ByScipy(leaf(3)))
-    with pytest.raises(Exception, match=r"Tracer|JAX|jax"):
-        check_grads(ByScipy(leaf(3)), engines=["jax"])
+    check_grads(ByScipy(leaf(3)), engines=["jax"])
 
 
 def test_a_wrong_gradient_is_still_found_first() -> None:
@@ -262,6 +261,6 @@ def test_a_wrong_gradient_is_still_found_first() -> None:
 
 def test_ops_of_wyrm_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their own tests compare them, with every engine."""
-    monkeypatch.setattr("wyrm.testing.engines._computed", lambda *_: pytest.fail("compiles"))
+    monkeypatch.setattr("wyrm.testing.engines.computed", lambda *_: pytest.fail("compiles"))
     check_grads((leaf(3) * leaf(3).tanh()).sum())
     compare_engines([leaf(3).tanh()])

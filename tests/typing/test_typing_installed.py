@@ -31,6 +31,6 @@ def test_every_public_name_is_exported(tmp_path: Path) -> None:
     (tmp_path / "pyrightconfig.json").write_text(
         json.dumps({"typeCheckingMode": "basic", "reportUnusedExpression": False})
     )
-    command = [sys.executable, "-m", "pyright", "--pythonpath", environment / "bin" / "python", program]
+    command = [sys.executable, "-m", "pyright", "--pythonpath", str(environment / "bin" / "python"), str(program)]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout

@@ -4,6 +4,13 @@ Images are arrays of the axes (batch, height, width) or (batch, height, width, c
 list of Pillow images of one size. Functions with `axes` take other orders: `axes=(-2, -1)` for (batch, channels,
 height, width). A function draws from the generator that it is given, for all images at once. The generator of
 `Dataset.map(function, seed=0)` depends on the seed, the epoch and the batch alone, so equal seeds give equal batches.
+
+>>> def changed(columns, generator):
+...     images = wy.data.random_flip(columns["images"], generator)
+...     return {"images": wy.data.normalize_images(images), "labels": columns["labels"]}
+>>> data = wy.data.Dataset(images=np.zeros((4, 8, 8, 3), np.uint8), labels=[0, 1, 1, 0]).map(changed, seed=0)
+>>> next(iter(wy.data.DataLoader(data, batch_size=2)))["images"].shape
+(2, 3, 8, 8)
 """
 
 from __future__ import annotations
@@ -27,8 +34,9 @@ _HEIGHT_AND_WIDTH = (1, 2)
 def as_images(images: ArrayLike | Sequence[Any], mode: str | None = None) -> Images:
     """Return images as one array of the axes (batch, height, width), or (batch, height, width, channels).
 
-    An array is returned as it is. A list holds arrays or Pillow images, as Hugging Face's `datasets` gives them, of one
-    size. `mode` converts Pillow images, as in "RGB" or "L" (grey); without it, images with a palette become "RGB".
+    An array is returned as it is. A list holds arrays or Pillow images of one size, such as a column of Hugging Face's
+    `datasets`: `wy.data.Dataset(images=wy.data.as_images(rows["image"]), labels=rows["label"])`. `mode` converts Pillow
+    images, as in "RGB" or "L" (grey); without it, images with a palette become "RGB".
 
     Raises:
         ShapeError: the images have different sizes or numbers of channels, or the array has no height and width.

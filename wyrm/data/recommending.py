@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,8 +20,8 @@ from wyrm.support.options import integer, is_integer, whole
 if TYPE_CHECKING:
     from wyrm.train.program import Program
 
-Table: TypeAlias = "ArrayLike | BaseNode"
-Scorer: TypeAlias = "Callable[[NDArray[np.int64]], ArrayLike] | Program[Any, Any]"
+Table: TypeAlias = ArrayLike | BaseNode
+Scorer: TypeAlias = Union[Callable[[NDArray[np.int64]], ArrayLike], "Program[Any, Any]"]  # evaluated
 Excluded: TypeAlias = "ArrayLike | CompressedRows | Sequence[ArrayLike] | None"
 
 

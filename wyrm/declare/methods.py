@@ -22,8 +22,10 @@ from typing import Any, NamedTuple
 import wyrm.graph
 import wyrm.ops
 from wyrm.errors import RegistrationError
+from wyrm.graph import REGISTRY
 from wyrm.graph.binding import FUNCTIONS, INTEGER_METHODS, METHODS
 from wyrm.graph.node import IndexNode, Node
+from wyrm.ops.elementwise.elementwise import Elementwise
 
 for _each in pkgutil.walk_packages(wyrm.ops.__path__, "wyrm.ops."):
     importlib.import_module(_each.name)  # the ops register as they are imported
@@ -245,6 +247,13 @@ def formatted(text: str, file: Path) -> str:
             "\n# mypy:", "\n# ruff: noqa: E501  # the first lines of docstrings are not wrapped\n# mypy:", 1
         )
     return text
+
+
+def check_formulas() -> None:
+    """Raise `RegistrationError` for an op of wyrm with a formula that no engine computes, or without a gradient."""
+    for name, op in sorted(REGISTRY.items()):
+        if name.startswith("wyrm.") and issubclass(op, Elementwise):
+            op.check_formulas()
 
 
 def methods() -> str:

@@ -2,7 +2,7 @@
 
 `wyrm/_names.py` has the functions of the modules of `wyrm.functions` that have an `__all__`, the modules of the ops
 that are functions, and those of the methods of nodes; `wyrm/_names.pyi` imports these functions. `__init__.pyi` of a
-package imports the names that its `lazy_imports` lists.
+package imports the names that its `lazy_imports` lists, with those that `wyrm.declare.packages` adds to the list.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import wyrm
 from wyrm import _names, functions
+from wyrm.declare import packages
 from wyrm.declare.functions import names, ops
 from wyrm.declare.methods import formatted
 from wyrm.graph.binding import METHODS
@@ -91,12 +92,14 @@ def declarations() -> dict[Path, str]:
     exported = [(f"wyrm.{module}", name, name) for module, listed in _exported().items() for name in listed]
     found = {own: table(), own.with_suffix(".pyi"): _listed(_TYPES, exported, own.with_suffix(".pyi"))}
     for package in _lazy_packages():
-        path = Path(str(importlib.import_module(package).__file__)).with_suffix(".pyi")
+        init = packages.path_of(package)
+        found[init] = packages.table(package)
         # A module that is public itself is a name of its package.
         listed = [
             (module, old, new) if old else (package, new, new) for new, (module, old) in PACKAGES[package].items()
         ]
-        found[path] = _listed(_PACKAGE, listed, path)
+        listed += [(module, name, name) for module, names in packages.new_names(package).items() for name in names]
+        found[init.with_suffix(".pyi")] = _listed(_PACKAGE, sorted(listed), init.with_suffix(".pyi"))
     return found
 
 

@@ -6,7 +6,8 @@ gives them, or that installed packages have in their entry points of the group "
     [project.entry-points."wyrm.engines"]
     mine = "my_package.engine:MyEngine"
 
-An engine is a subclass of `Engine`, whose module says all that it must know: `wyrm.engines.engine`.
+An engine is a subclass of `Engine`, whose module says all that it must know: `wyrm.engines.engine`. `SimpleEngine`
+does all but the computation of values.
 
 >>> wy.engines.names()[:2]
 ['native', 'jax']
@@ -23,5 +24,6 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "epochs": "Epoch EpochOptions",
         "graph": "ProgramGraph",
         "registry": "names register",
+        "simple": "SimpleEngine by_numpy",
     },
 )

@@ -8,5 +8,16 @@ from wyrm.engines.engine import Engine
 from wyrm.engines.epochs import Epoch, EpochOptions
 from wyrm.engines.graph import ProgramGraph
 from wyrm.engines.registry import names, register
+from wyrm.engines.simple import SimpleEngine, by_numpy
 
-__all__ = ["Columns", "Engine", "Epoch", "EpochOptions", "ProgramGraph", "names", "register"]
+__all__ = [
+    "Columns",
+    "Engine",
+    "Epoch",
+    "EpochOptions",
+    "ProgramGraph",
+    "SimpleEngine",
+    "by_numpy",
+    "names",
+    "register",
+]

@@ -70,7 +70,7 @@ def dependences_of(
         elif node.same_value:
             found[node] = found[node.parents[0]]
         else:
-            found[node] = _row_dependence(node, [found[parent] for parent in node.parents], batch)
+            found[node] = row_dependence(node, [found[parent] for parent in node.parents], batch)
     return {node: found[replacement] for node, replacement in replacements.items() if replacement in found}, batch
 
 
@@ -83,7 +83,8 @@ def _row_axes(dims: Dims, batch: set[type[Dim]]) -> list[int]:
     ]
 
 
-def _row_dependence(node: BaseNode, parents: list[RowDependence], batch: set[type[Dim]]) -> RowDependence:
+def row_dependence(node: BaseNode, parents: list[RowDependence], batch: set[type[Dim]]) -> RowDependence:
+    """Return how a node depends on the rows from how its parents do; `batch` are the axes of rows."""
     axes = _row_axes(node.dims, batch)
     if len(axes) > 1 or Combination.MIXED in parents:
         return Combination.MIXED
@@ -180,9 +181,11 @@ def _of_gather(node: BaseNode, rows: list[int | None], axis: int) -> RowDependen
 def _of_scatter(node: BaseNode, rows: list[int | None], axis: int) -> RowDependence:
     """Return the row axis of a scatter if each row of the parents is written only to that row of the result."""
     for position, (parent, row_axis) in enumerate(zip(node.parents, rows, strict=True)):
-        if row_axis is None:
-            continue
         to = LOOPS.of(node).scatter_index(node, position, _positions(parent.dims))
+        if row_axis is None:
+            if to is not None:  # what all rows share is written to some of them
+                return Combination.MIXED
+            continue
         if to is None or to.position[axis] != LoopIndex(row_axis):
             return Combination.MIXED
     return axis

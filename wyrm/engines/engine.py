@@ -217,11 +217,6 @@ class Engine(ABC):
         return None
 
     @classmethod
-    def may_refuse(cls, node: BaseNode) -> bool:
-        """Return whether the engine computes only some ops of the kind of this node's op."""
-        return False
-
-    @classmethod
     def refusal(cls, what: str) -> Unavailable:
         """Return the error for a property or method that the engine lacks."""
         return Unavailable(cls.refusals.get(what, f"{cls.__name__} has no {what}: see program.stages()"))

@@ -29,7 +29,8 @@ def register(name: str, engine: type[Engine] | str) -> None:
     `engine` is a subclass of `Engine`, or "module:name" of one, which is then imported on first use. An installed
     package registers one by an entry point of the group "wyrm.engines".
 
-    Raise `OptionError` for a name that is none or wyrm's own, `TypeError` for anything but an engine.
+    Raise `OptionError` for a name that is none or wyrm's own, `TypeError` for anything but an engine; the first use of
+    a "module:name" that has no engine raises `OptionError`.
     """
     from wyrm.engines.engine import Engine
 
@@ -62,9 +63,21 @@ def engine_class(name: object, *others: str) -> type[Engine]:
     assert isinstance(name, str)
     found = _known[name]
     if isinstance(found, str):
-        module, _, attribute = found.partition(":")
-        found = _known[name] = getattr(importlib.import_module(module), attribute)
-    assert not isinstance(found, str)
+        found = _known[name] = _imported(name, found)
+    return found
+
+
+def _imported(name: str, entry: str) -> type[Engine]:
+    """Return the class at "module:name"; raise `OptionError`, which names engine and entry, if there is none."""
+    from wyrm.engines.engine import Engine
+
+    module, _, attribute = entry.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise OptionError(f"engine {name!r} is registered as {entry!r}, which cannot be imported: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, Engine)):
+        raise OptionError(f"engine {name!r} is registered as {entry!r}, which is no subclass of wy.engines.Engine")
     return found
 
 

@@ -73,7 +73,7 @@ def _quantiles(name: str, a: Operand, q: Any, axis: AxisLike, method: str, keepd
     share: Node = Index(as_constant(fraction, ordered.dtype), known)
     # Of two equal infinities, the difference is NaN, the sum is not.
     between = where(share.equal(0.5), (below + above) * 0.5, below + (above - below) * share)
-    values = where(share > 0.0, between, below)
+    values: Any = where(share > 0.0, between, below)
     beside: Any = (*(dims[i] for i in kept), *q.shape)
     values = values.reshape(beside)
     if q.ndim:

@@ -11,8 +11,10 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
+from wyrm.support.late_imports import Late
 from wyrm.support.options import is_integer
 
+_NUMBERS = (int, float, np.integer, np.floating)
 A = TypeVar("A", default=Any)
 B = TypeVar("B", default=Any)
 First = TypeVar("First", bound="Dim")
@@ -83,13 +85,31 @@ class Dim:
     def __radd__(self, other: SupportsIndex) -> Plus:
         return Plus((_part(other), self)) if _is_part(other) else NotImplemented
 
-    # Of a size that is not known there is no difference and no quotient.
+    # A size that is not known has no difference and no quotient, and is neither large nor small.
 
     def __sub__(self, other: SupportsIndex) -> int:
         return operator.index(self) - operator.index(other) if _is_part(other) else NotImplemented
 
     def __floordiv__(self, other: SupportsIndex) -> int:
         return operator.index(self) // operator.index(other) if _is_part(other) else NotImplemented
+
+    def __truediv__(self, other: float) -> float:
+        return operator.index(self) / other if isinstance(other, _NUMBERS) else NotImplemented
+
+    def __rtruediv__(self, other: float) -> float:
+        return other / operator.index(self) if isinstance(other, _NUMBERS) else NotImplemented
+
+    def __lt__(self, other: SupportsIndex) -> bool:
+        return operator.index(self) < operator.index(other) if _is_part(other) else NotImplemented
+
+    def __le__(self, other: SupportsIndex) -> bool:
+        return operator.index(self) <= operator.index(other) if _is_part(other) else NotImplemented
+
+    def __gt__(self, other: SupportsIndex) -> bool:
+        return operator.index(self) > operator.index(other) if _is_part(other) else NotImplemented
+
+    def __ge__(self, other: SupportsIndex) -> bool:
+        return operator.index(self) >= operator.index(other) if _is_part(other) else NotImplemented
 
     def resolve(self, sizes: Mapping[type[Dim], int]) -> int:
         """Return the size of this axis, given the sizes that a run has bound."""
@@ -98,6 +118,9 @@ class Dim:
         if type(self) in sizes:
             return sizes[type(self)]
         raise ShapeError(f"axis {type(self).__name__} has no size: no input of this graph binds it")
+
+    # What notebooks display.
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_dim")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'' if self._size is None else self._size})"

@@ -52,8 +52,9 @@ class Lowering(Protocol):
 class JaxForm:
     """The lowering of an op to JAX; it is registered for the op.
 
-    An op needs none if its `formula`, or its `evaluate` called with the functions of `jax.numpy`, can be traced. A
-    form imports JAX inside `lower`, because ops are imported without it.
+    An op needs none if its `formula`, or its `evaluate` called with the functions of `jax.numpy`, can be traced.
+    Programs call an `evaluate` that cannot be with NumPy's arrays (`jax.pure_callback`), and warn once for each op; its
+    gradient is that of its `vjp`. A form imports JAX inside `lower`, because ops are imported without it.
 
         @wy.JAX.register(Flip)
         class FlipForm(wy.JaxForm):

@@ -218,7 +218,8 @@ class IndexNode(methods.IndexNode, values.Node[IntegerArray], BaseNode[Any, S], 
 _BASES.update((Node, IndexNode, methods.Node, methods.IndexNode, values.Node))
 for _name in nodes.ANSWERS:  # the answers for `Node` name methods that index nodes lack
     if next(base for base in IndexNode.__mro__ if _name in vars(base)) is BaseNode:
-        setattr(IndexNode, _name, ForeignName(_name, nodes.OF_INTEGERS, "IndexNode"))
+        # On the base class, because tools evaluate annotations such as `int` among the names of the class itself.
+        setattr(methods.IndexNode, _name, ForeignName(_name, nodes.OF_INTEGERS, "IndexNode"))
 takes_methods(Node, IndexNode)
 
 # Tensor[Batch, Hidden], for signatures: the parents are erased, the shape is kept.

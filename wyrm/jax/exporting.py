@@ -27,7 +27,12 @@ T = TypeVar("T")
 
 
 class _ExportLowerer(Lowerer):
-    """Lowers ops without blocks of rows: those need the number of rows, and runtimes divide the work themselves."""
+    """Lowers ops without blocks of rows: those need the number of rows, and runtimes divide the work themselves.
+
+    A file has no NumPy to call.
+    """
+
+    calls_numpy = False
 
     def blocks(self, rows: int, size: int) -> tuple[int, int]:
         """Return one block on one device."""

@@ -51,9 +51,9 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d"
         ),
         "recurrent": "GRU LSTM GRUCell LSTMCell",
-        "recurrent_cells": "Recurrent RecurrentOutput",
+        "recurrent_cells": "Recurrent",
         "recurrent_stack": "StackedGRU StackedLSTM",
-        "recurrent_states": "GRUOutput LSTMOutput LSTMState StackedOutput",
+        "recurrent_states": "GRUOutput LSTMOutput LSTMState RecurrentOutput StackedOutput",
         "seeding": "seed",
         "transformer": "FeedForward GatedFeedForward TransformerBlock",
         "upsampling": "Upsample interpolate",

@@ -86,9 +86,9 @@ from wyrm.nn.pooling_layers import (
     MaxPool3d,
 )
 from wyrm.nn.recurrent import GRU, LSTM, GRUCell, LSTMCell
-from wyrm.nn.recurrent_cells import Recurrent, RecurrentOutput
+from wyrm.nn.recurrent_cells import Recurrent
 from wyrm.nn.recurrent_stack import StackedGRU, StackedLSTM
-from wyrm.nn.recurrent_states import GRUOutput, LSTMOutput, LSTMState, StackedOutput
+from wyrm.nn.recurrent_states import GRUOutput, LSTMOutput, LSTMState, RecurrentOutput, StackedOutput
 from wyrm.nn.seeding import seed
 from wyrm.nn.transformer import FeedForward, GatedFeedForward, TransformerBlock
 from wyrm.nn.upsampling import Upsample, interpolate

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, overload
+from typing import Any, Generic, Protocol, overload
 
 import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import OptionError, ShapeError
 from wyrm.functions.loops import scan
+from wyrm.graph.axes import Dim
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.module import Module
 from wyrm.nn.axes import B, Bs, In, M, N, Out, T
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.recurrent import GRUCell, LSTMCell
+from wyrm.nn.recurrent_states import RecurrentOutput
 from wyrm.nn.sequences import Sequences, chosen, counted_steps, mapped, mask_by_time
 from wyrm.support.options import whole
 
@@ -25,28 +27,14 @@ CellIn = TypeVar("CellIn")
 CellOut = TypeVar("CellOut")
 
 
-class RecurrentOutput(NamedTuple, Generic[B, T, Out, State]):
-    """What the cells return in all steps, and the state after the last step.
-
-    `sequence` has the axes (batch, time, ...). `state` is as `Recurrent` takes it.
-
-    >>> class Sum(wy.nn.Module):
-    ...     def __call__(self, state, x):
-    ...         return state + x, state
-    >>> x = wy.Constant(np.ones((2, 3, 1)))
-    >>> output = wy.nn.Recurrent(Sum())(x, np.zeros((2, 1)))
-    >>> output.sequence.shape, output.state.forward().tolist()
-    ((2, 3, 1), [[3.0], [3.0]])
-    """
-
-    sequence: Node[Any, tuple[B, T, Out]]
-    state: State
-
-
 class Cell(Protocol[CellState, CellIn, CellOut]):
     """One step: from a state and a row for each sequence to the next state and the result of the step."""
 
     def __call__(self, state: CellState, x: Tensor[Any, CellIn], /) -> tuple[CellState, Tensor[Any, CellOut]]: ...
+
+
+class AnyResult(Dim):
+    """In the place of the last axis, for type checkers: the results of a cell may be anything."""
 
 
 class Recurrent(Module, Generic[State, In, Out]):
@@ -97,7 +85,7 @@ class Recurrent(Module, Generic[State, In, Out]):
     ) -> None: ...
     @overload
     def __init__(
-        self: Recurrent[Any, Any, Any],
+        self: Recurrent[Any, Any, AnyResult],
         cells: Callable[..., tuple[Any, Any]] | Sequence[Callable[..., tuple[Any, Any]]],
         *,
         backward: Callable[..., tuple[Any, Any]] | Sequence[Callable[..., tuple[Any, Any]]] | None = None,
@@ -127,6 +115,17 @@ class Recurrent(Module, Generic[State, In, Out]):
 
     @overload
     def __call__(
+        self: Recurrent[State, In, AnyResult],
+        x: Any,
+        state: State | None = None,
+        *,
+        context: object = None,
+        mask: Any = None,
+        lengths: Any = None,
+        forced: Any = None,
+    ) -> RecurrentOutput[Any, State]: ...
+    @overload
+    def __call__(
         self,
         x: Tensor[B, T, In],
         state: State | None = None,
@@ -135,7 +134,7 @@ class Recurrent(Module, Generic[State, In, Out]):
         mask: Tensor[B, T] | np.ndarray | None = None,
         lengths: IndexNode[tuple[B]] | Sequence[int] | np.ndarray | None = None,
         forced: Tensor[B, T] | Tensor[T] | Tensor[()] | np.ndarray | bool | None = None,
-    ) -> RecurrentOutput[B, T, Out, State]: ...
+    ) -> RecurrentOutput[Tensor[B, T, Out], State]: ...
     @overload
     def __call__(
         self,
@@ -146,7 +145,7 @@ class Recurrent(Module, Generic[State, In, Out]):
         mask: Any = None,
         lengths: Any = None,
         forced: Any = None,
-    ) -> RecurrentOutput[Any, Any, Any, State]: ...
+    ) -> RecurrentOutput[Any, State]: ...
     def __call__(
         self,
         x: Any,
@@ -169,9 +168,24 @@ class Recurrent(Module, Generic[State, In, Out]):
         leaves = [mask_by_time("forced", forced, rows, per_row=False)]
         return self._by_steps(rows.first(), state, context, rows, [*leaves, *counts], None)
 
+    @overload
+    def run(
+        self: Recurrent[State, In, AnyResult],
+        first: Any,
+        steps: int,
+        state: State | None = None,
+        *,
+        context: object = None,
+    ) -> RecurrentOutput[Any, State]: ...
+    @overload
+    def run(
+        self, first: Tensor[B, In], steps: int, state: State | None = None, *, context: object = None
+    ) -> RecurrentOutput[Tensor[B, Any, Out], State]: ...
+    @overload
     def run(
         self, first: Any, steps: int, state: State | None = None, *, context: object = None
-    ) -> RecurrentOutput[Any, Any, Out, State]:
+    ) -> RecurrentOutput[Any, State]: ...
+    def run(self, first: Any, steps: int, state: Any = None, *, context: object = None) -> Any:
         """Return the results of `steps` steps that run freely: each gets `feedback(y)` of the step before.
 
         `first` is the `x` of the first step, (batch, ...). Without `feedback`, a step gets `y` itself.
@@ -185,8 +199,7 @@ class Recurrent(Module, Generic[State, In, Out]):
         """
         count = whole("Recurrent.run: steps", steps, 1)
         self._check_direction("run")
-        output: RecurrentOutput[Any, Any, Out, State] = self._by_steps(first, state, context, None, [], count)
-        return output
+        return self._by_steps(first, state, context, None, [], count)
 
     # --- the loops ------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,8 @@ T = TypeVar("T", default=Any)
 # The last axis of the result of a stack, and the state of one layer in one direction.
 Width = TypeVar("Width", default=Any)
 State = TypeVar("State", default=Any)
+# The results of the cells of a layer in all steps.
+Made = TypeVar("Made", default=Any)
 
 
 class LSTMState(NamedTuple, Generic[B, Out]):
@@ -74,6 +76,25 @@ class StackedOutput(NamedTuple, Generic[B, T, Width, State]):
 
     sequence: Node[Any, tuple[B, T, Width]]
     states: tuple[State, ...]
+
+
+class RecurrentOutput(NamedTuple, Generic[Made, State]):
+    """What the cells return in all steps, and the state after the last step.
+
+    `sequence` has the axes (batch, time, ...), in the containers that a cell returns. `state` is as `Recurrent`
+    takes it.
+
+    >>> class Sum(wy.nn.Module):
+    ...     def __call__(self, state, x):
+    ...         return state + x, state
+    >>> x = wy.Constant(np.ones((2, 3, 1)))
+    >>> output = wy.nn.Recurrent(Sum())(x, np.zeros((2, 1)))
+    >>> output.sequence.shape, output.state.forward().tolist()
+    ((2, 3, 1), [[3.0], [3.0]])
+    """
+
+    sequence: Made
+    state: State
 
 
 def _shown(value: object) -> str:

@@ -6,5 +6,7 @@
 
 from wyrm.testing.engines import EngineError
 from wyrm.testing.gradients import GradientError, check_grads
+from wyrm.testing.ops import OpError, check_op
+from wyrm.testing.rules import Finding
 
-__all__ = ["EngineError", "GradientError", "check_grads"]
+__all__ = ["EngineError", "Finding", "GradientError", "OpError", "check_grads", "check_op"]

@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wyrm.engines.engine import Engine
-from wyrm.engines.numpy.reference import ReferenceRunner
+from wyrm.engines.jax.host import without_warnings
 from wyrm.engines.registry import engine_class, names
 from wyrm.errors import WyrmError
 from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.index_leaves import IndexInput
-from wyrm.graph.leaves import Input
-from wyrm.graph.traversal import replaced, topological_order
-from wyrm.ops.random.philox import COUNTERS
+from wyrm.graph.traversal import topological_order
+from wyrm.testing.alone import alone, difference, reference
 from wyrm.train.compiling import compile as compile_program
-
-# The allowed difference relative to the largest element, as of sums of thousands of terms in another order.
-_TOLERANCE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-4}
 
 
 class EngineError(WyrmError, AssertionError):
     """An engine that computes other numbers for an op than the reference engine."""
 
 
-class _Alone(NamedTuple):
-    """A copy of an op on leaves that hold its operands' values, and its value in the reference engine."""
+class Task(NamedTuple):
+    """A node to compute on some data, with the value that the reference engine computes for it.
+
+    `original` is the user's node, and `op` the op whose rules compute it; `rule` names another one than the engine's.
+    """
 
     original: BaseNode
+    op: BaseNode
     node: BaseNode
+    data: Mapping[BaseNode, np.ndarray]
     expected: np.ndarray
+    rule: str = ""
+
+    def by(self, engine: str) -> str:
+        """Return the name of the rule by which an engine computes the node."""
+        return self.rule or engine_class(engine).rule_name(self.op) or meaning(self.op)
+
+
+class Difference(NamedTuple):
+    """What an engine computes for a task, and what the reference engine does instead; or the error that it raises."""
+
+    task: Task
+    found: str
+    expected: str
+    error: Exception | None = None
 
 
 def compare_engines(outputs: Sequence[BaseNode], engines: Sequence[str] | None = None) -> None:
@@ -41,27 +55,66 @@ def compare_engines(outputs: Sequence[BaseNode], engines: Sequence[str] | None =
     numbers is left out.
     """
     chosen = installed_engines() if engines is None else engines
-    every = [engine_class(name) for name in names()]
-    nodes = [node for node in topological_order(outputs) if not node.is_leaf and _is_foreign(node, every)]
-    if not chosen or not nodes:
-        return
-    alone = _each_alone(_distinct(nodes))
+    tasks = alone_tasks(foreign(outputs)) if chosen else []
     for engine in chosen:
-        together = [each for each in alone if not (engines is None and engine_class(engine).may_refuse(each.node))]
-        for each, found in zip(together, _computed(together, engine), strict=True):
-            _check(each, found, engine)
-        for each in alone:
-            if engines is None and engine_class(engine).may_refuse(each.node):
-                try:
-                    (found,) = _computed([each], engine)
-                except Exception:  # JAX cannot trace it: tracing raises what `evaluate` raises
-                    continue
-                _check(each, found, engine)
+        for task, found, expected, error in differences(tasks, engine):
+            if error is not None:
+                raise error
+            raise EngineError(
+                f"{describe(task.original)}: the engine {engine!r} computes {found} by {task.by(engine)}, the "
+                f"reference engine {expected} by {meaning(task.op)}: both must compute the same"
+            )
+
+
+def alone_tasks(nodes: Sequence[BaseNode]) -> list[Task]:
+    """Return each op on leaves, without those that draw random numbers."""
+    found = [each for each in alone(nodes) if not each.draws]
+    values = reference([each.node for each in found]) if found else []
+    return [Task(x.original, x.node, x.node, x.data, value) for x, value in zip(found, values, strict=True)]
+
+
+def differences(tasks: Sequence[Task], engine: str) -> Iterator[Difference]:
+    """Yield what an engine computes in another way; one program computes all tasks, unless one of them fails."""
+    if not tasks:
+        return
+    try:
+        values = computed([task.node for task in tasks], _joined(tasks), engine)
+    except Exception as error:
+        if len(tasks) == 1:
+            yield Difference(tasks[0], "", "", error)
+        else:
+            for task in tasks:
+                yield from differences([task], engine)
+        return
+    for task, value in zip(tasks, values, strict=True):
+        differs = difference(value, task.expected)
+        if differs is not None:
+            yield Difference(task, *differs)
+
+
+def computed(nodes: Sequence[BaseNode], data: Mapping[BaseNode, np.ndarray], engine: str) -> list[np.ndarray]:
+    """Return the values of nodes by one program of an engine."""
+    outputs: list[Any] = list(nodes)
+    needed = set(topological_order(outputs))
+    with without_warnings():
+        program: Any = compile_program(outputs, engine=engine)
+        values: list[np.ndarray] = program({leaf: array for leaf, array in data.items() if leaf in needed})
+    return values
+
+
+def _joined(tasks: Sequence[Task]) -> dict[BaseNode, np.ndarray]:
+    return {leaf: array for task in tasks for leaf, array in task.data.items()}
 
 
 def installed_engines() -> list[str]:
     """Return the engines that compile programs here, besides the reference engine."""
     return [name for name in names() if engine_class(name).is_installed()]
+
+
+def foreign(outputs: Iterable[BaseNode]) -> list[BaseNode]:
+    """Return one node of each op among outputs and their ancestors that wyrm does not define; see `distinct`."""
+    every = [engine_class(name) for name in names()]
+    return distinct(node for node in topological_order(outputs) if not node.is_leaf and _is_foreign(node, every))
 
 
 def _is_foreign(node: BaseNode, engines: Iterable[type[Engine]]) -> bool:
@@ -70,7 +123,7 @@ def _is_foreign(node: BaseNode, engines: Iterable[type[Engine]]) -> bool:
     return any(not type(each).__module__.startswith("wyrm.") for each in (node, *rules) if each is not None)
 
 
-def _distinct(nodes: Iterable[BaseNode]) -> list[BaseNode]:
+def distinct(nodes: Iterable[BaseNode]) -> list[BaseNode]:
     """Return one node of each op with the same attributes, axes and dtypes of operands."""
     found: dict[object, BaseNode] = {}
     for node in nodes:
@@ -79,63 +132,7 @@ def _distinct(nodes: Iterable[BaseNode]) -> list[BaseNode]:
     return list(found.values())
 
 
-def _each_alone(nodes: Sequence[BaseNode]) -> list[_Alone]:
-    """Return each op on leaves, with its value."""
-    parents = [parent for node in nodes for parent in node.parents if not parent.is_leaf]
-    plan = ReferenceRunner([*nodes, *parents]).run()
-    leaves: dict[BaseNode, BaseNode] = {}
-    for parent in parents:
-        value = plan.value(parent)
-        # The residuals of a loop and rows of a table are not arrays, so the op that computes them stays.
-        if isinstance(value, np.ndarray | np.generic):
-            leaves[parent] = _leaf(parent, np.asarray(value))
-    found = []
-    for node in nodes:
-        (copy,) = replaced([node], {parent: leaf for parent, leaf in leaves.items() if parent is not node})
-        if COUNTERS.isdisjoint(topological_order([copy])):
-            found.append(_Alone(node, copy, np.asarray(plan.value(node))))
-    return found
-
-
-def _leaf(node: BaseNode, value: np.ndarray) -> BaseNode:
-    """Return a leaf with a node's axes and dtype, set to its value."""
-    leaf: IndexInput | Input
-    if node.dtype.kind == "i":
-        leaf = IndexInput(dims=node.dims)
-    else:
-        leaf = Input(dims=node.dims, dtype=node.dtype, finite=False)
-    leaf.set(value)
-    return leaf
-
-
-def _computed(group: Sequence[_Alone], engine: str) -> list[np.ndarray]:
-    """Return the values of the copies, computed by one program of an engine."""
-    nodes: list[Any] = [each.node for each in group]
-    data = {leaf: leaf.value for leaf in topological_order(nodes) if isinstance(leaf, Input | IndexInput)}
-    return compile_program(nodes, engine=engine)(data) if nodes else []
-
-
-def _check(each: _Alone, found: np.ndarray, engine: str) -> None:
-    want = each.expected
-    if found.shape != want.shape or found.dtype != want.dtype:
-        raise EngineError(_text(each, engine, f"{found.dtype} {found.shape}", f"{want.dtype} {want.shape}"))
-    largest = float(np.abs(want[np.isfinite(want)]).max(initial=1.0)) if want.dtype.kind == "f" else 0.0
-    near = np.isclose(found, want, rtol=0.0, atol=_TOLERANCE.get(want.dtype, 0.0) * largest, equal_nan=True)
-    if not near.all():
-        place = tuple(map(int, np.argwhere(~near)[0]))
-        at = f" at {place}" if place else ""
-        raise EngineError(_text(each, engine, f"{found[place]:.12g}{at}", f"{want[place]:.12g}"))
-
-
-def _text(each: _Alone, engine: str, found: str, expected: str) -> str:
-    rule = engine_class(engine).rule_name(each.node) or _meaning(each.node)
-    return (
-        f"{describe(each.original)}: the engine {engine!r} computes {found} by {rule}, the "
-        f"reference engine {expected} by {_meaning(each.node)}: both must compute the same"
-    )
-
-
-def _meaning(node: BaseNode) -> str:
+def meaning(node: BaseNode) -> str:
     """Return by what the reference engine computes an op."""
     op = type(node).__name__
     return f"{op}.evaluate" if node.formula is None else f"the formula of {op}, {node.formula!r}"

@@ -42,7 +42,7 @@ def check_grads(
     The reference engine computes these numbers. What other `engines` compute is compared with it for each op of your
     own in the graph and its gradients: an op that wyrm does not define, or one with a loop form or a JAX form that wyrm
     does not define. `EngineError` says which op, engine and rule differ. By default these engines are "native", and
-    "jax" where JAX is installed, except for an op without a JAX form that JAX cannot trace. `engines=()` compares none.
+    "jax" where JAX is installed. `engines=()` compares none. `check_op` says more of one op.
 
     >>> x = wy.Parameter(np.array([0.5, 2.0]), name="x")
     >>> check_grads((x * x).tanh())

@@ -49,6 +49,7 @@ def test_arithmetic_has_the_bits_of_numpy(loop: Any) -> None:
         "a split number": (x * 4097.0) - ((x * 4097.0) - x),
         "a quotient": x / 3.0 * 3.0 - x,
         "the sign of zero": -(x * 0.0) + 0.0 * y,
+        "the function sign of both zeros": (x * 0.0).sign(),
         "in a sum": ((x + LARGE) - LARGE).sum(),
     }
     found = wy.compile(list(nodes.values()), loop=loop)()

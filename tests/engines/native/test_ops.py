@@ -40,7 +40,8 @@ def _outputs(sample: Sample, dtype: type, random: np.random.Generator) -> list[A
     return outputs
 
 
-def _check(samples: list[Sample], dtype: type, loop: Any) -> None:
+def check(samples: list[Sample], dtype: type, **options: Any) -> None:
+    """Check the values and gradients of samples that a program gives, with these options of `wyrm.compile`."""
     random = np.random.default_rng(0)
     outputs, names = [], []
     for sample in samples:
@@ -49,7 +50,7 @@ def _check(samples: list[Sample], dtype: type, loop: Any) -> None:
         names += [f"{sample}, output {i}" for i in range(len(made))]
     wy.random.set_step(0)
     expected = wy.run(outputs)
-    found = wy.compile(outputs, loop=loop)()
+    found = wy.compile(outputs, **options)()
     for name, want, have in zip(names, expected, found, strict=True):
         assert have.dtype == want.dtype, name
         np.testing.assert_allclose(have, want, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], err_msg=name)
@@ -57,20 +58,20 @@ def _check(samples: list[Sample], dtype: type, loop: Any) -> None:
 
 @grouped(24)
 def test_every_op_equals_the_reference(samples: list[Sample]) -> None:
-    _check(samples, np.float32, "python")
+    check(samples, np.float32, loop="python")
 
 
 @grouped(24, lambda sample: any(operand.dtype.kind == "f" for operand in sample.operands))
 def test_every_op_equals_the_reference_in_float64(samples: list[Sample], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "LEVEL", 0)
-    _check(samples, np.float64, "python")
+    check(samples, np.float64, loop="python")
 
 
 @pytest.mark.parametrize("family", ["Add", "Where", "Mean", "LogSumExp", "MatMul", "Index", "Softmax", "CrossEntropy"])
 def test_the_compiled_loop_gives_the_same(family: str) -> None:
     samples = [sample for sample in SAMPLES if sample.op.__name__ == family][:6]
     assert samples
-    _check(samples, np.float64, "compiled")
+    check(samples, np.float64, loop="compiled")
 
 
 def test_an_empty_batch() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,12 @@ MAKERS: dict[str, Callable[[Any], wy.optim.Optimizer]] = {
     "groups and norm": lambda p: grouped(p, max_norm=0.3, average=SWA()),
 }
 EVERY = {**OPTIMIZERS, **MAKERS}
+# Those that no entry names, with their own options.
+EVERY |= {
+    name: partial(rule, learning_rate=0.01)
+    for name, rule in ((name, getattr(wy.optim, name)) for name in wy.optim.__all__)
+    if name not in {*EVERY, "Combined", "Optimizer"} and isinstance(rule, type) and issubclass(rule, wy.optim.Optimizer)
+}
 EPOCHS = 10  # of five steps, the last one of fewer rows
 
 

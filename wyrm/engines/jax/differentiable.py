@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.engines.jax.host import evaluated_in_numpy, must_call
 from wyrm.engines.jax.lower import Lowerer, dense
 from wyrm.errors import NotDifferentiable
+from wyrm.graph.axes import resolve
 from wyrm.graph.base import BaseNode, Undefined, explain, label
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
 from wyrm.graph.jax_form import JAX
@@ -28,7 +30,8 @@ class DifferentiableLowerer(Lowerer):
     """Lowers nodes to code whose derivatives by JAX are those of the graph, to any order.
 
     JAX differentiates most ops to the same values. Elementwise ops made of pieces, such as `relu`, get a `custom_jvp`
-    with wyrm's derivative; ops whose form asks for it (`own_gradient`) get a `custom_vjp`, for reverse mode alone.
+    with wyrm's derivative; ops whose form asks for it (`own_gradient`), and those that JAX cannot trace, get a
+    `custom_vjp`, for reverse mode alone.
     """
 
     def run(self, schedule: Schedule, known: Mapping[BaseNode, Any]) -> list[Any]:
@@ -51,11 +54,17 @@ class DifferentiableLowerer(Lowerer):
 
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""
-        if JAX.of(node).own_gradient(node):
+        if JAX.of(node).own_gradient(node) or self._calls_numpy(node, operands):
             return self._with_own_gradient(node, operands)
         if node.formula is not None and node.dtype.kind == "f" and _is_piecewise(node.formula):
             return self._with_own_derivative(node, operands)
         return super().value(node, operands)
+
+    def _calls_numpy(self, node: BaseNode, operands: Sequence[Any]) -> bool:
+        """Return whether the value is computed by NumPy code, which JAX cannot differentiate."""
+        if type(node).__module__.startswith("wyrm.") or not evaluated_in_numpy(node):
+            return False
+        return must_call(node, [dense(x) for x in operands], resolve(node.dims, self.sizes), self)
 
     def _recomputed(self, node: BaseNode, used: list[Any], leaves: dict[BaseNode, Any]) -> Any:
         """Return the value of a `wy.checkpoint`, which the backward pass computes again."""

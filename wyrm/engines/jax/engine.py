@@ -287,11 +287,6 @@ class JaxEngine(Engine):
         form = JAX.of(node)
         return None if type(form) is JaxForm else f"{type(form).__name__}.lower"
 
-    @classmethod
-    def may_refuse(cls, node: BaseNode) -> bool:
-        """Return whether JAX traces the op's `evaluate`, which not every `evaluate` allows."""
-        return type(JAX.of(node)) is JaxForm and node.formula is None
-
 
 def refuse_threads(threads: int) -> None:
     """Raise `OptionError` for more than one thread: XLA divides the work itself."""

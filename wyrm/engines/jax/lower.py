@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.engines.jax.host import call_evaluate, evaluated_in_numpy, refusal, untraceable
 from wyrm.engines.jax.loops import NO_ATTRIBUTES, Attributes, Values, compute_repeat
 from wyrm.engines.jax.namespace import JaxNamespace, namespace, narrowed
 from wyrm.engines.jax.partial_sums import PartialSums, whole
 from wyrm.engines.jax.repeats import Repeat, find_repeats
-from wyrm.errors import RegistrationError, WyrmError
 from wyrm.graph.axes import Dim, resolve
-from wyrm.graph.base import BaseNode, explain
+from wyrm.graph.base import BaseNode
 from wyrm.graph.jax_form import JAX, JaxForm
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.loop_form import LOOPS
@@ -42,11 +42,15 @@ Place = Callable[[BaseNode, Any], Any]
 class Lowerer:
     """Computes nodes from the values of leaves, as JAX traces or runs it.
 
+    Where only an `evaluate` that JAX cannot trace says what an op is, the program calls that, with a warning.
     `narrow` is the dtype of activations, such as bfloat16, if it is not the graph's; nodes of `wide` keep the graph's.
     `place` is applied to the value of each node; `sums` computes sums over rows of several devices. Ops that work on a
     block of rows at a time choose blocks of `block_bytes`, by default 4 MB on CPUs and 1 GB elsewhere; the rows are
     sharded over `shards` devices or a divisor of them. At least `repeats` equal layers are computed in a loop.
     """
+
+    # Whether programs may call NumPy.
+    calls_numpy = True
 
     def __init__(
         self,
@@ -158,12 +162,19 @@ class Lowerer:
         else:
             try:
                 value = form.lower(node, operands, shape, self)
-            except (TypeError, IndexError, AttributeError) as error:
-                _check_traceable(node, form, error)
-                raise
+            except Exception as error:
+                value = self._untraced(node, operands, shape, error)
         if self._narrow is not None and getattr(value, "dtype", None) != self.dtype(node) and node.dtype.kind == "f":
             value = value.astype(self.dtype(node))
         return value
+
+    def _untraced(self, node: BaseNode, operands: list[Any], shape: tuple[int, ...], error: Exception) -> Any:
+        """Return the value of a node whose form JAX cannot trace, by a call of its `evaluate`; or raise the error."""
+        if not untraceable(node, error):
+            raise error
+        if not evaluated_in_numpy(node) or not self.calls_numpy:
+            raise refusal(node, error) from error
+        return call_evaluate(node, operands, shape, self.sizes, error)
 
     def _in_loop(self, node: BaseNode, operands: list[Any], attributes: Attributes) -> Any:
         """Return the value of a node in a loop over layers, with its traced attributes."""
@@ -185,33 +196,6 @@ class Lowerer:
             else operand
             for parent, operand in zip(node.parents, operands, strict=True)
         ]
-
-
-def _check_traceable(node: BaseNode, form: JaxForm, error: Exception) -> None:
-    """Raise `RegistrationError` if an error came from code that JAX cannot trace, such as code that needs NumPy."""
-    import jax
-
-    refused = (
-        jax.errors.TracerArrayConversionError, jax.errors.TracerIntegerConversionError,
-        jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError,
-    )  # fmt: skip
-    inherited = type(form).lower is JaxForm.lower
-    if isinstance(error, WyrmError) or not (inherited or isinstance(error, refused)):
-        return
-    op = type(node).__name__
-    what, remedy = f"`lower` of {type(form).__name__}", "use functions of jax.numpy alone there"
-    if inherited:
-        what = "its `evaluate`"
-        remedy = (
-            f"use functions of the namespace `xp` alone there, or register a lowering:\n"
-            f"    @wy.JAX.register({op})\n"
-            f"    class {op}Form(wy.JaxForm):\n"
-            f"        def lower(self, node, operands, shape, lowering): ...  # functions of jax.numpy"
-        )
-    first = str(error).strip().partition("\n")[0]
-    raise RegistrationError(
-        explain(node, f"JAX cannot trace op {op}: {what} needs arrays of NumPy ({first}); {remedy}")
-    ) from error
 
 
 def dense(value: Any) -> Any:

@@ -14,6 +14,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Unary
+from wyrm.ops.kernels.host_jax import on_host
 
 
 class I0(Unary[Left_co, Axes]):
@@ -129,16 +130,7 @@ def _on_host(name: str) -> Callable[[float, Any], Any]:
 
     def value_of(order: float, x: Any) -> Any:
         dtype = np.dtype(x.dtype)
-
-        def compute(words: Any) -> Any:
-            host = np.ascontiguousarray(words).view(dtype)
-            return np.asarray(getattr(special, name)(order, host), dtype).view(np.uint32).reshape(words.shape)
-
-        # The call gets and returns words of 32 bits: it may run in a thread of XLA's, in which JAX has no 64-bit types.
-        words = jax.lax.bitcast_convert_type(x, np.uint32)
-        kind = jax.ShapeDtypeStruct(words.shape, words.dtype)
-        found = jax.pure_callback(compute, kind, words, vmap_method="broadcast_all")
-        return jax.lax.bitcast_convert_type(found, dtype)
+        return on_host(lambda host: getattr(special, name)(order, host), x.shape, dtype, [x], "broadcast_all")
 
     function: Any = jax.custom_jvp(value_of, nondiff_argnums=(0,))
 

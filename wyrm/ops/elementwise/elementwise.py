@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Number
@@ -12,7 +13,7 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.graph.arrays import as_array
-from wyrm.graph.axes import Dims, broadcast
+from wyrm.graph.axes import Dim, Dims, broadcast
 from wyrm.graph.base import BaseNode, Gradient, describe, label
 from wyrm.graph.binding import FUNCTIONS, method
 from wyrm.graph.leaves import Constant, as_constant
@@ -87,6 +88,10 @@ _FLOAT32, _FLOAT64 = FLOATS
 _NUMBERS = (float, int, bool, np.number, np.bool_)
 
 
+# The module that makes a number of the size of an axis; it needs other ops, which need this one.
+_SIZE_OF_AXIS = "wyrm.ops.reducing.base"
+
+
 def as_operand(value: object, beside: BaseNode) -> Node | None:
     """Return `value` as a node with the dtype of the other operand `beside`; None if it does not hold numbers."""
     if isinstance(value, Node):
@@ -95,6 +100,9 @@ def as_operand(value: object, beside: BaseNode) -> Node | None:
         raise DTypeError(f"{describe(value)} holds integers; convert them with .astype(np.float32)")
     if isinstance(value, list):
         value = as_array(value, lambda: f"the operand beside {describe(beside)}")
+    if isinstance(value, Dim):
+        number: Node = importlib.import_module(_SIZE_OF_AXIS).size_of_axis(value, beside)
+        return number
     if isinstance(value, _NUMBERS) or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
         if beside.dtype.kind == "f":
             return as_constant(value, beside.dtype)
@@ -182,7 +190,11 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
     def _check_names(cls, formula: str, *more: str) -> None:
         """Raise `RegistrationError` for a name that a formula cannot use; `more` are names besides the operands."""
         known = OPERANDS if cls.arity is None else OPERANDS[: cls.arity]
-        for argument in itertools.chain.from_iterable(call.arguments for call in parse(formula)):
+        try:
+            calls = parse(formula)
+        except RegistrationError as error:
+            raise RegistrationError(f"op {cls.__name__}: the {error}") from None
+        for argument in itertools.chain.from_iterable(call.arguments for call in calls):
             name = argument.name if isinstance(argument, Attribute) else None
             if isinstance(argument, Operand):
                 name = OPERANDS[argument.position]

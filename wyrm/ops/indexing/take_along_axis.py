@@ -62,7 +62,9 @@ class _AlongAxisRules(HasIndexOperands[Any, Axes], abstract=True):
         return (IndexOperand(1, self.parents[0].dims[self.axis]),)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
-        return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1}) if mapped[1] else None
+        if not mapped[1] or not (mapped[0] or isinstance(operands[0], Node)):  # integers cannot be broadcast
+            return None
+        return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1})
 
 
 class TakeAlongAxis(Indexing[Left_co, Rows_co, Axes], _AlongAxisRules[Axes]):

@@ -34,6 +34,6 @@ r: wy.Tensor[Batch, Hid, Any, Any] = wy.nn.conv2d(pictures, kernel, stride=(2, 1
 #@ normalization_of_channels
 r1: wy.Tensor[Batch, Colours, Height, Width] = wy.nn.GroupNorm(3, colours)(pictures)
 r2: wy.Tensor[Batch, Colours, Height, Width] = wy.nn.InstanceNorm(colours, affine=True)(pictures)
-r3: wy.Tensor[Batch, Colours, Height, Width] = wy.nn.BatchNorm2d(colours, momentum=None)(pictures)
-r4: wy.Tensor[Batch, Colours, Height, Width] = wy.nn.InstanceNorm2d(colours)(pictures)
+r8: wy.Tensor[Batch, Colours, Height, Width] = wy.nn.BatchNorm2d(colours, momentum=None)(pictures)
+r9: wy.Tensor[Batch, Colours, Height, Width] = wy.nn.InstanceNorm2d(colours)(pictures)
 r3: wy.Tensor[Batch, Colours, Height, Width] = wy.nn.group_norm(pictures, 1)

@@ -69,7 +69,7 @@ wy.nn.Embedding(words, emb)(labels) + wy.nn.Embedding(words, hid)(labels)  # err
 #@ normalization_of_other_features
 wy.nn.LayerNorm(hid)(x)  # error: [arg-type] Argument 1 to "__call__" of "LayerNorm" has incompatible type "Input[tuple[Batch, In]]"; expected "Node[Any,
 #@ normalization_of_a_text
-wy.nn.LayerNorm("7")  # error: [call-overload] No overload variant of "LayerNorm" matches argument type "str"
+wy.nn.LayerNorm("7")  # error: [arg-type] Argument 1 to "LayerNorm" has incompatible type "str"
 #@ normalization_of_a_float
 wy.nn.BatchNorm(7.5)  # error: [arg-type] Argument 1 to "BatchNorm" has incompatible type "float"; expected "Dim | Unnamed[Dim]"
 #@ normalization_epsilon_by_name

@@ -134,8 +134,11 @@ def _sign(builder: Builder, x: Num) -> Num:
     if type.kind in "bu":
         return Num(Select(truth(Num(number)), one, zero, type))
     above, below = (Operation(name, (number, zero), BOOL) for name in ("greater", "less"))
-    # The sign of a zero or a NaN is the operand itself.
-    return Num(Select(above, one, Select(below, Number(-1, type), number, type), type))
+    # That of either zero is 0.0, as NumPy's is, and that of a NaN is the operand itself.
+    equal: Expression = zero
+    if type.kind == "f":
+        equal = Select(Operation("unordered", (number, number), BOOL), number, zero, type)
+    return Num(Select(above, one, Select(below, Number(-1, type), equal, type), type))
 
 
 def _extreme(builder: Builder, name: str, x: Num, y: Num) -> Num:
