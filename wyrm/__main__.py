@@ -1,4 +1,4 @@
-"""`python -m wyrm watch RUN`: trainings in a browser. `python -m wyrm cache info|clear`: compiled programs on disk."""
+"""`python -m wyrm`: what there is. `watch RUN`: trainings in a browser. `cache info|clear`: compiled programs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,28 @@ import sys
 
 from wyrm.errors import WyrmError
 
+# What `python -m wyrm` prints after the commands.
+_MORE = """
+more commands:
+  python -m wyrm watch --help    the options of a command
+  python -c "import wyrm; help(wyrm)"
+                                 the reference, with a glossary; help(wyrm.nn) and so on of a package
+
+packages:
+  wyrm.nn, wyrm.losses, wyrm.optim, wyrm.train, wyrm.metrics, wyrm.data    models and their training
+  wyrm.linalg, wyrm.special, wyrm.random                                   functions beside those of wyrm itself
+  wyrm.io, wyrm.jax, wyrm.engines                                          files, JAX, what runs programs
+  wyrm.view, wyrm.watch, wyrm.profile, wyrm.testing                        look at graphs and trainings, check ops"""
+_RUNS_ON = ("numpy", "llvmlite", "scipy", "jax")
+
 
 def main() -> None:
     """Run the command that the arguments name."""
     parser = argparse.ArgumentParser(
         prog="python -m wyrm", description="Look at trainings, and manage the cache of compiled programs."
     )
-    commands = parser.add_subparsers(dest="command", required=True)
+    parser.add_argument("--version", action="store_true", help="print the versions of wyrm and of what it runs on")
+    commands = parser.add_subparsers(dest="command")
     actions = commands.add_parser("cache", help="compiled programs on disk").add_subparsers(
         dest="action", required=True
     )
@@ -23,10 +38,31 @@ def main() -> None:
     watch.add_argument("runs", nargs="+", metavar="RUN", help="the folder of a run, or a folder of such folders")
     watch.add_argument("--port", type=int, default=None, help="port of 127.0.0.1; 0 is any that is free")
     options = parser.parse_args()
-    if options.command == "watch":
+    if options.version:
+        _print_versions()
+    elif options.command == "watch":
         _watch(options)
-    else:
+    elif options.command == "cache":
         _manage_cache(options)
+    else:
+        parser.print_help()
+        print(_MORE)  # noqa: T201  # the output
+
+
+def _print_versions() -> None:
+    """Print the versions of wyrm, Python and the packages that wyrm uses, one a line."""
+    import importlib.metadata
+    import platform
+
+    import wyrm
+
+    print(f"wyrm {wyrm.__version__}")  # noqa: T201  # the output
+    print(f"Python {platform.python_version()} on {platform.system()} {platform.machine()}")  # noqa: T201
+    for name in _RUNS_ON:
+        try:
+            print(f"{name} {importlib.metadata.version(name)}")  # noqa: T201
+        except importlib.metadata.PackageNotFoundError:
+            print(f"{name} is not installed")  # noqa: T201
 
 
 def _watch(options: argparse.Namespace) -> None:

@@ -48,8 +48,13 @@ def test_show_prints_the_last_call(capsys: pytest.CaptureFixture[str]) -> None:
     def energy(x: Any, labels: Any) -> Any:
         return (x @ x).mean() + x.take(labels, axis=0).sum()
 
-    with pytest.raises(NotSet, match="has not been called yet"):
+    with pytest.raises(NotSet, match=r"not been called yet.*wy\.show\(.*energy, x, labels\), or call it"):
         wy.show(energy)
+    wy.show(energy, np.eye(3), np.array([0, 2]))
+    assert "x @ x" in capsys.readouterr().out
+    plain: Any = energy.function
+    with pytest.raises(TypeError, match=r"write @wy\.function above it"):
+        wy.show(plain)
     energy(np.eye(3), np.array([0, 2]))
     wy.show(energy)
     text = capsys.readouterr().out

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 import wyrm as wy
@@ -208,3 +209,36 @@ def test_bars_in_a_notebook_give_no_warning(widgets: bool, tmp_path: Path) -> No
     assert finished.returncode == 0, finished.stderr
     assert "Warning" not in finished.stderr
     assert finished.stdout.splitlines()[0] == ("tqdm_notebook" if widgets else "tqdm")
+
+
+def test_a_function_is_the_page_of_its_last_call() -> None:
+    @wy.function
+    def energy(x: Any, scale: Any) -> Any:
+        return (x * scale).tanh().sum()
+
+    before = shown(energy)
+    assert before["text/plain"] == repr(energy)
+    assert "energy(x: 'Any', scale: 'Any')" in " ".join(texts(before["text/html"])) and "reference" in str(before)
+    energy(np.array([1.0, 2.0]), 3.0)
+    assert "tanh" in page_in(shown(energy)) and shown(energy)["text/plain"] == repr(energy)
+    same = wy.function(lambda x: x)
+    same(1.0)
+    assert "<table>" in shown(same)["text/html"]
+
+
+def test_an_axis_is_a_table() -> None:
+    class Rows(wy.Dim): ...
+
+    assert texts(shown(Rows(3))["text/html"]) == ["axis", "size", "0", "Rows", "3"]
+    assert shown(Rows() * 2)["text/plain"] == "Times[Rows(), 2]"
+
+
+def test_a_history_is_a_table_of_epochs() -> None:
+    history = wy.train.History()
+    assert texts(shown(history)["text/html"]) == ["completed, 0 epochs"]
+    for i in range(25):
+        history.append({"loss": 1.0 / (i + 1), "seconds": 0.5})
+    found = texts(shown(history)["text/html"])
+    assert found[:6] == ["epoch", "loss", "seconds", "1", "1", "0.5"] and found[-4:-1] == ["25", "0.04", "0.5"]
+    assert found.count("...") == 3 and "15" not in found and found[-1] == "completed, 25 epochs"
+    assert shown(history)["text/plain"] == repr(history)

@@ -36,6 +36,7 @@ from wyrm.graph.typing import FloatArray
 from wyrm.ops.control.pass_through import alias
 from wyrm.ops.gradients.reverse import grad as gradient_of
 from wyrm.support.foreign_names import explains_keywords
+from wyrm.support.late_imports import Late
 from wyrm.support.memory import KEPT_BYTES
 from wyrm.support.texts import exact
 
@@ -277,8 +278,13 @@ class Function(Generic[P, R]):
 
     def _known(self) -> Specialization:
         if self._last is None:
-            raise MissingValue(f"{name_of(self.function)} has not been called yet, so it has no trace to show")
+            raise MissingValue(
+                f"{name_of(self.function)} has not been called yet, so it has no trace to show: call it first"
+            )
         return self._last
+
+    # What notebooks display.
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_function")
 
     def __repr__(self) -> str:
         return f"<wyrm.function {name_of(self.function)}>"

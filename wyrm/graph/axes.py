@@ -11,6 +11,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
+from wyrm.support.late_imports import Late
 from wyrm.support.options import is_integer
 
 _NUMBERS = (int, float, np.integer, np.floating)
@@ -117,6 +118,9 @@ class Dim:
         if type(self) in sizes:
             return sizes[type(self)]
         raise ShapeError(f"axis {type(self).__name__} has no size: no input of this graph binds it")
+
+    # What notebooks display.
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_dim")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'' if self._size is None else self._size})"

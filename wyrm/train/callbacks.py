@@ -13,6 +13,7 @@ import numpy as np
 from wyrm.engines.progress import Bar, LossBar, shown_bar
 from wyrm.errors import DTypeError, OptionError, Unavailable
 from wyrm.support.foreign_names import ForeignName, explains_keywords
+from wyrm.support.late_imports import Late
 from wyrm.train.program import Program
 
 Stopped = Literal["completed", "early", "interrupted"]
@@ -81,6 +82,9 @@ class History(dict[str, list[float]]):
             raise OptionError(f"an epoch has the values {', '.join(values)}, the epochs before {', '.join(self)}")
         for name, value in values.items():
             self.setdefault(name, []).append(float(value))
+
+    # What notebooks display.
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_history")
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={values[-1]:.6g}" for name, values in self.items() if values)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Sequence
 from html import escape
 from typing import Any, TypeAlias
 
-from wyrm.errors import ShapeError
+from wyrm.errors import MissingValue, ShapeError
 from wyrm.functions.function import Function
 from wyrm.functions.tracing import name_of
 from wyrm.graph.base import BaseNode, format_dims
@@ -264,19 +265,26 @@ def _math_name(text: str) -> str:
     return f"<msub><mi>{escape(base)}</mi><mn>{number}</mn></msub>"
 
 
-def show(function: Function) -> None:
-    """Print the nodes of the function's last call beside the gradient of each; notebooks show a table of formulas.
+def _argument_names(function: Function) -> list[str]:
+    """Return the names of the arguments that a call by position must have."""
+    found = inspect.signature(function.function).parameters.values()
+    return [each.name for each in found if each.default is each.empty and each.kind is not each.KEYWORD_ONLY]
 
-    `dt` is the gradient of the result with respect to `t`; read the gradients from the last line to the first. Raises
-    `NotSet` before the first call, `ShapeError` if the result is not a single array, and `NotDifferentiable` for an op
-    without gradient.
+
+def show(function: Function, *args: object, **kwargs: object) -> None:
+    """Print the nodes of a call of the function beside the gradient of each; notebooks show a table of formulas.
+
+    The call is that with the arguments given, of which only the shapes and types matter: nothing is computed. Without
+    arguments it is the last call. `dt` is the gradient of the result with respect to `t`; read the gradients from the
+    last line to the first.
+
+    Raises `NotSet` without arguments before the first call, `TypeError` for anything but a `wy.function`, `ShapeError`
+    if the result is not a single array, and `NotDifferentiable` for an op without gradient.
 
     >>> @wy.function
     ... def energy(x, y):
     ...     return (x * y).sin() + y
-    >>> energy(1.0, 2.0).round(3)
-    np.float32(2.909)
-    >>> wy.show(energy)  # doctest: +ELLIPSIS
+    >>> wy.show(energy, 1.0, 2.0)  # doctest: +ELLIPSIS
     forward, top to bottom  backward, bottom to top
     x             ()        dx = dt1 * y
     y             ()        dy = dt3 + dt1 * x
@@ -285,8 +293,17 @@ def show(function: Function) -> None:
     t3 = t2 + y   ()        dt3 = 1.0...
     """
     if not isinstance(function, Function):
-        raise TypeError(f"wyrm.show takes a function made by wyrm.function, not {function!r}")
-    outputs = function._known().trace.outputs
+        instead = "wy.view.to_text(node) lists the nodes of a graph" if isinstance(function, BaseNode) else ""
+        instead = instead or "write @wy.function above it" if callable(function) else instead
+        raise TypeError(
+            f"wyrm.show takes a function made by wyrm.function, not {function!r}{f': {instead}' if instead else ''}"
+        )
+    if function._last is None and not args and not kwargs:
+        raise MissingValue(
+            f"{name_of(function)} has not been called yet, so its arguments have no shapes: give them, as in "
+            f"wy.show({', '.join([name_of(function), *_argument_names(function)])}), or call it first"
+        )
+    outputs = function.trace(*args, **kwargs).outputs if args or kwargs else function._known().trace.outputs
     if len(outputs) != 1:
         raise ShapeError(f"show needs a single result array; {name_of(function)} returns {len(outputs)}")
     derivation = to_derivation(outputs[0])

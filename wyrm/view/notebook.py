@@ -5,11 +5,13 @@ Notebooks call `_repr_mimebundle_` of a value, and show its HTML if they can, el
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from wyrm.graph.axes import Dims, axis_name, axis_size
+from wyrm.functions.tracing import name_of
+from wyrm.graph.axes import Dim, Dims, axis_name, axis_size
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.text import names_of, text_of
@@ -18,7 +20,9 @@ from wyrm.support.texts import encodable
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.sharding_table import ShardingTable
+    from wyrm.functions.function import Function
     from wyrm.module import Module
+    from wyrm.train.callbacks import History
     from wyrm.train.program import Program
     from wyrm.view.derivation import Row
     from wyrm.view.graph_data import Shown
@@ -29,6 +33,8 @@ LIMIT = 5_000
 _FRAME = "width:100%;height:560px;border:1px solid rgba(128,128,128,0.4);border-radius:6px"
 _CELL = "padding:3px 12px 3px 4px;white-space:nowrap"
 _LEFT, _RIGHT = f"{_CELL};text-align:left", f"{_CELL};text-align:right;font-variant-numeric:tabular-nums"
+# Of more than twice so many epochs, the first and the last ones are shown.
+_EPOCHS = 10
 # A line of code that is longer is cut.
 _CODE = f"{_LEFT};max-width:36em;overflow:hidden;text-overflow:ellipsis"
 
@@ -77,6 +83,35 @@ def of_sharding(sharding: ShardingTable, include: object = None, exclude: object
     """Return the table of a sharding."""
     head, *rows, total = sharding.cells()
     return {"text/plain": repr(sharding), "text/html": table(head, rows, total, numbers=2)}
+
+
+def of_function(function: Function, include: object = None, exclude: object = None) -> Bundle:
+    """Return the page of the graph of a function's last call; before the first one, how to see it."""
+    last = function._last
+    if last is not None and not last.trace.open and any(not node.is_leaf for node in last.trace.outputs):
+        return _graph(list(last.trace.outputs), last.trace.outputs, repr(function))
+    rows = [
+        ("function", f"{name_of(function)}{inspect.signature(function.function)}"),
+        ("engine", function.engine),
+        ("graph", "after the first call, for the shapes of its arguments"),
+    ]
+    return {"text/plain": repr(function), "text/html": table((), rows)}
+
+
+def of_dim(axis: Dim, include: object = None, exclude: object = None) -> Bundle:
+    """Return the table of an axis."""
+    return {"text/plain": repr(axis), "text/html": of_dims((axis,))}
+
+
+def of_history(history: History, include: object = None, exclude: object = None) -> Bundle:
+    """Return the table of a training, a line for each epoch; of a long one the first and the last epochs."""
+    names, epochs = list(history), history.epochs
+    chosen = range(epochs) if epochs <= 2 * _EPOCHS else [*range(_EPOCHS), *range(epochs - _EPOCHS, epochs)]
+    rows: list[Sequence[str]] = [(str(i + 1), *(f"{history[name][i]:.6g}" for name in names)) for i in chosen]
+    if len(chosen) < epochs:
+        rows.insert(_EPOCHS, ["..."] * (1 + len(names)))
+    html = table(("epoch", *names), rows, numbers=len(names)) if names else ""
+    return {"text/plain": repr(history), "text/html": f"{html}<p>{escape(history.stopped)}, {epochs:,} epochs</p>"}
 
 
 def of_dims(dims: Dims) -> str:
