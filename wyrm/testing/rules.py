@@ -307,7 +307,8 @@ def _combined(dependence: RowDependence, parts: Sequence[np.ndarray], weights: S
         return parts[0] + parts[1]
     if isinstance(dependence, Combination):
         first, second = weights
-        return (parts[0] * first + parts[1] * second) / (first + second)
+        mean: np.ndarray = (parts[0] * first + parts[1] * second) / (first + second)
+        return mean
     return np.concatenate(parts, dependence)
 
 
