@@ -12,9 +12,8 @@ from bench.harness import Case, Row, run, table, write_json
 
 # Each module has `cases()`, and its docstring starts with what it measures.
 MODULES = (
-    "engine", "importing", "typing_speed", "chain", "bpr", "scale", "fizzbuzz", "regression", "lstm", "sequences",
-    "first_step", "gpt2", "functions", "convolutions", "norms", "profiling", "programs_beside",
-    "view",
+    "engine", "importing", "typing_speed", "chain", "bpr", "recommending", "scale", "fizzbuzz", "regression", "lstm",
+    "sequences", "first_step", "gpt2", "functions", "convolutions", "norms", "profiling", "programs_beside", "view",
 )  # fmt: skip
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, Union
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,12 +17,17 @@ from wyrm.graph.storage import Leaf, stored
 from wyrm.support.item_rows import CompressedRows, ItemRows, Recommendations, item_rows
 from wyrm.support.options import integer, is_integer, whole
 
-if TYPE_CHECKING:
-    from wyrm.train.program import Program
+
+class Scoring(Protocol):
+    """A program whose only input takes the numbers of users, and whose output are their scores."""
+
+    @property
+    def inputs(self) -> tuple[BaseNode, ...]: ...
+
 
 Table: TypeAlias = ArrayLike | BaseNode
-Scorer: TypeAlias = Union[Callable[[NDArray[np.int64]], ArrayLike], "Program[Any, Any]"]  # evaluated
-Excluded: TypeAlias = "ArrayLike | CompressedRows | Sequence[ArrayLike] | None"
+Scorer: TypeAlias = Callable[[NDArray[np.int64]], ArrayLike] | Scoring
+Excluded: TypeAlias = ArrayLike | CompressedRows | ItemRows | Sequence[Iterable[int]] | None
 
 
 # The scores of some users and items at a time stay in a core's cache.

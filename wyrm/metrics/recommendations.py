@@ -26,7 +26,7 @@ from wyrm.support.item_rows import NONE, CompressedRows, Indices, ItemRows, Reco
 from wyrm.support.options import whole
 
 Ranking: TypeAlias = ArrayLike | Recommendations
-Items: TypeAlias = "ArrayLike | CompressedRows | ItemRows | Sequence[Iterable[int]]"
+Items: TypeAlias = ArrayLike | CompressedRows | ItemRows | Sequence[Iterable[int]]
 PerUser: TypeAlias = NDArray[np.float64]
 
 

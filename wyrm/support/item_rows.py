@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +29,12 @@ class CompressedRows(Protocol):
     def indices(self) -> Any: ...
 
 
-class Recommendations(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Recommendations:
     """The best items of each user, best first, and their scores: arrays of shape (users, k), or (k,) for one user.
 
     Where fewer than k items are left, items are -1 and scores -inf at the end. `wy.recommend` returns it, and the
-    metrics of recommendations take it.
+    metrics of recommendations take it. It can be unpacked: `items, scores = wy.recommend(...)`.
 
     >>> Recommendations(np.array([[2, 0]]), np.array([[1.5, 0.5]])).items
     array([[2, 0]])
@@ -41,6 +42,10 @@ class Recommendations(NamedTuple):
 
     items: Indices
     scores: NDArray[np.floating[Any]]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        yield self.items
+        yield self.scores
 
 
 @dataclass(frozen=True, eq=False, repr=False)

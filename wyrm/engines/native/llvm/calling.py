@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import weakref
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -235,7 +236,9 @@ class PlainFunction:
                 words += each.shape
             else:
                 words.append(each)
-        return self._machine.run(np.array(words + self._rest, np.int64))
+        table = array("q", words + self._rest)
+        status = self._machine.entry(table.buffer_info()[0])
+        return self._machine.result(memoryview(table)) if status == 0 else self._machine.refuse(status)
 
 
 _INTEGER = NumKind(INT64)
