@@ -91,6 +91,7 @@ def test_the_shape_of_an_open_node_has_the_axis_itself() -> None:
         with pytest.raises(ShapeError, match="axis Batch has no size of its own: it is bound by the data of each run"):
             number(x.shape[0])
     assert not hasattr(x, "size")
+    assert wy.random.normal(x.shape).dims == x.dims and wy.random.index(5, x.shape[:1]).dims == (BATCH,)
 
 
 def test_sums_and_products_of_axes() -> None:

@@ -14,7 +14,7 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.weak_types import in_type, is_weak
 
 # Ops that choose a type, a loop, which keeps the type in which its step was traced, and samples that choose one.
-CHOOSING = {"Cast", "Scan", "Updating", "GammaInc", "GammaIncC", "BetaInc"}
+CHOOSING = {"Cast", "Scan", "Updating", "GammaInc", "GammaIncC", "BetaInc", "LogGammaSlope"}
 # Gradients of ops and other internal ops, whose operands always have one type.
 INTERNAL = {"CrossEntropyGradient", "AttentionGradient", "OptimizationBarrier"}
 

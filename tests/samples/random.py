@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import special
+from scipy import special, stats
 
 from tests.samples.sample import Sample, normal
 from wyrm.ops.random import draws
 from wyrm.ops.random.drawing import LoopSteps
 from wyrm.ops.random.dropout import RandomKey
+from wyrm.ops.random.gamma_draws import RandomPoisson, StandardLogGamma
 from wyrm.ops.random.philox import STEP, philox_block
+from wyrm.ops.random.rejection import ATTEMPTS
 from wyrm.ops.random.standard_draws import position_words
 
 SEED, STREAM, SHAPE = 3, 5, (3, 4)
@@ -49,6 +51,53 @@ def _permutations(x: Any) -> Any:
             numbers[at] = i
         rows.append(numbers)
     return np.array(rows, np.int64).reshape(np.shape(x))
+
+
+def _first_accepted(x: Any, attempt: Callable[[Any, int, float], float | None]) -> Any:
+    first, second = philox_block(0, 0, SEED, STREAM)[:2]
+    found = []
+    for position, value in enumerate(np.ravel(x)):
+        words = lambda count, position=position: position_words(position, first, (int(second) + count) % 2**32)  # noqa: E731
+        found.append(next(y for y in (attempt(words, number, value) for number in range(ATTEMPTS)) if y is not None))
+    return np.array(found).reshape(np.shape(x))
+
+
+def _uniform(words: Any) -> float:
+    return float(((int(words[0]) >> 5) * 2**26 + (int(words[1]) >> 6)) * 2.0**-53)
+
+
+def _normal(words: Any) -> float:
+    a, b = map(int, words)
+    quantile = special.ndtri(((a & 0x7FFFFFFF) * 2**32 + b + 0.5) * 2.0**-64)
+    return float(-quantile if a >= 2**31 else quantile)
+
+
+def _log_gamma(words: Any, number: int, concentration: float) -> float | None:
+    d = (concentration + (concentration < 1.0)) - 1.0 / 3.0
+    x, u = _normal(words(2 * number)), _uniform(words(2 * number + 1))
+    v = (1.0 + x / np.sqrt(9.0 * d)) ** 3
+    if v <= 0.0 or np.log(u) >= 0.5 * x * x + d - d * v + d * np.log(v):
+        return None
+    a, b = map(int, words(2 * ATTEMPTS - 1))
+    rest = ((a & 0x7FFFFFFF) * 2**32 + b + 0.5) * 2.0**-64
+    boost = -_exponential(a >= 2**31, rest) / concentration if concentration < 1.0 else 0.0
+    return float(np.log(d * v) + boost)
+
+
+def _poisson(words: Any, number: int, rate: float) -> float | None:
+    if rate < 10.0:
+        return float(stats.poisson.ppf(_uniform(words(0)), rate))
+    u, v = _uniform(words(2 * number)) - 0.5, _uniform(words(2 * number + 1))
+    b = 0.931 + 2.53 * np.sqrt(rate)
+    a = -0.059 + 0.02483 * b
+    us = 0.5 - abs(u)
+    k = np.floor((2.0 * a / us + b) * u + rate + 0.43)
+    if us >= 0.07 and v <= 0.9277 - 3.6224 / (b - 2.0):
+        return float(k)
+    if k < 0.0 or (us < 0.013 and v > us):
+        return None
+    left = np.log(v * (1.1239 + 1.1328 / (b - 3.4)) / (a / us**2 + b))
+    return float(k) if left <= k * np.log(rate) - rate - special.gammaln(k + 1.0) else None
 
 
 _EXPECTED: list[tuple[Any, Callable[[Any], Any]]] = [
@@ -102,6 +151,22 @@ def samples() -> list[Sample]:
             lambda x: draws.RandomPermutation(key(), x.dims),
             (normal(*SHAPE),),
             _permutations,
+            differentiable=False,
+            tags=random,
+        ),
+        Sample(
+            StandardLogGamma,
+            lambda x: StandardLogGamma(key(), x, x.dims),
+            (np.array([[0.1, 0.4, 0.9, 1.0], [1.5, 3.0, 7.0, 40.0], [0.01, 2.0, 1e3, 0.6]]),),
+            lambda x: _first_accepted(x, _log_gamma),
+            differentiable=False,
+            tags=random | {"implicit gradient"},
+        ),
+        Sample(
+            RandomPoisson,
+            lambda x: RandomPoisson(key(), x, x.dims),
+            (np.array([[0.1, 4.0, 9.9, 10.0], [30.0, 15.5, 300.0, 1e6], [0.5, 2.0, 12.0, 1.0]]),),
+            lambda x: _first_accepted(x, _poisson).astype(np.int64),
             differentiable=False,
             tags=random,
         ),

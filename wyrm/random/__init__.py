@@ -9,9 +9,10 @@
 >>> bool((noise.forward() == first).all())
 True
 
-Continuous draws (`normal`, `uniform`, `exponential`, `gumbel`, `laplace`) can be differentiated with respect to their
-parameters, such as `loc` and `scale`. Discrete draws (`bernoulli`, `categorical`, `randint`, `permutation`, and `index`
-for rows of a table) have no gradient. `set_step` and `at_step` repeat the draws of a step.
+Continuous draws (`normal`, `uniform`, `exponential`, `gumbel`, `laplace`, `gamma`, `beta`, `dirichlet`) can be
+differentiated with respect to their parameters, such as `loc` and `scale`. Discrete draws (`bernoulli`, `categorical`,
+`poisson`, `randint`, `permutation`, and `index` for rows of a table) have no gradient. `set_step` and `at_step` repeat
+the draws of a step.
 
 `Node.dropout` is a random node too. By default each random node has its own stream, the next unused one, so that they
 are independent. `wy.nn.seed` begins the streams and the steps again: the same code after it draws the same numbers.
@@ -32,5 +33,6 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "bernoulli categorical exponential gumbel laplace normal normal_like permutation randint uniform "
             "uniform_like"
         ),
+        "parametric": "beta dirichlet gamma poisson",
     },
 )

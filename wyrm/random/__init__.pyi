@@ -18,13 +18,17 @@ from wyrm.random.distributions import (
     uniform,
     uniform_like,
 )
+from wyrm.random.parametric import beta, dirichlet, gamma, poisson
 
 __all__ = [
     "RandomIndex",
     "at_step",
     "bernoulli",
+    "beta",
     "categorical",
+    "dirichlet",
     "exponential",
+    "gamma",
     "gumbel",
     "index",
     "laplace",
@@ -32,6 +36,7 @@ __all__ = [
     "normal",
     "normal_like",
     "permutation",
+    "poisson",
     "randint",
     "set_step",
     "uniform",

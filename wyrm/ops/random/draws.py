@@ -28,7 +28,7 @@ from wyrm.ops.random.philox import STEP, Draws
 from wyrm.ops.random.standard_draws import exponential_at, gumbel_at, integer_at, laplace_at, normal_at, uniform_at
 
 
-class _KeyedDraws(Draws, abstract=True):
+class KeyedDraws(Draws, abstract=True):
     """Base class of the ops whose elements are drawn from a key; `to` are the axes of the result."""
 
     __slots__ = ("to",)
@@ -45,16 +45,18 @@ class _KeyedDraws(Draws, abstract=True):
         return (ZERO,)
 
 
-class _KeyedLoops(Decomposed):
+class KeyedLoops(Decomposed):
+    """The part of their loop forms that counts the rows before, where threads divide a batch."""
+
     counts_rows = True
 
-    def decompose(self, node: _KeyedDraws) -> BaseNode | None:
+    def decompose(self, node: KeyedDraws) -> BaseNode | None:
         key: Any = node.parents[0]
         counting = key_for_rows(key, node.to) if isinstance(key, RandomKey) else key
-        return None if counting is key else node.rebuild((counting,), node.attribute_values())
+        return None if counting is key else node.rebuild((counting, *node.parents[1:]), node.attribute_values())
 
 
-class _StandardDraw(_KeyedDraws, Node[tuple[Node], Axes], abstract=True):
+class _StandardDraw(KeyedDraws, Node[tuple[Node], Axes], abstract=True):
     """Base class of the draws from a distribution without parameters; `float_dtype` is the dtype of the result."""
 
     __slots__ = ("float_dtype",)
@@ -101,7 +103,7 @@ class StandardLaplace(_StandardDraw[Axes]):
     __slots__ = ()
 
 
-class _StandardDrawLoops(_KeyedLoops, ByFlatIndex):
+class _StandardDrawLoops(KeyedLoops, ByFlatIndex):
     """The draws of a distribution, by the function of a position."""
 
     def __init__(self, number_at: Callable[..., object]) -> None:
@@ -123,7 +125,7 @@ for _op, _number_at, _of_words in (
     JAX.register(_op)(draws_jax.StandardDrawForm(_of_words))
 
 
-class RandomInteger(_KeyedDraws, IndexNode[Axes]):
+class RandomInteger(KeyedDraws, IndexNode[Axes]):
     """Draws of integers in [low, low + count), all equally likely."""
 
     __slots__ = ("count", "low")
@@ -144,7 +146,7 @@ class RandomInteger(_KeyedDraws, IndexNode[Axes]):
 
 
 @LOOPS.register(RandomInteger)
-class _RandomIntegerLoops(_KeyedLoops, ByFlatIndex):
+class _RandomIntegerLoops(KeyedLoops, ByFlatIndex):
     by_flat_index = staticmethod(integer_at)
 
     def flat_index_arguments(self, node: RandomInteger) -> tuple[int, int]:
@@ -168,7 +170,7 @@ def permutation_kernel(key: IntegerArray, out: IntegerArray, elements: int) -> N
             out[row, other] = i
 
 
-class RandomPermutation(_KeyedDraws, IndexNode[Axes]):
+class RandomPermutation(KeyedDraws, IndexNode[Axes]):
     """Random permutations of the positions of the last axis, one for each index of the other axes."""
 
     __slots__ = ()
@@ -200,7 +202,7 @@ class RandomPermutation(_KeyedDraws, IndexNode[Axes]):
 
 
 @LOOPS.register(RandomPermutation)
-class _RandomPermutationLoops(_KeyedLoops, ByKernel):
+class _RandomPermutationLoops(KeyedLoops, ByKernel):
     kernel = staticmethod(permutation_kernel)
 
     def kernel_arguments(
@@ -219,6 +221,8 @@ def key_for(seed: int, stream: int) -> RandomKey[Any]:
 
 
 __all__ = [
+    "KeyedDraws",
+    "KeyedLoops",
     "RandomInteger",
     "RandomPermutation",
     "StandardExponential",

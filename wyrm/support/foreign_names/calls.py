@@ -34,6 +34,7 @@ ANSWERS = each(
         "size": "give the shape first, as in wy.random.normal((2, 3))",
         "mean mu": "use loc=",
         "std stddev sigma": "use scale=",
+        "lam": "use rate=",
         "minval": "use low=",
         "maxval": "use high=",
         "probs": "use probability=",

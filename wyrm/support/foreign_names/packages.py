@@ -61,7 +61,7 @@ ANSWERS: dict[str, dict[str, str]] = {
             "randn_like": "use wy.random.normal_like(x)",
             "rand_like": "use wy.random.uniform_like(x)",
             "PRNGKey key": "use seed=: wyrm's random nodes derive their numbers from a seed and the step, without keys",
-            "rand randn randint normal uniform": RANDOM,
+            "rand randn randint normal uniform poisson": RANDOM,
             "randperm": "use wy.random.permutation(10)",
             "bernoulli": "use wy.random.bernoulli(p.shape, p)",
             "multinomial categorical": "use wy.random.categorical(logits)",
@@ -285,7 +285,11 @@ ANSWERS: dict[str, dict[str, str]] = {
             "default_rng RandomState": "use seed=, as in wy.random.normal((2, 3), seed=1)",
             "integers": "use wy.random.randint((3,), 0, 10)",
             "binomial": "use wy.random.bernoulli(shape, probability).astype(np.float32).sum(axis)",
-            "truncated_normal gamma beta poisson dirichlet chisquare": (
+            "chisquare chi2": "use wy.random.gamma(shape, 0.5 * degrees_of_freedom, 2.0)",
+            "loggamma standard_gamma Gamma": "use wy.random.gamma((2, 3), concentration)",
+            "standard_exponential": "use wy.random.exponential((2, 3))",
+            "lognormal": "use wy.random.normal((2, 3)).exp()",
+            "truncated_normal weibull pareto geometric": (
                 "wyrm has no such distribution: draw with NumPy and feed it as a wy.Input"
             ),
         }
