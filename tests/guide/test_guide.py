@@ -33,6 +33,8 @@ def test_every_package_is_in_the_map() -> None:
 
 
 def test_the_extensions_work(tmp_path: Path) -> None:
-    assert len(extensions()) == 9
+    assert len(extensions()) == 10
     apply_all(tmp_path)
-    assert all(printed.count(".") >= 2 for printed in run_commands(tmp_path)[1:])
+    _, ops, own, *others = run_commands(tmp_path)
+    assert own.startswith("from ")
+    assert all(printed.count(".") >= 2 for printed in (ops, *others))
