@@ -89,10 +89,8 @@ def walks(seed: int, users: int = 200, films: int = 200, length: int = 30) -> li
 def read(data: Path) -> tuple[list[History], NDArray[np.bool_]]:
     """Return the films of each user in time order, and a mask of the test users."""
     ratings = wy.data.read_movielens(data)
-    order = np.lexsort((ratings.timestamps, ratings.users))
-    ends = np.cumsum(np.bincount(ratings.users))
     for_test = np.isin(ratings.user_ids, np.array(TEST_USERS.split(), np.int64))
-    return np.split(ratings.items[order], ends[:-1]), for_test
+    return wy.data.histories(ratings), for_test
 
 
 def padded(rows: list[History], length: int) -> History:

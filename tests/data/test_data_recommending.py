@@ -120,7 +120,8 @@ def test_one_user_has_one_row_of_results() -> None:
         found = wy.recommend(users[2], items, 3, exclude=exclude)
         assert_equal(found, (expected[0][2], expected[1][2]))
         assert_equal(wy.recommend((users @ items.T)[2], k=3, exclude=exclude), (expected[0][2], expected[1][2]))
-    assert wy.recommend(users[2], items, 3).items.shape == (3,)
+    ids, scores = wy.recommend(users[2], items, 3)
+    assert ids.shape == scores.shape == (3,)
     assert wy.recommend(users, items, 3, rows=[]).items.shape == (0, 3)
 
 

@@ -33,7 +33,8 @@ def test_every_package_is_in_the_map() -> None:
 
 
 def test_the_extensions_work(tmp_path: Path) -> None:
-    assert len(diffs()) == 8
+    assert len(diffs()) == 9
     apply_all(tmp_path)
-    _, ops, rest = run_commands(tmp_path)
+    _, ops, own, rest = run_commands(tmp_path)
+    assert own.startswith("from ")
     assert ops.count(".") > 10 and rest.count(".") >= 8

@@ -78,4 +78,5 @@ def _quantiles(name: str, a: Operand, q: Any, axis: AxisLike, method: str, keepd
     values = values.reshape(beside)
     if q.ndim:
         values = values.transpose([*range(len(kept), values.ndim), *range(len(kept))])
-    return values.reshape((*q.shape, *reduced_dims(dims, reduced, True))) if keepdims else values
+    result: Node = values.reshape((*q.shape, *reduced_dims(dims, reduced, True))) if keepdims else values
+    return result

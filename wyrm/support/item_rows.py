@@ -1,6 +1,7 @@
-"""Rows of items of different lengths, such as those that each user has seen, in the compressed format of SciPy."""
+"""Rows of items of different lengths, such as those that each user has seen, in the compressed format of SciPy.
 
-from __future__ import annotations
+Annotations are evaluated, because the reference shows those of named tuples.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ class ItemRows:
         object.__setattr__(self, "indices", items)
 
     @classmethod
-    def of_pairs(cls, users: Any, items: Any, *, user_count: int, item_count: int) -> ItemRows:
+    def of_pairs(cls, users: Any, items: Any, *, user_count: int, item_count: int) -> "ItemRows":
         """Return the rows of pairs of users and items, both of shape (pairs,), in any order; repeated pairs count once.
 
         Raises:
@@ -139,7 +140,7 @@ class ItemRows:
         """
         return self.indices[self.indptr[user] : self.indptr[user + 1]]
 
-    def take(self, users: Indices) -> ItemRows:
+    def take(self, users: Indices) -> "ItemRows":
         """Return the rows of some users, in their order.
 
         >>> ItemRows(np.array([0, 1, 3]), np.array([5, 0, 2]), 6).take(np.array([1, 1])).indices
@@ -215,7 +216,7 @@ def _distinct(users: Indices, items: Indices, user_count: int, item_count: int) 
     return offsets, pairs % max(item_count, 1)
 
 
-def item_rows(name: str, given: Any, user_count: int, item_count: int | None) -> ItemRows:
+def item_rows(name: str, given: Any, user_count: int, item_count: int | None) -> "ItemRows":
     """Return the items of each of some users, given in any of the forms that `wy.recommend` describes.
 
     Without `item_count` it is that of a mask or matrix, else as many as the largest item needs. Raise `ShapeError`,
@@ -234,7 +235,7 @@ def item_rows(name: str, given: Any, user_count: int, item_count: int | None) ->
     return rows
 
 
-def _of_any(given: Any, user_count: int, item_count: int | None) -> ItemRows:
+def _of_any(given: Any, user_count: int, item_count: int | None) -> "ItemRows":
     if isinstance(given, ItemRows):
         return given
     if hasattr(given, "tocsr"):
@@ -267,7 +268,7 @@ def _of_any(given: Any, user_count: int, item_count: int | None) -> ItemRows:
     return _of_pair(np.concatenate([[0], np.cumsum(np.count_nonzero(there, axis=1))]), array[there], item_count)
 
 
-def _of_pair(offsets: Any, items: np.ndarray, item_count: int | None) -> ItemRows:
+def _of_pair(offsets: Any, items: np.ndarray, item_count: int | None) -> "ItemRows":
     if item_count is None:
         item_count = int(items.max()) + 1 if items.size and items.dtype.kind in "iu" else 0
     return ItemRows(offsets, items, item_count)

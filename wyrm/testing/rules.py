@@ -304,10 +304,10 @@ def _combined(dependence: RowDependence, parts: Sequence[np.ndarray], weights: S
     if dependence is Combination.SAME:
         return parts[0]
     if dependence is Combination.SUM:
-        return parts[0] + parts[1]
+        return np.asarray(parts[0] + parts[1])
     if isinstance(dependence, Combination):
         first, second = weights
-        return (parts[0] * first + parts[1] * second) / (first + second)
+        return np.asarray((parts[0] * first + parts[1] * second) / (first + second))
     return np.concatenate(parts, dependence)
 
 

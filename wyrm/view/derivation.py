@@ -292,12 +292,11 @@ def show(function: Function, *args: object, **kwargs: object) -> None:
     t2 = sin(t1)  ()        dt2 = dt3...
     t3 = t2 + y   ()        dt3 = 1.0...
     """
-    if not isinstance(function, Function):
-        instead = "wy.view.to_text(node) lists the nodes of a graph" if isinstance(function, BaseNode) else ""
-        instead = instead or "write @wy.function above it" if callable(function) else instead
-        raise TypeError(
-            f"wyrm.show takes a function made by wyrm.function, not {function!r}{f': {instead}' if instead else ''}"
-        )
+    given: object = function
+    if not isinstance(given, Function):
+        is_node = isinstance(given, BaseNode)
+        instead = "wy.view.to_text(node) lists the nodes of a graph" if is_node else "write @wy.function above it"
+        raise TypeError(f"wyrm.show takes a function made by wyrm.function, not {given!r}: {instead}")
     if function._last is None and not args and not kwargs:
         raise MissingValue(
             f"{name_of(function)} has not been called yet, so its arguments have no shapes: give them, as in "
