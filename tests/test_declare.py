@@ -15,6 +15,7 @@ from wyrm.errors import RegistrationError
 from wyrm.graph.binding import METHODS
 from wyrm.ops.cross_entropy.softmax import Softmax
 from wyrm.ops.products.product import MatMul
+from wyrm.support.late_imports import PACKAGES
 
 
 def test_the_generated_files_are_those_that_the_code_gives() -> None:
@@ -109,13 +110,13 @@ def test_modules_add_names_to_their_package(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "new.py").write_text('__all__ = ["Other", "New"]')
     (tmp_path / "own.py").write_text("def not_public(): ...")
     monkeypatch.setattr(packages, "path_of", lambda package: tmp_path / "__init__.py")
-    monkeypatch.setitem(packages.PACKAGES, "wyrm.losses", {"one": ("wyrm.losses.first", "one")})
+    monkeypatch.setitem(PACKAGES, "wyrm.losses", {"one": ("wyrm.losses.first", "one")})
     assert packages.new_names("wyrm.losses") == {
         "wyrm.losses.first": ["marked"],
         "wyrm.losses.new": ["New", "Other"],
     }
     table = packages.table("wyrm.losses")
     assert '        "first": "one two marked",\n        "new": "New Other",\n        "second": "three",\n' in table
-    monkeypatch.setitem(packages.PACKAGES, "wyrm.losses", {"one": ("wyrm.losses.third", "one")})
+    monkeypatch.setitem(PACKAGES, "wyrm.losses", {"one": ("wyrm.losses.third", "one")})
     (tmp_path / "third.py").write_text("@loss\ndef " + 90 * "e" + "(): ...")
     assert 90 * "e" + '"\n        ),\n' in packages.table("wyrm.losses")
