@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, SupportsIndex, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, SupportsIndex, TypeGuard, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -73,12 +73,20 @@ class Dim:
             )
         return self._size
 
+    @overload
+    def __mul__(self, other: Second) -> Times[Self, Second]: ...
+    @overload
+    def __mul__(self, other: SupportsIndex) -> Times[Self, Any]: ...
     def __mul__(self, other: Dim | SupportsIndex) -> Times:
         return Times((self, _part(other))) if _is_part(other) else NotImplemented
 
     def __rmul__(self, other: SupportsIndex) -> Times:
         return Times((_part(other), self)) if _is_part(other) else NotImplemented
 
+    @overload
+    def __add__(self, other: Second) -> Plus[Self, Second]: ...
+    @overload
+    def __add__(self, other: SupportsIndex) -> Plus[Self, Any]: ...
     def __add__(self, other: Dim | SupportsIndex) -> Plus:
         return Plus((self, _part(other))) if _is_part(other) else NotImplemented
 
