@@ -1,4 +1,4 @@
-"""The extensions that the guide shows as diffs: applied to a copy of the project, and tried by its commands."""
+"""The extensions that the guide shows, as new files and at the ends of files: a copy of the project with them works."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 from tests.guide.forms import GUIDE, ROOT
 
-_DIFF = re.compile(r"```diff\n(.*?)```\n", re.DOTALL)
+_EXTENSION = re.compile(r"^(A new file,|At the end of) `([^`]+)`:\n\n```python\n(.*?)```\n", re.DOTALL | re.MULTILINE)
 _COMMANDS = re.compile(r"<!-- commands -->\n```sh\n(.*?)```\n", re.DOTALL)
 
 
-def diffs() -> list[str]:
-    """Return the diffs of the guide, in order."""
-    return _DIFF.findall(GUIDE.read_text(encoding="utf-8"))
+def extensions() -> list[tuple[str, str, str]]:
+    """Return where each extension of the guide stands, "A new file," or "At the end of", its path, and its text."""
+    return _EXTENSION.findall(GUIDE.read_text(encoding="utf-8"))
 
 
 def apply_all(folder: Path) -> None:
@@ -25,9 +25,13 @@ def apply_all(folder: Path) -> None:
     for each in ("wyrm", "tests", "stubs"):
         shutil.copytree(ROOT / each, folder / each, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
-    for diff in diffs():
-        done = subprocess.run(["git", "apply"], input=diff, cwd=folder, capture_output=True, text=True)
-        assert done.returncode == 0, f"{done.stderr}The code around it has changed: write this diff anew.\n{diff}"
+    for place, path, text in extensions():
+        file = folder / path
+        if place == "A new file,":
+            assert not file.exists(), f"{path} is there: the guide needs another name"
+            file.write_text(text, encoding="utf-8")
+        else:
+            file.write_text(f"{file.read_text(encoding='utf-8').rstrip()}\n\n\n{text}", encoding="utf-8")
 
 
 def run_commands(folder: Path) -> list[str]:

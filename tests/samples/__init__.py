@@ -80,6 +80,10 @@ FAMILIES: list[ModuleType] = [
     pass_through,
     channel_norms,
 ]
+# Then those of any other modules.
+_names = {f"{__name__}.{each.name}" for each in pkgutil.iter_modules(__path__)}
+_names -= {family.__name__ for family in FAMILIES} | {f"{__name__}.sample", f"{__name__}.grouped"}
+FAMILIES += map(importlib.import_module, sorted(_names))
 SAMPLES: list[Sample] = [sample for family in FAMILIES for sample in family.samples()]
 
 for _module in pkgutil.walk_packages(wyrm.ops.__path__, "wyrm.ops."):

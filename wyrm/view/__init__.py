@@ -7,9 +7,15 @@ x = parameter (2,) float32 ...
 Notebooks display nodes, programs, modules, tuples of axes, summaries, derivations and shardings by themselves.
 """
 
-from wyrm.view.derivation import Derivation, to_derivation
-from wyrm.view.html import open, page
-from wyrm.view.model_summary import LayerSummary, Summary, summary
-from wyrm.view.notebook import to_dot, to_text
+from wyrm.support.late_imports import lazy_imports
 
-__all__ = ["Derivation", "LayerSummary", "Summary", "open", "page", "summary", "to_derivation", "to_dot", "to_text"]
+# Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
+__getattr__, __dir__, __all__ = lazy_imports(
+    __name__,
+    {
+        "derivation": "Derivation to_derivation",
+        "html": "open page",
+        "model_summary": "LayerSummary Summary summary",
+        "notebook": "to_dot to_text",
+    },
+)

@@ -261,7 +261,7 @@ ANSWERS: dict[str, dict[str, str]] = {
     ),
     "wyrm.linalg": each(
         {
-            "eig eigvals": "wyrm has no complex numbers: use wy.linalg.eigh or wy.linalg.eigvalsh for a symmetric matrix",
+            "eig eigvals": "wyrm has no complex numbers: use wy.linalg.eigh or wy.linalg.eigvalsh for a symmetric matrix, or np.linalg.eig(x.forward()) without a gradient",
             "matrix_rank": "count the singular values: (wy.linalg.svdvals(x) > 1e-6).sum()",
             "logdet": "use wy.linalg.slogdet(x)",
             "inverse": "use wy.linalg.inv(x)",
