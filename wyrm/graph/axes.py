@@ -381,26 +381,6 @@ def all_axes(axis: AxisLike, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(positions))
 
 
-def same_sizes(left: Dims, right: Dims) -> bool:
-    """Return whether two shapes are the same in every run; an axis that gets its size from data equals only itself."""
-    return len(left) == len(right) and all(
-        a == b if None in (sizes := (axis_size(a), axis_size(b))) else sizes[0] == sizes[1]
-        for a, b in zip(left, right, strict=True)
-    )
-
-
-def number_of_elements(dims: Dims) -> Axis:
-    """Return the number of elements of an array: a number if all sizes are known, else a `Times` axis."""
-    sizes = [axis_size(axis) for axis in dims]
-    return Times(dims) if None in sizes else math.prod(size for size in sizes if size is not None)
-
-
-def total_size(shapes: Sequence[Dims]) -> Axis:
-    """Return the number of elements of several arrays: a number if all sizes are known, else a `Plus` axis."""
-    sizes = [number_of_elements(dims) for dims in shapes]
-    return Plus(sizes) if any(isinstance(size, Dim) for size in sizes) else sum(map(int, sizes))
-
-
 def product(axes: Dims) -> Axis:
     """Return the axis of `axes` flattened into one: a number if all sizes are plain numbers, else `Times`."""
     if len(axes) == 1:
