@@ -10,11 +10,11 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths
 from wyrm.functions.tracing import enclosing_trace
-from wyrm.graph.axes import same_sizes
 from wyrm.graph.base import BaseNode, describe, format_dims, label
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.shapes import same_sizes
 from wyrm.graph.source_location import building
 from wyrm.graph.traversal import replaced
 from wyrm.graph.weak_types import chosen, default_type, in_type, is_weak

@@ -22,9 +22,10 @@ from wyrm.functions.carries import (
 from wyrm.functions.function import function_of_nodes
 from wyrm.functions.pytree import Branch, Tree, flatten, unflatten
 from wyrm.functions.tracing import name_of
-from wyrm.graph.axes import Axis, axis_size, same_sizes
+from wyrm.graph.axes import Axis, axis_size
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import IndexNode, Node, Tensor
+from wyrm.graph.shapes import same_sizes
 from wyrm.graph.typing import HasArray
 from wyrm.graph.weak_types import chosen
 from wyrm.ops.control.loop_body import LoopBody, closure_convert

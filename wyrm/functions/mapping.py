@@ -14,9 +14,10 @@ from wyrm.functions.carries import as_floats, dtype_of, from_floats, leaf_nodes
 from wyrm.functions.function import Function, evaluated, function_of_nodes
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import argument_names, enclosing_trace, name_of
-from wyrm.graph.axes import axis_size, normalize_axis, same_sizes
+from wyrm.graph.axes import axis_size, normalize_axis
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import IndexNode
+from wyrm.graph.shapes import same_sizes
 from wyrm.graph.source_location import building, located_at
 from wyrm.graph.traversal import topological_order
 from wyrm.graph.weak_types import in_type, is_weak

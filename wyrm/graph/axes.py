@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, SupportsIndex, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, SupportsIndex, TypeGuard, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -73,12 +73,20 @@ class Dim:
             )
         return self._size
 
+    @overload
+    def __mul__(self, other: Second) -> Times[Self, Second]: ...
+    @overload
+    def __mul__(self, other: SupportsIndex) -> Times[Self, Any]: ...
     def __mul__(self, other: Dim | SupportsIndex) -> Times:
         return Times((self, _part(other))) if _is_part(other) else NotImplemented
 
     def __rmul__(self, other: SupportsIndex) -> Times:
         return Times((_part(other), self)) if _is_part(other) else NotImplemented
 
+    @overload
+    def __add__(self, other: Second) -> Plus[Self, Second]: ...
+    @overload
+    def __add__(self, other: SupportsIndex) -> Plus[Self, Any]: ...
     def __add__(self, other: Dim | SupportsIndex) -> Plus:
         return Plus((self, _part(other))) if _is_part(other) else NotImplemented
 
@@ -371,26 +379,6 @@ def all_axes(axis: AxisLike, ndim: int) -> tuple[int, ...]:
     if len(set(positions)) != len(positions):
         raise ShapeError(f"axis {axis} names an axis twice")
     return tuple(sorted(positions))
-
-
-def same_sizes(left: Dims, right: Dims) -> bool:
-    """Return whether two shapes are the same in every run; an axis that gets its size from data equals only itself."""
-    return len(left) == len(right) and all(
-        a == b if None in (sizes := (axis_size(a), axis_size(b))) else sizes[0] == sizes[1]
-        for a, b in zip(left, right, strict=True)
-    )
-
-
-def number_of_elements(dims: Dims) -> Axis:
-    """Return the number of elements of an array: a number if all sizes are known, else a `Times` axis."""
-    sizes = [axis_size(axis) for axis in dims]
-    return Times(dims) if None in sizes else math.prod(size for size in sizes if size is not None)
-
-
-def total_size(shapes: Sequence[Dims]) -> Axis:
-    """Return the number of elements of several arrays: a number if all sizes are known, else a `Plus` axis."""
-    sizes = [number_of_elements(dims) for dims in shapes]
-    return Plus(sizes) if any(isinstance(size, Dim) for size in sizes) else sum(map(int, sizes))
 
 
 def product(axes: Dims) -> Axis:

@@ -11,11 +11,12 @@ from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.functions.carries import dtype_of, leaf_nodes
 from wyrm.functions.creation import arange
 from wyrm.functions.pytree import PyTreeDef, flatten, unflatten
-from wyrm.graph.axes import axis_size, same_sizes
+from wyrm.graph.axes import axis_size
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode
+from wyrm.graph.shapes import same_sizes
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.joining import concatenate
 

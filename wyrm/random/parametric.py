@@ -19,7 +19,8 @@ from wyrm.random.arguments import checked_axes, checked_parameter, float_draw, f
 def _over(axes: Dims, parameter: Any, dtype: np.dtype) -> Node:
     """Return a parameter as a node with all axes of the draws."""
     node: Any = as_constant(parameter, dtype) if isinstance(parameter, float) else parameter
-    return node if node.dims == axes else node.broadcast_to(axes)
+    wide: Node = node if node.dims == axes else node.broadcast_to(axes)
+    return wide
 
 
 def _positive(what: str, name: str, value: Any, axes: Dims) -> Any:

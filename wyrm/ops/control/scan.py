@@ -15,23 +15,14 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import (
-    Axis,
-    Dim,
-    Dims,
-    axis_size,
-    number_of_elements,
-    resolve,
-    resolve_axis,
-    same_sizes,
-    total_size,
-)
+from wyrm.graph.axes import Axis, Dim, Dims, axis_size, resolve, resolve_axis
 from wyrm.graph.base import ZERO, BaseNode, Gradient, Undefined, describe, format_dims
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap, flat
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Gathered, LoopForm, Scattered, ScatterTarget
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.shapes import number_of_elements, same_sizes, total_size
 from wyrm.graph.typing import Array
 from wyrm.graph.weak_types import chosen
 from wyrm.ops.control.scan_gradient import reversed_loop

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wyrm.graph.axes import number_of_elements
 from wyrm.graph.base import ZERO, BaseNode, Zero
 from wyrm.graph.node import Node
+from wyrm.graph.shapes import number_of_elements
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.control.loop_body import LoopBody, closure_convert, placeholder_like
 from wyrm.ops.control.steps import Steps

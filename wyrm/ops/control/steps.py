@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 
-from wyrm.graph.axes import Axis, Dim, Dims, axis_size, resolve_axis, total_size
+from wyrm.graph.axes import Axis, Dim, Dims, axis_size, resolve_axis
 from wyrm.graph.node import Node
+from wyrm.graph.shapes import total_size
 from wyrm.ops.control.loop_body import LoopBody
 
 # The length of an unbounded loop, which stores no residuals.

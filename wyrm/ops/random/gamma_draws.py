@@ -71,7 +71,8 @@ class StandardLogGamma(_ParameterDraws, Node[tuple[Node, Node], Axes]):
         self._construct((key, concentration), to=to, part=part)
 
     def dtype_rule(self) -> np.dtype:
-        return self.parents[1].dtype
+        dtype: np.dtype = self.parents[1].dtype
+        return dtype
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> FloatArray:
         key, parameter = operands

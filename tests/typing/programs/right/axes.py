@@ -66,3 +66,6 @@ flat = wy.Times((batch, time))
 weights = wy.Parameter(numbers(18, 3), dims=(joined, out))
 size: int | None = joined.size
 reveal_type(x.concat(h0) @ wy.Parameter.zeros((joined, out)))  # reveals: MatMul[Concatenate[Any, tuple[Batch, Plus[In, Hid]]], Parameter[tuple[Plus[In, Hid], Out]], tuple[Batch, Out]]
+#@ axes_multiplied
+reveal_type(wy.Parameter.zeros((in_ * hid,)))  # reveals: Parameter[tuple[Times[In, Hid]]]
+doubled: wy.Dim = batch * 2

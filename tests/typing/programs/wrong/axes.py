@@ -94,8 +94,8 @@ wy.Plus(("in", "hid"))  # error: [type-var] Value of type variable "First" of "P
 In(7.5)  # error: [arg-type] Argument 1 to "In" has incompatible type "float"; expected "SupportsIndex | None"
 #@ axis_of_a_name
 In("seven")  # error: [arg-type] Argument 1 to "In" has incompatible type "str"; expected "SupportsIndex | None"
-#@ axes_multiplied
-wy.Parameter.zeros((in_ * hid,))  # error: [arg-type] Argument 1 to "zeros" of "Parameter" has incompatible type "tuple[Any]"; expected "tuple[int | integer[Any],
+#@ axis_multiplied_by_a_fraction
+in_ * 2.5  # error: [operator] No overload variant of "__mul__" of "Dim" matches argument type "float"
 #@ buffer_of_other_axes
 mean: wy.Buffer[tuple[Out]] = wy.Buffer(numbers(7), dims=(In,))  # error: [arg-type] Argument "dims" to "Buffer" has incompatible type "tuple[type[In]]"; expected "tuple[int | integer[Any], int
 #@ buffer_of_text

@@ -59,4 +59,4 @@ Batch("32")  # error: [arg-type] Argument 1 to "Batch" has incompatible type "st
 #@ dim_is_not_an_int
 n: int = batch  # error: [assignment] Incompatible types in assignment (expression has type "Batch", variable has type "int")
 #@ dim_arithmetic
-batch * 2  # error: [operator] Unsupported operand types for * ("Batch" and "int")
+batch - 2.5  # error: [operator] Unsupported operand types for - ("Batch" and "float")

@@ -146,7 +146,7 @@ wy.data.Dataset({"x": x})  # error: [dict-item] Dict entry 0 has incompatible ty
 #@ split_by_a_count
 wy.data.train_test_split(wy.data.Dataset({"x": array}), test_fraction="20%")  # error: [arg-type] Argument "test_fraction" to "train_test_split" has incompatible type "str"; expected "float"
 #@ split_of_an_array
-wy.data.train_test_split(array)  # error: [arg-type] Argument 1 to "train_test_split" has incompatible type "ndarray[tuple[Any, ...], dtype[floating[_32Bit]]]";
+wy.data.train_test_split(array)  # error: [type-var] Value of type variable "Data" of "train_test_split" cannot be "ndarray[tuple[Any, ...], dtype[floating[_32Bit]]]"
 #@ split_in_three
 training, valid, test = wy.data.train_test_split(wy.data.Dataset({"x": array}))  # error: [misc] Need more than 2 values to unpack (3 expected)
 #@ loader_of_arrays
