@@ -196,7 +196,9 @@ def digitize(x: Operand[S], bins: ArrayLike, right: bool = False) -> IndexNode[S
     if not (steps <= 0).all():
         raise ValueError(f"digitize: bins must rise or fall, not {edges.tolist()}")
     found = SearchSorted(as_constant(edges[::-1], values.dtype), values, side)
-    return IndexConstant(np.arange(len(edges), -1, -1))[found]
+    places: Any = IndexConstant(np.arange(len(edges), -1, -1))
+    counted: IndexNode[S] = places[found]
+    return counted
 
 
 ConvolveMode = Literal["full", "same", "valid"]

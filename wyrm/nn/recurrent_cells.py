@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, overload
 
 import numpy as np
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, TypeVarTuple, Unpack
 
 from wyrm.errors import OptionError, ShapeError
 from wyrm.functions.loops import scan
 from wyrm.graph.axes import Dim
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.module import Module
-from wyrm.nn.axes import B, Bs, In, M, N, Out, T
+from wyrm.nn.axes import B, In, M, N, Out, T
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.recurrent import GRUCell, LSTMCell
 from wyrm.nn.recurrent_states import RecurrentOutput
@@ -21,6 +21,7 @@ from wyrm.nn.sequences import Sequences, chosen, counted_steps, mapped, mask_by_
 from wyrm.support.options import whole
 
 State = TypeVar("State", default=Any)
+Rest = TypeVarTuple("Rest", default=Unpack[tuple[Any, ...]])
 # The state and the last axes of `x` and of the result of a cell, of which type checkers want their own variables.
 CellState = TypeVar("CellState")
 CellIn = TypeVar("CellIn")
@@ -138,7 +139,7 @@ class Recurrent(Module, Generic[State, In, Out]):
     @overload
     def __call__(
         self,
-        x: Tensor[B, T, M, N, *Bs] | IndexNode | tuple[Any, ...] | list[Any] | dict[str, Any],
+        x: Tensor[B, T, M, N, *Rest] | IndexNode | tuple[Any, ...] | list[Any] | dict[str, Any],
         state: State | None = None,
         *,
         context: object = None,

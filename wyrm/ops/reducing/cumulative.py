@@ -246,7 +246,7 @@ def cumsum(x: Any, axis: int | None = None) -> Any:
     >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).cumsum(axis=1).forward().tolist()
     [[1.0, 3.0], [3.0, 7.0]]
     """
-    op = IndexCumSum if isinstance(x, IndexNode) else CumSum
+    op: Any = IndexCumSum if isinstance(x, IndexNode) else CumSum
     return op(x.ravel(), axis=0) if axis is None else op(x, axis=axis)
 
 
