@@ -32,8 +32,10 @@ NOTEBOOKS: dict[str, tuple[list[str], set[str], str]] = {
     ),
     "linear_regression": (FEW_EPOCHS, {"losses", "line"}, "the data follow"),
     "minimize": (["--dimensions", "5"], {"values", "descent"}, "5 dimensions"),
+    "neural_ode": (FEW_EPOCHS, {"losses", "paths"}, "difference to SciPy"),
     "resnet": (FEW_EPOCHS, {"losses", "mistakes", "augmented"}, "accuracy"),
     "sequence_movielens": ([*FEW_EPOCHS, "--dimensions", "4"], {"losses", "ranks"}, "MRR"),
+    "translate_dates": ([*FEW_EPOCHS, "--dates", "256", "--width", "8"], {"losses", "attention"}, "new dates"),
     "two_towers": ([*FEW_EPOCHS, "--dimensions", "4"], {"losses", "map", "neighbours"}, "recall"),
     "variational_autoencoder": (FEW_EPOCHS, {"losses", "reconstructions", "samples", "codes"}, "nats"),
 }  # fmt: skip

@@ -41,6 +41,7 @@ class Here:
         self._capsys, self._monkeypatch = capsys, monkeypatch
 
     def __call__(self, *arguments: object) -> tuple[int, str]:
+        self._monkeypatch.delitem(sys.modules, "ipykernel", raising=False)  # by which the example knows a notebook
         self._monkeypatch.setattr(sys, "argv", ["gpt2_tinystories.py", *map(str, arguments)])
         status, said = 0, ""
         try:

@@ -16,6 +16,7 @@ from wyrm.ops.reducing.reduction import Sum
 
 X = np.random.default_rng(0).uniform(0.1, 0.9, (2, 3, 4)).astype(np.float32)
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "astype": (np.float64,),
     "broadcast_to": ((5, 2, 3, 4),),
     "clip": (0.2, 0.8),
     "expand_dims": (1,),

@@ -15,6 +15,7 @@ from wyrm.graph.loop_form import ByFlatIndex, ByKernel, Decomposed, Gathered, Re
 from wyrm.graph.rules import Rules
 from wyrm.ops.indexing.along_axis import ReducedAxisLoops
 from wyrm.ops.products.jax_form import ProductForm
+from wyrm.ops.random.draws import KeyedLoops
 from wyrm.ops.recurrence.recurrence import GradientLoops, ResidualsLoops
 
 for _module in pkgutil.walk_packages(wyrm.__path__, "wyrm."):
@@ -30,7 +31,7 @@ REGISTRIES: dict[str, Rules[Any]] = {
 }
 # Besides those whose names begin with an underscore.
 KINDS = {ByFlatIndex, ByKernel, Decomposed, Gathered, Reduced, SameIndex, Scattered}
-BASE_CLASSES = {ProductForm, ReducedAxisLoops, GradientLoops, ResidualsLoops, *KINDS}
+BASE_CLASSES = {ProductForm, ReducedAxisLoops, GradientLoops, ResidualsLoops, KeyedLoops, *KINDS}
 
 
 def subclasses(cls: type[Any]) -> Iterator[type[Any]]:

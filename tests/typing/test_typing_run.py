@@ -19,8 +19,8 @@ _SHAPE = re.compile(r"tuple\[((?:[^\[\]]|\[[^\]]*\])*)\]\]$")
 
 def _axis(axis: Any) -> str:
     """The axis as a type is written."""
-    if isinstance(axis, wy.Plus):
-        return f"Plus[{', '.join(map(_axis, axis.parts))}]"
+    if isinstance(axis, wy.Plus | wy.Times):
+        return f"{type(axis).__name__}[{', '.join(map(_axis, axis.parts))}]"
     return type(axis).__name__ if isinstance(axis, wy.Dim) else "Any"
 
 

@@ -5,6 +5,7 @@ list of Pillow images of one size. Functions with `axes` take other orders: `axe
 height, width). A function draws from the generator that it is given, for all images at once. The generator of
 `Dataset.map(function, seed=0)` depends on the seed, the epoch and the batch alone, so equal seeds give equal batches.
 
+>>> import wyrm as wy
 >>> def changed(columns, generator):
 ...     images = wy.data.random_flip(columns["images"], generator)
 ...     return {"images": wy.data.normalize_images(images), "labels": columns["labels"]}

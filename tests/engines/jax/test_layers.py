@@ -90,6 +90,7 @@ FAMILIES: dict[str, dict[str, Callable[[], Any]]] = {
         "Upsample, nearest": lambda: nn.Upsample((9, 8))(numbers(*IMAGE)),
     },
     "recurrent": {
+        "Recurrent": lambda: nn.Recurrent(lambda s, x: (s * x, s + x))(numbers(2, 5, 4), numbers(2, 4)).sequence,
         "LSTM": lambda: nn.LSTM(4, 3)(numbers(2, 5, 4)).sequence,
         "LSTMCell": lambda: nn.LSTMCell(4, 3)(numbers(2, 4)).hidden,
         "GRU": lambda: nn.GRU(4, 3)(numbers(2, 5, 4)).sequence,
@@ -124,4 +125,4 @@ def test_every_layer_is_in_a_family() -> None:
     classes = {name for name in nn.__all__ if isinstance(public := getattr(nn, name), type) and callable(public)}
     # Bases, parts of layers, records of results, and the loop that generates text.
     others = {"CachedDecoder", "GPT2Config", "GRUOutput", "LSTMOutput", "LSTMState", "Layer", "Module", "Sequential"}
-    assert classes - others - {"StackedOutput"} <= tested
+    assert classes - others - {"RecurrentOutput", "StackedOutput"} <= tested

@@ -38,6 +38,8 @@ LOSSES: dict[str, Callable[[Any], Any]] = {
     "gaussian_nll": lambda how: L.gaussian_nll(numbers(5, 3), VALUES, POSITIVE, **how),
     "hinge": lambda how: L.hinge(numbers(5), SIGNS, **how),
     "huber": lambda how: L.huber(numbers(5, 3), VALUES, **how),
+    "implicit_squares": lambda how: L.implicit_squares(numbers(5, 3), numbers(7, 3), LABELS[:, None], **how),
+    "info_nce": lambda how: L.info_nce(numbers(5, 3), numbers(5, 3), temperature=0.5, **how),
     "kl_divergence": lambda how: L.kl_divergence(numbers(5, 3).log_softmax(), shares(5, 3), **how),
     "l1": lambda how: L.l1(numbers(5, 3), VALUES, **how),
     "log_cosh": lambda how: L.log_cosh(numbers(5, 3), VALUES, **how),
@@ -47,10 +49,12 @@ LOSSES: dict[str, Callable[[Any], Any]] = {
     "nll": lambda how: L.nll(numbers(5, 3).log_softmax(), LABELS, **how),
     "poisson_nll": lambda how: L.poisson_nll(numbers(5, 3), POSITIVE, **how),
     "quantile": lambda how: L.quantile(numbers(5, 3), VALUES, level=0.3, **how),
+    "sampled_softmax": lambda how: L.sampled_softmax(numbers(5), numbers(5, 4), **how),
     "smooth_l1": lambda how: L.smooth_l1(numbers(5, 3), VALUES, **how),
     "squared_hinge": lambda how: L.squared_hinge(numbers(5), SIGNS, **how),
     "student_t_nll": lambda how: L.student_t_nll(numbers(5, 3), VALUES, POSITIVE, degrees_of_freedom=3.0, **how),
     "triplet": lambda how: L.triplet(numbers(5, 3), numbers(5, 3), numbers(5, 3), **how),
+    "warp": lambda how: L.warp(numbers(5), numbers(5, 4), num_items=20, **how),
 }
 HOW: dict[str, dict[str, Any]] = {
     "mean": {"sample_weight": WEIGHTS}, "sum": {"reduction": "sum"}, "none": {"reduction": "none"},

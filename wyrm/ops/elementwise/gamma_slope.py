@@ -111,6 +111,9 @@ def _by_fraction(a: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
 class _LogGammaSlopeForm(JaxForm):
     """`jax.lax.random_gamma_grad`; where `x` is so small that it would be lost, the first term of the series."""
 
+    def own_gradient(self, node: Any) -> bool:
+        return True  # JAX differentiates no loop of an unknown number of steps in reverse
+
     def lower(self, node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         import jax
         import jax.numpy as jnp

@@ -45,6 +45,9 @@ def _first_accepted(attempt_at: Callable[[Any], tuple[Any, Any]], first: int, ne
 class StandardLogGammaForm(JaxForm):
     """The lowering of `StandardLogGamma`."""
 
+    def own_gradient(self, node: Any) -> bool:
+        return True  # JAX differentiates no loop of an unknown number of steps in reverse
+
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         import jax.numpy as jnp
 

@@ -53,7 +53,7 @@ size(wy.nn.Linear(in_, out), wy.nn.LayerNorm(out))
 #@ normalization
 r1: wy.Tensor[Batch, In] = wy.nn.LayerNorm(in_)(x)
 r2: wy.Tensor[Batch, Time, In] = wy.nn.RMSNorm(in_)(sequence)
-several: wy.Tensor[Batch, Time, In] = wy.nn.LayerNorm((4, in_))(sequence)
+several: wy.Tensor[Batch, Time, In] = wy.nn.LayerNorm((5, in_))(sequence)
 r3: wy.Tensor[Batch, In] = wy.nn.BatchNorm(in_)(x)
 gain: wy.Parameter[tuple[In]] = wy.nn.LayerNorm(in_).weight
 mean: wy.Buffer[tuple[In]] = wy.nn.BatchNorm(in_).running_mean
