@@ -162,12 +162,12 @@ class Recurrent(Module, Generic[State, In, Out]):
         Arguments and errors are those of the class.
         """
         rows = Sequences.of(x)
-        counts = counted_steps(rows, mask, lengths)
+        counted = counted_steps(rows, mask, lengths)
         if forced is None:
-            return self._by_layers(rows, state, context, counts)
+            return self._by_layers(rows, state, context, counted)
         self._check_direction("forced")
-        leaves = [mask_by_time("forced", forced, rows, per_row=False)]
-        return self._by_steps(rows.first(), state, context, rows, [*leaves, *counts], None)
+        masks = mask_by_time("forced", forced, rows, per_row=False), counted
+        return self._by_steps(rows.at_step(0), state, context, (rows.by_time, *masks), None)
 
     @overload
     def run(
@@ -200,11 +200,11 @@ class Recurrent(Module, Generic[State, In, Out]):
         """
         count = whole("Recurrent.run: steps", steps, 1)
         self._check_direction("run")
-        return self._by_steps(first, state, context, None, [], count)
+        return self._by_steps(first, state, context, None, count)
 
     # --- the loops ------------------------------------------------------------------------------------------------
 
-    def _by_layers(self, rows: Sequences, state: Any, context: object, counts: Sequence[Any]) -> Any:
+    def _by_layers(self, rows: Sequences, state: Any, context: object, counted: Any) -> Any:
         """Return the output of a loop for each layer and direction."""
         directions = [self.cells, self.backward_cells] if self.backward_cells else [self.cells]
         last: list[Any] = []
@@ -212,10 +212,10 @@ class Recurrent(Module, Generic[State, In, Out]):
             given = self._state_of(state, level)
             starts = [given] if len(cells) == 1 else [None, None] if given is None else list(given)
             if level:
-                rows = rows.mapped(self._dropped)
+                rows = Sequences(list(map(self._dropped, rows.leaves)), rows.structure)
             made, states = [], []
             for position, (cell, start) in enumerate(zip(cells, starts, strict=True)):
-                found, after = _layer(cell, rows, start, context, counts, reverse=position > 0)
+                found, after = _layer(cell, rows, start, context, counted, reverse=position > 0)
                 made.append(found)
                 states.append(after)
             last.append(states[0] if len(states) == 1 else tuple(states))
@@ -227,11 +227,13 @@ class Recurrent(Module, Generic[State, In, Out]):
         first: Any,
         state: Any,
         context: object,
-        rows: Sequences | None,
-        masks: Sequence[Any],
+        xs: tuple[Any, Any, Any] | None,
         length: int | None,
     ) -> Any:
-        """Return the output of one loop over all layers, in which a step may get the result of the one before."""
+        """Return the output of one loop over all layers, in which a step may get the result of the one before.
+
+        `xs` has for each step its `x`, the mask of what is forced, and the mask of what counts, None if all steps do.
+        """
         x, states = first, []
         for level, cell in enumerate(self.cells):
             start = self._state_of(state, level)
@@ -241,10 +243,8 @@ class Recurrent(Module, Generic[State, In, Out]):
 
         def step(carry: Any, each: Any) -> Any:
             before, fed = carry
-            x, flags = fed, []
-            if rows is not None:
-                x, flags = each
-                x = chosen(flags[0], x, fed)
+            given, forced, counted = (fed, None, None) if each is None else each
+            x = fed if forced is None else chosen(forced, given, fed)
             after = []
             for level, cell in enumerate(self.cells):
                 if level:
@@ -252,12 +252,11 @@ class Recurrent(Module, Generic[State, In, Out]):
                 new, x = _applied(cell, before[level], x, context)
                 after.append(new)
             again = x if self.feedback is None else self.feedback(x)
-            for mask in flags[1:]:
-                after = [chosen(mask, new, old) for new, old in zip(after, before, strict=True)]
-                again, x = chosen(mask, again, fed), chosen(mask, x, None)
+            if counted is not None:
+                after = [chosen(counted, new, old) for new, old in zip(after, before, strict=True)]
+                again, x = chosen(counted, again, fed), chosen(counted, x, None)
             return (tuple(after), again), x
 
-        xs: Any = None if rows is None else (rows.by_time, list(masks))
         (after, _), made = scan(step, (tuple(states), first), xs, length)
         sequences = Sequences.from_time(made)
         return RecurrentOutput(sequences.tree, after[0] if self._single else after)
@@ -281,19 +280,19 @@ class Recurrent(Module, Generic[State, In, Out]):
 
 
 def _layer(
-    cell: Any, rows: Sequences, start: Any, context: object, counts: Sequence[Any], reverse: bool
+    cell: Any, rows: Sequences, start: Any, context: object, counted: Any, reverse: bool
 ) -> tuple[Sequences, Any]:
     """Return the results of a cell in all steps and its last state."""
 
     def step(state: Any, each: Any) -> Any:
-        x, flags = each
+        x, counts = each
         after, y = _applied(cell, state, x, context)
-        for mask in flags:
-            after, y = chosen(mask, after, state), chosen(mask, y, None)
+        if counts is not None:
+            after, y = chosen(counts, after, state), chosen(counts, y, None)
         return after, y
 
-    state = _initial(cell, rows.first(-1 if reverse else 0)) if start is None else start
-    last, made = scan(step, state, (rows.by_time, list(counts)), reverse=reverse)
+    state = _initial(cell, rows.at_step(-1 if reverse else 0)) if start is None else start
+    last, made = scan(step, state, (rows.by_time, counted), reverse=reverse)
     return Sequences.from_time(made), last
 
 

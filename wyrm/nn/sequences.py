@@ -56,15 +56,11 @@ class Sequences:
     @property
     def by_time(self) -> Any:
         """The same with the axis of time first."""
-        return unflatten(self.structure, list(map(_swapped, self.leaves)))
+        return mapped(_swapped, self.tree)
 
-    def first(self, position: int = 0) -> Any:
-        """Return the rows of one step, the first or the last."""
+    def at_step(self, position: int) -> Any:
+        """Return the rows of one step."""
         return unflatten(self.structure, [leaf[:, position] for leaf in self.leaves])
-
-    def mapped(self, function: Callable[[Any], Any]) -> Sequences:
-        """Return what `function` makes of the nodes."""
-        return Sequences(list(map(function, self.leaves)), self.structure)
 
     def joined(self, other: Sequences) -> Sequences:
         """Return the nodes concatenated with those of `other` along the last axis."""
@@ -78,6 +74,7 @@ def _swapped(node: Any) -> Any:
 
 
 def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Return a tree of what `function` makes of the leaves."""
     leaves, structure = flatten(tree, "a result of a cell of Recurrent")
     return unflatten(structure, list(map(function, leaves)))
 
@@ -104,14 +101,14 @@ def _where(mask: Any, new: Any, old: Any) -> Any:
     return where(wide, new, zero if old is None else old)
 
 
-def counted_steps(rows: Sequences, mask: Any, lengths: Any) -> list[Any]:
-    """Return the masks, time first, of the steps that count: none if all do."""
+def counted_steps(rows: Sequences, mask: Any, lengths: Any) -> Any:
+    """Return the mask of the steps that count, time first; None if all do."""
     if mask is not None and lengths is not None:
         raise OptionError("Recurrent takes a mask or lengths, not both")
     if mask is not None:
-        return [mask_by_time("mask", mask, rows)]
+        return mask_by_time("mask", mask, rows)
     if lengths is None:
-        return []
+        return None
     batch, time = rows.leaves[0].dims[:2]
     counts = lengths if isinstance(lengths, IndexNode) else IndexConstant(np.asarray(lengths))
     if not same_sizes(counts.dims, (batch,)):
@@ -120,7 +117,7 @@ def counted_steps(rows: Sequences, mask: Any, lengths: Any) -> list[Any]:
             f"Recurrent: lengths must have the axes ({batch!r},), those of the batch, not {describe(counts)}{as_input}"
         )
     positions: Any = arange(time)
-    return [positions.expand_dims(1) < counts]
+    return positions.expand_dims(1) < counts
 
 
 def mask_by_time(name: str, mask: Any, rows: Sequences, per_row: bool = True) -> Any:
