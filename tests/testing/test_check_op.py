@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,11 @@ import pytest
 from scipy import special
 
 import wyrm as wy
+from wyrm.engines import register, registry
 from wyrm.testing import OpError, check_op
+
+# Other tests register engines of their own.
+OWN_ENGINES = ["native"] if find_spec("jax") is None else ["native", "jax"]
 
 
 class Doubled(wy.Unary, abstract=True):
@@ -187,9 +193,9 @@ def leaf(*shape: int) -> Any:
     return wy.Parameter(np.random.default_rng(0).uniform(0.5, 1.5, shape), name="x")
 
 
-def wrong(node: Any, **options: Any) -> list[tuple[str, str]]:
+def wrong(node: Any, *, engines: Sequence[str] = OWN_ENGINES, **options: Any) -> list[tuple[str, str]]:
     with pytest.raises(OpError) as error:
-        check_op(node, **options)
+        check_op(node, engines=engines, **options)
     assert isinstance(error.value, AssertionError | wy.WyrmError)
     for finding in error.value.findings:
         assert str(finding) in str(error.value)
@@ -218,6 +224,15 @@ CASES: dict[Any, list[tuple[str, str]]] = {
 @pytest.mark.parametrize("op", CASES, ids=lambda op: op.__name__)
 def test_the_wrong_rule_is_named_and_no_other(op: Any) -> None:
     assert wrong(op(leaf(4, 3))) == CASES[op]
+
+
+def test_an_engine_that_is_registered_adds_no_second_finding_of_a_rule() -> None:
+    name = "written_for_checks"
+    register(name, "tests.engines.written:WrittenEngine")
+    try:
+        assert wrong(Decomposed(leaf(4, 3)), engines=[name]) == CASES[Decomposed]
+    finally:
+        del registry._known[name]
 
 
 def test_a_vote_without_a_majority_names_both() -> None:

@@ -19,6 +19,7 @@ from wyrm.engines.optimizer import GradientArray, add, step_by
 from wyrm.errors import Diverged, OptionError
 from wyrm.graph.axes import resolve
 from wyrm.graph.base import BaseNode
+from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, check_shape, store, stored
 from wyrm.ops.elementwise.formula import formula_value
@@ -62,6 +63,12 @@ class SimpleEngine(Engine):
     def __init__(self, outputs: Sequence[BaseNode], optimizer: Any, *, evaluates: bool = False) -> None:
         super().__init__(ProgramGraph(outputs, optimizer))
         self._shuffle = Shuffle()
+
+    @classmethod
+    def rule_name(cls, node: BaseNode) -> str | None:
+        """Return the name of the op's `decompose` where it has one: the graph has the simpler nodes in its place."""
+        form = LOOPS.of(node)
+        return None if form.decompose(node) is None else f"{type(form).__name__}.decompose"
 
     @abstractmethod
     def compute(self, value_of: ValueOf, shape_of: ShapeOf) -> Sequence[Any]:
