@@ -26,7 +26,7 @@ NUMBERS = list(itertools.product((1, 2, 3), (-4, -1, 0, 1, 3), (1, 2, 3, 4)))
 
 @pytest.mark.parametrize("first", NUMBERS)
 def test_sizes_of_two_steps(first: tuple[int, int, int]) -> None:
-    """They are those of the steps one after another, and axes of the same sizes are equal, if one step has no factor."""
+    """They are those of one step after another, and axes of the same sizes are equal, unless the second multiplies."""
     found: dict[tuple[int, ...], Axis] = {}
     for second in NUMBERS:
         axis = scaled(scaled(H, *first), *second)

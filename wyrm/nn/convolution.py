@@ -140,10 +140,11 @@ def conv2d(
     the axes (batch, outputs, height, width). `stride` and `dilation` are integers, or sequences of one for each spatial
     axis. `padding` adds zeros: an integer for both ends of all axes, a sequence of an integer or a pair (before, after)
     for each axis, "valid" for none, or "same" for as many as keep the sizes with stride 1. An axis that keeps its size
-    with stride 1 keeps its name. Each of `groups` groups of outputs reads its own group of channels.
+    with stride 1 keeps its name; an axis that gets its size from the data of each run and does not keep it becomes one
+    that follows from it, as `(Height()+1)//2`. Each of `groups` groups of outputs reads its own group of channels.
 
-    Raise `ShapeError` for axes that do not match or windows that do not fit, `DTypeError` for masks, for operands of
-    two dtypes, and for options of another kind.
+    Raise `ShapeError` for axes that do not match or windows that do not fit, in a run if its data decides that,
+    `DTypeError` for masks, for operands of two dtypes, and for options of another kind.
 
     >>> x, weight = wy.Input(dims=(4, 3, 8, 9)), wy.Input(dims=(16, 3, 3, 3))
     >>> conv2d(x, weight, stride=2, padding=1).shape
@@ -211,8 +212,8 @@ def conv_transpose2d(
     `conv2d`; `padding` removes elements at the ends of the result, and `output_padding`, less than the stride or
     the dilation of its axis, adds some at its ends.
 
-    Raise `ShapeError` for axes that do not match, spatial axes without a size and options that do not fit, `DTypeError`
-    for masks, for operands of two dtypes, and for options of another kind.
+    Raise `ShapeError` for axes that do not match and options that do not fit, in a run if its data decides that,
+    `DTypeError` for masks, for operands of two dtypes, and for options of another kind.
 
     >>> x, weight = wy.Input(dims=(4, 16, 4, 5)), wy.Input(dims=(16, 3, 3, 3))
     >>> conv_transpose2d(x, weight, stride=2, padding=1, output_padding=1).shape

@@ -136,11 +136,17 @@ def max_pool2d(
     `ceil_mode` a last window may be cut off at the end. A NaN counts as the largest number; the gradient goes to the
     first maximum of each window.
 
-    Raise `ShapeError` for other axes, for spatial axes without a size and for windows without elements, `DTypeError`
+    The windows along an axis that gets its size from the data of each run have an axis that follows from it, as
+    `(Height()+1)//2`; other layers that take the same steps, as convolutions with this stride, have the same axis.
+
+    Raise `ShapeError` for other axes and for windows without elements, in a run if its data decides that, `DTypeError`
     for masks and for options of another kind.
 
     >>> max_pool2d(wy.Input(dims=(2, 3, 8, 9)), 2).shape
     (2, 3, 4, 4)
+    >>> class Height(wy.Dim): ...
+    >>> max_pool2d(wy.Input(dims=(2, 3, Height(), 9)), 3, stride=2, padding=1).shape
+    (2, 3, (Height()+1)//2, 5)
     """
     return max_pool("max_pool2d", 2, x, kernel_size, stride, padding, dilation, ceil_mode)
 
@@ -190,7 +196,7 @@ def avg_pool2d(
     The options are those of `max_pool2d`, except that `padding` adds zeros, which count as elements unless
     `count_include_pad` is false.
 
-    Raise `ShapeError` for other axes, for spatial axes without a size and for windows without elements, `DTypeError`
+    Raise `ShapeError` for other axes and for windows without elements, in a run if its data decides that, `DTypeError`
     for masks and for options of another kind.
 
     >>> avg_pool2d(wy.Input(dims=(2, 3, 8, 9)), 2).shape
@@ -232,8 +238,8 @@ def adaptive_max_pool2d(
     `output_size` is the number of windows along each spatial axis, an integer or one for each axis; None keeps the
     size. Window i of o along an axis of n elements goes from `i * n // o` to `ceil((i + 1) * n / o)`.
 
-    Raise `ShapeError` for other axes and for spatial axes without a size, `DTypeError` for masks and for an output
-    size of another kind.
+    Raise `ShapeError` for other axes and for axes without elements, `DTypeError` for masks and for an output size of
+    another kind.
 
     >>> adaptive_max_pool2d(wy.Input(dims=(2, 3, 8, 9)), 2).shape
     (2, 3, 2, 2)
