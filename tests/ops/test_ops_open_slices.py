@@ -72,7 +72,8 @@ def test_integers_and_masks() -> None:
     before, after = tokens[:, :-1], tokens[:, 1:]
     assert before.dims == after.dims
     table = wy.Parameter(np.random.default_rng(0).standard_normal((5, 5)))
-    loss = table.index(before).cross_entropy(after)
+    scores: Any = table.index(before)
+    loss = scores.cross_entropy(after)
     program = wy.compile([loss, wy.grad(loss, table)])
     for size in (2, 6):
         data = np.random.default_rng(size).integers(0, 5, (3, size))
@@ -88,7 +89,7 @@ def test_the_next_token_trains_with_texts_of_several_lengths() -> None:
 
     wy.nn.seed(0)
     tokens = wy.IndexInput(dims=(Batch(), T), name="tokens")
-    model = wy.nn.Sequential(wy.nn.Embedding(Vocabulary(7), Channels(8)), wy.nn.Linear(Channels(8), Vocabulary(7)))
+    model: Any = wy.nn.Sequential(wy.nn.Embedding(Vocabulary(7), Channels(8)), wy.nn.Linear(Channels(8), Vocabulary(7)))
     scores: Any = model(tokens[:, :-1])
     loss = scores.cross_entropy(tokens[:, 1:])
     program = wy.compile(loss, wy.optim.Adam(loss.parameters(), learning_rate=3e-2))

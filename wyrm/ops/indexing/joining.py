@@ -127,8 +127,8 @@ def _joined_axis(axes: Sequence[Axis]) -> Axis:
     unsized = [axis for axis in axes if axis_size(axis) is None]
     if len(unsized) > 1:
         raise ShapeError(
-            f"axes {unsized[0]!r} and {unsized[1]!r} get their sizes from the data of each run; only one of the axes to "
-            f"join may"
+            f"axes {unsized[0]!r} and {unsized[1]!r} get their sizes from the data of each run; only one of the axes "
+            f"to join may"
         )
     known = sum(size for axis in axes if (size := axis_size(axis)) is not None)
     if unsized and isinstance(unsized[0], Quotient):
