@@ -18,6 +18,7 @@ from wyrm.engines.native.stages.loops import (
     Computed,
     ElementStatement,
     Generated,
+    Item,
     Loop,
     Reference,
     in_scope,
@@ -151,8 +152,13 @@ class _Copies:
 
     def read_anew(self, value: Computed, reading: _Reading) -> None:
         """Let a statement read a value that its loop computes anew."""
-        statement, anew = reading.statement, self._anew(value, reading.path)
-        statement.operands = [replace(each, target=anew) if each.target is value else each for each in statement.operands]
+        statement, block = reading.statement, reading.path[-1]
+        anew = self._anew(value, reading.path)
+        statement.operands = [
+            replace(each, target=anew) if each.target is value else each for each in statement.operands
+        ]  # fmt: skip
+        copies = len(self._made[block])
+        block.items[:copies] = _in_order(block.items[:copies])
 
     def _anew(self, value: Computed, path: Sequence[Block]) -> Computed:
         made = self._made[path[-1]]
@@ -172,6 +178,23 @@ class _Copies:
             path[-1].items.insert(len(made), statement)
             made[value] = copy
         return made[value]
+
+
+def _in_order(statements: Sequence[Item]) -> list[Item]:
+    """Return statements after those whose values they read."""
+    by_value = {each.value: each for each in statements if isinstance(each, ElementStatement)}
+    order: dict[Item, None] = {}
+
+    def add(statement: Item) -> None:
+        assert isinstance(statement, ElementStatement)
+        for operand in statement.operands:
+            if isinstance(operand.target, Computed) and operand.target in by_value:
+                add(by_value[operand.target])
+        order[statement] = None
+
+    for each in statements:
+        add(each)
+    return list(order)
 
 
 def _remove_if_unread(tree: LoopTree, value: Computed) -> None:
