@@ -1,8 +1,8 @@
 """Images as arrays, and their random changes: crop, shift, flip, cutout and mixup of whole batches.
 
 Images are arrays of the axes (batch, height, width) or (batch, height, width, channels), as Pillow gives them, or a
-list of Pillow images of one size. Change them first and call `normalize_images` last, as below: it returns floats of the
-axes (batch, channels, height, width), for which the functions here need `axes=(-2, -1)`. A function draws from the
+list of Pillow images of one size. Change them first and call `normalize_images` last, as below: it returns floats of
+the axes (batch, channels, height, width), for which the functions here need `axes=(-2, -1)`. A function draws from the
 generator that it is given, for all images at once. The generator of `Dataset.map(function, seed=0)` depends on the
 seed, the epoch and the batch alone, so equal seeds give equal batches.
 
@@ -89,10 +89,10 @@ def normalize_images(
 ) -> NDArray[np.float32]:
     """Return images as float32 of the axes (batch, channels, height, width), as convolutions take them.
 
-    Images of unsigned integers are divided by their largest number, 255 for uint8, and floats are taken as they are:
-    a `wy.Input` takes integers of 0 to 255 too, unscaled, which networks learn badly. Call it after `random_shift` and
-    other changes, which take the channels last. Then `mean` is subtracted, and the result divided by `std`: a number, or one for each channel. Images of the axes
-    (batch, height, width) have one channel.
+    Images of unsigned integers are divided by their largest number, 255 for uint8, and floats are taken as they are.
+    Then `mean` is subtracted, and the result divided by `std`: a number, or one for each channel. Images of the axes
+    (batch, height, width) have one channel. A `wy.Input` takes integers from 0 to 255 too, unscaled, from which
+    networks learn badly. Call it after `random_shift` and other changes, which take the channels last.
 
     Raises:
         ShapeError: `mean` or `std` do not have one number for each channel, or the images have other axes.
