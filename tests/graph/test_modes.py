@@ -129,7 +129,7 @@ def test_without_a_layer_that_has_modes() -> None:
 
 
 def test_attention_and_dropout_of_residuals() -> None:
-    model = wy.nn.TransformerBlock(8, 2, dropout=0.1)
+    model = wy.nn.TransformerBlock(8, 16, 2, dropout=0.1)
     x = wy.Input(dims=(Batch(), 5, 8))
     loss = model.eval()(x).square().mean()
     with pytest.warns(RuntimeWarning, match="was built in evaluation, so"):

@@ -355,9 +355,9 @@ def test_towers_in_the_wrong_place() -> None:
     users, items, user, item = towers()
     with pytest.raises(ShapeError, match=r"seems to be transposed, because data decides its last axis"):
         losses.info_nce(users.T, items.T)
-    for wrong in (lambda: losses.info_nce(items, users, items=item), lambda: losses.info_nce(users, items, items=user)):
+    for first, second, numbers in ((items, users, item), (users, items, user)):
         with pytest.raises(ShapeError, match="does not: give the vectors of users first, then those of items"):
-            wrong()
+            losses.info_nce(first, second, items=numbers)
     with pytest.raises(DTypeError, match=r"look them up in a table, as in wy\.nn\.Embedding\(1000, 16\)\(indices\)"):
         losses.info_nce(users, item)
     alone = towers(Batch(1))
