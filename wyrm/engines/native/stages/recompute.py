@@ -131,7 +131,7 @@ def _is_anew(operand: Reference, value: Computed, path: Sequence[Block]) -> bool
         and target.register
         and not in_scope(target, path)
         and len(target.domain) == len(path)
-        and in_scope(target, value.chain[:-1])
+        and in_scope(target, [each for each in value.chain[:-1] if isinstance(each, Block)])
     )
 
 
