@@ -167,9 +167,7 @@ def _moments(x: Value) -> list[Value]:
 class _GroupMomentsLoops(ByKernel):
     kernel = staticmethod(group_moments_kernel)
 
-    def kernel_arguments(
-        self, node: GroupMoments, operands: Sequence[Array], out: Array
-    ) -> tuple[KernelArgument, ...]:
+    def kernel_arguments(self, node: GroupMoments, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         (x,) = operands
         count = math.prod(x.shape[1:]) // node.groups
         return x.reshape(x.shape[0], node.groups, count), out, node.dtype.type(count)
@@ -223,6 +221,7 @@ class _Channels:
         if None in sizes:
             return Count(self.x, self._values) * members
         return constant_like(members * math.prod(size or 0 for size in sizes), self.x)
+
 
 class GroupNorm(_OverGroups[Axes]):
     """`(x - mean) / sqrt(variance + epsilon) * weight + bias`, with mean and variance of each group of channels.

@@ -243,7 +243,7 @@ def uses(item: Code, names: Collection[str]) -> Iterator[tuple[str, tuple[Expres
 
 def reads(item: Code, names: Collection[str]) -> bool:
     """Return whether an expression or a statement reads one of these variables."""
-    return isinstance(item, Name) and item.name in names or any(reads(each, names) for each in children(item))
+    return (isinstance(item, Name) and item.name in names) or any(reads(each, names) for each in children(item))
 
 
 _CODE = frozenset(get_args(Expression) + get_args(Statement))

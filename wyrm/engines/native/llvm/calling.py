@@ -184,8 +184,8 @@ class BoundFunction:
         """Yield the arrays of the arguments: the argument's position, the word with the array's address, the array."""
         word = 0
         for position, (argument, kind) in enumerate(zip(self.arguments, self._kinds, strict=True)):
-            for start, array in _arrays_in(argument, kind, word):
-                yield position, start, array
+            for start, found in _arrays_in(argument, kind, word):
+                yield position, start, found
             word += len(types_of(kind))
 
     def take(self, head: Sequence[object] | None, changed: Sequence[object]) -> bool:

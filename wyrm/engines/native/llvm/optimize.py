@@ -186,7 +186,7 @@ def _has_a_core() -> bool:
         if cores > 1 and os.getloadavg()[0] < (os.cpu_count() or 1):
             return True
         running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
-        return 1 < cores and running < (os.cpu_count() or 1)
+        return cores > 1 and running < (os.cpu_count() or 1)
     except (AttributeError, OSError, ValueError, IndexError):  # not available on every system
         return False
 

@@ -12,7 +12,6 @@ from wyrm.engines.native.kernels.functions import Routine
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_maps import IndexExpression, IndexLiteral, IndexMap, IndexPair, LoopIndex
-from wyrm.graph.loop_form import LOOPS
 
 if TYPE_CHECKING:
     from wyrm.engines.native.stages.write import ScanSource, Source

@@ -1,4 +1,4 @@
-"""Merges nested loops: over neighbouring axes of arrays in row-major order they run as one, whose vectors are longer."""
+"""Merges nested loops: over neighbouring axes of row-major arrays they run as one, whose vectors are longer."""
 
 from __future__ import annotations
 
