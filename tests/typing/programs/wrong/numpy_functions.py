@@ -21,7 +21,7 @@ wy.interp(x, [0.0, 1.0], [1.0, 3.0]) + y  # error: [operator] Unsupported operan
 #@ special_function_of_text
 wy.special.gammaln("x")  # error: [call-overload] No overload variant of "gammaln" matches argument type "str"
 #@ special_function_of_other_axes
-wy.special.xlogy(x, y)  # error: [misc] Cannot infer value of type parameter "S" of "xlogy"
+wy.special.xlogy(x, y)  # error: [arg-type] Argument 2 to "xlogy" has incompatible type "Input[tuple[Batch, Out]]"; expected "Shaped[Any, FittingShape[tuple[Batch, In]]]"
 #@ special_function_result
 r: wy.Tensor[Batch] = wy.special.j0(x)  # error: [arg-type] Argument 1 to "j0" has incompatible type "Input[tuple[Batch, In]]"; expected "Node[Any, tuple[Batch]] | float
 #@ misspelled_special_function
