@@ -14,8 +14,9 @@ from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, Sha
 from wyrm.graph.arrays import as_array
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.storage import Leaf, stored
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.item_rows import CompressedRows, ItemRows, Recommendations, item_rows
-from wyrm.support.options import integer, is_integer, whole
+from wyrm.support.options import flag, integer, is_integer, whole
 
 
 class Scoring(Protocol):
@@ -43,6 +44,7 @@ _Excluded: TypeAlias = tuple[np.ndarray, np.ndarray]
 _NONE = (_NOTHING, _NOTHING)
 
 
+@explains_keywords
 def recommend(
     users: Table | Scorer,
     items: Table | None = None,
@@ -52,12 +54,14 @@ def recommend(
     biases: Table | None = None,
     exclude: Excluded = None,
     batch_size: int | None = None,
+    normalize: bool = False,
 ) -> Recommendations:
     """Return the k items with the highest scores for each user, best first, without excluded ones.
 
     The score of an item is the dot product of its vector with the user's, plus the item's bias. `users`, of shape
     (users, dims), `items`, (items, dims), and `biases`, (items,), are arrays, parameters or memory maps of floats. A
-    parameter is read in place. A single user, a vector of shape (dims,), gives results of shape (k,).
+    parameter is read in place. A single user, a vector of shape (dims,), gives results of shape (k,). With `normalize`
+    scores are cosines, plus the biases: use it after `wy.losses.info_nce(..., normalize=True)`.
 
     Without `items`, `users` are scores of shape (users, items), such as a program returns. They may be a function of
     `rows`, called with the numbers of `batch_size` users at a time, as in `lambda rows: program({user: rows})`, or a
@@ -76,7 +80,7 @@ def recommend(
     Raises:
         ShapeError: shapes do not fit together, or `rows` is missing.
         DTypeError: an array holds something else than numbers.
-        OptionError: `k` is below 1 or above the number of items.
+        OptionError: `k` is below 1 or above the number of items, or scores are to be normalized.
         IndexOutOfRange: a row or an excluded item does not exist.
         NotFinite: a score is NaN.
 
@@ -93,6 +97,8 @@ def recommend(
     if items is None:
         if biases is not None:
             raise ShapeError("biases belong to items, which are not given; add them to the scores")
+        if flag("normalize", normalize):
+            raise OptionError("normalize is for the vectors of users and items; users are scores if there are no items")
         return _by_scores(users, k, rows, exclude, batch_size)
     if callable(users):
         raise DTypeError("users is a function, so it returns scores; then there are no items")
@@ -108,7 +114,7 @@ def recommend(
     if offsets is not None and offsets.shape != (count,):
         raise ShapeError(f"biases has shape {offsets.shape} for items of shape {table.shape}; expected ({count},)")
     single, chosen, excluded = _chosen(vectors, rows, exclude, count)
-    best = _by_factors(chosen, table, offsets, excluded, k, batch_size)
+    best = _by_factors(chosen, table, offsets, excluded, k, batch_size, flag("normalize", normalize))
     return Recommendations(best[0][0], best[1][0]) if single else Recommendations(*best)
 
 
@@ -147,6 +153,11 @@ def _chosen(users: np.ndarray, rows: Any, exclude: Any, items: int) -> tuple[boo
         if rows is not None:
             raise ShapeError(f"rows are users of a table, but users is the vector of one, of shape {users.shape}")
         given = exclude if exclude is None or hasattr(exclude, "indptr") else [exclude]
+        if isinstance(given, ItemRows) and len(given) > 1:
+            raise ShapeError(
+                f"exclude has the items of {len(given)} users, but users is the vector of one, of shape {users.shape}: "
+                f"give the vectors of all users and rows=user, or exclude.take([user])"
+            )
         return True, users[np.newaxis], _excluded_for(0, given, 1, items)
     count = users.shape[0]
     if rows is None:
@@ -222,7 +233,13 @@ def _compiled(kernel: Any, dtype: np.dtype) -> Any:
 
 
 def _by_factors(
-    users: np.ndarray, items: Any, biases: np.ndarray | None, excluded: _Excluded, k: int, batch_size: int | None
+    users: np.ndarray,
+    items: Any,
+    biases: np.ndarray | None,
+    excluded: _Excluded,
+    k: int,
+    batch_size: int | None,
+    normalize: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the best items of each user and their scores, of shape (users, k)."""
     answers, (count, dims), dtype = len(users), items.shape, users.dtype
@@ -232,6 +249,7 @@ def _by_factors(
             np.float32 if _is_float32(users) and _is_float32(items) and _is_float32(biases) else np.float64
         )
         users, biases = users.astype(dtype, copy=False), biases.astype(dtype, copy=False)
+    users = _of_length_one(users) if normalize else users
     part = max(1, _PART // (8 * dims + 8)) if batch_size is None else whole("batch_size", batch_size, 1)
     tile = max(1, min(answers, _USERS_AT_ONCE))
     scratch = np.empty((tile, min(count, part, _SCORES_AT_ONCE // tile)), dtype)
@@ -244,10 +262,17 @@ def _by_factors(
             offsets = biases[first : first + part]
             if block.shape != (min(part, count - first), dims):
                 raise ShapeError(f"items has shape {items.shape}, but its part from {first} on {block.shape}")
+        block = _of_length_one(block) if normalize else block
         status = run(users, block, offsets, *excluded, first, count, scratch, found, values)
         if status:
             _refuse(status, users=users, items=block, biases=offsets)
     return found, values
+
+
+def _of_length_one(vectors: np.ndarray) -> np.ndarray:
+    """Return vectors divided by their lengths; the small number, as in `info_nce`, is for a vector of zeros."""
+    result: np.ndarray = vectors / np.sqrt(np.square(vectors).sum(-1, keepdims=True) + vectors.dtype.type(1e-12))
+    return result
 
 
 def _is_float32(array: Any) -> bool:
