@@ -104,12 +104,17 @@ def recommend(
         )
     count = table.shape[0]
     _check_k(k, count)
-    offsets = None if biases is None else _array("biases", biases)
-    if offsets is not None and offsets.shape != (count,):
+    offsets = _NOTHING if biases is None else _array("biases", biases)
+    if biases is not None and offsets.shape != (count,):
         raise ShapeError(f"biases has shape {offsets.shape} for items of shape {table.shape}; expected ({count},)")
     single, chosen, excluded = _chosen(vectors, rows, exclude, count)
+    if not single:
+        return Recommendations(*_by_factors(chosen, table, offsets, excluded, k, batch_size))
+    is_small = batch_size is None and table.size and count <= _SCORES_AT_ONCE and type(table) is np.ndarray
+    if is_small and chosen.dtype == table.dtype and (offsets is _NOTHING or offsets.dtype == table.dtype):
+        return _for_one(chosen, table, offsets, excluded, k)
     best = _by_factors(chosen, table, offsets, excluded, k, batch_size)
-    return Recommendations(best[0][0], best[1][0]) if single else Recommendations(*best)
+    return Recommendations(best[0][0], best[1][0])
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
@@ -192,7 +197,7 @@ def _excluded_for(row: int, exclude: Any, users: int, items: int) -> _Excluded:
     if exclude is None:
         return _NONE
     if isinstance(exclude, ItemRows):
-        if exclude.shape != (users, items):
+        if exclude.item_count != items or len(exclude) != users:
             return _excluded(exclude, users, items)  # which raises
         return exclude.indptr[row : row + 2], exclude.indices
     if isinstance(exclude, list | np.ndarray) and len(exclude) == users:
@@ -222,11 +227,11 @@ def _compiled(kernel: Any, dtype: np.dtype) -> Any:
 
 
 def _by_factors(
-    users: np.ndarray, items: Any, biases: np.ndarray | None, excluded: _Excluded, k: int, batch_size: int | None
+    users: np.ndarray, items: Any, biases: np.ndarray, excluded: _Excluded, k: int, batch_size: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the best items of each user and their scores, of shape (users, k)."""
     answers, (count, dims), dtype = len(users), items.shape, users.dtype
-    biases = np.zeros(0, dtype) if biases is None else biases
+    biases = np.zeros(0, dtype) if biases is _NOTHING else biases
     if dtype != items.dtype or dtype != biases.dtype:
         dtype = np.dtype(
             np.float32 if _is_float32(users) and _is_float32(items) and _is_float32(biases) else np.float64
@@ -248,6 +253,64 @@ def _by_factors(
         if status:
             _refuse(status, users=users, items=block, biases=offsets)
     return found, values
+
+
+class _Request:
+    """A request of one user to a table of this shape: memory for scores and results, and the arguments of the kernel.
+
+    It is made once for many requests: new arrays, and the search for their addresses, would take a third of a request.
+    """
+
+    def __init__(self, dtype: np.dtype, shape: tuple[int, ...], k: int) -> None:
+        from wyrm.engines.native.llvm.calling import address_of
+
+        self._scores, self._found, self._values = (
+            np.empty((1, shape[0]), dtype),
+            np.empty(k, np.int64),
+            np.empty(k, dtype),
+        )
+        self._function, self._address_of = _compiled(kernels.best_by_factors, dtype), address_of
+        user, items = np.empty((1, shape[1]), dtype), np.empty(shape, dtype)
+        memory = self._scores, self._found[np.newaxis], self._values[np.newaxis]
+        self._table = self._function.table(user, items, _NOTHING, _NOTHING, _NOTHING, 0, shape[0], *memory)
+
+    def answer(self, user: np.ndarray, items: np.ndarray, biases: np.ndarray, excluded: _Excluded) -> Recommendations:
+        """Return the best items of a user, a vector of shape (1, dims)."""
+        table, address_of = self._table, self._address_of
+        # An array of one axis has two words in the table, its address and its size; one of two axes has three.
+        table[0], table[3] = address_of(user), address_of(items)
+        if biases.size or table[7]:
+            table[6], table[7] = address_of(biases), biases.size
+        if excluded[0].size or table[9]:
+            table[8], table[9] = address_of(excluded[0]), excluded[0].size
+            table[10], table[11] = address_of(excluded[1]), excluded[1].size
+        status = self._function.run(table)
+        if status:
+            _refuse(status, users=user, items=items, biases=biases)
+        return Recommendations(self._found.copy(), self._values.copy())
+
+
+# Requests that have been answered, by the dtype and shape of the items and the number of answers. Threads may take from
+# one list at the same time.
+_answered: dict[tuple[np.dtype, tuple[int, ...], int], list[_Request]] = {}
+_MOST_KINDS = 8
+
+
+def _for_one(user: np.ndarray, items: np.ndarray, biases: np.ndarray, excluded: _Excluded, k: int) -> Recommendations:
+    """Return the best items of one user, a vector of shape (1, dims)."""
+    key = items.dtype, items.shape, k
+    answered = _answered.get(key)
+    if answered is None:
+        if len(_answered) >= _MOST_KINDS:
+            _answered.clear()
+        answered = _answered[key] = []
+    try:
+        request = answered.pop()
+    except IndexError:
+        request = _Request(*key)
+    result = request.answer(user, items, biases, excluded)
+    answered.append(request)
+    return result
 
 
 def _is_float32(array: Any) -> bool:
