@@ -12,6 +12,7 @@ from wyrm.graph.axes import Dim
 
 # The axes of a shape, and its leading axes.
 A = TypeVar("A")
+B = TypeVar("B")
 K = TypeVar("K")
 M = TypeVar("M")
 N = TypeVar("N")
@@ -68,6 +69,7 @@ class Scalar(Protocol):
 
 
 Own_co = TypeVar("Own_co", covariant=True)
+Own = TypeVar("Own")
 ShapeOf = TypeVar("ShapeOf")
 
 
@@ -107,13 +109,11 @@ class ShapedMask(Protocol[ShapeOf]):
     def _is_mask(self) -> Literal[True]: ...
 
 
-class Shaped(Protocol[Own_co, ShapeOf]):
+class Shaped(Protocol[Own, ShapeOf]):
     """A node seen as (its own exact type, its shape), so that one parameter binds both.
 
     `dims` is a mutable attribute here, which makes the shape invariant: two shapes never join to a wider one.
     """
 
     dims: ShapeOf
-
-    @property
-    def _own(self) -> Own_co: ...
+    _own: Own
