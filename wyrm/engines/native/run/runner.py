@@ -22,8 +22,8 @@ from wyrm.engines.native.llvm import cache
 from wyrm.engines.native.stages.loops import PythonCall
 from wyrm.engines.native.stages.memory import Binding, plan_memory
 from wyrm.engines.native.stages.pipeline import NativeGraph
-from wyrm.errors import CompileError, NotDifferentiable, RegistrationError
-from wyrm.graph.axes import Dim, axis_size
+from wyrm.errors import CompileError, NotDifferentiable, RegistrationError, ShapeError
+from wyrm.graph.axes import Dim, open_axes, resolve
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.storage import bound_array, check_shape, not_set, stored
 from wyrm.support.interrupts import deferred
@@ -222,7 +222,7 @@ class NativeRunner:
         return listing
 
     def stages(self) -> dict[str, str]:
-        """Return the program after each stage as text; buffers have the sizes of an earlier run, else size 1."""
+        """Return the program after each stage as text; open axes have the sizes of an earlier run, else small ones."""
         machine = self.listing()
         return self.graph.stages() | {
             "plan memory": str(plan_memory(self.graph.source, self._some_binding().sizes)),
@@ -234,7 +234,14 @@ class NativeRunner:
         found = next(self._held(), None)
         if found is not None:
             return found
-        return self.binding({leaf: tuple(axis_size(axis) or 1 for axis in leaf.dims) for leaf in self.graph.inputs})
+        for size in (1, 8, 64, 512):  # windows need more than 1
+            try:
+                return self.binding(
+                    {leaf: resolve(leaf.dims, dict.fromkeys(open_axes(leaf.dims), size)) for leaf in self.graph.inputs}
+                )
+            except ShapeError as error:
+                refused = error
+        raise refused
 
     @property
     def sizes(self) -> Mapping[type[Dim], int]:
