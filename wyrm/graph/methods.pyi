@@ -29,7 +29,6 @@ from wyrm.graph.typing import (
     Array,
     AtLeast1D,
     AtLeast2D,
-    B,
     Bs,
     FittingShape,
     Indices,
@@ -1035,14 +1034,6 @@ class Node:
     @overload
     def __getitem__(self: Shaped[L, AtLeast1D], key: Key_) -> Slice[L]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[M, N]], key: int) -> Slice[L, tuple[N]]: ...
-    @overload
-    def __getitem__(self: Shaped[L, tuple[M, N]], key: tuple[All, int]) -> Slice[L, tuple[M]]: ...
-    @overload
-    def __getitem__(self: Shaped[L, tuple[K, M, N]], key: int) -> Slice[L, tuple[M, N]]: ...
-    @overload
-    def __getitem__(self: Shaped[L, tuple[K, M, N]], key: tuple[All, int]) -> Slice[L, tuple[K, N]]: ...
-    @overload
     def __getitem__(self: Shaped[L, tuple[N, *Bs]], key: int) -> Slice[L, tuple[*Bs]]: ...
     @overload
     def __getitem__(self: Shaped[L, tuple[N, *Bs]], key: slice) -> Slice[L, tuple[Any, *Bs]]: ...
@@ -1083,11 +1074,9 @@ class Node:
     @overload
     def __matmul__(self: Shaped[L, tuple[N]], other: Shaped[L, tuple[N]]) -> MatMul[L, L, tuple[()]]: ...
     @overload
-    def __matmul__(self: Shaped[L, tuple[M, K]], other: Shaped[R, tuple[K, N]]) -> MatMul[L, R, tuple[M, N]]: ...
-    @overload
     def __matmul__(
-        self: Shaped[L, tuple[A, *Bs, N, N]], other: Shaped[L, tuple[A, *Bs, N, N]]
-    ) -> MatMul[L, L, tuple[A, *Bs, N, N]]: ...
+        self: Shaped[L, tuple[*Bs, N, N]], other: Shaped[L, tuple[*Bs, N, N]]
+    ) -> MatMul[L, L, tuple[*Bs, N, N]]: ...
     @overload
     def __matmul__(self: Shaped[L, tuple[*Bs, K]], other: Array) -> MatMul[L, Constant]: ...
     @overload
@@ -1108,12 +1097,8 @@ class Node:
     def __rmatmul__(self: Shaped[R, tuple[K]], other: Shaped[L, tuple[*Bs, K]]) -> MatMul[L, R, tuple[*Bs]]: ...
     @overload
     def __rmatmul__(
-        self: Shaped[R, tuple[A, K, N]], other: Shaped[L, tuple[A, M, K]]
-    ) -> MatMul[L, R, tuple[A, M, N]]: ...
-    @overload
-    def __rmatmul__(
-        self: Shaped[R, tuple[A, B, *Bs, K, N]], other: Shaped[L, tuple[A, B, *Bs, M, K]]
-    ) -> MatMul[L, R, tuple[A, B, *Bs, M, N]]: ...
+        self: Shaped[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[*Bs, M, K]]
+    ) -> MatMul[L, R, tuple[*Bs, M, N]]: ...
     @overload
     def __rmatmul__(self: Shaped[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[K]]) -> MatMul[L, R, tuple[*Bs, N]]: ...
     @overload
@@ -1122,12 +1107,12 @@ class Node:
     ) -> MatMul[L, R, tuple[*Bs, M, N]]: ...
     @overload
     def __rmatmul__(
-        self: Shaped[R, tuple[B, *Bs, K, N]], other: Shaped[L, tuple[A, B, *Bs, M, K]]
-    ) -> MatMul[L, R, tuple[A, B, *Bs, M, N]]: ...
+        self: Shaped[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[A, *Bs, M, K]]
+    ) -> MatMul[L, R, tuple[A, *Bs, M, N]]: ...
     @overload
     def __rmatmul__(
-        self: Shaped[R, tuple[A, B, *Bs, K, N]], other: Shaped[L, tuple[B, *Bs, M, K]]
-    ) -> MatMul[L, R, tuple[A, B, *Bs, M, N]]:
+        self: Shaped[R, tuple[A, *Bs, K, N]], other: Shaped[L, tuple[*Bs, M, K]]
+    ) -> MatMul[L, R, tuple[A, *Bs, M, N]]:
         """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast."""
 
     def stop_gradient(self: Shaped[L, S]) -> StopGradient[L, S]:
@@ -1746,20 +1731,6 @@ class Node:
     def prod(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]: ...
     @overload
     def prod(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-1, 1], keepdims: Literal[False] = False
-    ) -> Prod[L, tuple[M]]: ...
-    @overload
-    def prod(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-2, 0], keepdims: Literal[False] = False
-    ) -> Prod[L, tuple[N]]: ...
-    @overload
-    def prod(self: Shaped[L, tuple[M, N]], axis: Literal[-1, 1], keepdims: Literal[True]) -> Prod[L, tuple[M, One]]: ...
-    @overload
-    def prod(
-        self: Shaped[L, tuple[M, N, K]], axis: Literal[1], keepdims: Literal[False] = False
-    ) -> Prod[L, tuple[M, K]]: ...
-    @overload
-    def prod(
         self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
     ) -> Prod[L, tuple[*Bs, One]]: ...
     @overload
@@ -1805,20 +1776,6 @@ class Node:
     @overload
     def sum(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]: ...
     @overload
-    def sum(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-1, 1], keepdims: Literal[False] = False
-    ) -> Sum[L, tuple[M]]: ...
-    @overload
-    def sum(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-2, 0], keepdims: Literal[False] = False
-    ) -> Sum[L, tuple[N]]: ...
-    @overload
-    def sum(self: Shaped[L, tuple[M, N]], axis: Literal[-1, 1], keepdims: Literal[True]) -> Sum[L, tuple[M, One]]: ...
-    @overload
-    def sum(
-        self: Shaped[L, tuple[M, N, K]], axis: Literal[1], keepdims: Literal[False] = False
-    ) -> Sum[L, tuple[M, K]]: ...
-    @overload
     def sum(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Sum[L, tuple[*Bs, One]]: ...
     @overload
     def sum(
@@ -1858,20 +1815,6 @@ class Node:
     def mean(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Mean[L, tuple[()]]: ...
     @overload
     def mean(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]: ...
-    @overload
-    def mean(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-1, 1], keepdims: Literal[False] = False
-    ) -> Mean[L, tuple[M]]: ...
-    @overload
-    def mean(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-2, 0], keepdims: Literal[False] = False
-    ) -> Mean[L, tuple[N]]: ...
-    @overload
-    def mean(self: Shaped[L, tuple[M, N]], axis: Literal[-1, 1], keepdims: Literal[True]) -> Mean[L, tuple[M, One]]: ...
-    @overload
-    def mean(
-        self: Shaped[L, tuple[M, N, K]], axis: Literal[1], keepdims: Literal[False] = False
-    ) -> Mean[L, tuple[M, K]]: ...
     @overload
     def mean(
         self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
@@ -1915,20 +1858,6 @@ class Node:
     @overload
     def max(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Max[L]: ...
     @overload
-    def max(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-1, 1], keepdims: Literal[False] = False
-    ) -> Max[L, tuple[M]]: ...
-    @overload
-    def max(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-2, 0], keepdims: Literal[False] = False
-    ) -> Max[L, tuple[N]]: ...
-    @overload
-    def max(self: Shaped[L, tuple[M, N]], axis: Literal[-1, 1], keepdims: Literal[True]) -> Max[L, tuple[M, One]]: ...
-    @overload
-    def max(
-        self: Shaped[L, tuple[M, N, K]], axis: Literal[1], keepdims: Literal[False] = False
-    ) -> Max[L, tuple[M, K]]: ...
-    @overload
     def max(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Max[L, tuple[*Bs, One]]: ...
     @overload
     def max(
@@ -1968,20 +1897,6 @@ class Node:
     def min(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Min[L, tuple[()]]: ...
     @overload
     def min(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Min[L]: ...
-    @overload
-    def min(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-1, 1], keepdims: Literal[False] = False
-    ) -> Min[L, tuple[M]]: ...
-    @overload
-    def min(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-2, 0], keepdims: Literal[False] = False
-    ) -> Min[L, tuple[N]]: ...
-    @overload
-    def min(self: Shaped[L, tuple[M, N]], axis: Literal[-1, 1], keepdims: Literal[True]) -> Min[L, tuple[M, One]]: ...
-    @overload
-    def min(
-        self: Shaped[L, tuple[M, N, K]], axis: Literal[1], keepdims: Literal[False] = False
-    ) -> Min[L, tuple[M, K]]: ...
     @overload
     def min(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Min[L, tuple[*Bs, One]]: ...
     @overload
@@ -2024,22 +1939,6 @@ class Node:
     ) -> LogSumExp[L, tuple[()]]: ...
     @overload
     def logsumexp(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]: ...
-    @overload
-    def logsumexp(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-1, 1], keepdims: Literal[False] = False
-    ) -> LogSumExp[L, tuple[M]]: ...
-    @overload
-    def logsumexp(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-2, 0], keepdims: Literal[False] = False
-    ) -> LogSumExp[L, tuple[N]]: ...
-    @overload
-    def logsumexp(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-1, 1], keepdims: Literal[True]
-    ) -> LogSumExp[L, tuple[M, One]]: ...
-    @overload
-    def logsumexp(
-        self: Shaped[L, tuple[M, N, K]], axis: Literal[1], keepdims: Literal[False] = False
-    ) -> LogSumExp[L, tuple[M, K]]: ...
     @overload
     def logsumexp(
         self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
@@ -2088,22 +1987,6 @@ class Node:
     def var(
         self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
     ) -> Variance[L]: ...
-    @overload
-    def var(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-1, 1], keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Variance[L, tuple[M]]: ...
-    @overload
-    def var(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-2, 0], keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Variance[L, tuple[N]]: ...
-    @overload
-    def var(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-1, 1], keepdims: Literal[True], ddof: int = 0
-    ) -> Variance[L, tuple[M, One]]: ...
-    @overload
-    def var(
-        self: Shaped[L, tuple[M, N, K]], axis: Literal[1], keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Variance[L, tuple[M, K]]: ...
     @overload
     def var(
         self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
@@ -2158,22 +2041,6 @@ class Node:
     ) -> Std[L, tuple[()]]: ...
     @overload
     def std(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]: ...
-    @overload
-    def std(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-1, 1], keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Std[L, tuple[M]]: ...
-    @overload
-    def std(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-2, 0], keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Std[L, tuple[N]]: ...
-    @overload
-    def std(
-        self: Shaped[L, tuple[M, N]], axis: Literal[-1, 1], keepdims: Literal[True], ddof: int = 0
-    ) -> Std[L, tuple[M, One]]: ...
-    @overload
-    def std(
-        self: Shaped[L, tuple[M, N, K]], axis: Literal[1], keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Std[L, tuple[M, K]]: ...
     @overload
     def std(
         self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
@@ -2653,14 +2520,6 @@ class IndexNode:
 
     @overload
     def __getitem__(self: _IndexNode[AtLeast1D], key: Key_) -> IndexSlice: ...
-    @overload
-    def __getitem__(self: _IndexNode[tuple[M, N]], key: int) -> IndexSlice[tuple[N]]: ...
-    @overload
-    def __getitem__(self: _IndexNode[tuple[M, N]], key: tuple[All, int]) -> IndexSlice[tuple[M]]: ...
-    @overload
-    def __getitem__(self: _IndexNode[tuple[K, M, N]], key: int) -> IndexSlice[tuple[M, N]]: ...
-    @overload
-    def __getitem__(self: _IndexNode[tuple[K, M, N]], key: tuple[All, int]) -> IndexSlice[tuple[K, N]]: ...
     @overload
     def __getitem__(self: _IndexNode[tuple[N, *Bs]], key: int) -> IndexSlice[tuple[*Bs]]: ...
     @overload

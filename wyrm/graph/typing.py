@@ -12,7 +12,6 @@ from wyrm.graph.axes import Dim
 
 # The axes of a shape, and its leading axes.
 A = TypeVar("A")
-B = TypeVar("B")
 K = TypeVar("K")
 M = TypeVar("M")
 N = TypeVar("N")
