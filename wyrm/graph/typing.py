@@ -68,7 +68,6 @@ class Scalar(Protocol):
 
 
 Own_co = TypeVar("Own_co", covariant=True)
-Own = TypeVar("Own")
 # The shape of the other operand of an operation.
 Other_co = TypeVar("Other_co", covariant=True, default=Any)
 ShapeOf = TypeVar("ShapeOf")
@@ -110,11 +109,13 @@ class ShapedMask(Protocol[ShapeOf]):
     def _is_mask(self) -> Literal[True]: ...
 
 
-class Shaped(Protocol[Own, ShapeOf]):
+class Shaped(Protocol[Own_co, ShapeOf]):
     """A node seen as (its own exact type, its shape), so that one parameter binds both.
 
     `dims` is a mutable attribute here, which makes the shape invariant: two shapes never join to a wider one.
     """
 
     dims: ShapeOf
-    _own: Own
+
+    @property
+    def _own(self) -> Own_co: ...
