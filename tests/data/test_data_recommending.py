@@ -231,6 +231,31 @@ def test_threads_ask_at_the_same_time() -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_requests_of_one_user_share_their_memory_and_nothing_else(dtype: Any) -> None:
+    tables_of = [tables(dtype=dtype), tuple(-each for each in tables(dtype=dtype))]
+    mask = seen_by(7, 23)
+    rows = ItemRows.of_pairs(*np.nonzero(mask), user_count=7, item_count=23)
+    kept = []
+    for row in range(7):
+        for users, items, biases in tables_of:
+            users.flags.writeable = row % 2 == 0
+            for added, excluded in ((None, None), (biases, rows), (None, rows), (biases, None)):
+                scores = users @ items.T + (0 if added is None else added)
+                expected = sorted_scores(scores, 4, None if excluded is None else mask)
+                found = wy.recommend(users, items, 4, rows=row, biases=added, exclude=excluded)
+                kept.append((found, (expected[0][row], expected[1][row])))
+    for found, wanted in kept:
+        assert_equal(found, wanted)
+    for k in range(1, 24):  # more kinds of requests than are kept
+        wanted = sorted_scores(users @ items.T, k)
+        assert_equal(wy.recommend(users[0], items, k), (wanted[0][0], wanted[1][0]))
+    with pytest.raises(NotFinite, match="users holds nan"):
+        wy.recommend(users * np.nan, items, 4, rows=0)
+    wanted = sorted_scores(users @ items.T, 4)
+    assert_equal(wy.recommend(users, items, 4, rows=0), (wanted[0][0], wanted[1][0]))
+
+
 USERS, ITEMS, BIASES = tables()
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from typing import Any, NoReturn, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wyrm.data import ranking_kernels as kernels
-from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
+from wyrm.data.ranking_calls import NOTHING, ExcludedRows, answer_one, compiled, refuse
+from wyrm.errors import DTypeError, IndexOutOfRange, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.storage import Leaf, stored
@@ -38,10 +38,7 @@ _PART = 2**26
 # The scores that a function of users computes at once.
 _COMPUTED_AT_ONCE = 2**22
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-_NOTHING = np.zeros(0, np.int64)
-# The offsets and the items of those that are excluded; empty arrays if none are.
-_Excluded: TypeAlias = tuple[np.ndarray, np.ndarray]
-_NONE = (_NOTHING, _NOTHING)
+_NONE = (NOTHING, NOTHING)
 
 
 @explains_keywords
@@ -110,11 +107,15 @@ def recommend(
         )
     count = table.shape[0]
     _check_k(k, count)
-    offsets = None if biases is None else _array("biases", biases)
-    if offsets is not None and offsets.shape != (count,):
+    offsets = NOTHING if biases is None else _array("biases", biases)
+    if biases is not None and offsets.shape != (count,):
         raise ShapeError(f"biases has shape {offsets.shape} for items of shape {table.shape}; expected ({count},)")
     single, chosen, excluded = _chosen(vectors, rows, exclude, count)
-    best = _by_factors(chosen, table, offsets, excluded, k, batch_size, flag("normalize", normalize))
+    cosines = flag("normalize", normalize)
+    is_small = batch_size is None and table.size and count <= _SCORES_AT_ONCE and type(table) is np.ndarray
+    if single and is_small and not cosines and _have_one_dtype(chosen, table, offsets):
+        return answer_one(chosen, table, offsets, excluded, k)
+    best = _by_factors(chosen, table, offsets, excluded, k, batch_size, cosines)
     return Recommendations(best[0][0], best[1][0]) if single else Recommendations(*best)
 
 
@@ -147,7 +148,7 @@ def _check_k(k: int, items: int) -> None:
         raise OptionError(f"k is {k}, but there are {items} items; it must be at most that")
 
 
-def _chosen(users: np.ndarray, rows: Any, exclude: Any, items: int) -> tuple[bool, np.ndarray, _Excluded]:
+def _chosen(users: np.ndarray, rows: Any, exclude: Any, items: int) -> tuple[bool, np.ndarray, ExcludedRows]:
     """Return whether there is one user, the rows of the users to answer, and what is excluded for each."""
     if users.ndim == 1:
         if rows is not None:
@@ -184,26 +185,26 @@ def _row_numbers(rows: Any, users: int | None) -> NDArray[np.int64]:
     return np.ascontiguousarray(numbers, np.int64)
 
 
-def _excluded(exclude: Any, users: int, items: int) -> _Excluded:
+def _excluded(exclude: Any, users: int, items: int) -> ExcludedRows:
     if exclude is None:
         return _NONE
     found = item_rows("exclude", exclude, users, items)
     return found.indptr, found.indices
 
 
-def _excluded_of(rows: NDArray[np.int64], exclude: Any, users: int, items: int) -> _Excluded:
+def _excluded_of(rows: NDArray[np.int64], exclude: Any, users: int, items: int) -> ExcludedRows:
     if exclude is None:
         return _NONE
     found = item_rows("exclude", exclude, users, items).take(rows)
     return found.indptr, found.indices
 
 
-def _excluded_for(row: int, exclude: Any, users: int, items: int) -> _Excluded:
+def _excluded_for(row: int, exclude: Any, users: int, items: int) -> ExcludedRows:
     """Return what is excluded for one user, without a look at the items of others."""
     if exclude is None:
         return _NONE
     if isinstance(exclude, ItemRows):
-        if exclude.shape != (users, items):
+        if exclude.item_count != items or len(exclude) != users:
             return _excluded(exclude, users, items)  # which raises
         return exclude.indptr[row : row + 2], exclude.indices
     if isinstance(exclude, list | np.ndarray) and len(exclude) == users:
@@ -218,32 +219,18 @@ def _excluded_for(row: int, exclude: Any, users: int, items: int) -> _Excluded:
 # --- calls of native code ---------------------------------------------------------------------------------------------
 
 
-@cache
-def _compiled(kernel: Any, dtype: np.dtype) -> Any:
-    """Return a kernel as native code for floats of this type."""
-    from wyrm.engines.native.kernels.functions import KernelFunction
-    from wyrm.engines.native.llvm.calling import PlainFunction
-    from wyrm.engines.native.llvm.library import CompiledFunction
-
-    table, numbers = np.zeros((1, 1), dtype), np.zeros((1, 1), np.int64)
-    given: list[np.ndarray | int] = [table, _NOTHING, _NOTHING, numbers, table]
-    if kernel is kernels.best_by_factors:
-        given = [table, table, np.zeros(0, dtype), _NOTHING, _NOTHING, 0, 0, table, numbers, table]
-    return PlainFunction(CompiledFunction(KernelFunction(kernel, distinct=True, fused=True)), given)
-
-
 def _by_factors(
     users: np.ndarray,
     items: Any,
-    biases: np.ndarray | None,
-    excluded: _Excluded,
+    biases: np.ndarray,
+    excluded: ExcludedRows,
     k: int,
     batch_size: int | None,
     normalize: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the best items of each user and their scores, of shape (users, k)."""
     answers, (count, dims), dtype = len(users), items.shape, users.dtype
-    biases = np.zeros(0, dtype) if biases is None else biases
+    biases = np.zeros(0, dtype) if biases is NOTHING else biases
     if dtype != items.dtype or dtype != biases.dtype:
         dtype = np.dtype(
             np.float32 if _is_float32(users) and _is_float32(items) and _is_float32(biases) else np.float64
@@ -254,7 +241,7 @@ def _by_factors(
     tile = max(1, min(answers, _USERS_AT_ONCE))
     scratch = np.empty((tile, min(count, part, _SCORES_AT_ONCE // tile)), dtype)
     found, values = np.empty((answers, k), np.int64), np.empty((answers, k), dtype)
-    run = _compiled(kernels.best_by_factors, dtype)
+    run = compiled(kernels.best_by_factors, dtype)
     for first in range(0, count, part):
         block, offsets = items, biases
         if count > part or items.dtype != dtype or type(items) is not np.ndarray:
@@ -265,8 +252,12 @@ def _by_factors(
         block = _of_length_one(block) if normalize else block
         status = run(users, block, offsets, *excluded, first, count, scratch, found, values)
         if status:
-            _refuse(status, users=users, items=block, biases=offsets)
+            refuse(status, users=users, items=block, biases=offsets)
     return found, values
+
+
+def _have_one_dtype(users: np.ndarray, items: np.ndarray, biases: np.ndarray) -> bool:
+    return users.dtype == items.dtype and (biases is NOTHING or biases.dtype == items.dtype)
 
 
 def _of_length_one(vectors: np.ndarray) -> np.ndarray:
@@ -277,18 +268,6 @@ def _of_length_one(vectors: np.ndarray) -> np.ndarray:
 
 def _is_float32(array: Any) -> bool:
     return bool(array.dtype.itemsize <= 4 and array.dtype.kind == "f")
-
-
-def _refuse(status: int, **arrays: np.ndarray) -> NoReturn:
-    """Raise the error of a kernel."""
-    if status == kernels.BAD_ROWS:
-        raise IndexOutOfRange("exclude holds an item or an offset out of range; it has changed since it was made")
-    for name, array in arrays.items():
-        finite = np.isfinite(array)
-        if not finite.all():
-            at = tuple(map(int, np.unravel_index(int(finite.argmin()), array.shape)))
-            raise NotFinite(f"a score is NaN, because {name} holds {array[at]} at {at}; expected finite numbers")
-    raise NotFinite("a score is NaN: the dot products overflow; scale the vectors")
 
 
 def _by_scores(scores: Any, k: int, rows: Any, exclude: Any, batch_size: int | None) -> Recommendations:
@@ -358,9 +337,9 @@ def _best_of(scores: np.ndarray, offsets: np.ndarray, excluded: np.ndarray, k: i
     found, values = np.empty((len(scores), k), np.int64), np.empty((len(scores), k), scores.dtype)
     if offsets.size:
         scores = scores.copy()  # the kernel writes to it
-    status = _compiled(kernels.best_by_scores, scores.dtype)(scores, offsets, excluded, found, values)
+    status = compiled(kernels.best_by_scores, scores.dtype)(scores, offsets, excluded, found, values)
     if status:
-        _refuse(status, scores=np.where(np.isinf(scores), 0, scores))
+        refuse(status, scores=np.where(np.isinf(scores), 0, scores))
     return found, values
 
 
