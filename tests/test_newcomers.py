@@ -123,7 +123,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         AttributeError,
         "convert with x.astype(np.float32) for other functions",
     ),
-    "integers for floats": (lambda: W.losses.mse(images()[:, 0], labels()), TypeError, "use a wy.Input for numbers"),
+    "integers for floats": (lambda: W.losses.mse(images()[:, 0], labels()), TypeError, "for numbers use a wy.Input"),
     "floats for integers": (float_labels, TypeError, "the data is float64; convert with array.astype(np.int64)"),
     "other names": (program_of_names, ValueError, "no column 'images' for the input images; the columns are: "),
     "epochs=": (keras_epochs, TypeError, "takes no keyword 'epochs': use wy.train.fit(program, columns, epochs=10)"),

@@ -1,17 +1,15 @@
 """Checks the corpus of typed programs: type checkers accept the right ones and reject the wrong ones.
 
-The checkers are mypy, strict and not, and pyright. `python -m tests.typing.check_corpus` prints what each of them
-caught, what it missed, and where it raised a false alarm; `--show` prints their messages too, and the names of checkers
-leave out the others. A program is a section of a file in `programs/`, named by a line `#@ name`; it runs after
-`programs/preamble.py`. What is expected of a line stands at its end:
+The checkers are mypy and pyright, strict and not, ty and pyrefly. `python -m tests.typing.check_corpus` prints what
+each of them caught, what it missed, and where it raised a false alarm; `--show` prints their messages too, and the
+names of checkers leave out the others. A program is a section of a file in `programs/`, named by a line `#@ name`; it
+runs after `programs/preamble.py`. What is expected of a line stands at its end:
 
     x + y  # error: [operator] Unsupported operand types for +
     reveal_type(x + x)  # reveals: Add[Input[tuple[Batch, In]], Input[tuple[Batch, In]], tuple[Batch, In]]
 
-mypy has to say just this; of pyright an error on that line is expected, in its own words. A program that pyright cannot
-judge as expected says why in its first line, and is reported once pyright can:
-
-    #@ name  # pyright cannot: infer the axes of a list whose parts have different classes
+mypy has to say just this; of the others an error on that line is expected, in their own words. Where a checker does not
+judge a program as expected, `cannot.toml` says what it cannot do; the program is reported once the checker can.
 
 The README's Python blocks, one after another, are a right program too.
 """
@@ -19,18 +17,20 @@ The README's Python blocks, one after another, are a right program too.
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import json
 import os
 import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.typing import checkers
+from tests.typing.checkers import ROOT, Message, Messages
+
 PROGRAMS = Path(__file__).with_name("programs")
 # Generated modules and mypy's cache: only what changed is checked again.
 WORK = ROOT / ".mypy_cache" / "typing_corpus"
@@ -48,7 +48,7 @@ import wyrm as wy
 """
 # A later block of the README uses a name again for a node of another class, as the cells of a notebook do.
 _README_HEADER = "# mypy: allow-redefinition" + "\n" * HEADER.count("\n")
-_SECTION = re.compile(r"^#@ (\w+)(?:  # pyright cannot: (.+))?$")
+_SECTION = re.compile(r"^#@ (\w+)$")
 _EXPECTED = re.compile(r"# error: \[([\w-]+)\] (.+)$")
 _REVEALED = re.compile(r"# reveals: (.+)$")
 _MESSAGE = re.compile(r"^(plain/)?(\w+)\.py:(\d+): (error|note): (.*?)(?:  \[([\w-]+)\])?$")
@@ -70,14 +70,13 @@ _NOT_STRICT = {
 
 
 class Program(NamedTuple):
-    """One section of a file: whether it is right, its source, where that starts, and what pyright cannot do in it."""
+    """One section of a file: whether it is right, its source, and where that starts."""
 
     right: bool
     file: str
     name: str
     line: int
     source: str
-    beyond_pyright: str | None = None
     header: str = HEADER
 
     @property
@@ -89,28 +88,12 @@ class Program(NamedTuple):
         return f"{self.file}:{self.line} {self.name}"
 
 
-class Message(NamedTuple):
-    """What a checker says about a line of a program, counted from 1 in the program's source."""
-
-    line: int
-    severity: str
-    text: str
-    code: str | None
-
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.text}" + (f"  [{self.code}]" if self.code else "")
-
-
-# By module.
-Messages: TypeAlias = dict[str, list[Message]]
-
-
 def programs() -> list[Program]:
     """The whole corpus."""
     found = []
     for kind in ("right", "wrong"):
         for path in sorted((PROGRAMS / kind).glob("*.py")):
-            name, start, limit, lines = "", 0, None, list[str]()
+            name, start, lines = "", 0, list[str]()
             for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), "#@ end"], 1):
                 section = _SECTION.match(line)
                 if section is None:
@@ -118,8 +101,8 @@ def programs() -> list[Program]:
                     continue
                 if name:
                     source = "\n".join(lines) + "\n"
-                    found.append(Program(kind == "right", f"{kind}/{path.name}", name, start, source, limit))
-                name, start, limit, lines = section[1], number, section[2], []
+                    found.append(Program(kind == "right", f"{kind}/{path.name}", name, start, source))
+                name, start, lines = section[1], number, []
     return found
 
 
@@ -139,6 +122,8 @@ def _is_installed() -> bool:
     return source is not None and json.loads(source)["url"] == ROOT.as_uri()
 
 
+# Returns the messages about programs, by checker.
+Run: TypeAlias = Callable[[list[Program]], dict[str, Messages]]
 # Where mypy looks for wyrm besides the installed packages.
 MYPYPATH = "" if _is_installed() else str(ROOT)
 
@@ -193,37 +178,31 @@ def run_mypy(corpus: list[Program]) -> dict[str, Messages]:
     return {"mypy --strict": strict, "mypy": plain}
 
 
-def run_pyright(corpus: list[Program]) -> dict[str, Messages]:
-    """pyright's errors, all programs checked in one process."""
-    source = _sources(corpus)
-    modules = [f"{name}.py" for name in ("preamble", *(program.module for program in corpus))]
-    options = {"include": modules, "extraPaths": [str(ROOT)], "pythonVersion": "3.11", "typeCheckingMode": "basic"}
-    _write(source / "pyrightconfig.json", json.dumps(options))
-    finished = subprocess.run(
-        [sys.executable, "-m", "pyright", "--outputjson", "--project", str(source), "--pythonpath", sys.executable],
-        cwd=source,
-        capture_output=True,
-        text=True,
-        check=False,  # as mypy
-    )
-    if finished.returncode not in (0, 1):
-        raise RuntimeError(finished.stdout + finished.stderr)
-    messages: Messages = {program.module: [] for program in corpus}
-    offset = HEADER.count("\n")
-    for found in json.loads(finished.stdout)["generalDiagnostics"]:
-        module, line = Path(found["file"]).stem, found["range"]["start"]["line"] + 1 - offset
-        if module in messages and found["severity"] == "error":
-            messages[module].append(Message(line, "error", found["message"], found.get("rule")))
-    return {"pyright": messages}
+def _other(run: Callable[[Path, Sequence[str]], dict[str, Messages]]) -> Run:
+    """Return the function that gives the messages of a checker besides mypy, from one process for the whole corpus."""
+
+    def messages(corpus: list[Program]) -> dict[str, Messages]:
+        found = run(_sources(corpus), [program.module for program in corpus])
+        for message in (each for by_module in found.values() for listed in by_module.values() for each in listed):
+            message.line -= HEADER.count("\n")
+        return found
+
+    messages.__name__ = run.__name__
+    return messages
 
 
-# What gives the messages of each checker. pyright is an extra of the project's developers.
-CHECKERS: dict[str, Callable[[list[Program]], dict[str, Messages]]] = {
+_pyright = _other(checkers.pyright)
+# What gives the messages of each checker.
+CHECKERS: dict[str, Run] = {
     "mypy --strict": run_mypy,
     "mypy": run_mypy,
-    "pyright": run_pyright,
+    "pyright": _pyright,
+    "pyright --strict": _pyright,
+    "ty": _other(checkers.ty),
+    "pyrefly": _other(checkers.pyrefly),
 }
-HAS_PYRIGHT = importlib.util.find_spec("pyright") is not None
+# What checkers cannot do in some programs, by checker and by the name of the program.
+CANNOT: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("cannot.toml").read_text(encoding="utf-8"))
 
 
 def short(revealed: str) -> str:
@@ -234,13 +213,20 @@ def short(revealed: str) -> str:
 class Report(NamedTuple):
     """How a checker did: what it caught; and, each with the reason, what it missed and where it raised a false alarm.
 
-    `lengths` are those of the messages about what was caught.
+    `mended` are the programs that it judges as expected, though `cannot.toml` says that it cannot. `lengths` are those
+    of the messages about what was caught.
     """
 
     caught: list[Program]
     missed: list[str]
     false_alarms: list[str]
+    mended: list[str]
     lengths: list[int]
+
+
+def beyond(checker: str) -> dict[str, str]:
+    """Return what a checker cannot do, by the names of programs; a strict one cannot do what it cannot do without."""
+    return CANNOT.get(checker, {}) | CANNOT.get(checker.removesuffix(" --strict"), {})
 
 
 def _judge(program: Program, messages: list[Message], exact: bool) -> tuple[list[str], list[str], list[int]]:
@@ -276,16 +262,15 @@ def _judge(program: Program, messages: list[Message], exact: bool) -> tuple[list
 
 def check(corpus: list[Program], checker: str, messages: Messages) -> Report:
     """The report on the whole corpus."""
-    report = Report([], [], [], [])
+    report, cannot = Report([], [], [], [], []), beyond(checker)
     for program in corpus:
-        missed, alarms, lengths = _judge(program, messages[program.module], checker != "pyright")
+        missed, alarms, lengths = _judge(program, messages[program.module], checker.startswith("mypy"))
         report.lengths.extend(lengths)
-        if checker == "pyright" and program.beyond_pyright is not None:
-            if missed or alarms:
-                continue
-            missed = [f"{program}: pyright judges it as expected, though it says that it cannot"]
-        report.missed.extend(missed)
-        report.false_alarms.extend(alarms)
+        if program.name not in cannot:
+            report.missed.extend(missed)
+            report.false_alarms.extend(alarms)
+        elif not missed and not alarms:
+            report.mended.append(f"{program}: {cannot[program.name]}")
         if not program.right and not missed:
             report.caught.append(program)
     return report
@@ -304,8 +289,8 @@ def main(arguments: list[str]) -> int:
     wrong = sum(not program.right for program in corpus)
     print(f"{len(corpus) - wrong} right programs, {wrong} wrong ones")
     for checker in [name for name in arguments if name in CHECKERS] or CHECKERS:
-        if checker == "pyright" and not HAS_PYRIGHT:
-            print("pyright: not installed")
+        if not checkers.is_installed(checker):
+            print(f"{checker}: not installed")
             continue
         if checker not in found:
             found |= CHECKERS[checker](corpus)
@@ -313,14 +298,18 @@ def main(arguments: list[str]) -> int:
         report = check(corpus, checker, messages)
         if "--show" in arguments:
             print("\n".join(_lines(corpus, messages)))
-        for title, lines in (("missed", report.missed), ("false alarm", report.false_alarms)):
+        for title, lines in (
+            ("missed", report.missed),
+            ("false alarm", report.false_alarms),
+            ("can now", report.mended),
+        ):
             for line in lines:
                 print(f"{title}: {line}")
         median = statistics.median(report.lengths or [0])
-        beyond = sum(program.beyond_pyright is not None for program in corpus) if checker == "pyright" else 0
         print(
             f"{checker}: {len(report.false_alarms)} false alarms, {len(report.caught)} caught, "
-            f"{len(report.missed)} missed, {beyond} beyond it; messages of {median:.0f} characters, the median"
+            f"{len(report.missed)} missed, {len(beyond(checker))} beyond it; "
+            f"messages of {median:.0f} characters, the median"
         )
         failed |= bool(report.missed or report.false_alarms)
     return int(failed)

@@ -62,7 +62,7 @@ class Dim:
             raise ShapeError(f"{type(self).__name__}: a size must be at least 0, not {self._size}")
 
     @property
-    def size(self) -> int | None:
+    def size(self) -> int | Any:  # not `int | None`: a type does not say which axes have a size
         """The number of elements along the axis, or None if the data of each run decides it."""
         return self._size
 
