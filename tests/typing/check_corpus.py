@@ -1,15 +1,16 @@
 """Checks the corpus of typed programs: type checkers accept the right ones and reject the wrong ones.
 
-The checkers are mypy, strict and not, and pyright. `python -m tests.typing.check_corpus` prints what each of them
-caught, what it missed, and where it raised a false alarm; `--show` prints their messages too, and the names of checkers
-leave out the others. A program is a section of a file in `programs/`, named by a line `#@ name`; it runs after
-`programs/preamble.py`. What is expected of a line stands at its end:
+The checkers are mypy, strict, not, and with the plugin `wyrm.mypy`, and pyright. `python -m tests.typing.check_corpus`
+prints what each of them caught, what it missed, and where it raised a false alarm; `--show` prints their messages too,
+and the names of checkers leave out the others. A program is a section of a file in `programs/`, named by a line
+`#@ name`; it runs after `programs/preamble.py`. What is expected of a line stands at its end:
 
     x + y  # error: [operator] Unsupported operand types for +
     reveal_type(x + x)  # reveals: Add[Input[tuple[Batch, In]], Input[tuple[Batch, In]], tuple[Batch, In]]
+    reveal_type(x[[0]])  # reveals: Node[Any, Any]  # with the plugin: Node[Any, tuple[Any, In]]
 
-mypy has to say just this; of pyright an error on that line is expected, in its own words. A program that pyright cannot
-judge as expected says why in its first line, and is reported once pyright can:
+mypy has to say just this; of pyright, and of the plugin, an error on that line is expected, in its own words. A program
+that pyright cannot judge as expected says why in its first line, and is reported once pyright can:
 
     #@ name  # pyright cannot: infer the axes of a list whose parts have different classes
 
@@ -50,7 +51,7 @@ import wyrm as wy
 _README_HEADER = "# mypy: allow-redefinition" + "\n" * HEADER.count("\n")
 _SECTION = re.compile(r"^#@ (\w+)(?:  # pyright cannot: (.+))?$")
 _EXPECTED = re.compile(r"# error: \[([\w-]+)\] (.+)$")
-_REVEALED = re.compile(r"# reveals: (.+)$")
+REVEALED = re.compile(r"# reveals: (.+?)(?:  # with the plugin: (.+))?$")
 _MESSAGE = re.compile(r"^(plain/)?(\w+)\.py:(\d+): (error|note): (.*?)(?:  \[([\w-]+)\])?$")
 _MODULE = re.compile(r"\b(?:[a-z_]\w*\.)+(?=\w)")
 
@@ -67,6 +68,10 @@ _NOT_STRICT = {
     ),
     "implicit_reexport": "true",
 }  # fmt: skip
+
+
+# Strict mypy with the plugin `wyrm.mypy`.
+PLUGIN = "mypy with plugin"
 
 
 class Program(NamedTuple):
@@ -161,20 +166,25 @@ def _sources(corpus: list[Program]) -> Path:
     return source
 
 
-def run_mypy(corpus: list[Program]) -> dict[str, Messages]:
+def run_mypy_with_plugin(corpus: list[Program]) -> dict[str, Messages]:
+    """The messages of strict mypy with the plugin `wyrm.mypy`."""
+    return {PLUGIN: run_mypy(corpus, "plugins = wyrm.mypy\n", "plugin")["mypy --strict"]}
+
+
+def run_mypy(corpus: list[Program], more: str = "", name: str = "mypy") -> dict[str, Messages]:
     """The messages of strict mypy and, for the modules of `plain`, of mypy without its options, from one process."""
     source = _sources(corpus)
     options = "\n".join(f"{option} = {value}" for option, value in _NOT_STRICT.items())
-    _write(source / "mypy.ini", f"[mypy]\nstrict = true\n[mypy-plain.*]\n{options}\n")
+    _write(source / f"{name}.ini", f"[mypy]\nstrict = true\n{more}[mypy-plain.*]\n{options}\n")
     modules = [program.module for program in corpus]
     finished = subprocess.run(
         [
-            *(sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(WORK / "cache")),
+            *(sys.executable, "-m", "mypy", "--config-file", f"{name}.ini", "--cache-dir", str(WORK / f"cache_{name}")),
             *("--no-error-summary", "--no-color-output", "--hide-error-context", "preamble.py"),
-            *(f"{name}.py" for name in (*modules, *(f"plain/{module}" for module in modules))),
+            *(f"{module}.py" for module in (*modules, *(() if more else (f"plain/{module}" for module in modules)))),
         ],
         cwd=source,
-        env={**os.environ, "MYPYPATH": MYPYPATH},
+        env={**os.environ, "MYPYPATH": MYPYPATH, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,  # it exits with 1 where it has found errors
@@ -221,6 +231,7 @@ def run_pyright(corpus: list[Program]) -> dict[str, Messages]:
 CHECKERS: dict[str, Callable[[list[Program]], dict[str, Messages]]] = {
     "mypy --strict": run_mypy,
     "mypy": run_mypy,
+    PLUGIN: run_mypy_with_plugin,
     "pyright": run_pyright,
 }
 HAS_PYRIGHT = importlib.util.find_spec("pyright") is not None
@@ -243,11 +254,12 @@ class Report(NamedTuple):
     lengths: list[int]
 
 
-def _judge(program: Program, messages: list[Message], exact: bool) -> tuple[list[str], list[str], list[int]]:
+def _judge(program: Program, messages: list[Message], checker: str) -> tuple[list[str], list[str], list[int]]:
     """What a checker missed in a program, where it raised a false alarm, and the lengths of its right messages.
 
-    An `exact` one says what is expected of mypy, word by word.
+    A program says word by word what is expected of mypy without the plugin, and which types with it.
     """
+    exact, plugin = checker in ("mypy --strict", "mypy"), checker == PLUGIN
     missed, alarms, lengths = list[str](), list[str](), list[int]()
     errors = [message for message in messages if message.severity == "error"]
     lines = program.source.splitlines()
@@ -261,12 +273,13 @@ def _judge(program: Program, messages: list[Message], exact: bool) -> tuple[list
             lengths += [len(error.text) for error in right]
             if not right:
                 missed.append(f"{program}: line {number}: {line.strip()}; it says {[str(error) for error in here]}")
-        revealed = _REVEALED.search(line)
-        if exact and revealed is not None:
+        revealed = REVEALED.search(line)
+        if (exact or plugin) and revealed is not None:
             texts = [m.text for m in messages if m.line == number and m.text.startswith("Revealed type is ")]
             found = [short(text.removeprefix('Revealed type is "').removesuffix('"')) for text in texts]
-            if found != [revealed[1]]:
-                alarms.append(f"{program}: line {number}: revealed {found}, not {revealed[1]}")
+            wanted = (plugin and revealed[2]) or revealed[1]
+            if found != [wanted]:
+                alarms.append(f"{program}: line {number}: revealed {found}, not {wanted}")
     if not program.right and not any(_EXPECTED.search(line) for line in lines):
         missed.append(f"{program}: expects no error, and stands among the wrong programs")
     if program.right and any(_EXPECTED.search(line) for line in lines):
@@ -278,7 +291,7 @@ def check(corpus: list[Program], checker: str, messages: Messages) -> Report:
     """The report on the whole corpus."""
     report = Report([], [], [], [])
     for program in corpus:
-        missed, alarms, lengths = _judge(program, messages[program.module], checker != "pyright")
+        missed, alarms, lengths = _judge(program, messages[program.module], checker)
         report.lengths.extend(lengths)
         if checker == "pyright" and program.beyond_pyright is not None:
             if missed or alarms:

@@ -71,7 +71,7 @@ reveal_type(x > 0)  # reveals: Greater[Input[tuple[Batch, In]], Constant[Any], t
 reveal_type(0.5 < x)  # reveals: Greater[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
 reveal_type(x <= x2)  # reveals: LessEqual[Input[tuple[Batch, In]], Input[tuple[Batch, In]], tuple[Batch, In]]
 reveal_type(x == 0.0)  # reveals: Equal[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
-reveal_type(x != vector)  # reveals: NotEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]
+reveal_type(x != vector)  # reveals: NotEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: NotEqual[Input[tuple[Batch, In]], Input[tuple[In]], tuple[Batch, In]]
 reveal_type(x == array)  # reveals: Equal[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
 reveal_type(x == x2)  # reveals: Equal[Input[tuple[Batch, In]], Input[tuple[Batch, In]], tuple[Batch, In]]
 r1: wy.Tensor[Batch, In] = wy.where(x == 0.0, x2, x)
@@ -79,7 +79,7 @@ keys: dict[wy.Node, int] = {x: 1}
 r2: bool = x is x2 or x in keys
 r3: bool = x != "a word"
 reveal_type(x.equal(0.0))  # reveals: Equal[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
-reveal_type(x.not_equal(vector))  # reveals: NotEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]
+reveal_type(x.not_equal(vector))  # reveals: NotEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: NotEqual[Input[tuple[Batch, In]], Input[tuple[In]], tuple[Batch, In]]
 reveal_type(x >= array)  # reveals: GreaterEqual[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
 #@ masks
 mask = (x > 0.2) & (x < 0.8)
