@@ -9,7 +9,7 @@ import numpy as np
 
 from wyrm.engines.graph import ProgramGraph
 from wyrm.engines.tables import by_input, column_array
-from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
+from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Dim, axis_size, open_axes, resolve_axis
 from wyrm.graph.base import BaseNode, describe, label
@@ -143,6 +143,15 @@ def check_open_ranges(graph: ProgramGraph, columns: Columns, batch: int) -> None
     limits = [limit for limit in graph.ranges.limits if axis_size(limit.axis) is None]
     if limits:
         check_ranges(limits, columns.given, graph.schedule.bind(columns.shapes(graph.inputs, batch)))
+
+
+def check_contrast(graph: ProgramGraph, columns: Columns, batch: int) -> None:
+    """Raise `OptionError` for batches of one row if a loss compares the rows of a batch with each other."""
+    if batch == 1 < columns.rows and not columns.singly and graph.contrast is not None:
+        raise OptionError(
+            f"{describe(graph.contrast)} compares each row of a batch with the other rows, but a batch has one row, so "
+            f"the loss is 0 and nothing would be learned: give batch_size=, as in batch_size=256"
+        )
 
 
 def check_ranges(limits: Sequence[Limit], given: Mapping[BaseNode, np.ndarray], sizes: Mapping[type[Dim], int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
@@ -53,7 +53,7 @@ class Schedule:
         self.outputs = [self.nodes[self.position[output]] for output in outputs]
         nodes = self.nodes[done:] if original_outputs is None else topological_order(original_outputs)
         self._checking: list[BaseNode] = [] if after is None else list(after._checking)
-        self._checking += [node for node in nodes if type(node).check_sizes is not BaseNode.check_sizes]
+        self._checking += [node for node in _with_bodies(nodes) if type(node).check_sizes is not BaseNode.check_sizes]
         self.stops: tuple[int, ...] = (*(() if after is None else after.stops), len(self.nodes))
 
     def _add(self, order: Iterable[BaseNode]) -> None:
@@ -142,6 +142,14 @@ class Schedule:
     def shape(self, node: BaseNode, sizes: dict[type[Dim], int]) -> tuple[int, ...]:
         """Return the shape of a node's value for these sizes."""
         return resolve(node.dims, sizes)
+
+
+def _with_bodies(nodes: Iterable[BaseNode]) -> Iterator[BaseNode]:
+    """Yield the nodes, and after a loop those inside of it."""
+    for node in nodes:
+        yield node
+        if not node.is_leaf and (steps := LOOPS.of(node).steps(node)) is not None:
+            yield from _with_bodies(topological_order(steps.body.outputs))
 
 
 def _data_shape(leaf: BaseNode, shapes: Mapping[BaseNode, tuple[int, ...]]) -> tuple[int, ...] | None:

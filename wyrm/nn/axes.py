@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Axis, Dim, Dims, axis_size, is_name, normalize_axis, unify
+from wyrm.graph.axes import Axis, Dim, Dims, is_name, normalize_axis, unify
 from wyrm.graph.base import BaseNode, describe
 from wyrm.support.options import choice, integer, is_integer, whole
 
@@ -197,15 +197,12 @@ def _entries(name: str, argument: str, value: Any, rank: int) -> Sequence[Any]:
     return value
 
 
-def spatial_sizes(name: str, x: BaseNode, rank: int | None) -> tuple[int, ...]:
-    """Return the sizes of the spatial axes of `x`, (batch, channels, *sizes); `rank` is their number if it is fixed."""
+def spatial_axes(name: str, x: BaseNode, rank: int | None) -> Dims:
+    """Return the spatial axes of `x`, (batch, channels, *sizes); `rank` is their number if it is fixed."""
     if not isinstance(x, BaseNode):
         raise TypeError(f"{name} takes a node, as in wy.Constant(array), not {type(x).__name__}")
-    dims: Any = x.dims
+    dims: Dims = x.dims
     if not (1 <= len(dims) - 2 <= 3 if rank is None else len(dims) == rank + 2):
         count = "one to three" if rank is None else str(rank)
         raise ShapeError(f"{name} takes the axes (batch, channels, *sizes) with {count} sizes, not {describe(x)}")
-    sizes = tuple(size for size in map(axis_size, dims[2:]) if size is not None)
-    if len(sizes) < len(dims) - 2:
-        raise ShapeError(f"{name} needs spatial axes with sizes, but {describe(x)} has one whose size the data decides")
-    return sizes
+    return dims[2:]

@@ -12,6 +12,7 @@ import numpy as np
 
 from wyrm.engines.progress import Bar, LossBar, shown_bar
 from wyrm.errors import DTypeError, OptionError, Unavailable
+from wyrm.graph.source_location import user_level
 from wyrm.support.foreign_names import ForeignName, explains_keywords
 from wyrm.support.late_imports import Late
 from wyrm.train.program import Program
@@ -300,7 +301,7 @@ def load_states(callbacks: Sequence[Callback], states: Mapping[str, Mapping[str,
             f"the checkpoint holds the state of a callback {key}, which this training does not have: it ends as it "
             f"would without a break only with the callbacks of the training that saved the checkpoint",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=user_level(),
         )
     for key, callback in known.items():
         if key in states:
@@ -310,5 +311,5 @@ def load_states(callbacks: Sequence[Callback], states: Mapping[str, Mapping[str,
                 f"the checkpoint holds no state of {key}, which was not among the callbacks of the training that saved "
                 f"it: of the epochs before, it knows what the history tells",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=user_level(),
             )

@@ -157,13 +157,13 @@ def concatenate(nodes: Sequence[Joinable], axis: int = 0) -> Concatenate:
 
 
 @overload
-def concat(x: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R]]: ...
+def concat(
+    x: Shaped[L, tuple[*Bs, M]], other: Shaped[Any, FittingShape[tuple[*Bs, M]]]
+) -> Concatenate[tuple[L, Any], tuple[*Bs, Any]]: ...
 
 
 @overload
-def concat(
-    x: Shaped[L, tuple[*Bs, M]], other: Shaped[R, FittingShape]
-) -> Concatenate[tuple[L, R], tuple[*Bs, Any]]: ...
+def concat(x: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R]]: ...
 
 
 @overload

@@ -73,7 +73,7 @@ reveal_type(wy.linalg.matrix_norm(sequence))  # reveals: Node[Any, tuple[Batch]]
 reveal_type(wy.nn.interpolate(pictures, scale_factor=2))  # reveals: Node[Any, tuple[Batch, Colours, Any, Any]]
 r: wy.Tensor[Batch, Hid, Any, Any] = wy.nn.Conv2d(colours, hid, 3)(wy.nn.Upsample(scale_factor=2)(pictures))
 #@ groups_of_parameters
-groups = [{"parameters": [w, w1], "weight_decay": 0.1}, {"parameters": [b], "learning_rate": 0.5}]
+groups: list[wy.optim.ParameterGroup] = [{"parameters": [w, w1], "weight_decay": 0.1}, {"parameters": [b], "learning_rate": 0.5}]
 optimizer = wy.optim.AdamW(groups, learning_rate=1e-3, max_norm=1.0, lower=-1.0)
 for group in optimizer.groups:
     group.learning_rate = 0.5

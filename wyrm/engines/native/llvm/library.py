@@ -10,6 +10,7 @@ import marshal
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -52,10 +53,13 @@ _entries: dict[str, Callable[[int], int]] = {}
 
 
 class CompiledFunction:
-    """A function to call from Python. The first call with new argument kinds compiles it or loads it from the cache."""
+    """A function to call from Python. The first call with new argument kinds compiles it or loads it from the cache.
 
-    def __init__(self, function: Routine) -> None:
-        self.function = function
+    That happens inside of the block that `around` opens.
+    """
+
+    def __init__(self, function: Routine, around: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+        self.function, self._around = function, around
         self._machines: dict[tuple[Kind, ...], LoadedFunction] = {}
         self._tables: dict[tuple[int, ...], CachedTable] = {}
 
@@ -78,7 +82,7 @@ class CompiledFunction:
         """Return the function compiled for arguments of these kinds."""
         found = self._machines.get(kinds)
         if found is None:
-            with _lock:
+            with self._around(), _lock:
                 found = self._machines[kinds] = _load(self.function, kinds)
         return found
 
