@@ -95,15 +95,18 @@ def draws(dtype: Any, dims: Any = (COUNT // 8, 6)) -> list[Any]:
 
 @FLOATS
 def test_every_engine_draws_the_same(dtype: Any) -> None:
+    nodes = draws(dtype)
+    programs = {engine: wy.compile(nodes, engine=engine) for engine in ("native", "jax")}
     for step in (0, 2**33 + 1):
-        for position, node in enumerate(draws(dtype)):
-            expected = at_step(node, step)
-            np.testing.assert_allclose(
-                by_engine(node, "native", step), expected, rtol=4e-7 if dtype == np.float32 else 4e-15
-            )
-            found = by_engine(node, "jax", step)
-            limit = 1e-4 if dtype == np.float32 else 1e-11
-            assert np.isclose(found, expected, rtol=limit, atol=1e-30).mean() > 0.9997, position
+        wy.random.set_step(step)
+        expected = wy.run(nodes)
+        for program in programs.values():
+            program.load_state_dict({"steps": step, "epochs": 0})
+        for want, found in zip(expected, programs["native"](), strict=True):
+            np.testing.assert_allclose(found, want, rtol=4e-7 if dtype == np.float32 else 4e-15)
+        limit = 1e-4 if dtype == np.float32 else 1e-11
+        for position, (want, found) in enumerate(zip(expected, programs["jax"](), strict=True)):
+            assert np.isclose(found, want, rtol=limit, atol=1e-30).mean() > 0.9997, position
     first, second = draws(dtype)[:2]
     assert not np.array_equal(at_step(first, 0), at_step(first, 1))
     assert not np.array_equal(
@@ -161,14 +164,19 @@ def test_implicit_gradients_are_those_of_jax_and_of_the_quantile(concentration: 
 
 def test_expectations_have_the_right_gradients() -> None:
     """The mean of draws follows the mean of the distribution, whose derivative is known."""
-    a, b = wy.Parameter(np.float64(2.0)), wy.Parameter(np.float64(3.0))
-    of_gamma = wy.grad(wy.random.gamma((COUNT,), a, b, stream=1).square().mean(), [a, b])
-    np.testing.assert_allclose([at_step(each) for each in of_gamma], [9 * (2 * 2 + 1), 2 * 3 * 2 * 3], rtol=0.05)
-    of_beta = [at_step(each) for each in wy.grad(wy.random.beta((COUNT,), a, b, stream=1).mean(), [a, b])]
-    np.testing.assert_allclose(of_beta, [3 / 25, -2 / 25], rtol=0.03)
-    c = wy.Parameter(np.array([1.0, 2.0, 3.0]))
-    of_dirichlet = wy.grad((wy.random.dirichlet((COUNT, 3), c, stream=1) * np.array([1.0, 0.0, 0.0])).sum(-1).mean(), c)
-    np.testing.assert_allclose(at_step(of_dirichlet), [5 / 36, -1 / 36, -1 / 36], rtol=0.05)
+    count = 5_000  # with standard errors of a third of the tolerances
+    a, b, c = wy.Parameter(np.float64(2.0)), wy.Parameter(np.float64(3.0)), wy.Parameter(np.array([1.0, 2.0, 3.0]))
+    first = (wy.random.dirichlet((count, 3), c, stream=1) * np.array([1.0, 0.0, 0.0])).sum(-1).mean()
+    wy.random.set_step(0)
+    *found, of_dirichlet = wy.run(
+        [
+            *wy.grad(wy.random.gamma((count,), a, b, stream=1).square().mean(), [a, b]),
+            *wy.grad(wy.random.beta((count,), a, b, stream=1).mean(), [a, b]),
+            wy.grad(first, c),
+        ]
+    )
+    np.testing.assert_allclose(found, [9 * (2 * 2 + 1), 2 * 3 * 2 * 3, 3 / 25, -2 / 25], rtol=0.05)
+    np.testing.assert_allclose(of_dirichlet, [5 / 36, -1 / 36, -1 / 36], rtol=0.05)
     rate = wy.Parameter(np.full(3, 2.0))
     count = wy.random.poisson((3,), rate, stream=1)
     assert not at_step(wy.grad(count.astype(np.float64).square().sum(), rate)).any()

@@ -63,6 +63,7 @@ class Model(NamedTuple):
     loss: Any
     optimizer: Callable[[], Any]
     data: dict[Any, Any]
+    counts_reductions: bool = False
 
 
 def gpt2() -> Model:
@@ -71,7 +72,7 @@ def gpt2() -> Model:
     tokens, following = wy.IndexInput(dims=(Batch(), Time(16))), wy.IndexInput(dims=(Batch(), Time(16)))
     random = np.random.default_rng(0)
     data = {leaf: random.integers(0, 64, (32, 16)) for leaf in (tokens, following)}
-    return Model(model.loss(tokens, following), lambda: wy.optim.AdamW(model.parameters(), 1e-3), data)
+    return Model(model.loss(tokens, following), lambda: wy.optim.AdamW(model.parameters(), 1e-3), data, True)
 
 
 def dense() -> Model:
@@ -120,7 +121,7 @@ def trained(model: Model, where: Any) -> dict[str, Any]:
         table, state = program.sharding, program._engine.state
         result |= {"table": str(table), "bytes_per_device": table.bytes_per_device, "held": on_first(state.values())}
         result |= {"state_bytes_per_device": table.state_bytes_per_device, "held_state": on_first(state.slots())}
-        if axes == {Batch: "data"}:  # over all devices, in a step
+        if model.counts_reductions and axes == {Batch: "data"}:  # over all devices, in a step; XLA compiles it again
             result["reductions"] = program.stages()["optimized"].count(" all-reduce(")
     result["parameters"] = [float(np.abs(parameter.value).sum()) for parameter in optimizer.parameters]
     for parameter, value in zip(optimizer.parameters, start, strict=True):
@@ -143,9 +144,9 @@ def accumulated(model: Model, where: Any) -> dict[str, Any]:
         results = run(function, *arguments)
         if function is training.compiled.add_gradients:
             shapes = tuple(np.shape(array) for array in jax.tree.leaves(arguments))
-            if shapes not in texts:  # XLA compiles the function again to show it
-                texts[shapes] = program.stages()["optimized"]
             by_rows = training.graph.targets.rows
+            if by_rows and shapes not in texts:  # XLA compiles the function again to show it
+                texts[shapes] = program.stages()["optimized"]
             for parameter, total, value in zip(training.graph.parameters, results[1], arguments[0], strict=False):
                 if parameter in by_rows:
                     placed = where is None or total.values.sharding.spec[1:] == value.sharding.spec[1:]
