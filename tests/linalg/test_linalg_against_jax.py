@@ -104,8 +104,12 @@ for shape in ((1, 1), (3, 3), (5, 2), (2, 4, 3), (3, 5), (2, 1, 3)):
         )
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_values_and_derivatives(name: str) -> None:
+NAMES = list(CASES)
+GROUPS = [NAMES[start : start + 12] for start in range(0, len(NAMES), 12)]
+
+
+def outputs_of(name: str) -> tuple[list[Any], Callable[..., list[Any]]]:
+    """Return the value, the gradients and the second derivatives of a case as nodes, and a function of JAX for them."""
     ours, theirs, operands = CASES[name]
     random = np.random.default_rng(0)
     directions = [random.standard_normal(x.shape) for x in operands]
@@ -115,25 +119,36 @@ def test_values_and_derivatives(name: str) -> None:
     first = wy.vjp(node, leaves, weights)
     slope: Any = sum(((g * d).sum() for g, d in zip(first, directions, strict=True)), start=wy.Constant(np.zeros(())))
     second = wy.grad(slope, leaves, allow_unused=True)
+
+    def loss(*arrays: Any) -> Any:
+        return jnp.sum(theirs(*arrays) * weights)
+
+    positions = tuple(range(len(operands)))
+    gradient = jax.grad(loss, positions)
+
+    def along(*arrays: Any) -> Any:
+        return sum(jnp.vdot(g, d) for g, d in zip(gradient(*arrays), directions, strict=True))
+
+    def values(*arrays: Any) -> list[Any]:
+        return [theirs(*arrays), *gradient(*arrays), *jax.grad(along, positions)(*arrays)]
+
+    return [node, *first, *second], values
+
+
+@pytest.mark.parametrize("names", GROUPS, ids=[f"from_{names[0]}" for names in GROUPS])
+def test_values_and_derivatives(names: list[str]) -> None:
     with jax.enable_x64(True):
+        cases = {name: outputs_of(name) for name in names}
+        values = [values for _, values in cases.values()]
 
-        def loss(*arrays: Any) -> Any:
-            return jnp.sum(theirs(*arrays) * weights)
+        def all_values(arrays: list[Any]) -> list[list[Any]]:
+            return [function(*operands) for function, operands in zip(values, arrays, strict=True)]
 
-        positions = tuple(range(len(operands)))
-        gradient = jax.grad(loss, positions)
-
-        def along(*arrays: Any) -> Any:
-            return sum(jnp.vdot(g, d) for g, d in zip(gradient(*arrays), directions, strict=True))
-
-        def values(*arrays: Any) -> Any:
-            return theirs(*arrays), *gradient(*arrays), *jax.grad(along, positions)(*arrays)
-
-        # One function compiles in less time than each operation by itself.
-        expected = jax.jit(values)(*operands)
-    outputs = [node, *first, *second]
-    for found, want in zip(wy.run(outputs), expected, strict=True):
-        np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-9)
+        # One function compiles in less time than each case by itself.
+        expected = jax.jit(all_values)([CASES[name][2] for name in names])
+    for (name, (outputs, _)), wanted in zip(cases.items(), expected, strict=True):
+        for found, want in zip(wy.run(outputs), wanted, strict=True):
+            np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-9, err_msg=name)
 
 
 @pytest.mark.parametrize("order", [None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf])
