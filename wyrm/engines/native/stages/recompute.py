@@ -54,15 +54,28 @@ class _Cost(NamedTuple):
 
 def recompute(tree: LoopTree) -> None:
     """Compute values anew in the loops that read them; no array stores them then."""
-    copies, changes = _Copies(tree), True
-    while changes:
-        changes = False
+    copies, changed = _Copies(tree), {None}
+    while changed:
+        changed = set[Computed | None]()
         for value, readings in _read_elsewhere(tree).items():
-            if not changes and all(_pays(value, each) for each in readings):
+            # Where others read this value now, its readings are no longer all.
+            if value not in changed and all(_pays(value, each) for each in readings):
                 for each in readings:
                     copies.read_anew(value, each)
                 _remove_if_unread(tree, value)
-                changes = True
+                changed |= {value, *_sources(value)}
+
+
+def _sources(value: Computed) -> set[Computed]:
+    """Return the values that copies of a value may read."""
+    found, waiting = set[Computed](), [value]
+    while waiting:
+        statement = waiting.pop().chain[-1]
+        for operand in statement.operands if isinstance(statement, ElementStatement) else ():
+            if isinstance(operand.target, Computed) and operand.target not in found:
+                found.add(operand.target)
+                waiting.append(operand.target)
+    return found
 
 
 def _read_elsewhere(tree: LoopTree) -> dict[Computed, list[_Reading]]:
@@ -93,19 +106,21 @@ def _statements(block: Block, path: list[Block]) -> Iterator[tuple[ElementStatem
 
 def _pays(value: Computed, reading: _Reading) -> bool:
     """Return whether a loop that computes a value anew reads no more arrays than one that reads the value's."""
-    cost = _cost(value, reading.path)
-    if cost is None or cost.operations > _MOST:
+    cost = _cost(value, reading.path, _MOST)
+    if cost is None:
         return False
     block = reading.path[-1]
     read = {each for item in block.items if isinstance(item, ElementStatement) for each in map(_array, item.operands)}
     return len(cost.arrays - read) <= 1
 
 
-def _cost(value: Computed, path: Sequence[Block]) -> _Cost | None:
-    """Return what a value costs in the innermost of these loops; None if it cannot be computed there."""
+def _cost(value: Computed, path: Sequence[Block], most: int) -> _Cost | None:
+    """Return what a value costs in the innermost of these loops; None for more operations, or if it must be stored."""
     formula, statement = value.node.formula, value.chain[-1]
     calls = () if formula is None else parse(formula)
-    if not calls or not isinstance(statement, ElementStatement) or not {call.function for call in calls} <= _CHEAP:
+    if not 0 < len(calls) <= most or not isinstance(statement, ElementStatement):
+        return None
+    if not {call.function for call in calls} <= _CHEAP:
         return None
     operations, found = len(calls), frozenset[ArrayBuffer]()
     for operand in statement.operands:
@@ -116,7 +131,7 @@ def _cost(value: Computed, path: Sequence[Block]) -> _Cost | None:
             found |= {array} if len(loop_axes(array.dims)) == len(path) else frozenset()
             continue
         assert isinstance(operand.target, Computed)
-        inner = _cost(operand.target, path)
+        inner = _cost(operand.target, path, most - operations)
         if inner is None or operand.index != loop_index(operand.target.node.dims):
             return None
         operations, found = operations + inner.operations, found | inner.arrays
