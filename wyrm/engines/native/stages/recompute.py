@@ -6,8 +6,8 @@ for memory.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -54,16 +54,17 @@ class _Cost(NamedTuple):
 
 def recompute(tree: LoopTree) -> None:
     """Compute values anew in the loops that read them; no array stores them then."""
-    copies, changed = _Copies(tree), {None}
-    while changed:
-        changed = set[Computed | None]()
+    copies, changes = _Copies(tree), True
+    while changes:
+        changed = set[Computed]()
         for value, readings in _read_elsewhere(tree).items():
             # Where others read this value now, its readings are no longer all.
             if value not in changed and all(_pays(value, each) for each in readings):
                 for each in readings:
                     copies.read_anew(value, each)
-                _remove_if_unread(tree, value)
                 changed |= {value, *_sources(value)}
+        changes = bool(changed)
+        _remove_unread(tree, changed)
 
 
 def _sources(value: Computed) -> set[Computed]:
@@ -212,20 +213,39 @@ def _in_order(statements: Sequence[Item]) -> list[Item]:
     return list(order)
 
 
-def _remove_if_unread(tree: LoopTree, value: Computed) -> None:
-    """Remove the statement that computes a value, and its loops if they are empty then, unless it is read."""
-    *path, statement = value.chain
-    assert isinstance(path[-1], Block)
-    for each in path[-1].items:
-        if isinstance(each, ElementStatement) and any(operand.target is value for operand in each.operands):
-            return
-        if isinstance(each, Block):
-            return
+def _remove_unread(tree: LoopTree, values: Collection[Computed]) -> None:
+    """Remove the statements that compute these values unless they are read, and loops that are empty then."""
+    reads = Counter(each for statement, _ in _statements(tree.root, []) for each in _read_by(statement))
+    waiting = [value for value in values if value.register and value not in tree.as_arrays]
+    while waiting:
+        value = waiting.pop()
+        statement = value.chain[-1]
+        if reads[value] or not isinstance(statement, ElementStatement) or not _remove(tree, value.chain):
+            continue
+        for each in _read_by(statement):
+            reads[each] -= 1
+            if each in values:
+                waiting.append(each)
+
+
+def _read_by(statement: ElementStatement) -> Iterator[Computed]:
+    """Yield the values that a statement reads."""
+    integers = [each for entry in statement.target_index for each in integers_in(entry)]
+    for reference in references_in([*statement.operands, *integers]):
+        if isinstance(reference.target, Computed):
+            yield reference.target
+
+
+def _remove(tree: LoopTree, chain: Sequence[Item]) -> bool:
+    """Remove the last item of a chain from its loop, and loops that are empty then; return whether it was there."""
+    *path, item = chain
     while path:
         block = path.pop()
-        assert isinstance(block, Block)
-        block.items.remove(statement)
-        if block.items or not isinstance(block, Loop) or block.starts or block.fills:
-            return
-        statement = block
-    tree.root.items.remove(statement)
+        if not isinstance(block, Loop) or item not in block.items:
+            return False
+        block.items.remove(item)
+        if block.items or block.starts or block.fills:
+            return True
+        item = block
+    tree.root.items.remove(item)
+    return True
