@@ -65,6 +65,7 @@ def recompute(tree: LoopTree) -> None:
                 changed |= {value, *_sources(value)}
         changes = bool(changed)
         _remove_unread(tree, changed)
+        copies.forget_removed()
 
 
 def _sources(value: Computed) -> set[Computed]:
@@ -165,6 +166,12 @@ class _Copies:
     def __init__(self, tree: LoopTree) -> None:
         self._tree = tree
         self._made: dict[Block, dict[Computed, Computed]] = defaultdict(dict)
+
+    def forget_removed(self) -> None:
+        """Forget the copies that no longer stand in their loops."""
+        for block, made in self._made.items():
+            there = set(block.items)
+            self._made[block] = {value: copy for value, copy in made.items() if copy.chain[-1] in there}
 
     def read_anew(self, value: Computed, reading: _Reading) -> None:
         """Let a statement read a value that its loop computes anew."""
