@@ -141,9 +141,9 @@ def _need_int64(nodes: Iterable[BaseNode], data: Mapping[BaseNode, Interval]) ->
 def _of_data(ranges: Ranges) -> dict[BaseNode, Interval]:
     """Return the intervals of the data of leaves that are used as indices."""
     found: dict[BaseNode, Interval] = {}
-    for leaf, _, axis, ignore_index, from_end in ranges.limits:
+    for leaf, _, (_, axis, ignore_index, from_end), part in ranges.limits:
         size = axis_size(axis)
-        if size is not None:
+        if size is not None and part is None:
             ends = [-size if from_end else 0, size - 1, *([] if ignore_index is None else [ignore_index])]
             found[leaf] = min(ends), max(ends)
     return found

@@ -49,7 +49,7 @@ class RepeatedCall:
                 isinstance(leaf, Input) and leaf._finite,
                 tuple(
                     (resolve_axis(axis, binding.sizes), ignore_index, from_end)
-                    for limited, _, axis, ignore_index, from_end in graph.ranges.limits
+                    for limited, _, (_, axis, ignore_index, from_end), _ in graph.ranges.limits
                     # Native code checks the others.
                     if limited is leaf and set(open_axes((axis,))) <= binding.sizes.keys()
                 ),
