@@ -1,4 +1,4 @@
-"""Columns of indices that a step of a loop, a slice or a transpose uses: every engine checks them before a step runs."""
+"""Columns of indices that loops, slices and transposes use: every engine checks them before a step runs."""
 
 from __future__ import annotations
 
@@ -112,7 +112,9 @@ def test_a_bad_index_in_the_last_row_stops_an_epoch_before_it_begins(engine: Any
             tokens.set(bad)
             before = layer.weight.value.copy()
             continue
-        told = rf"{value} in row {ROWS - 1}, position \({position},\), but {op} at test_index_columns.py:\d+ takes 0 to 4"
+        told = (
+            rf"{value} in row {ROWS - 1}, position \({position},\), but {op} at test_index_columns.py:\d+ takes 0 to 4"
+        )
         for run in (
             lambda columns: program.epoch(columns, batch_size=batch, shuffle=True),
             lambda columns: program.evaluate(columns, batch_size=batch),
@@ -130,9 +132,12 @@ def test_a_bad_index_in_the_last_row_stops_an_epoch_before_it_begins(engine: Any
 def test_an_open_time_and_batches_of_a_loader(engine: Any) -> None:
     layer, tokens = embedding(dense=True), wy.IndexInput(dims=(Batch(), Time()), name="tokens")
     loss = recurrent(layer, tokens).square().mean()
+    batches: Any = [{tokens: data()[:2]}, {tokens: data(1)}]
     program = wy.compile(loss, wy.optim.SGD([layer.weight], 0.1), engine=engine)
-    with pytest.raises(IndexOutOfRange, match=r"column tokens holds 5 in row 7, position \(1,\), but index of weight at"):
-        program.epoch([{tokens: data()[:2]}, {tokens: data(1)}])
+    with pytest.raises(
+        IndexOutOfRange, match=r"column tokens holds 5 in row 7, position \(1,\), but index of weight at"
+    ):
+        program.epoch(batches)
     with pytest.raises(IndexOutOfRange, match="column tokens holds 5 in row 7"):
         program.backward({tokens: data(1)})
 
@@ -163,7 +168,9 @@ def test_data_that_only_a_branch_uses_may_be_anything() -> None:
     chosen = wy.cond(taken > 0.0, lambda: layer(tokens).sum(), lambda: taken * 1.0)
     program = wy.compile(chosen)
     program({tokens: [0, 99, 1], taken: -1.0})
-    with pytest.raises(IndexOutOfRange, match="tokens .* holds 99 at position .1,., but index of weight at .* takes 0 to"):
+    with pytest.raises(
+        IndexOutOfRange, match=r"tokens .* holds 99 at position .1,., but index of weight at .* takes 0 to"
+    ):
         program({tokens: [0, 99, 1], taken: 1.0})
     tokens.set([0, 99, 1])
 

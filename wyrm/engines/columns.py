@@ -13,9 +13,10 @@ from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Dim, axis_size, open_axes, resolve_axis
 from wyrm.graph.base import BaseNode, describe, label
+from wyrm.graph.index_checks import accepted_indices
 from wyrm.graph.leaves import Input
 from wyrm.graph.schedule import Limit
-from wyrm.graph.storage import accepted_indices, bound_array, check_int64, not_set, stored
+from wyrm.graph.storage import bound_array, check_int64, not_set, stored
 
 
 class Columns(NamedTuple):

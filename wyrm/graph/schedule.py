@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dim, One, axis_size, open_axes, resolve, resolve_axis
 from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.index_checks import first_out_of_range
 from wyrm.graph.index_operands import IndexOperand, holds_data, is_within
 from wyrm.graph.index_parts import has_all, on, source_of, used
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS
-from wyrm.graph.storage import first_out_of_range, held_shape
+from wyrm.graph.storage import held_shape
 from wyrm.graph.traversal import topological_order
 from wyrm.support.texts import exact
 
@@ -296,5 +297,3 @@ class Ranges:
         enough = ((source, None, False), (source, ignore_index, False), (source, ignore_index, from_end))
         known = [self._below[key] for key in enough if key in self._below]
         return size is not None and any(below <= size for below in known)
-
-

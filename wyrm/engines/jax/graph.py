@@ -17,12 +17,13 @@ from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.errors import IndexOutOfRange
 from wyrm.graph.axes import axis_size, resolve, resolve_axis
 from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.index_checks import accepted_indices
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_operands import IndexOperand
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.graph.schedule import Ranges
-from wyrm.graph.storage import accepted_indices, bound_array
+from wyrm.graph.storage import bound_array
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.formula import FormulaCall, interpret
 from wyrm.ops.random.philox import COUNTERS

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.engines.graph import Targets
 from wyrm.engines.native.ir import arrays
 from wyrm.engines.native.ir.arrays import ArrayFunction, Callee, Expression, Statement
-from wyrm.engines.graph import Targets
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.errors import IndexOutOfRange, LinAlgError, WyrmError
 from wyrm.graph.base import BaseNode
