@@ -123,7 +123,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         AttributeError,
         "convert with x.astype(np.float32) for other functions",
     ),
-    "integers for floats": (lambda: W.losses.mse(images()[:, 0], labels()), TypeError, "use a wy.Input for numbers"),
+    "integers for floats": (lambda: W.losses.mse(images()[:, 0], labels()), TypeError, "for numbers use a wy.Input"),
     "floats for integers": (float_labels, TypeError, "the data is float64; convert with array.astype(np.int64)"),
     "other names": (program_of_names, ValueError, "no column 'images' for the input images; the columns are: "),
     "epochs=": (keras_epochs, TypeError, "takes no keyword 'epochs': use wy.train.fit(program, columns, epochs=10)"),
@@ -186,7 +186,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "at a mask": (lambda: weights().at[weights() > 0.0].set(0.0), TypeError, "use wy.where(mask, values, x)"),
     "at[...].multiply": (lambda: weights().at[0].multiply(2.0), AttributeError, "x.at[key].set(f(x[key]))"),
     "random.randn": (lambda: W.random.randn(2, 3), AttributeError, "use wy.random.normal((2, 3))"),
-    "linalg.eig": (lambda: W.linalg.eig(weights()), AttributeError, "use wy.linalg.eigh"),
+    "eig of a rotation": (
+        lambda: W.linalg.eigvals(np.array([[0.0, -1.0], [1.0, 0.0]])).forward(),
+        np.linalg.LinAlgError,
+        "eig: the matrix has the complex eigenvalue 0+1j, and wyrm has no complex numbers",
+    ),
     "keepdims by position": (lambda: weights().sum(0, 2), TypeError, "keepdims must be True or False, not 2"),
     "strides=": (lambda: W.nn.Conv2d(1, 4, 3, strides=2), TypeError, "takes no keyword 'strides': use stride="),
     "Conv2d(in_features=)": (

@@ -100,8 +100,10 @@ class Module(ExplainsNames):
     ['blocks.0.scale', 'blocks.1.scale', 'bias']
 
     `Dropout` and `BatchNorm` read `training` when a graph is built; it does not change existing graphs, so a graph for
-    training and one for evaluation can exist together. Running a graph built in training for its value, by `forward()`
-    or a program without an optimizer, while the module is in evaluation mode, gives a `RuntimeWarning`.
+    training and one for evaluation can exist together. A `RuntimeWarning` tells of a graph in the mode of another
+    purpose: one built in training that is run for its value, by `forward()` or a program without an optimizer, while
+    the module is in evaluation; a program that predicts with a model in training; and one whose optimizer trains all
+    parameters of a model in evaluation. Where that is meant, set the mode of the layers alone, after the model's.
     """
 
     training: bool = True

@@ -160,7 +160,9 @@ BAD: dict[str, Any] = {
     "image 1 is str, not an array or an image of Pillow": lambda: wy.data.as_images([GREY[0], "cat.png"]),
     "there are no images": lambda: wy.data.as_images([]),
     "put a single image into a list": lambda: wy.data.as_images("cat.png"),
-    "images of 9 x 7 have no part of 8 x 8": lambda: wy.data.random_crop(GREY, drawn(), 8),
+    r"axes 1 and 2 of images of shape \(50, 9, 7\) have 9 x 7 pixels, so no part of 8 x 8": (
+        lambda: wy.data.random_crop(GREY, drawn(), 8)
+    ),
     "random_crop: size must be an integer of at least 1, not 0": lambda: wy.data.random_crop(GREY, drawn(), 0),
     "random_crop: mode must be 'constant', 'edge' or 'reflect', not 'zeros'": (
         lambda: wy.data.random_crop(GREY, drawn(), 2, mode="zeros")  # type: ignore[arg-type]  # the mistake
@@ -190,3 +192,26 @@ def test_bad_input(message: str) -> None:
 def test_every_function_is_public() -> None:
     public = {name for name, value in vars(augment).items() if getattr(value, "__module__", "") == augment.__name__}
     assert {name for name in public if not name.startswith("_")} <= set(wy.data.__all__)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_channels_before_height_and_width_need_axes(name: str, channels: int) -> None:
+    images = wy.data.normalize_images(COLOURS[..., :channels])
+    with pytest.raises(
+        ShapeError, match=r"look like \(batch, channels, height, width\): give axes=\(-2, -1\), or call"
+    ):
+        CHANGES[name](images, drawn())
+    CHANGES[name](images, drawn(), axes=(-2, -1))
+    CHANGES[name](images, drawn(), axes=(2, 3))
+
+
+@pytest.mark.parametrize("shape", [(2, 28, 28), (2, 28, 28, 1), (2, 3, 9, 3), (2, 9, 9, 12), (2, 16, 30, 30)])
+def test_other_images_are_taken_as_height_and_width(shape: tuple[int, ...]) -> None:
+    assert wy.data.random_flip(np.ones(shape), drawn()).shape == shape
+
+
+def test_a_shift_keeps_a_part_of_the_image() -> None:
+    with pytest.raises(OptionError, match=r"pixels must be less than the height and the width, the axes 1 and 2 of"):
+        wy.data.random_shift(GREY, drawn(), 7)
+    assert wy.data.random_shift(GREY, drawn(), 6).shape == GREY.shape

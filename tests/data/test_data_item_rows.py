@@ -34,6 +34,26 @@ def test_rows_of_pairs_are_those_of_scipy(pairs: list[tuple[int, int]]) -> None:
     assert [[item for item in row if item >= 0] for row in padded.tolist()] == [rows.row(u).tolist() for u in range(4)]
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(PAIRS, PAIRS)
+def test_the_union_has_the_items_of_both(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
+    both = [
+        ItemRows.of_pairs(*np.array(p, np.int64).reshape(-1, 2).T, user_count=4, item_count=6) for p in (first, second)
+    ]
+    union = both[0] | both[1]
+    np.testing.assert_array_equal(union.mask(), both[0].mask() | both[1].mask())
+    assert union.shape == (4, 6)
+
+
+def test_a_union_is_of_equal_shapes() -> None:
+    rows = ItemRows.of_pairs([0], [0], user_count=2, item_count=3)
+    with pytest.raises(ShapeError, match="rows of 2 users and 3 items, and others of 3 and 3"):
+        _ = rows | ItemRows.of_pairs([0], [0], user_count=3, item_count=3)
+    wrong: Any = rows
+    with pytest.raises(TypeError, match="unsupported operand"):
+        _ = wrong | {1, 2}
+
+
 def test_unsorted_and_repeated_items_become_distinct_and_ascending() -> None:
     rows = ItemRows(np.array([0, 3, 3, 4]), np.array([5, 1, 5, 0]), 6)
     assert (rows.indptr.tolist(), rows.indices.tolist()) == ([0, 2, 2, 3], [1, 5, 0])

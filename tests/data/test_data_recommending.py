@@ -14,7 +14,7 @@ from scipy import sparse
 
 import wyrm as wy
 from wyrm.data import ItemRows, Recommendations, ranking_kernels, recommending
-from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
+from wyrm.errors import DataError, DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
 
 W: Any = wy
 
@@ -231,6 +231,31 @@ def test_threads_ask_at_the_same_time() -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_requests_of_one_user_share_their_memory_and_nothing_else(dtype: Any) -> None:
+    tables_of = [tables(dtype=dtype), tuple(-each for each in tables(dtype=dtype))]
+    mask = seen_by(7, 23)
+    rows = ItemRows.of_pairs(*np.nonzero(mask), user_count=7, item_count=23)
+    kept = []
+    for row in range(7):
+        for users, items, biases in tables_of:
+            users.flags.writeable = row % 2 == 0
+            for added, excluded in ((None, None), (biases, rows), (None, rows), (biases, None)):
+                scores = users @ items.T + (0 if added is None else added)
+                expected = sorted_scores(scores, 4, None if excluded is None else mask)
+                found = wy.recommend(users, items, 4, rows=row, biases=added, exclude=excluded)
+                kept.append((found, (expected[0][row], expected[1][row])))
+    for found, wanted in kept:
+        assert_equal(found, wanted)
+    for k in range(1, 24):  # more kinds of requests than are kept
+        wanted = sorted_scores(users @ items.T, k)
+        assert_equal(wy.recommend(users[0], items, k), (wanted[0][0], wanted[1][0]))
+    with pytest.raises(NotFinite, match="users holds nan"):
+        wy.recommend(users * np.nan, items, 4, rows=0)
+    wanted = sorted_scores(users @ items.T, 4)
+    assert_equal(wy.recommend(users, items, 4, rows=0), (wanted[0][0], wanted[1][0]))
+
+
 USERS, ITEMS, BIASES = tables()
 
 
@@ -261,11 +286,53 @@ USERS, ITEMS, BIASES = tables()
         (lambda: W.recommend(USERS * np.nan, ITEMS), NotFinite, r"users holds nan at \(0, 0\)"),
         (lambda: W.recommend(USERS @ ITEMS.T * np.nan), NotFinite, r"scores holds nan at \(0, 0\)"),
         (lambda: W.recommend(USERS, ITEMS, batch_size=0), OptionError, "batch_size must be"),
+        (lambda: W.recommend(USERS, ITEMS, top_k=3), TypeError, "recommend takes no keyword 'top_k': use k="),
+        (lambda: W.recommend(USERS, ITEMS, seen=[[0]] * 7), TypeError, "use exclude="),
+        (lambda: W.recommend(USERS @ ITEMS.T, normalize=True), OptionError, "users are scores if there are no items"),
+        (lambda: W.recommend(USERS, ITEMS, normalize=1), DTypeError, "normalize must be"),
+        (
+            lambda: W.recommend(USERS, ITEMS, exclude=(np.arange(500) % 7, np.arange(500) % 23)),
+            DataError, r"indptr must ascend .* Of users and items of pairs make wy\.data\.ItemRows",
+        ),
+        (
+            lambda: W.recommend(USERS[0], ITEMS, exclude=ItemRows.of_pairs([0], [1], user_count=7, item_count=23)),
+            ShapeError, r"items of 7 users, but users is the vector of one.*rows=user, or exclude\.take\(\[user\]\)",
+        ),
     ],
 )  # fmt: skip
 def test_mistakes_are_refused(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("batch_size", [None, 4])
+def test_cosines(dtype: Any, batch_size: int | None) -> None:
+    users, items, biases = tables(dtype=dtype)
+    users[2], items[3] = 0.0, 0.0
+    lengths = [np.maximum(np.linalg.norm(each, axis=1, keepdims=True), 1e-6) for each in (users, items)]
+    scores = (users / lengths[0]) @ (items / lengths[1]).T
+    mask = seen_by(*scores.shape)
+    for options, wanted in (({}, scores), ({"biases": biases}, scores + biases)):
+        kept = users.copy(), items.copy()
+        found = wy.recommend(users, items, 5, exclude=mask, normalize=True, batch_size=batch_size, **options)
+        assert found.scores.dtype == dtype
+        np.testing.assert_allclose(found.scores, sorted_scores(wanted, 5, mask)[1], rtol=1e-5, atol=1e-6)
+        assert (users == kept[0]).all() and (items == kept[1]).all()
+    one = wy.recommend(users[0], items, 5, normalize=True)
+    np.testing.assert_allclose(one.scores, sorted_scores(scores, 5)[1][0], rtol=1e-5, atol=1e-6)
+
+
+def test_the_ranking_of_cosines_is_that_of_the_loss() -> None:
+    wy.nn.seed(0)
+    users, items = wy.nn.Embedding(7, 5), wy.nn.Embedding(23, 5)
+    rows = wy.IndexConstant(np.arange(7))
+    of_loss = wy.losses.info_nce(users(rows), items(rows), normalize=True, reduction="none").forward()
+    scores = wy.recommend(users.weight, items.weight, 23, normalize=True)
+    table = np.empty((7, 23), np.float32)
+    np.put_along_axis(table, scores.items, scores.scores, axis=1)
+    batch = table[:, :7]
+    np.testing.assert_allclose(of_loss, np.log(np.exp(batch).sum(1)) - batch.diagonal(), rtol=1e-5)
 
 
 def test_rows_that_change_later_never_reach_outside_of_an_array() -> None:

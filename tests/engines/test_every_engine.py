@@ -10,6 +10,7 @@ import os
 import pickle
 import threading
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -587,3 +588,20 @@ def test_an_engine_of_an_installed_package(known: None, tmp_path: Path, monkeypa
     program = wy.compile(x * 2.0, engine="mine", **options)
     assert float(program({x: 3.0})) == 6.0 and program.engine == "mine" and "# multiply" in program.source
     assert "mine" in engines.names()
+
+
+def test_the_packages_are_read_once_and_again_for_an_unknown_name(known: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str] = []
+    read = metadata.entry_points
+
+    def entry_points(group: str) -> Any:
+        found.append(group)
+        return read(group=group)
+
+    monkeypatch.setattr(metadata, "entry_points", entry_points)
+    before = engines.names()
+    found.clear()
+    assert engines.names() == before and not found
+    with pytest.raises(OptionError, match="engine must be"):
+        engines.engine_class("of a package that is not installed")
+    assert found == ["wyrm.engines"]

@@ -36,11 +36,14 @@ def test_gradients_by_jax(samples: list[Sample]) -> None:
         np.testing.assert_allclose(found, reference, rtol=1e-8, atol=1e-10, err_msg=name)
 
 
+_OWN = ("Attention", "CTC", "GeneralEigenvalues", "GeneralEigenvectors", "LinearCrossEntropy", "Scan")
+
+
 def own(sample: Sample) -> bool:
     """Return whether functions for JAX have a derivative of the op's own."""
     op = sample.op
     piecewise = op.formula is not None and _is_piecewise(op.formula)
-    return sample.differentiable and (piecewise or op.__name__ in ("Attention", "CTC", "LinearCrossEntropy", "Scan"))
+    return sample.differentiable and (piecewise or op.__name__ in _OWN)
 
 
 # Without optimizations, as the tests compile, XLA computes infinities for five attentions in one function.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.samples.linalg import positive_definite, regular
+from tests.samples.linalg import positive_definite, real_spectrum, regular
 from tests.samples.sample import normal
 from wyrm.errors import LinAlgError, OptionError, ShapeError
 
@@ -33,6 +33,8 @@ class Batch(wy.Dim): ...
         ("cholesky", (DEFINITE,), {"upper": True}),
         ("eigh", (DEFINITE,), {}),
         ("eigvalsh", (DEFINITE,), {"UPLO": "U"}),
+        ("eig", (real_spectrum(3, 3),), {}),
+        ("eigvals", (real_spectrum(2, 4, 4),), {}),
         ("svd", (SQUARE,), {}),
         ("svd", (regular(4, 2),), {"full_matrices": False}),
         ("svd", (regular(4, 2),), {"compute_uv": False}),
@@ -87,6 +89,7 @@ def test_numpy_functions_take_nodes(name: str, arguments: Any, options: dict[str
 
 def test_named_tuples_have_numpys_names() -> None:
     a = wy.Parameter(DEFINITE)
+    assert wy.linalg.eig(a)._fields == type(np.linalg.eig(DEFINITE))._fields
     assert wy.linalg.eigh(a)._fields == type(np.linalg.eigh(DEFINITE))._fields
     assert wy.linalg.svd(a)._fields == type(np.linalg.svd(DEFINITE))._fields
     assert wy.linalg.qr(a)._fields == type(np.linalg.qr(DEFINITE))._fields
@@ -113,6 +116,8 @@ WRONG: dict[str, tuple[Any, np.ndarray]] = {
     "cholesky": (wy.linalg.cholesky, INDEFINITE),
     "cholesky of a NaN": (wy.linalg.cholesky, np.array([[np.nan, 0.0], [0.0, 1.0]])),
     "eigh": (lambda a: wy.linalg.eigh(a).eigenvalues, np.array([[np.nan, 0.0], [0.0, 1.0]])),
+    "eig": (lambda a: wy.linalg.eig(a).eigenvectors, np.array([[np.nan, 0.0], [0.0, 1.0]])),
+    "eig of a rotation": (wy.linalg.eigvals, np.array([[0.0, -1.0], [1.0, 0.0]])),
     "svd": (wy.linalg.svdvals, np.array([[np.inf, 0.0], [0.0, 1.0]])),
     "pinv": (wy.linalg.pinv, np.array([[np.nan, 0.0], [0.0, 1.0]])),
     "expm": (wy.linalg.expm, np.array([[np.inf, 0.0], [0.0, 1.0]])),
@@ -172,7 +177,7 @@ def test_the_determinant_of_a_singular_matrix_is_zero() -> None:
     assert [part.forward().item() for part in wy.linalg.slogdet(a)] == [0.0, -np.inf]
 
 
-@pytest.mark.parametrize("name", ["cholesky", "inv", "det", "slogdet", "eigh", "eigvalsh", "expm"])
+@pytest.mark.parametrize("name", ["cholesky", "inv", "det", "slogdet", "eig", "eigvals", "eigh", "eigvalsh", "expm"])
 def test_a_matrix_that_is_not_square_is_refused(name: str) -> None:
     with pytest.raises(ShapeError, match=f"{name}: the matrix must be square") as error:
         getattr(wy.linalg, name)(wy.Input(dims=(3, 4), name="wide"))
@@ -194,8 +199,8 @@ def test_operands_that_do_not_match_are_refused() -> None:
         wy.linalg.norm(a, 3, axis=(0, 1))
     with pytest.raises(OptionError, match="ord"):
         wy.linalg.norm(a, "fro", axis=0)
-    with pytest.raises(TypeError, match=r"numpy\.linalg\.eig takes no nodes"):
-        np.linalg.eig(a)
+    with pytest.raises(TypeError, match=r"numpy\.linalg\.tensorinv takes no nodes"):
+        np.linalg.tensorinv(a)
 
 
 # --- axes -------------------------------------------------------------------------------------------------------------
@@ -206,7 +211,8 @@ def test_named_axes_are_kept() -> None:
     a, b = wy.Input(SQUARE, (points, points)), wy.Input(normal(3, 2), (points, features))
     assert wy.linalg.solve(a, b).dims == (points, features)
     assert wy.linalg.inv(a).dims == wy.linalg.cholesky(a).dims == (points, points)
-    assert wy.linalg.eigvalsh(a).dims == (points,)
+    assert wy.linalg.eigvals(a).dims == wy.linalg.eigvalsh(a).dims == (points,)
+    assert wy.linalg.eig(a).eigenvectors.dims == (points, points)
     assert wy.linalg.pinv(b).dims == (features, points)
     assert [x.dims for x in wy.linalg.svd(b, full_matrices=False)] == [(points, features), (features,), (features,) * 2]
     assert wy.linalg.qr(b.T).R.dims == (features, points)
@@ -224,6 +230,7 @@ def test_sizes_from_data() -> None:
         + wy.linalg.inv(x).sum()
         + wy.linalg.slogdet(wy.linalg.cholesky(x @ x.mT)).logabsdet.sum()
         + wy.linalg.eigvalsh(x).max()
+        + wy.linalg.eigvals(x @ x.mT).max()
     )
     outputs: list[Any] = [loss, wy.grad(loss, x)]
     program = wy.compile(outputs)
@@ -243,13 +250,20 @@ def test_matrices_without_elements(shape: tuple[int, ...]) -> None:
         "solve": wy.linalg.solve(a, b),
         "inv": wy.linalg.inv(a),
         "det": wy.linalg.det(a),
+        "eigvals": wy.linalg.eigvals(a),
         "eigvalsh": wy.linalg.eigvalsh(a),
         "svdvals": wy.linalg.svdvals(a),
         "pinv": wy.linalg.pinv(a),
     }
     expected = {name: getattr(np.linalg, name)(a.value) for name in nodes if name != "solve"}
     expected["solve"] = np.linalg.solve(a.value, b.value)
-    more: list[Any] = [*wy.linalg.eigh(a), *wy.linalg.qr(a), *wy.linalg.slogdet(a), wy.linalg.expm(a)]
+    more: list[Any] = [
+        *wy.linalg.eig(a),
+        *wy.linalg.eigh(a),
+        *wy.linalg.qr(a),
+        *wy.linalg.slogdet(a),
+        wy.linalg.expm(a),
+    ]
     more.append(wy.linalg.solve_triangular(a, b))
     outputs = [*nodes.values(), *more, wy.grad(sum(node.sum() for node in [*nodes.values(), *more]), a)]
     for values in (wy.run(outputs), wy.compile(outputs)()):
@@ -267,6 +281,7 @@ MAPPED: dict[str, Any] = {
     "inv": lambda a, b: wy.linalg.inv(a),
     "logdet": lambda a, b: wy.linalg.slogdet(a).logabsdet,
     "eigh": lambda a, b: wy.linalg.eigh(a).eigenvectors ** 2.0,
+    "eig": lambda a, b: wy.linalg.eig((a @ a.T) @ (a.T @ a)).eigenvectors ** 2.0,
     "svd": lambda a, b: wy.linalg.svd(a).U ** 2.0,
     "qr": lambda a, b: wy.linalg.qr(a).Q,
     "pinv": lambda a, b: wy.linalg.pinv(a),

@@ -12,7 +12,7 @@ from torch.nn import functional
 import wyrm as wy
 from tests.against_torch import check_against_torch
 from wyrm import losses
-from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
+from wyrm.errors import DTypeError, IndexOutOfRange, OptionError, ShapeError
 from wyrm.testing import check_grads
 
 RANDOM = np.random.default_rng(5)
@@ -306,6 +306,66 @@ def test_errors() -> None:
         losses.implicit_squares(query, positive, ITEMS[:, None] + 1).forward()
     with pytest.raises(DTypeError):
         anything.warp(wy.IndexConstant([1]), positive, num_items=5)
+
+
+def towers(batch: wy.Dim | None = None) -> tuple[Any, Any, Any, Any]:
+    """Return vectors of users and of items, and the indices of both."""
+    size = Batch() if batch is None else batch
+    user, item = (wy.IndexInput(dims=(size,), name=name) for name in ("user", "item"))
+    users, items = wy.nn.Embedding(8, 4), wy.nn.Embedding(8, 4)
+    return users(user), items(item), user, item
+
+
+def in_batch_softmax(users: Any, items: Any) -> Any:
+    """The same loss by hand, as many write it."""
+    return (users @ items.T).cross_entropy(wy.arange(users.dims[0]))
+
+
+@pytest.mark.parametrize("make", [losses.info_nce, in_batch_softmax], ids=["info_nce", "by hand"])
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_batches_of_one_row_have_no_negatives(make: Any, engine: str) -> None:
+    users, items, user, item = towers()
+    loss = make(users, items)
+    program = wy.compile(loss, wy.optim.SGD(loss.parameters(), 0.1), engine=engine)
+    columns = {user: ITEMS, item: ITEMS}
+    before = [parameter.value.copy() for parameter in loss.parameters()]
+    message = r"compares each row of a batch with the other rows, .* give batch_size="
+    for wrong in (
+        lambda: program.epoch(columns),
+        lambda: wy.train.fit(program, columns, epochs=1),
+        lambda: program.epoch(wy.data.DataLoader(wy.data.Dataset(user=ITEMS, item=ITEMS), 1)),
+    ):
+        with pytest.raises(OptionError, match=message):
+            wrong()
+    assert all((old == new.value).all() for old, new in zip(before, loss.parameters(), strict=True))
+    # The last batch may have one row.
+    assert program.epoch(columns, batch_size=5) > 0.0
+    assert program.epoch(wy.data.DataLoader(wy.data.Dataset(user=ITEMS, item=ITEMS), 5)) > 0.0
+    assert program.evaluate(columns) > 0.0
+
+
+def test_classes_that_are_no_rows_take_batches_of_one() -> None:
+    users, items, user, item = towers()
+    loss = (users @ items.T).square().mean() + users.cross_entropy(user % 4)
+    program = wy.compile(loss, wy.optim.SGD(loss.parameters(), 0.1))
+    assert program.epoch({user: ITEMS, item: ITEMS}) > 0.0
+
+
+def test_towers_in_the_wrong_place() -> None:
+    users, items, user, item = towers()
+    with pytest.raises(ShapeError, match=r"seems to be transposed, because data decides its last axis"):
+        losses.info_nce(users.T, items.T)
+    for first, second, numbers in ((items, users, item), (users, items, user)):
+        with pytest.raises(ShapeError, match="does not: give the vectors of users first, then those of items"):
+            losses.info_nce(first, second, items=numbers)
+    with pytest.raises(DTypeError, match=r"look them up in a table, as in wy\.nn\.Embedding\(1000, 16\)\(indices\)"):
+        losses.info_nce(users, item)
+    alone = towers(Batch(1))
+    with pytest.raises(ShapeError, match="has one row, whose item has no negatives; give it a batch axis"):
+        losses.info_nce(alone[0], alone[1])
+    # A history of the same items may be a part of the query.
+    assert losses.info_nce(users + items, items, items=item).dims == ()
+    assert losses.info_nce(items, users, items=user).dims == ()
 
 
 def test_axes_keep_their_names() -> None:

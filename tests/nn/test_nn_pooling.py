@@ -13,6 +13,8 @@ from tests.nn.test_nn_convolution import normal, same_to_second_order
 from wyrm.errors import OptionError, ShapeError
 from wyrm.ops.elementwise.activation import Relu
 from wyrm.ops.pooling.pooling import MaxPool
+from wyrm.ops.pooling.windows import Even, Sliding, Windows
+from wyrm.ops.windows import Window
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional
@@ -70,10 +72,12 @@ def test_ties_and_nan() -> None:
             np.testing.assert_array_equal(found, tensor.grad.numpy())
 
 
-@pytest.mark.parametrize("window", [(0, 9, 1), (-3, 1, 1), (2, 2, 1), (0, 2, 0)])
-def test_windows_outside_of_the_input(window: tuple[int, int, int]) -> None:
-    with pytest.raises(ShapeError, match="must lie inside of the sizes"):
-        MaxPool(wy.Input(dims=(1, 1, 4)), places=((window,),), sizes=(4,))
+@pytest.mark.parametrize(
+    "windows", [Sliding(Window(5)), Sliding(Window(1, 1, 1)), Sliding(Window(1, 3, 0, 4)), Even(0)], ids=str
+)
+def test_windows_without_elements(windows: Windows) -> None:
+    with pytest.raises(ShapeError, match="has no element of an axis of size 4"):
+        MaxPool(wy.Input(dims=(1, 1, 4)), windows=(windows,))
 
 
 def test_maxima_of_relu() -> None:

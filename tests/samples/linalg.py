@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from tests.samples.sample import Sample, distinct, normal
-from wyrm.ops.linalg import determinant, eigh, expm, least_squares, lu, matrices, qr, svd, triangular
+from wyrm.ops.linalg import determinant, eig, eigh, expm, least_squares, lu, matrices, qr, svd, triangular
 
 
 def regular(*shape: int) -> NDArray[np.float64]:
@@ -27,6 +27,13 @@ def positive_definite(*shape: int) -> NDArray[np.float64]:
     """Return positive definite matrices whose triangles differ, as an op may not assume symmetry."""
     root = regular(*shape)
     return root @ np.swapaxes(root, -1, -2) + np.triu(normal(*shape), 1) * 0.1
+
+
+def real_spectrum(*shape: int) -> NDArray[np.float64]:
+    """Return matrices with distinct real eigenvalues, and vectors that are far from orthogonal."""
+    vectors = np.eye(shape[-1]) + 0.4 * normal(*shape)
+    values = np.linspace(-1.0, 2.0, shape[-1])
+    return (vectors * values) @ np.linalg.inv(vectors)
 
 
 def _symmetric(a: Any) -> Any:
@@ -77,6 +84,7 @@ def _parts_of_matrix(
 ) -> list[Sample]:
     """Return samples of an op of one matrix, from leaves of several shapes."""
     residuals: dict[str, Any] = {
+        "wyrm.ops.linalg.eig": eig.EigResiduals,
         "wyrm.ops.linalg.eigh": eigh.EighResiduals,
         "wyrm.ops.linalg.svd": svd.SVDResiduals,
         "wyrm.ops.linalg.qr": qr.QRResiduals,
@@ -201,6 +209,34 @@ def samples() -> list[Sample]:
             eigh.Eigenvectors, lambda a: np.linalg.eigh(_symmetric(a))[1], positive_definite, False, square, one, batch
         ),
         Sample(
+            eig.EigResiduals,
+            lambda a: eig.GeneralEigenvalues(eig.EigResiduals(a), a),
+            (real_spectrum(3, 3),),
+            np.linalg.eigvals,
+            empty=False,
+            misfit=(normal(3, 4),),
+        ),
+        *_parts_of_matrix(eig.GeneralEigenvalues, np.linalg.eigvals, real_spectrum, False, square, one, batch),
+        *(
+            Sample(
+                eig.GeneralEigenvectors,
+                # The signs of the vectors are those of the library of each engine.
+                lambda a: eig.GeneralEigenvectors(eig.EigResiduals(a), a).square(),
+                (real_spectrum(*shape),),
+                lambda a: np.linalg.eig(a)[1] ** 2,
+                name=f"GeneralEigenvectors-{shape}",
+                empty=len(shape) > 2,
+            )
+            for shape in (square, one, batch)
+        ),
+        Sample(
+            eig.EigenvectorSolve,
+            lambda a, b: eig.EigenvectorSolve(lu.LUResiduals(a), a, b, True),
+            (regular(3, 3), normal(3, 2)),
+            lambda a, b: np.linalg.solve(a.T, b),
+            empty=False,
+        ),
+        Sample(
             svd.SVDResiduals,
             lambda a: svd.SingularValues(svd.SVDResiduals(a), a),
             (regular(3, 4),),
@@ -262,4 +298,4 @@ def samples() -> list[Sample]:
     ]  # fmt: skip
 
 
-__all__ = ["positive_definite", "regular", "samples"]
+__all__ = ["positive_definite", "real_spectrum", "regular", "samples"]

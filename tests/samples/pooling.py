@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 
 from tests.samples.sample import Sample, distinct, normal
 from wyrm.ops.pooling.pooling import MaxPool, MaxPoolGradient, MaxPoolTake
-from wyrm.ops.pooling.resample import Resample, Taps
+from wyrm.ops.pooling.resample import Resample, Taps, Weighting
+from wyrm.ops.pooling.windows import Even, Sliding, Windows
+from wyrm.ops.windows import Window
 
 
 def _max_pool(x: Any, places: Any) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -43,25 +46,38 @@ def _placed(x: Any, gradient: Any, places: Any) -> NDArray[Any]:
     return flat.reshape(x.shape)
 
 
-# Sizes, and the windows along each axis.
-CASES: dict[str, tuple[tuple[int, ...], Any]] = {
-    "1d": ((7,), (((0, 3, 1), (2, 5, 1), (4, 7, 1)),)),
-    "pairs": ((5, 6), (((0, 2, 1), (2, 4, 1)), ((0, 2, 1), (2, 4, 1), (4, 6, 1)))),
-    "pairs-rest": ((4, 5), (((0, 2, 1), (2, 4, 1)), ((0, 2, 1), (2, 4, 1)))),
-    "adaptive": ((5, 4), (((0, 2, 1), (1, 4, 1), (3, 5, 1)), ((0, 2, 1), (1, 3, 1), (2, 4, 1)))),
-    "dilated": ((5, 6), (((1, 4, 2), (0, 5, 2)), ((0, 4, 3), (2, 6, 3)))),
-    "3d": ((2, 4, 2), (((0, 1, 1), (1, 2, 1)), ((0, 2, 1), (2, 4, 1)), ((0, 2, 1),))),
-}
+_PAIR = Sliding(Window(2, 2))
+# Sizes, and the windows along each axis with the places that they cover.
+CASES: dict[str, tuple[tuple[int, ...], tuple[Windows, ...], Any]] = {
+    "1d": ((7,), (Sliding(Window(3, 2)),), (((0, 3, 1), (2, 5, 1), (4, 7, 1)),)),
+    "pairs": ((5, 6), (_PAIR, _PAIR), (((0, 2, 1), (2, 4, 1)), ((0, 2, 1), (2, 4, 1), (4, 6, 1)))),
+    "pairs-rest": ((4, 5), (_PAIR, _PAIR), (((0, 2, 1), (2, 4, 1)), ((0, 2, 1), (2, 4, 1)))),
+    "ceil": (
+        (5, 4), (Sliding(Window(2, 2), True), Sliding(Window(3, 2, 1, 1), True)),
+        (((0, 2, 1), (2, 4, 1), (4, 5, 1)), ((0, 2, 1), (1, 4, 1), (3, 4, 1))),
+    ),
+    "adaptive": (
+        (5, 4), (Even(3), Even(3)),
+        (((0, 2, 1), (1, 4, 1), (3, 5, 1)), ((0, 2, 1), (1, 3, 1), (2, 4, 1))),
+    ),
+    "dilated": (
+        (5, 6), (Sliding(Window(3, 1, 1, 0, 2)), Sliding(Window(2, 2, dilation=3))),
+        (((1, 4, 2), (0, 5, 2)), ((0, 4, 3), (2, 6, 3))),
+    ),
+    "3d": (
+        (2, 4, 2), (Sliding(Window(1)), _PAIR, Even(1)),
+        (((0, 1, 1), (1, 2, 1)), ((0, 2, 1), (2, 4, 1)), ((0, 2, 1),)),
+    ),
+}  # fmt: skip
 
 
-def _samples(name: str, sizes: tuple[int, ...], places: Any) -> list[Sample]:
+def _samples(name: str, sizes: tuple[int, ...], windows: tuple[Windows, ...], places: Any) -> list[Sample]:
     shape, outputs = (2, 3, *sizes), (2, 3, *map(len, places))
-    options: dict[str, Any] = {"places": places, "sizes": sizes}
-    wrong = (2, 3, sizes[0] + 1, *sizes[1:])
+    wrong = (2, 3, *sizes, 1)
     return [
         Sample(
             MaxPool,
-            lambda x: MaxPool(x, **options),
+            lambda x: MaxPool(x, windows=windows),
             (distinct(*shape),),
             lambda x: _max_pool(x, places)[0],
             name=f"MaxPool-{name}",
@@ -69,7 +85,7 @@ def _samples(name: str, sizes: tuple[int, ...], places: Any) -> list[Sample]:
         ),
         Sample(
             MaxPoolTake,
-            lambda x, values: MaxPoolTake(x, values, **options),
+            lambda x, values: MaxPoolTake(x, values, windows=windows),
             (distinct(*shape), normal(*shape)),
             lambda x, values: _taken(x, values, places),
             name=f"MaxPoolTake-{name}",
@@ -77,7 +93,7 @@ def _samples(name: str, sizes: tuple[int, ...], places: Any) -> list[Sample]:
         ),
         Sample(
             MaxPoolGradient,
-            lambda x, gradient: MaxPoolGradient(x, gradient, **options),
+            lambda x, gradient: MaxPoolGradient(x, gradient, windows=windows),
             (distinct(*shape), normal(*outputs)),
             lambda x, gradient: _placed(x, gradient, places),
             name=f"MaxPoolGradient-{name}",
@@ -89,6 +105,16 @@ def _samples(name: str, sizes: tuple[int, ...], places: Any) -> list[Sample]:
 _TAPS: Taps = ((0, (0.5, 0.5)), (1, (0.2, 0.3, 0.5)), (2, (1.5,)), (1, ()), (0, (1.0, 2.0, 3.0, 4.0)))
 
 
+@dataclass(frozen=True)
+class _Fixed(Weighting):
+    """The same taps for every size."""
+
+    each: Taps
+
+    def taps(self, old: int, new: int) -> Taps:
+        return self.each
+
+
 def _resampled(x: NDArray[Any], axis: int) -> NDArray[Any]:
     matrix = np.zeros((len(_TAPS), x.shape[axis]))
     for i, (first, weights) in enumerate(_TAPS):
@@ -97,7 +123,7 @@ def _resampled(x: NDArray[Any], axis: int) -> NDArray[Any]:
 
 
 def _resampling(axis: int, shape: tuple[int, ...]) -> Sample:
-    build: Callable[..., Any] = lambda x: Resample(x, axis=axis, taps=_TAPS, to=len(_TAPS))  # noqa: E731
+    build: Callable[..., Any] = lambda x: Resample(x, axis=axis, by=_Fixed(_TAPS), to=len(_TAPS))  # noqa: E731
     misfit = (normal(*shape[:axis], 3, *shape[axis + 1 :]),)
     return Sample(
         Resample, build, (normal(*shape),), lambda x: _resampled(x, axis), name=f"Resample-{axis}",
@@ -106,5 +132,5 @@ def _resampling(axis: int, shape: tuple[int, ...]) -> Sample:
 
 
 def samples() -> list[Sample]:
-    pools = [sample for name, (sizes, places) in CASES.items() for sample in _samples(name, sizes, places)]
+    pools = [sample for name, case in CASES.items() for sample in _samples(name, *case)]
     return [*pools, _resampling(0, (4, 3)), _resampling(1, (2, 4, 3)), _resampling(2, (3, 2, 4))]

@@ -1,9 +1,10 @@
 """Images as arrays, and their random changes: crop, shift, flip, cutout and mixup of whole batches.
 
 Images are arrays of the axes (batch, height, width) or (batch, height, width, channels), as Pillow gives them, or a
-list of Pillow images of one size. Functions with `axes` take other orders: `axes=(-2, -1)` for (batch, channels,
-height, width). A function draws from the generator that it is given, for all images at once. The generator of
-`Dataset.map(function, seed=0)` depends on the seed, the epoch and the batch alone, so equal seeds give equal batches.
+list of Pillow images of one size. Change them first and call `normalize_images` last, as below: it returns floats of
+the axes (batch, channels, height, width), for which the functions here need `axes=(-2, -1)`. A function draws from the
+generator that it is given, for all images at once. The generator of `Dataset.map(function, seed=0)` depends on the
+seed, the epoch and the batch alone, so equal seeds give equal batches.
 
 >>> import wyrm as wy
 >>> def changed(columns, generator):
@@ -17,7 +18,7 @@ height, width). A function draws from the generator that it is given, for all im
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +30,9 @@ from wyrm.support.options import choice, number, whole
 Images: TypeAlias = NDArray[Any]
 # Modes of Pillow whose arrays hold brightness or colours; images of other modes, such as a palette's, are converted.
 _MODES = ("L", "RGB", "RGBA", "I;16", "I", "F")
+# The axes of height and width where none are given, and the numbers of channels that colours have.
 _HEIGHT_AND_WIDTH = (1, 2)
+_CHANNELS = (1, 3, 4)
 
 
 def as_images(images: ArrayLike | Sequence[Any], mode: str | None = None) -> Images:
@@ -88,7 +91,8 @@ def normalize_images(
 
     Images of unsigned integers are divided by their largest number, 255 for uint8, and floats are taken as they are.
     Then `mean` is subtracted, and the result divided by `std`: a number, or one for each channel. Images of the axes
-    (batch, height, width) have one channel.
+    (batch, height, width) have one channel. A `wy.Input` takes integers from 0 to 255 too, unscaled, from which
+    networks learn badly. Call it after `random_shift` and other changes, which take the channels last.
 
     Raises:
         ShapeError: `mean` or `std` do not have one number for each channel, or the images have other axes.
@@ -121,18 +125,42 @@ def normalize_images(
     return result
 
 
-def _prepared(images: ArrayLike | Sequence[Any], axes: tuple[int, int]) -> tuple[Images, Images]:
-    """Return the images as an array, and a view of it with the axes (batch, height, width, ...)."""
+class _Prepared(NamedTuple):
+    """Images, and the axes of their height and width, counted from 0."""
+
+    array: Images
+    axes: tuple[int, int]
+
+    @property
+    def view(self) -> Images:
+        """The images with the axes (batch, height, width, ...)."""
+        return np.moveaxis(self.array, self.axes, (1, 2))
+
+    def copied(self) -> _Prepared:
+        """Return a copy of the images, to change through its `view`."""
+        return _Prepared(self.array.copy(), self.axes)
+
+    @property
+    def described(self) -> str:
+        """Which axes of which images change."""
+        return f"the axes {self.axes[0]} and {self.axes[1]} of images of shape {self.array.shape}"
+
+
+def _prepared(name: str, images: ArrayLike | Sequence[Any], axes: tuple[int, int] | None) -> _Prepared:
+    """Return the images with the axes that a function, of this name, changes."""
     array = as_images(images)
+    if axes is None:
+        axes, shape = _HEIGHT_AND_WIDTH, array.shape
+        if len(shape) == 4 and shape[1] in _CHANNELS and shape[3] not in _CHANNELS and min(shape[2:]) > shape[1]:
+            raise ShapeError(
+                f"{name} changes the axes 1 and 2, which have the sizes {shape[1]} and {shape[2]}; images of shape "
+                f"{shape} look like (batch, channels, height, width): give axes=(-2, -1), or call {name} before "
+                f"normalize_images"
+            )
     found = [axis % array.ndim if -array.ndim <= axis < array.ndim else 0 for axis in axes]
     if 0 in found or found[0] == found[1]:
-        raise ShapeError(f"axes {axes} are not the height and the width of images of shape {array.shape}")
-    return array, np.moveaxis(array, found, (1, 2))
-
-
-def _copied(array: Images, axes: tuple[int, int]) -> tuple[Images, Images]:
-    """Return a copy of images, and a view of it with the axes (batch, height, width, ...)."""
-    return _prepared(array.copy(), axes)
+        raise ShapeError(f"{name}: axes {axes} are not the height and the width of images of shape {array.shape}")
+    return _Prepared(array, (found[0], found[1]))
 
 
 def random_crop(
@@ -142,37 +170,48 @@ def random_crop(
     padding: int = 0,
     *,
     mode: Literal["constant", "edge", "reflect"] = "constant",
-    axes: tuple[int, int] = _HEIGHT_AND_WIDTH,
+    axes: tuple[int, int] | None = None,
 ) -> Images:
     """Return a part of each image at a random place, of `size` pixels: one number, or height and width.
 
     Before that, `padding` pixels are added at each side: 0, or with `mode` the nearest pixels or the image reflected.
+    `axes` are the height and the width, by default 1 and 2, so call it before `normalize_images`; after it give
+    `axes=(-2, -1)`.
 
     Raises:
-        ShapeError: the padded images are smaller than `size`, or `axes` are not two of theirs after the first.
+        ShapeError: the padded images are smaller than `size`, `axes` are not two of theirs after the first, or they are
+            left out and the channels come before height and width.
         OptionError: a number of pixels is not an integer of at least 1, or 0 for the padding.
 
     >>> images = np.arange(2 * 5 * 5).reshape(2, 5, 5)
     >>> random_crop(images, np.random.default_rng(0), 3).shape
     (2, 3, 3)
     """
-    array, view = _prepared(images, axes)
     given = size if isinstance(size, tuple | list) else (size, size)
     if len(given) != 2:
         raise ShapeError(f"random_crop: size is a number of pixels, or (height, width), not {size!r}")
     height, width = (whole("random_crop: size", each, 1) for each in given)
     border = whole("random_crop: padding", padding, 0)
     choice("random_crop: mode", mode, ("constant", "edge", "reflect"))
+    return _cropped("random_crop", _prepared("random_crop", images, axes), generator, (height, width), border, mode)
+
+
+def _cropped(
+    name: str, images: _Prepared, generator: np.random.Generator, size: tuple[int, int], border: int, mode: Any
+) -> Images:
+    """Return a part of each padded image at a random place."""
+    view, (height, width) = images.view, size
     if border:
         pads = [(0, 0), (border, border), (border, border), *[(0, 0)] * (view.ndim - 3)]
         view = np.pad(view, pads, mode=mode)
     rows, columns = view.shape[1] - height, view.shape[2] - width
     if rows < 0 or columns < 0:
-        raise ShapeError(f"random_crop: images of {view.shape[1]} x {view.shape[2]} have no part of {height} x {width}")
+        there = f"{view.shape[1]} x {view.shape[2]} pixels{' with the padding' if border else ''}"
+        raise ShapeError(f"{name}: {images.described} have {there}, so no part of {height} x {width}")
     tops = generator.integers(0, rows + 1, len(view))
     lefts = generator.integers(0, columns + 1, len(view))
     parts = np.lib.stride_tricks.sliding_window_view(view, (height, width), (1, 2))[np.arange(len(view)), tops, lefts]
-    return np.ascontiguousarray(np.moveaxis(parts, (-2, -1), [axis % array.ndim for axis in axes]))
+    return np.ascontiguousarray(np.moveaxis(parts, (-2, -1), images.axes))
 
 
 def random_shift(
@@ -181,18 +220,26 @@ def random_shift(
     pixels: int,
     *,
     mode: Literal["constant", "edge", "reflect"] = "constant",
-    axes: tuple[int, int] = _HEIGHT_AND_WIDTH,
+    axes: tuple[int, int] | None = None,
 ) -> Images:
-    """Return the images moved by up to `pixels` in each direction; see `random_crop` for `mode` and errors.
+    """Return the images moved by up to `pixels` in each direction; see `random_crop` for `mode`, `axes` and errors.
+
+    Call it before `normalize_images`, or give `axes=(-2, -1)`. Raise `OptionError` unless `pixels` is less than the
+    height and the width.
 
     >>> image = np.zeros((1, 5, 5))
     >>> image[0, 2, 2] = 1.0
     >>> float(random_shift(image, np.random.default_rng(0), 2).sum())
     1.0
     """
-    _, view = _prepared(images, axes)
-    border = whole("random_shift: pixels", pixels, 0)
-    return random_crop(images, generator, (view.shape[1], view.shape[2]), border, mode=mode, axes=axes)
+    prepared, border = _prepared("random_shift", images, axes), whole("random_shift: pixels", pixels, 0)
+    choice("random_shift: mode", mode, ("constant", "edge", "reflect"))
+    height, width = prepared.view.shape[1:3]
+    if border and border >= min(height, width):
+        raise OptionError(
+            f"random_shift: pixels must be less than the height and the width, {prepared.described}; it is {border}"
+        )
+    return _cropped("random_shift", prepared, generator, (height, width), border, mode)
 
 
 def random_flip(
@@ -201,23 +248,23 @@ def random_flip(
     probability: float = 0.5,
     *,
     vertical: bool = False,
-    axes: tuple[int, int] = _HEIGHT_AND_WIDTH,
+    axes: tuple[int, int] | None = None,
 ) -> Images:
     """Return the images, each mirrored with a probability: left and right, or with `vertical` above and below.
 
-    Raise `ShapeError` unless `axes` are two of the images' after the first, `OptionError` for a probability outside
-    [0, 1].
+    Call it before `normalize_images`, or give `axes=(-2, -1)`, see `random_crop`, also for errors. Raise `OptionError`
+    for a probability outside [0, 1].
 
     >>> random_flip(np.array([[[1, 2, 3]]]), np.random.default_rng(0), probability=1.0).tolist()
     [[[3, 2, 1]]]
     """
-    array, view = _prepared(images, axes)
+    prepared = _prepared("random_flip", images, axes)
     if number("random_flip: probability", probability, 0.0) > 1.0:
         raise OptionError(f"random_flip: probability must be in [0, 1], not {probability}")
-    chosen = generator.random(len(array)) < probability
-    result, of_result = _copied(array, axes)
-    of_result[chosen] = np.flip(view[chosen], axis=1 if vertical else 2)
-    return result
+    chosen = generator.random(len(prepared.array)) < probability
+    result = prepared.copied()
+    result.view[chosen] = np.flip(prepared.view[chosen], axis=1 if vertical else 2)
+    return result.array
 
 
 def cutout(
@@ -226,28 +273,29 @@ def cutout(
     size: int,
     fill: float = 0.0,
     *,
-    axes: tuple[int, int] = _HEIGHT_AND_WIDTH,
+    axes: tuple[int, int] | None = None,
 ) -> Images:
     """Return the images, each with `fill` in a square of `size` pixels around a random pixel.
 
     A part of the square may be outside. DeVries and Taylor, "Improved regularization of convolutional neural networks
     with cutout" (2017).
 
-    Raise `ShapeError` unless `axes` are two of the images' after the first, `OptionError` for a size below 1.
+    Call it before `normalize_images`, or give `axes=(-2, -1)`, see `random_crop`, also for errors. Raise `OptionError`
+    for a size below 1.
 
     >>> int(cutout(np.ones((1, 8, 8), np.uint8), np.random.default_rng(0), 3).sum())
     55
     """
-    array, view = _prepared(images, axes)
+    prepared = _prepared("cutout", images, axes)
     length = whole("cutout: size", size, 1)
     inside = []
-    for pixels in view.shape[1:3]:
-        first = generator.integers(0, pixels, len(view))[:, None] - length // 2
+    for pixels in prepared.view.shape[1:3]:
+        first = generator.integers(0, pixels, len(prepared.array))[:, None] - length // 2
         places = np.arange(pixels)
         inside.append((places >= first) & (places < first + length))
-    result, of_result = _copied(array, axes)
-    of_result[inside[0][:, :, None] & inside[1][:, None, :]] = number("cutout: fill", fill)
-    return result
+    result = prepared.copied()
+    result.view[inside[0][:, :, None] & inside[1][:, None, :]] = number("cutout: fill", fill)
+    return result.array
 
 
 def mixup(

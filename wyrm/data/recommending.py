@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from typing import Any, NoReturn, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wyrm.data import ranking_kernels as kernels
-from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
+from wyrm.data.ranking_calls import NOTHING, ExcludedRows, answer_one, compiled, refuse
+from wyrm.errors import DTypeError, IndexOutOfRange, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.storage import Leaf, stored
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.item_rows import CompressedRows, ItemRows, Recommendations, item_rows
-from wyrm.support.options import integer, is_integer, whole
+from wyrm.support.options import flag, integer, is_integer, whole
 
 
 class Scoring(Protocol):
@@ -37,12 +38,10 @@ _PART = 2**26
 # The scores that a function of users computes at once.
 _COMPUTED_AT_ONCE = 2**22
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-_NOTHING = np.zeros(0, np.int64)
-# The offsets and the items of those that are excluded; empty arrays if none are.
-_Excluded: TypeAlias = tuple[np.ndarray, np.ndarray]
-_NONE = (_NOTHING, _NOTHING)
+_NONE = (NOTHING, NOTHING)
 
 
+@explains_keywords
 def recommend(
     users: Table | Scorer,
     items: Table | None = None,
@@ -52,12 +51,14 @@ def recommend(
     biases: Table | None = None,
     exclude: Excluded = None,
     batch_size: int | None = None,
+    normalize: bool = False,
 ) -> Recommendations:
     """Return the k items with the highest scores for each user, best first, without excluded ones.
 
     The score of an item is the dot product of its vector with the user's, plus the item's bias. `users`, of shape
     (users, dims), `items`, (items, dims), and `biases`, (items,), are arrays, parameters or memory maps of floats. A
-    parameter is read in place. A single user, a vector of shape (dims,), gives results of shape (k,).
+    parameter is read in place. A single user, a vector of shape (dims,), gives results of shape (k,). With `normalize`
+    scores are cosines, plus the biases: use it after `wy.losses.info_nce(..., normalize=True)`.
 
     Without `items`, `users` are scores of shape (users, items), such as a program returns. They may be a function of
     `rows`, called with the numbers of `batch_size` users at a time, as in `lambda rows: program({user: rows})`, or a
@@ -76,7 +77,7 @@ def recommend(
     Raises:
         ShapeError: shapes do not fit together, or `rows` is missing.
         DTypeError: an array holds something else than numbers.
-        OptionError: `k` is below 1 or above the number of items.
+        OptionError: `k` is below 1 or above the number of items, or scores are to be normalized.
         IndexOutOfRange: a row or an excluded item does not exist.
         NotFinite: a score is NaN.
 
@@ -93,6 +94,8 @@ def recommend(
     if items is None:
         if biases is not None:
             raise ShapeError("biases belong to items, which are not given; add them to the scores")
+        if flag("normalize", normalize):
+            raise OptionError("normalize is for the vectors of users and items; users are scores if there are no items")
         return _by_scores(users, k, rows, exclude, batch_size)
     if callable(users):
         raise DTypeError("users is a function, so it returns scores; then there are no items")
@@ -104,11 +107,15 @@ def recommend(
         )
     count = table.shape[0]
     _check_k(k, count)
-    offsets = None if biases is None else _array("biases", biases)
-    if offsets is not None and offsets.shape != (count,):
+    offsets = NOTHING if biases is None else _array("biases", biases)
+    if biases is not None and offsets.shape != (count,):
         raise ShapeError(f"biases has shape {offsets.shape} for items of shape {table.shape}; expected ({count},)")
     single, chosen, excluded = _chosen(vectors, rows, exclude, count)
-    best = _by_factors(chosen, table, offsets, excluded, k, batch_size)
+    cosines = flag("normalize", normalize)
+    is_small = batch_size is None and table.size and count <= _SCORES_AT_ONCE and type(table) is np.ndarray
+    if single and is_small and not cosines and _have_one_dtype(chosen, table, offsets):
+        return answer_one(chosen, table, offsets, excluded, k)
+    best = _by_factors(chosen, table, offsets, excluded, k, batch_size, cosines)
     return Recommendations(best[0][0], best[1][0]) if single else Recommendations(*best)
 
 
@@ -141,12 +148,17 @@ def _check_k(k: int, items: int) -> None:
         raise OptionError(f"k is {k}, but there are {items} items; it must be at most that")
 
 
-def _chosen(users: np.ndarray, rows: Any, exclude: Any, items: int) -> tuple[bool, np.ndarray, _Excluded]:
+def _chosen(users: np.ndarray, rows: Any, exclude: Any, items: int) -> tuple[bool, np.ndarray, ExcludedRows]:
     """Return whether there is one user, the rows of the users to answer, and what is excluded for each."""
     if users.ndim == 1:
         if rows is not None:
             raise ShapeError(f"rows are users of a table, but users is the vector of one, of shape {users.shape}")
         given = exclude if exclude is None or hasattr(exclude, "indptr") else [exclude]
+        if isinstance(given, ItemRows) and len(given) > 1:
+            raise ShapeError(
+                f"exclude has the items of {len(given)} users, but users is the vector of one, of shape {users.shape}: "
+                f"give the vectors of all users and rows=user, or exclude.take([user])"
+            )
         return True, users[np.newaxis], _excluded_for(0, given, 1, items)
     count = users.shape[0]
     if rows is None:
@@ -173,26 +185,26 @@ def _row_numbers(rows: Any, users: int | None) -> NDArray[np.int64]:
     return np.ascontiguousarray(numbers, np.int64)
 
 
-def _excluded(exclude: Any, users: int, items: int) -> _Excluded:
+def _excluded(exclude: Any, users: int, items: int) -> ExcludedRows:
     if exclude is None:
         return _NONE
     found = item_rows("exclude", exclude, users, items)
     return found.indptr, found.indices
 
 
-def _excluded_of(rows: NDArray[np.int64], exclude: Any, users: int, items: int) -> _Excluded:
+def _excluded_of(rows: NDArray[np.int64], exclude: Any, users: int, items: int) -> ExcludedRows:
     if exclude is None:
         return _NONE
     found = item_rows("exclude", exclude, users, items).take(rows)
     return found.indptr, found.indices
 
 
-def _excluded_for(row: int, exclude: Any, users: int, items: int) -> _Excluded:
+def _excluded_for(row: int, exclude: Any, users: int, items: int) -> ExcludedRows:
     """Return what is excluded for one user, without a look at the items of others."""
     if exclude is None:
         return _NONE
     if isinstance(exclude, ItemRows):
-        if exclude.shape != (users, items):
+        if exclude.item_count != items or len(exclude) != users:
             return _excluded(exclude, users, items)  # which raises
         return exclude.indptr[row : row + 2], exclude.indices
     if isinstance(exclude, list | np.ndarray) and len(exclude) == users:
@@ -207,36 +219,29 @@ def _excluded_for(row: int, exclude: Any, users: int, items: int) -> _Excluded:
 # --- calls of native code ---------------------------------------------------------------------------------------------
 
 
-@cache
-def _compiled(kernel: Any, dtype: np.dtype) -> Any:
-    """Return a kernel as native code for floats of this type."""
-    from wyrm.engines.native.kernels.functions import KernelFunction
-    from wyrm.engines.native.llvm.calling import PlainFunction
-    from wyrm.engines.native.llvm.library import CompiledFunction
-
-    table, numbers = np.zeros((1, 1), dtype), np.zeros((1, 1), np.int64)
-    given: list[np.ndarray | int] = [table, _NOTHING, _NOTHING, numbers, table]
-    if kernel is kernels.best_by_factors:
-        given = [table, table, np.zeros(0, dtype), _NOTHING, _NOTHING, 0, 0, table, numbers, table]
-    return PlainFunction(CompiledFunction(KernelFunction(kernel, distinct=True, fused=True)), given)
-
-
 def _by_factors(
-    users: np.ndarray, items: Any, biases: np.ndarray | None, excluded: _Excluded, k: int, batch_size: int | None
+    users: np.ndarray,
+    items: Any,
+    biases: np.ndarray,
+    excluded: ExcludedRows,
+    k: int,
+    batch_size: int | None,
+    normalize: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the best items of each user and their scores, of shape (users, k)."""
     answers, (count, dims), dtype = len(users), items.shape, users.dtype
-    biases = np.zeros(0, dtype) if biases is None else biases
+    biases = np.zeros(0, dtype) if biases is NOTHING else biases
     if dtype != items.dtype or dtype != biases.dtype:
         dtype = np.dtype(
             np.float32 if _is_float32(users) and _is_float32(items) and _is_float32(biases) else np.float64
         )
         users, biases = users.astype(dtype, copy=False), biases.astype(dtype, copy=False)
+    users = _of_length_one(users) if normalize else users
     part = max(1, _PART // (8 * dims + 8)) if batch_size is None else whole("batch_size", batch_size, 1)
     tile = max(1, min(answers, _USERS_AT_ONCE))
     scratch = np.empty((tile, min(count, part, _SCORES_AT_ONCE // tile)), dtype)
     found, values = np.empty((answers, k), np.int64), np.empty((answers, k), dtype)
-    run = _compiled(kernels.best_by_factors, dtype)
+    run = compiled(kernels.best_by_factors, dtype)
     for first in range(0, count, part):
         block, offsets = items, biases
         if count > part or items.dtype != dtype or type(items) is not np.ndarray:
@@ -244,26 +249,25 @@ def _by_factors(
             offsets = biases[first : first + part]
             if block.shape != (min(part, count - first), dims):
                 raise ShapeError(f"items has shape {items.shape}, but its part from {first} on {block.shape}")
+        block = _of_length_one(block) if normalize else block
         status = run(users, block, offsets, *excluded, first, count, scratch, found, values)
         if status:
-            _refuse(status, users=users, items=block, biases=offsets)
+            refuse(status, users=users, items=block, biases=offsets)
     return found, values
+
+
+def _have_one_dtype(users: np.ndarray, items: np.ndarray, biases: np.ndarray) -> bool:
+    return users.dtype == items.dtype and (biases is NOTHING or biases.dtype == items.dtype)
+
+
+def _of_length_one(vectors: np.ndarray) -> np.ndarray:
+    """Return vectors divided by their lengths; the small number, as in `info_nce`, is for a vector of zeros."""
+    result: np.ndarray = vectors / np.sqrt(np.square(vectors).sum(-1, keepdims=True) + vectors.dtype.type(1e-12))
+    return result
 
 
 def _is_float32(array: Any) -> bool:
     return bool(array.dtype.itemsize <= 4 and array.dtype.kind == "f")
-
-
-def _refuse(status: int, **arrays: np.ndarray) -> NoReturn:
-    """Raise the error of a kernel."""
-    if status == kernels.BAD_ROWS:
-        raise IndexOutOfRange("exclude holds an item or an offset out of range; it has changed since it was made")
-    for name, array in arrays.items():
-        finite = np.isfinite(array)
-        if not finite.all():
-            at = tuple(map(int, np.unravel_index(int(finite.argmin()), array.shape)))
-            raise NotFinite(f"a score is NaN, because {name} holds {array[at]} at {at}; expected finite numbers")
-    raise NotFinite("a score is NaN: the dot products overflow; scale the vectors")
 
 
 def _by_scores(scores: Any, k: int, rows: Any, exclude: Any, batch_size: int | None) -> Recommendations:
@@ -333,9 +337,9 @@ def _best_of(scores: np.ndarray, offsets: np.ndarray, excluded: np.ndarray, k: i
     found, values = np.empty((len(scores), k), np.int64), np.empty((len(scores), k), scores.dtype)
     if offsets.size:
         scores = scores.copy()  # the kernel writes to it
-    status = _compiled(kernels.best_by_scores, scores.dtype)(scores, offsets, excluded, found, values)
+    status = compiled(kernels.best_by_scores, scores.dtype)(scores, offsets, excluded, found, values)
     if status:
-        _refuse(status, scores=np.where(np.isinf(scores), 0, scores))
+        refuse(status, scores=np.where(np.isinf(scores), 0, scores))
     return found, values
 
 

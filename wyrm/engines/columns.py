@@ -9,13 +9,14 @@ import numpy as np
 
 from wyrm.engines.graph import ProgramGraph
 from wyrm.engines.tables import by_input, column_array
-from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
+from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Dim, axis_size, open_axes, resolve_axis
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_checks import accepted_indices
 from wyrm.graph.leaves import Input
 from wyrm.graph.schedule import Limit
+from wyrm.graph.shapes import remedy, wrong_rank
 from wyrm.graph.storage import bound_array, check_int64, not_set, stored
 
 
@@ -69,7 +70,7 @@ def given_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.
     if not isinstance(feed, Mapping):
         raise TypeError(
             f"a program takes a dict of input nodes and arrays, as in {{x: X}}, or a table with columns named like the "
-            f"inputs, not {type(feed).__name__}"
+            f"inputs, not {type(feed).__name__}{'; give its .dataset()' if _makes_dataset(feed) else ''}"
         )
     taken = set(inputs)
     for key in feed:
@@ -81,7 +82,8 @@ def given_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.
             )
         if key not in taken:
             known = ", ".join(map(label, inputs)) or "none"
-            raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}")
+            same = "; another node has the same name: use that one as the key" if key.name in map(label, inputs) else ""
+            raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}{same}")
     for leaf in inputs:
         if leaf not in feed and stored(leaf).array is None:
             if leaf.stands_for:
@@ -90,12 +92,16 @@ def given_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.
     return {leaf: _converted(leaf, feed[leaf]) for leaf in inputs if leaf in feed}
 
 
+def _makes_dataset(feed: object) -> bool:
+    return callable(getattr(feed, "dataset", None))
+
+
 def checked_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.ndarray]:
     """Return the arrays given for the inputs, checked, for one call; inputs that hold data may be left out."""
     given = given_inputs(feed, inputs)
     for leaf, array in given.items():
         if array.ndim != len(leaf.dims):
-            raise ShapeError(f"{describe(leaf)} has {len(leaf.dims)} axes, the data has shape {array.shape}")
+            raise wrong_rank(leaf, array.shape)
         check_values(leaf, array, "row")
     return given
 
@@ -121,8 +127,10 @@ def _converted(leaf: BaseNode, value: object) -> np.ndarray:
     kinds = {"i": "iu", "b": "b", "f": "fiub"}[leaf.dtype.kind]
     if array.dtype.kind not in kinds:
         taken = {"i": "integers", "b": "a mask", "f": "numbers"}[leaf.dtype.kind]
-        remedy = "; convert with array.astype(np.int64)" if leaf.dtype.kind == "i" and array.dtype.kind == "f" else ""
-        raise DTypeError(f"{describe(leaf)} takes {taken}, the data is {array.dtype}{remedy}")
+        convert = "; convert with array.astype(np.int64)" if leaf.dtype.kind == "i" and array.dtype.kind == "f" else ""
+        if leaf.dims and axis_size(leaf.dims[0]) is None and array.ndim > len(leaf.dims):
+            convert = f" of shape {array.shape}{remedy(leaf.dims, array.shape, leaf.dtype.kind == 'i') or convert}"
+        raise DTypeError(f"{describe(leaf)} takes {taken}, the data is {array.dtype}{convert}")
     if leaf.dtype.kind == "i":
         check_int64(array, leaf)
     with np.errstate(over="ignore"):  # an overflow gives an infinity, which `check_values` reports
@@ -145,6 +153,15 @@ def check_open_ranges(graph: ProgramGraph, columns: Columns, batch: int) -> None
     if limits:
         sizes = graph.schedule.bind(columns.shapes(graph.inputs, batch))
         check_ranges(limits, columns.given, sizes, columns=True)
+
+
+def check_contrast(graph: ProgramGraph, columns: Columns, batch: int) -> None:
+    """Raise `OptionError` for batches of one row if a loss compares the rows of a batch with each other."""
+    if batch == 1 < columns.rows and not columns.singly and graph.contrast is not None:
+        raise OptionError(
+            f"{describe(graph.contrast)} compares each row of a batch with the other rows, but a batch has one row, so "
+            f"the loss is 0 and nothing would be learned: give batch_size=, as in batch_size=256"
+        )
 
 
 def check_ranges(
@@ -196,15 +213,21 @@ def rows_of(given: dict[BaseNode, np.ndarray], limits: Sequence[Limit]) -> Colum
     for leaf, array in given.items():
         extra = array.ndim - len(leaf.dims)
         if array.ndim == 0 or extra not in (0, 1):
-            raise ShapeError(f"{describe(leaf)} takes a column of rows, the data has shape {array.shape}")
+            raise wrong_rank(leaf, array.shape)
         lengths[leaf], singly[leaf] = len(array), extra == 1
         for axis, size in zip(leaf.dims[1 - extra :], array.shape[1:], strict=True):
             if axis_size(axis) not in (None, size):
-                raise ShapeError(f"{describe(leaf)} has an axis {axis!r}, the data has {size} there: {array.shape}")
+                raise ShapeError(
+                    f"{describe(leaf)} has an axis {axis!r}, the data has {size} there: {array.shape}"
+                    f"{remedy(leaf.dims, array.shape, leaf.dtype.kind == 'i')}"
+                )
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{label(leaf)} has {length:,} rows" for leaf, length in lengths.items())
         raise ShapeError(f"the columns have different lengths: {found}")
     if len(set(singly.values())) > 1:
+        for leaf, single in singly.items():
+            if single and leaf.dims and axis_size(leaf.dims[0]) is None:
+                raise wrong_rank(leaf, given[leaf].shape)
         names = ", ".join(label(leaf) for leaf, single in singly.items() if single)
         raise ShapeError(f"some inputs have a batch axis and some do not ({names}); give all of them one")
     for leaf, array in given.items():

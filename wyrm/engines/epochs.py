@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.columns import checked_columns, given_inputs
+from wyrm.engines.columns import check_contrast, checked_columns, given_inputs
 from wyrm.engines.progress import Bar, LossBar, NoBar, bar, checked_bar
 from wyrm.engines.tables import row_count
 from wyrm.engines.totals import Totals
@@ -138,6 +138,7 @@ def train_epoch(engine: Engine, data: Any, options: EpochOptions, totals: Totals
         engine.epochs += 1
         return epoch.mean()
     columns = checked_columns(data, graph.inputs, graph.ranges.limits)
+    check_contrast(graph, columns, options.batch_size)
     engine.check_epoch(columns, options, in_batches=False)
     epoch.totals = totals.for_columns(columns.given, columns.singly)
     with deferred, engine.position.epoch(epoch.rows_of(columns.rows), len(totals.nodes)) as done:
@@ -186,6 +187,7 @@ def _train_on_batches(engine: Engine, epoch: Epoch, batches: Any) -> None:
                 columns = checked_columns(chunk.columns, graph.inputs, graph.ranges.limits)
                 epoch.options = options._replace(batch_size=chunk.batch_size)
                 epoch.totals = totals.for_columns(columns.given, columns.singly)
+                check_contrast(graph, columns, chunk.batch_size)
                 engine.check_epoch(columns, epoch.options, in_batches=True)
                 with deferred:
                     engine.train(columns, epoch)

@@ -17,8 +17,8 @@ from wyrm.graph.axes import axis_size
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
+from wyrm.graph.modes import modes_of
 from wyrm.graph.traversal import topological_order
-from wyrm.graph.values import modes_of
 from wyrm.support.options import whole
 
 # Rows of a batch of an evaluation, enough for fast matrix products.
@@ -139,10 +139,8 @@ class Evaluator:
 
 def _refuse_training(nodes: Sequence[BaseNode]) -> None:
     for mode in modes_of(nodes):
-        module = mode.module()
-        by = "" if module is None else f" by {type(module).__name__}"
         raise OptionError(
-            f"{mode.node} was built in training mode{by}, so a mean over data would be that of training. Build the "
+            f"{mode.node} was built in training mode, so a mean over data would be that of training. Build the "
             f"graph again after model.eval(), and evaluate a program of it: wy.compile(model(x)...)"
         )
 

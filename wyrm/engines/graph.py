@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.errors import NotDifferentiable, UnusedParameter
+from wyrm.graph.axes import axis_size
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Constant, Input
@@ -23,6 +25,7 @@ from wyrm.graph.source_location import located_at
 from wyrm.graph.text import text_of
 from wyrm.graph.traversal import shallow_first, topological_order
 from wyrm.ops.control.updating import updates_of
+from wyrm.ops.cross_entropy.softmax import CrossEntropy
 from wyrm.ops.gradients.reverse import pull_back
 from wyrm.ops.indexing.index import row_gradient, row_parts
 from wyrm.ops.random.philox import COUNTERS, STEP
@@ -265,6 +268,14 @@ class ProgramGraph:
     def trained(self) -> list[Parameter | Buffer]:
         """The parameters and buffers that a step changes."""
         return [*self.parameters, *self.buffers]
+
+    @cached_property
+    def contrast(self) -> BaseNode | None:
+        """A cross-entropy whose classes are the rows of a batch, as in `info_nce`, if there is one."""
+        rows = {leaf.dims[0] for leaf in self.inputs if leaf.dims and axis_size(leaf.dims[0]) is None}
+        nodes = topological_order(self.outputs)
+        found = (node for node in nodes if isinstance(node, CrossEntropy) and node.parents[0].dims[-1] in rows)
+        return next(found, None)
 
     @property
     def differentiated(self) -> Targets:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +22,8 @@ _known: dict[str, type[Engine] | str] = {
     "jax": "wyrm.engines.jax.engine:JaxEngine",
 }
 _OWN = frozenset(_known)
+# The folders of modules whose packages have been read.
+_read: list[str] = []
 
 
 def register(name: str, engine: type[Engine] | str) -> None:
@@ -49,16 +52,24 @@ def names() -> list[str]:
     >>> names()[:2]
     ['native', 'jax']
     """
+    if _read != sys.path:
+        _read_packages()
+    return list(_known)
+
+
+def _read_packages() -> None:
+    """Give the engines of installed packages their names; this reads a file of each package."""
     from importlib.metadata import entry_points
 
     for entry in entry_points(group="wyrm.engines"):
         _known.setdefault(entry.name, entry.value)
-    return list(_known)
+    _read[:] = sys.path
 
 
 def engine_class(name: object, *others: str) -> type[Engine]:
     """Return the class of an engine; raise `OptionError`, which lists all engines and `others`, for an unknown name."""
     if not isinstance(name, str) or name not in _known:
+        _read_packages()  # one may have been installed a moment ago
         choice("engine", name, [*others, *names()])
     assert isinstance(name, str)
     found = _known[name]

@@ -26,7 +26,7 @@ from wyrm.graph.axes import Axis, axis_size
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.shapes import same_sizes
-from wyrm.graph.typing import HasArray
+from wyrm.graph.typing import HasArray, Shaped
 from wyrm.graph.weak_types import chosen
 from wyrm.ops.control.loop_body import LoopBody, closure_convert
 from wyrm.ops.control.scan import Scan
@@ -38,6 +38,8 @@ __all__ = ["scan", "while_loop"]
 T = TypeVar("T")
 # The shape of a carry. A variable for its axes would not do: pyright does not infer that a scalar has none.
 Carried = TypeVar("Carried")
+# The shape of the first carry: pyright learns that of a lambda's parameter, unknown to it, before the carry's.
+First = TypeVar("First")
 # The axes of a row, and of results.
 Row = TypeVarTuple("Row")
 Made = TypeVarTuple("Made")
@@ -49,21 +51,21 @@ C = TypeVar("C", bound=Container)
 @overload
 def scan(
     function: Callable[[Node[Any, Carried], Tensor[*Row]], tuple[Node[Any, Carried], Tensor[*Made]]],
-    init: Node[Any, Carried],
+    init: Shaped[Node[Any, Carried], First],
     xs: Tensor[T, *Row],
     length: int | None = None,
     *,
     reverse: bool = False,
-) -> tuple[Node[Any, Carried], Tensor[T, *Made]]: ...
+) -> tuple[Node[Any, First], Tensor[T, *Made]]: ...
 @overload
 def scan(
     function: Callable[[Node[Any, Carried], Tensor[*Row]], tuple[Node[Any, Carried], None]],
-    init: Node[Any, Carried],
+    init: Shaped[Node[Any, Carried], First],
     xs: Tensor[T, *Row],
     length: int | None = None,
     *,
     reverse: bool = False,
-) -> tuple[Node[Any, Carried], None]: ...
+) -> tuple[Node[Any, First], None]: ...
 @overload
 def scan(
     function: Callable[[IndexNode[Carried], Any], tuple[IndexNode[Carried], Any]],
@@ -85,12 +87,12 @@ def scan(
 @overload
 def scan(
     function: Callable[[Node[Any, Carried], Any], tuple[Node[Any, Carried], Any]],
-    init: Node[Any, Carried],
+    init: Shaped[Node[Any, Carried], First],
     xs: Branch = None,
     length: int | None = None,
     *,
     reverse: bool = False,
-) -> tuple[Node[Any, Carried], Any]: ...
+) -> tuple[Node[Any, First], Any]: ...
 def scan(
     function: Callable[..., object],
     init: object,
@@ -170,12 +172,12 @@ def _time(rows: Sequence[BaseNode], length: int | None, what: str) -> Axis:
 
 @overload
 def while_loop(
-    condition: Callable[[Node[Any, Carried]], Tensor[()]],
+    condition: Callable[[Node[Any, First]], Tensor[()]],
     function: Callable[[Node[Any, Carried]], Node[Any, Carried]],
-    init: Node[Any, Carried],
+    init: Shaped[Node[Any, Carried], First],
     *,
     max_steps: int | None = None,
-) -> Node[Any, Carried]: ...
+) -> Node[Any, First]: ...
 @overload
 def while_loop(
     condition: Callable[[IndexNode[Carried]], Tensor[()]],

@@ -23,6 +23,7 @@ from wyrm.graph.index_leaves import IndexConstant, IndexInput
 from wyrm.graph.leaves import Constant, Input, as_constant
 from wyrm.graph.op import cell_of, set_cell
 from wyrm.graph.rows import RowSparse
+from wyrm.graph.source_location import user_level
 from wyrm.graph.storage import store, stored
 from wyrm.graph.traversal import replaced, topological_order
 from wyrm.graph.weak_types import TRACED, chosen, default_type, in_one_type, in_type, is_weak
@@ -325,7 +326,7 @@ class Specialization:
             try:
                 compiled.prepare()
             except CompileError as error:
-                warnings.warn(f"{error}; falling back to the reference engine", RuntimeWarning, stacklevel=4)
+                warnings.warn(f"{error}; falling back to the reference engine", RuntimeWarning, stacklevel=user_level())
                 self.engine = "reference"
                 return self(arrays)
             self.engine = DEFAULT

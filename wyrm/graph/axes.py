@@ -40,7 +40,8 @@ class Dim:
     >>> Batch().size is None
     True
 
-    `*` and `+` with sizes and other axes make the axes of flattened and of joined ones:
+    `*` and `+` with sizes and other axes make the axes of flattened and of joined ones. An input with the axis
+    `Half() * 2` takes data whose size is a multiple of 2:
 
     >>> Batch() * 2, 1 + Batch(3)
     (Times[Batch(), 2], Plus[1, Batch(3)])
@@ -61,7 +62,7 @@ class Dim:
             raise ShapeError(f"{type(self).__name__}: a size must be at least 0, not {self._size}")
 
     @property
-    def size(self) -> int | None:
+    def size(self) -> int | Any:  # not `int | None`: a type does not say which axes have a size
         """The number of elements along the axis, or None if the data of each run decides it."""
         return self._size
 
@@ -166,7 +167,7 @@ class One(Dim):
             raise ShapeError(f"One must have size 1, not {self._size}")
 
 
-class _Derived(Dim):
+class Derived(Dim):
     """An axis made of other axes by an operation; two are equal if their parts are."""
 
     __slots__ = ("parts",)
@@ -177,19 +178,22 @@ class _Derived(Dim):
         known = [axis_size(part) for part in self.parts]
         super().__init__(None if None in known else self._combine([size for size in known if size is not None]))
 
-    @staticmethod
-    def _combine(sizes: list[int]) -> int:
+    def _combine(self, sizes: list[int]) -> int:
         raise NotImplementedError
 
     def resolve(self, sizes: Mapping[type[Dim], int]) -> int:
         return self._combine([resolve_axis(part, sizes) for part in self.parts])
 
-    def like(self, other: _Derived) -> bool:
+    def like(self, other: Derived) -> bool:
         """Return whether `other` is the same operation on the same number of parts."""
         return type(self) is type(other) and len(self.parts) == len(other.parts)
 
+    def of(self, parts: Iterable[Axis]) -> Axis:
+        """Return the same operation on other parts."""
+        return type(self)(parts)
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Derived) and type(self) is type(other) and self.parts == other.parts
+        return isinstance(other, Derived) and self.like(other) and self.parts == other.parts
 
     def __hash__(self) -> int:
         return hash((type(self), self.parts))
@@ -201,7 +205,7 @@ class _Derived(Dim):
         return type(self), (self.parts,)
 
 
-class Plus(_Derived, Generic[A, B]):
+class Plus(Derived, Generic[A, B]):
     """The axis of a concatenation along two axes.
 
     >>> class Hidden(Dim): ...
@@ -222,7 +226,7 @@ class Plus(_Derived, Generic[A, B]):
     _combine = staticmethod(sum)  # type: ignore[assignment]  # sum is overloaded; on list[int] it gives int
 
 
-class Times(_Derived, Generic[A, B]):
+class Times(Derived, Generic[A, B]):
     """The axis of several axes flattened into one.
 
     >>> class Batch(Dim): ...
@@ -276,7 +280,7 @@ def axis_name(axis: Axis) -> str:
 def open_axes(dims: Iterable[Axis]) -> Iterator[type[Dim]]:
     """Yield the names of the axes that get their size from data, those inside derived axes too."""
     for axis in dims:
-        if isinstance(axis, _Derived):
+        if isinstance(axis, Derived):
             yield from open_axes(axis.parts)
         elif isinstance(axis, Dim) and axis.size is None:
             yield type(axis)
@@ -293,7 +297,7 @@ def resolve(dims: Dims, sizes: Mapping[type[Dim], int]) -> tuple[int, ...]:
 
 def _named(axis: Axis) -> bool:
     """Return whether an axis has a name of its own; derived axes and `One` have none."""
-    return isinstance(axis, Dim) and not isinstance(axis, _Derived | One)
+    return isinstance(axis, Dim) and not isinstance(axis, Derived | One)
 
 
 def unify(left: Axis, right: Axis) -> Axis:
@@ -315,8 +319,8 @@ def unify(left: Axis, right: Axis) -> Axis:
             return left
         if left == right or (named and type(left) is type(right)):
             return right if sizes[0] is None else left
-        if isinstance(left, _Derived) and isinstance(right, _Derived) and left.like(right):
-            return type(left)(map(unify, left.parts, right.parts))
+        if isinstance(left, Derived) and isinstance(right, Derived) and left.like(right):
+            return left.of(map(unify, left.parts, right.parts))
         raise ShapeError(f"{left!r} against {right!r}: their sizes are not known to be equal")
     if None in sizes:
         unbound = left if sizes[0] is None else right

@@ -45,7 +45,8 @@ class Op:
         """Return the dtype of the result; raise `DTypeError` with the reason."""
         raise NotImplementedError
 
-    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
+    # Type checkers let a subclass name the operands: `def evaluate(self, xp, x, *, shape)`.
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, **shape: Any) -> Any:
         """Compute the value with the functions of the array namespace `xp`; `shape` is the result's in this run."""
         raise NotImplementedError
 

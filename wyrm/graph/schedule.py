@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from wyrm.graph.index_operands import IndexOperand, holds_data, is_within
 from wyrm.graph.index_parts import has_all, on, source_of, used
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.quotients import named_multiple
 from wyrm.graph.storage import held_shape
 from wyrm.graph.traversal import topological_order
 from wyrm.support.texts import exact
@@ -59,7 +60,7 @@ class Schedule:
         self.outputs = [self.nodes[self.position[output]] for output in outputs]
         nodes = self.nodes[done:] if original_outputs is None else topological_order(original_outputs)
         self._checking: list[BaseNode] = [] if after is None else list(after._checking)
-        self._checking += [node for node in nodes if type(node).check_sizes is not BaseNode.check_sizes]
+        self._checking += [node for node in _with_bodies(nodes) if type(node).check_sizes is not BaseNode.check_sizes]
         self.stops: tuple[int, ...] = (*(() if after is None else after.stops), len(self.nodes))
 
     def _add(self, order: Iterable[BaseNode]) -> None:
@@ -135,6 +136,9 @@ class Schedule:
                     )
                 source.setdefault(type(axis), leaf)
         for leaf in self.leaves:
+            for axis, size in zip(leaf.dims, _data_shape(leaf, shapes) or (), strict=False):
+                _bind_multiple(leaf, axis, size, sizes)
+        for leaf in self.leaves:
             given = _data_shape(leaf, shapes)
             if given is not None and any(isinstance(a, Dim) and a.derived and a.size is None for a in leaf.dims):
                 shape = resolve(leaf.dims, sizes)
@@ -148,6 +152,27 @@ class Schedule:
     def shape(self, node: BaseNode, sizes: dict[type[Dim], int]) -> tuple[int, ...]:
         """Return the shape of a node's value for these sizes."""
         return resolve(node.dims, sizes)
+
+
+def _bind_multiple(leaf: BaseNode, axis: Axis, size: int, sizes: dict[type[Dim], int]) -> None:
+    """Bind the axis that a leaf's axis is a multiple of, unless it is bound; raise `ShapeError` for no multiple."""
+    found = named_multiple(axis) if isinstance(axis, Dim) and axis.derived and axis.size is None else None
+    if found is None or found[0] in sizes:
+        return
+    name, factor, addend = found
+    number, rest = divmod(size - addend, factor)
+    if rest or number < 0:
+        needed = f"{factor} * n{f' + {addend}' if addend else ''}"
+        raise ShapeError(f"axis {axis!r} of {describe(leaf)} needs a size of {needed}, not {size}")
+    sizes[name] = number
+
+
+def _with_bodies(nodes: Iterable[BaseNode]) -> Iterator[BaseNode]:
+    """Yield the nodes, and after a loop those inside of it."""
+    for node in nodes:
+        yield node
+        if not node.is_leaf and (steps := LOOPS.of(node).steps(node)) is not None:
+            yield from _with_bodies(topological_order(steps.body.outputs))
 
 
 def _data_shape(leaf: BaseNode, shapes: Mapping[BaseNode, tuple[int, ...]]) -> tuple[int, ...] | None:

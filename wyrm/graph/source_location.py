@@ -28,13 +28,15 @@ class ModuleCall:
     `outer` is the call around it, and `holder` the call of the module that holds the called one, mostly the same. Each
     call is an object of its own, so two calls of a shared module are told apart. The nodes that it builds keep it;
     hence it refers to the module, by `module`, only while the call runs. The outermost call has a weak reference to it
-    in `called`, which stays. Lookups by identity are cached while the call runs: `listed` has the names of the module's
-    lists with the positions of their members, and `inner` the paths of all modules inside.
+    in `called`, which stays, and in `evaluated` one to a layer that was in evaluation, for `wyrm.graph.modes`. Lookups
+    by identity are cached while the call runs: `listed` has the names of the module's lists with the positions of their
+    members, and `inner` the paths of all modules inside.
     """
 
-    __slots__ = ("called", "holder", "inner", "kind", "listed", "module", "outer", "place")
+    __slots__ = ("called", "evaluated", "holder", "inner", "kind", "listed", "module", "outer", "place")
     module: object
     called: ref[Any] | None
+    evaluated: ref[Any] | None
     listed: list[tuple[str, dict[int, int]]] | None
     inner: dict[int, str] | None
 
@@ -43,7 +45,7 @@ class ModuleCall:
     ) -> None:
         self.place, self.kind, self.outer, self.holder, self.module = place, kind, outer, holder, module
         self.called = ref(module) if outer is None and module is not None else None
-        self.listed = self.inner = None
+        self.listed = self.inner = self.evaluated = None
 
     def finish(self) -> None:
         """Forget the module, once the call has ended."""
@@ -148,6 +150,14 @@ def _is_ours(frame: FrameType) -> bool:
     """Return whether a frame runs code of wyrm."""
     name: str = frame.f_globals.get("__name__", "")
     return name.partition(".")[0] == "wyrm"
+
+
+def user_level() -> int:
+    """Return the `stacklevel` with which the caller's `warnings.warn` names the innermost line outside wyrm."""
+    frame, level = sys._getframe(1), 1
+    while _is_ours(frame) and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def user_location() -> SourceLocation:

@@ -17,6 +17,7 @@ from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Axis, Dim, Dims, axis_size, is_name
 from wyrm.graph.base import _BASES, BaseNode, describe
 from wyrm.graph.rows import RowSparse
+from wyrm.graph.shapes import remedy, wrong_rank
 from wyrm.graph.typing import FloatArray, Size
 from wyrm.graph.weak_types import FLOATS, chosen
 from wyrm.support.memory import aligned
@@ -266,10 +267,13 @@ def check_shape(node: BaseNode, shape: tuple[int, ...]) -> None:
     """Raise `ShapeError` unless data of this shape fits the node's axes; an axis without a size takes any."""
     dims: Dims = node.dims
     if len(dims) != len(shape):
-        raise ShapeError(f"{describe(node)} has {len(dims)} axes, the data has shape {shape}")
+        raise wrong_rank(node, shape)
     for position, (axis, size) in enumerate(zip(dims, shape, strict=True)):
         if axis_size(axis) not in (None, size):
-            raise ShapeError(f"{describe(node)}: axis {position} is {axis!r}, the data has {size} there, shape {shape}")
+            raise ShapeError(
+                f"{describe(node)}: axis {position} is {axis!r}, the data has {size} there, shape {shape}"
+                f"{remedy(dims, shape)}"
+            )
 
 
 def bound_array(leaf: BaseNode) -> np.ndarray:

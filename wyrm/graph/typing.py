@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, TypeAlias, Union
+from typing import Any, Generic, Literal, Protocol, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -68,6 +68,8 @@ class Scalar(Protocol):
 
 
 Own_co = TypeVar("Own_co", covariant=True)
+# The shape of the other operand of an operation.
+Other_co = TypeVar("Other_co", covariant=True, default=Any)
 ShapeOf = TypeVar("ShapeOf")
 
 
@@ -87,8 +89,8 @@ class AnyShape:
     """The shape of any node."""
 
 
-class FittingShape:
-    """The shape of a node that fits the operation's other operand."""
+class FittingShape(Generic[Other_co]):
+    """The shape of a node that fits the operation's other operand, of the shape `Other_co`."""
 
 
 class AtLeast1D:

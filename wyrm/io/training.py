@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wyrm.errors import CheckpointError, DTypeError, NotFinite, OptionError
+from wyrm.graph.source_location import user_level
 from wyrm.io.arrays import load_arrays, write_arrays
 from wyrm.io.checkpoint import Kept, Parameters, by_name, differences, not_finite
 from wyrm.io.files import replacing
@@ -255,7 +256,7 @@ class Checkpoints:
         """Whether the file is an intact checkpoint; else warn at the line that called the public method."""
         record = self._record(path)
         if isinstance(record, CheckpointError):
-            warnings.warn(f"skipping a damaged checkpoint: {record}", RuntimeWarning, stacklevel=3)
+            warnings.warn(f"skipping a damaged checkpoint: {record}", RuntimeWarning, stacklevel=user_level())
         return isinstance(record, CheckpointRecord)
 
     def _best(self, paths: list[Path]) -> Path | None:
@@ -280,7 +281,7 @@ class Checkpoints:
                     warnings.warn(
                         f"cannot remove the old checkpoint {os.fspath(path)!r}: {error.strerror or error}",
                         RuntimeWarning,
-                        stacklevel=3,
+                        stacklevel=user_level(),
                     )
                 self._known.pop(path, None)
 

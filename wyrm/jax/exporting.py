@@ -17,8 +17,8 @@ from wyrm.graph.axes import Dim, open_axes, resolve
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
+from wyrm.graph.modes import modes_of, warn_of_training
 from wyrm.graph.schedule import Schedule
-from wyrm.graph.values import modes_of, warn_of_training
 from wyrm.jax.lowering import LoweredFunction, checked_inputs, checked_path, checked_sizes, require_jax
 from wyrm.train.arguments import checked_outputs
 from wyrm.train.program import Program
@@ -50,7 +50,7 @@ class _Exported(LoweredFunction):
         repeats: int = FEWEST_REPEATS,
     ) -> None:
         nodes = list(target.outputs) if isinstance(target, Program) else checked_outputs(target, who)
-        warn_of_training(modes_of(nodes))
+        warn_of_training(modes_of(nodes), any(node.dims for node in nodes))
         if inputs is None:
             inputs = [leaf for leaf in Schedule(nodes).leaves if isinstance(leaf, Input | IndexInput)]
         super().__init__(nodes, checked_inputs(inputs, who), len(nodes) == 1, None)

@@ -9,7 +9,8 @@
 The functions work on the last two axes and have gradients of any order. NumPy's functions on nodes, such as
 `np.linalg.solve(a, b)`, call them. LAPACK computes in both engines; a singular matrix raises `LinAlgError`.
 
-- Factorizations: `cholesky`, `qr`, `svd` and `eigh` (of symmetric matrices), `expm`.
+- Factorizations: `cholesky`, `qr`, `svd`, `eigh` (of symmetric matrices), `eig` (of others, if their eigenvalues are
+  real), `expm`.
 - Systems: `solve`, `solve_triangular`, `cho_solve`, `lstsq`, `inv`, `pinv`, `det`, `slogdet`.
 - Products and norms: `matrix_power`, `multi_dot`, `trace`, `diagonal`, `norm` with every order of NumPy, `cond`.
 """
@@ -22,9 +23,9 @@ __getattr__, __dir__, __all__ = lazy_imports(
     {
         "wyrm.errors": "LinAlgError",
         "wyrm.functions.matrices": "matmul outer tensordot vecdot",
-        "factorizations": "cholesky eigh eigvalsh expm qr svd svdvals",
+        "factorizations": "cholesky eig eigh eigvals eigvalsh expm qr svd svdvals",
         "products": ("cond cross diagonal matrix_norm matrix_power matrix_transpose multi_dot norm trace vector_norm"),
-        "results": "EighResult LstsqResult QRResult SlogdetResult SVDResult",
+        "results": "EigResult EighResult LstsqResult QRResult SlogdetResult SVDResult",
         "systems": "cho_solve det inv lstsq pinv slogdet solve solve_triangular",
     },
 )

@@ -9,9 +9,10 @@ from wyrm.errors import OptionError, ShapeError
 from wyrm.functions.operands import Operand, as_node, shape_error
 from wyrm.graph.node import Node
 from wyrm.graph.typing import AtLeast2D, Bs, M, N, Shaped
-from wyrm.linalg.results import EighResult, QRResult, SVDResult
+from wyrm.linalg.results import EighResult, EigResult, QRResult, SVDResult
 from wyrm.ops.elementwise.elementwise import L
 from wyrm.ops.indexing.joining import concatenate
+from wyrm.ops.linalg.eig import EigResiduals, GeneralEigenvalues, GeneralEigenvectors
 from wyrm.ops.linalg.eigh import Eigenvalues, Eigenvectors, EighResiduals
 from wyrm.ops.linalg.expm import MatrixExponential
 from wyrm.ops.linalg.matrices import TriangularPart, at_least_as_long, matrix, square
@@ -63,6 +64,51 @@ def cholesky(a: Any, *, upper: bool = False) -> Node:
     """
     factor: Node = Cholesky(_symmetric(as_square("cholesky", a), lower=not upper))
     return factor.mT if upper else factor
+
+
+@overload
+def eig(a: Shaped[L, AtLeast2D]) -> EigResult: ...
+@overload
+def eig(a: Shaped[L, tuple[*Bs, N, N]]) -> EigResult[tuple[*Bs, N], tuple[*Bs, N, N]]: ...
+def eig(a: Any) -> EigResult:
+    """Return the eigenvalues and the eigenvectors (columns of length 1) of square `a`, of the axes (..., n, n).
+
+    All eigenvalues must be real: wyrm has no complex numbers. Those of a product of two symmetric matrices are, if one
+    of the two is positive definite, of a triangular matrix, and of the transition matrix of a reversible Markov chain;
+    for a symmetric matrix use `eigh`. Order and signs are NumPy's, which sorts nothing; JAX has others in float32.
+    Rounding may make equal eigenvalues complex: two of them by about the square root of the rounding error.
+
+    With `a = V @ diag(w) @ inv(V)`, the gradient of `w` is `inv(V).T @ diag(g) @ V.T` (Giles, "An extended collection
+    of matrix derivative results", 2008); that of `V` keeps the vectors' length (Boeddeker et al., "On the computation
+    of complex-valued gradients", 2017). The one through the vectors needs distinct eigenvalues, both need n independent
+    eigenvectors: near a matrix without, gradients are large. The sign of an eigenvector is arbitrary.
+
+    Raise `ShapeError` unless the matrices are square and, when computed, `LinAlgError` for a complex eigenvalue, for a
+    NaN or an infinity, and for a gradient that does not exist; a program of JAX gives NaN for that matrix.
+
+    >>> values, vectors = wy.linalg.eig(wy.Constant([[2.0, 1.0], [0.0, 3.0]]))
+    >>> values.forward().tolist()
+    [2.0, 3.0]
+    >>> vectors.forward().round(3)
+    array([[1.   , 0.707],
+           [0.   , 0.707]], dtype=float32)
+    """
+    node = as_square("eig", a)
+    residuals = EigResiduals(node)
+    return EigResult(GeneralEigenvalues(residuals, node), GeneralEigenvectors(residuals, node))
+
+
+@overload
+def eigvals(a: Shaped[L, AtLeast2D]) -> Node: ...
+@overload
+def eigvals(a: Shaped[L, tuple[*Bs, N, N]]) -> Node[Any, tuple[*Bs, N]]: ...
+def eigvals(a: Any) -> Node:
+    """Return the eigenvalues of square `a`, all of which must be real, in NumPy's order; see `eig`.
+
+    >>> wy.linalg.eigvals(wy.Constant([[2.0, 1.0], [0.0, 3.0]])).forward().tolist()
+    [2.0, 3.0]
+    """
+    return eig(as_square("eigvals", a)).eigenvalues
 
 
 @overload
@@ -219,13 +265,16 @@ def expm(a: Any) -> Node:
 
 
 __all__ = [
+    "EigResult",
     "EighResult",
     "QRResult",
     "SVDResult",
     "as_matrix",
     "as_square",
     "cholesky",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "expm",
     "qr",

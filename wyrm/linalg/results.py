@@ -11,6 +11,13 @@ Second = TypeVar("Second", default=Any)
 Third = TypeVar("Third", default=Any)
 
 
+class EigResult(NamedTuple, Generic[First, Second]):
+    """The result of `eig`."""
+
+    eigenvalues: Node[Any, First]
+    eigenvectors: Node[Any, Second]
+
+
 class EighResult(NamedTuple, Generic[First, Second]):
     """The result of `eigh`."""
 

@@ -42,9 +42,9 @@ def _columns(x: Node, vector: bool) -> Node:
 
 
 @overload
-def solve(a: Shaped[L, AtLeast2D], b: Shaped[R, S2]) -> Node: ...
+def solve(a: Shaped[Any, tuple[*Bs, N, N]], b: Shaped[Any, FittingShape[tuple[*Bs, N, N]]]) -> Node: ...
 @overload
-def solve(a: Shaped[L, S], b: Shaped[R, FittingShape]) -> Node: ...
+def solve(a: Shaped[L, AtLeast2D], b: Shaped[R, S2]) -> Node: ...
 @overload
 def solve(a: Shaped[L, tuple[*Bs, N, N]], b: Shaped[R, tuple[N]]) -> Node[Any, tuple[*Bs, N]]: ...
 @overload
@@ -76,16 +76,16 @@ def solve(a: Any, b: Any) -> Node:
 
 @overload
 def solve_triangular(
-    a: Shaped[L, AtLeast2D],
-    b: Shaped[R, S2],
+    a: Shaped[Any, tuple[*Bs, N, N]],
+    b: Shaped[Any, FittingShape[tuple[*Bs, N, N]]],
     trans: Literal[0, 1, "N", "T"] = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
 ) -> Node: ...
 @overload
 def solve_triangular(
-    a: Shaped[L, S],
-    b: Shaped[R, FittingShape],
+    a: Shaped[L, AtLeast2D],
+    b: Shaped[R, S2],
     trans: Literal[0, 1, "N", "T"] = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
@@ -256,9 +256,9 @@ def _cutoff(name: str, a: Node, rcond: float | None) -> float:
 
 
 @overload
-def lstsq(a: Shaped[L, AtLeast2D], b: Shaped[R, S2], rcond: float | None = None) -> LstsqResult: ...
+def lstsq(a: Shaped[Any, S], b: Shaped[Any, FittingShape[S]], rcond: float | None = None) -> LstsqResult: ...
 @overload
-def lstsq(a: Shaped[L, S], b: Shaped[R, FittingShape], rcond: float | None = None) -> LstsqResult: ...
+def lstsq(a: Shaped[L, AtLeast2D], b: Shaped[R, S2], rcond: float | None = None) -> LstsqResult: ...
 @overload
 def lstsq(
     a: Node[Any, tuple[*Bs, M, N]], b: Node[Any, tuple[M]], rcond: float | None = None

@@ -13,6 +13,7 @@ from wyrm.graph.axes import Dim, axis_size
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import constant_beside
 from wyrm.graph.node import IndexNode, Node, Tensor
+from wyrm.graph.traversal import topological_order
 from wyrm.graph.typing import Array, IntegerArray, Size
 from wyrm.losses.loss import (
     Each,
@@ -70,6 +71,30 @@ def _table(name: str, option: str, values: Node | Array, scores: Node) -> Node:
     return node
 
 
+def _check_towers(query: Node, positive: Node, items: object) -> None:
+    """Raise `ShapeError` for vectors that are no batch of two rows or more, are transposed, or are swapped."""
+    takes = "info_nce takes vectors of the axes (batch, features)"
+    if query.ndim != 2:
+        raise ShapeError(f"{takes}, not {describe(query)}")
+    rows, features = map(axis_size, query.dims)
+    if rows is not None and features is None:
+        raise ShapeError(f"{takes}: {describe(query)} seems to be transposed, because data decides its last axis")
+    if rows == 1:
+        raise ShapeError(
+            f"{takes}, of two rows or more: {describe(query)} has one row, whose item has no negatives; give it a "
+            f"batch axis, as in wy.IndexInput(dims=(Batch(),))"
+        )
+    if not isinstance(items, IndexNode):
+        return
+    of_query, of_positive = (any(each is items for each in topological_order([node])) for node in (query, positive))
+    if of_query and not of_positive:
+        raise ShapeError(
+            f"info_nce: items are the numbers of the rows of positive, but query, {describe(query)}, depends on "
+            f"{describe(items)}, and positive, {describe(positive)}, does not: give the vectors of users first, then "
+            f"those of items"
+        )
+
+
 @overload
 def info_nce(
     query: Tensor[B, N],
@@ -110,10 +135,12 @@ def info_nce(
     `query` and `positive`, of the axes (batch, features), are the vectors of users and of the items that they chose.
     The scores are `query @ positive.T / temperature`; the loss of row i is `-log softmax(scores)[i, i]`, so that the
     items of the other rows are its negatives (van den Oord et al., "Representation learning with contrastive predictive
-    coding", 2018). The data of each run may decide the size of the batch.
+    coding", 2018). The data of each run may decide the size of the batch; one of a single row has no negatives and a
+    loss of 0, so give `epoch` or `fit` a `batch_size`.
 
     - `temperature` is a number above 0 or a scalar node, such as a parameter.
-    - `normalize=True` divides all vectors by their lengths: scores are cosines.
+    - `normalize=True` divides all vectors by their lengths: scores are cosines. Then rank by cosines too, with
+      `wy.recommend(users, items, k, normalize=True)`.
     - `symmetric=True` returns the mean of this loss and that of each item's own query among all queries, as in CLIP.
     - `items`, of the axis (batch,), says which item each row has: a row that has the same item is no negative.
     - `log_frequency` is subtracted from the scores of items, because frequent items are negatives more often: the
@@ -124,7 +151,8 @@ def info_nce(
     `sample_weight`, of the axis (batch,), and reductions are as in `mse`; `"none"` returns the axis (batch,).
 
     Raises:
-        ShapeError: the shapes differ, or the vectors do not have two axes.
+        ShapeError: the shapes differ, the vectors do not have two axes, they are transposed or a fixed batch has one
+            row; or `query` depends on the node `items`, and `positive` does not, so that the two are swapped.
         IndexOutOfRange: an item is not in `log_frequency`.
         DTypeError: an operand is not float, or the dtypes differ.
         ValueError: `reduction` is unknown, or `temperature` is not above 0.
@@ -133,8 +161,7 @@ def info_nce(
     >>> round(float(info_nce(users, films).forward()), 3)
     0.018
     """
-    if query.ndim != 2:
-        raise ShapeError(f"info_nce takes vectors of the axes (batch, features), not {describe(query)}")
+    _check_towers(query, positive, items)
     if normalize:
         query, positive = (x / (x.square().sum(-1, keepdims=True) + _EPSILON).sqrt() for x in (query, positive))
     batch = query.dims[0]

@@ -12,9 +12,9 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dim, axis_size, product
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import as_constant, constant_beside
+from wyrm.graph.modes import record_evaluation_mode, record_training_mode
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.typing import S2, A, BoolArray, D, K, N, Unnamed
-from wyrm.graph.values import record_training_mode
 from wyrm.module import Module
 from wyrm.nn.axes import Axes, B, M, T, Width, sized_axis
 from wyrm.nn.dropout import Dropout
@@ -141,6 +141,8 @@ class MultiHeadAttention(Module, Generic[Width]):
             raise ValueError("MultiHeadAttention: a value needs a key, the sequence that it belongs to")
         allowed = _mask(mask, key_mask)
         rate = self.dropout.rate if self.training else 0.0
+        if not self.training and self.dropout.rate > 0.0:
+            record_evaluation_mode(self)
         if key is None:
             qkv = self._projected(x)
             heads: Any = attention(

@@ -88,15 +88,19 @@ def refuse_named_elsewhere(
 ) -> None:
     """Raise `ShapeError` if `x` has an axis named as `axis`, the `argument` of a layer, but not at `position`.
 
-    Sizes alone do not tell: the width of an image may equal the number of channels.
+    Sizes alone do not tell: the width of an image may equal the number of channels. But where the size at `position` is
+    another one, an axis of the size of `axis` is the one that is meant.
     """
-    if not isinstance(axis, Dim):
-        return
     dims: Dims = x.dims
-    name = type(axis)
-    if dims and type(dims[position]) is not name and any(type(other) is name for other in dims):
+    if not dims:
+        return
+    found = None
+    if isinstance(axis, Dim) and type(dims[position]) is not type(axis):
+        found = next((i for i, other in enumerate(dims) if type(other) is type(axis)), None)
+    if found is None and axis_size(dims[position]) not in (None, size := axis_size(axis)):
+        found = next((i for i, other in enumerate(dims) if i and axis_size(other) == size), None)
+    if found is not None:
         wanted = "the last axis" if position == -1 else f"axis {position}"
-        found = next(i for i, other in enumerate(dims) if type(other) is name)
         raise ShapeError(f"{layer}: {argument}, {axis!r}, is axis {found} of {describe(x)}, not {wanted}{advice}")
 
 
@@ -197,15 +201,12 @@ def _entries(name: str, argument: str, value: Any, rank: int) -> Sequence[Any]:
     return value
 
 
-def spatial_sizes(name: str, x: BaseNode, rank: int | None) -> tuple[int, ...]:
-    """Return the sizes of the spatial axes of `x`, (batch, channels, *sizes); `rank` is their number if it is fixed."""
+def spatial_axes(name: str, x: BaseNode, rank: int | None) -> Dims:
+    """Return the spatial axes of `x`, (batch, channels, *sizes); `rank` is their number if it is fixed."""
     if not isinstance(x, BaseNode):
         raise TypeError(f"{name} takes a node, as in wy.Constant(array), not {type(x).__name__}")
-    dims: Any = x.dims
+    dims: Dims = x.dims
     if not (1 <= len(dims) - 2 <= 3 if rank is None else len(dims) == rank + 2):
         count = "one to three" if rank is None else str(rank)
         raise ShapeError(f"{name} takes the axes (batch, channels, *sizes) with {count} sizes, not {describe(x)}")
-    sizes = tuple(size for size in map(axis_size, dims[2:]) if size is not None)
-    if len(sizes) < len(dims) - 2:
-        raise ShapeError(f"{name} needs spatial axes with sizes, but {describe(x)} has one whose size the data decides")
-    return sizes
+    return dims[2:]

@@ -10,10 +10,10 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.base import describe
+from wyrm.graph.modes import record_evaluation_mode, record_training_mode
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.typing import A, Unnamed
-from wyrm.graph.values import record_training_mode
 from wyrm.module import Module
 from wyrm.nn.axes import CHANNELS_SECOND, Bs, Features, M, axis_number, check_axis, feature_axis, with_axes_after
 from wyrm.nn.layer import Layer
@@ -58,6 +58,7 @@ class _BatchNorm(Module, Generic[Features]):
     def _normalized(self, x: Node, axis: int, weight: Node | None, bias: Node | None) -> Any:
         """Return `x` normalized over all axes but `axis`; in training, the result updates the buffers."""
         if not self.training:
+            record_evaluation_mode(self)
             after = x.ndim - 1 - axis
             scale: Node = 1.0 / (self.running_var + self.epsilon).sqrt()
             if weight is None or bias is None:

@@ -10,13 +10,14 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import axis_size
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
+from wyrm.graph.quotients import scaled
 from wyrm.graph.typing import Array
-from wyrm.nn.axes import Padding, PerAxis, per_axis, spatial_sizes, window_options
+from wyrm.nn.axes import Padding, PerAxis, per_axis, spatial_axes, window_options
 from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient
-from wyrm.ops.convolution.tables import Window
 from wyrm.ops.elementwise.elementwise import operand
 from wyrm.ops.indexing.keys import ALL
 from wyrm.ops.indexing.slicing import PlaceSlice
+from wyrm.ops.windows import Window
 from wyrm.support.options import whole
 
 # The axes of the batch, of channels and of outputs, and those of space and of windows.
@@ -63,7 +64,7 @@ def convolve_transposed(
 ) -> Node[Any, Any]:  # fmt: skip
     """Return the transposed convolution of a function or layer called `name`, with `rank` spatial axes."""
     weight = operand(weight, x)
-    kernel, sizes = _kernel(name, x, weight, rank), spatial_sizes(name, x, rank)
+    kernel, axes = _kernel(name, x, weight, rank), spatial_axes(name, x, rank)
     kernel, strides, ends, dilations = window_options(name, rank, kernel, stride, padding, dilation)
     more = per_axis(name, "output_padding", output_padding, rank, 0)
     if any(extra >= max(step, spread) for extra, step, spread in zip(more, strides, dilations, strict=True)):
@@ -82,19 +83,23 @@ def convolve_transposed(
         for size, step, pair, spread in zip(kernel, strides, ends, dilations, strict=True)
     ]
     outputs = tuple(
-        (size - 1) * w.stride + w.extent - w.before - w.after + extra
-        for size, w, extra in zip(sizes, windows, more, strict=True)
+        scaled(axis, w.stride, w.extent - w.stride - w.before - w.after + extra)
+        for axis, w, extra in zip(axes, windows, more, strict=True)
     )
-    if min(outputs) < 1:
+    if any(size is not None and size < 1 for size in map(axis_size, outputs)):
         raise ShapeError(f"{name}: the result of {describe(x)} would have the sizes {outputs}")
+    if any(axis_size(axis) is None for axis in outputs) and any(zeros):
+        raise ShapeError(
+            f"{name}: output_padding {more} of the stride or more needs spatial axes with sizes, or as much padding"
+        )
     result: Node = ConvolutionInputGradient(
         x, weight, sizes=outputs, stride=strides, padding=ends, dilation=dilations,
         groups=whole(f"{name}: groups", groups, 1, ShapeError),
     )  # fmt: skip
     if any(zeros):
-        axes: Any = tuple(size + extra for size, extra in zip(outputs, zeros, strict=True))
+        wider: Any = tuple(int(size) + extra for size, extra in zip(outputs, zeros, strict=True))
         key: Any = (ALL, ALL, *((None, size, None) for size in outputs))
-        result = PlaceSlice(result, key, (*result.dims[:2], *axes))
+        result = PlaceSlice(result, key, (*result.dims[:2], *wider))
     column: Any = (-1, *[1] * rank)
     return result if bias is None else result + operand(bias, x).reshape(column)
 
@@ -135,10 +140,11 @@ def conv2d(
     the axes (batch, outputs, height, width). `stride` and `dilation` are integers, or sequences of one for each spatial
     axis. `padding` adds zeros: an integer for both ends of all axes, a sequence of an integer or a pair (before, after)
     for each axis, "valid" for none, or "same" for as many as keep the sizes with stride 1. An axis that keeps its size
-    with stride 1 keeps its name. Each of `groups` groups of outputs reads its own group of channels.
+    with stride 1 keeps its name; an axis that gets its size from the data of each run and does not keep it becomes one
+    that follows from it, as `(Height()+1)//2`. Each of `groups` groups of outputs reads its own group of channels.
 
-    Raise `ShapeError` for axes that do not match or windows that do not fit, `DTypeError` for masks, for operands of
-    two dtypes, and for options of another kind.
+    Raise `ShapeError` for axes that do not match or windows that do not fit, in a run if its data decides that,
+    `DTypeError` for masks, for operands of two dtypes, and for options of another kind.
 
     >>> x, weight = wy.Input(dims=(4, 3, 8, 9)), wy.Input(dims=(16, 3, 3, 3))
     >>> conv2d(x, weight, stride=2, padding=1).shape
@@ -206,8 +212,8 @@ def conv_transpose2d(
     `conv2d`; `padding` removes elements at the ends of the result, and `output_padding`, less than the stride or
     the dilation of its axis, adds some at its ends.
 
-    Raise `ShapeError` for axes that do not match, spatial axes without a size and options that do not fit, `DTypeError`
-    for masks, for operands of two dtypes, and for options of another kind.
+    Raise `ShapeError` for axes that do not match and options that do not fit, in a run if its data decides that,
+    `DTypeError` for masks, for operands of two dtypes, and for options of another kind.
 
     >>> x, weight = wy.Input(dims=(4, 16, 4, 5)), wy.Input(dims=(16, 3, 3, 3))
     >>> conv_transpose2d(x, weight, stride=2, padding=1, output_padding=1).shape

@@ -7,8 +7,8 @@ from typing import Any
 from wyrm.errors import ShapeError
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import as_constant
+from wyrm.graph.modes import record_evaluation_mode, record_training_mode
 from wyrm.graph.node import Node, Tensor
-from wyrm.graph.values import record_training_mode
 from wyrm.nn.axes import Axes
 from wyrm.nn.layer import Pointwise
 from wyrm.support.options import integer, number
@@ -21,6 +21,12 @@ class _Dropout(Pointwise):
         name = type(self).__name__
         self.rate = number(f"{name}: rate", rate, 0.0, 1.0)
         self.seed = integer(f"{name}: seed", seed)
+
+    def _drops(self) -> bool:
+        """Return whether the layer drops anything now: its graph differs between training and evaluation."""
+        if not self.training and self.rate > 0.0:
+            record_evaluation_mode(self)
+        return self.training and self.rate > 0.0
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.rate}{f', seed={self.seed}' if self.seed else ''})"
@@ -45,13 +51,13 @@ class Dropout(_Dropout):
 
     def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
         """Return `x` with dropout while `training`, else `x` itself."""
-        if self.training and self.rate > 0.0:
+        if self._drops():
             return record_training_mode(x.dropout(self.rate, self.seed), self)
         return x
 
     def add(self, residual: Tensor[*Axes], x: Tensor[*Axes]) -> Tensor[*Axes]:
         """Return `residual + dropout(x)` as one node; both have the same axes."""
-        if self.training and self.rate > 0.0:
+        if self._drops():
             return record_training_mode(residual.add_dropout(x, self.rate, self.seed), self)
         total: Tensor[*Axes] = residual + x
         return total
@@ -73,7 +79,7 @@ class _ChannelDropout(_Dropout):
                 f"{type(self).__name__} takes the axes (batch, channels, *sizes), {self.rank + 2} of them, not "
                 f"{describe(node)}"
             )
-        if not (self.training and self.rate > 0.0):
+        if not self._drops():
             return x
         channels: Any = node.dims[:2]
         factors = as_constant(1.0, node.dtype).broadcast_to(channels).dropout(self.rate, self.seed)

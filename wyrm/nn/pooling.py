@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
+from wyrm.graph.axes import Axis, axis_size
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
-from wyrm.nn.axes import Padding, PerAxis, per_axis, spatial_sizes, window_options
-from wyrm.ops.convolution.tables import Window
+from wyrm.nn.axes import Padding, PerAxis, per_axis, spatial_axes, window_options
 from wyrm.ops.elementwise.activation import Relu
-from wyrm.ops.pooling.pooling import MaxPool, Places
-from wyrm.ops.pooling.resample import Resample, Taps
+from wyrm.ops.pooling.pooling import MaxPool
+from wyrm.ops.pooling.resample import Resample, Weighting
+from wyrm.ops.pooling.windows import Even, Means, Sliding, Windows
+from wyrm.ops.windows import Window
 
 B = TypeVar("B")
 C = TypeVar("C")
@@ -23,61 +25,43 @@ H = TypeVar("H")
 W = TypeVar("W")
 
 
-class _AxisWindows(NamedTuple):
-    """The windows along one axis of `size` elements; `outputs` is their number."""
-
-    window: Window
-    size: int
-    outputs: int
-
-    def places(self) -> Places:
-        """Return the places inside of the axis that each window covers."""
-        step, found = self.window.dilation, []
-        for i in range(self.outputs):
-            start = i * self.window.stride - self.window.before
-            first = start if start >= 0 else start + -(start // step) * step
-            found.append((first, min(start + self.window.extent, self.size), step))
-        return tuple(found)
-
-    def mean_taps(self, count_padding: bool) -> Taps:
-        """Return the taps of the means; with `count_padding`, the zeros outside of the axis count as elements."""
-        found: list[tuple[int, tuple[float, ...]]] = []
-        for i, (first, end, _) in enumerate(self.places()):
-            start = i * self.window.stride - self.window.before
-            covered = min(start + self.window.size, self.size + self.window.after) - start
-            found.append((first, _shares(end - first, covered if count_padding else end - first)))
-        return tuple(found)
-
-
-def _windows(
+def _sliding(
     name: str, x: Node, rank: int, kernel_size: object, stride: object, padding: object, dilation: object,
     ceil_mode: bool,
-) -> list[_AxisWindows]:  # fmt: skip
+) -> tuple[Windows, ...]:  # fmt: skip
     """Return the windows along each spatial axis; raise `ShapeError` if one covers no element of `x`."""
-    sizes = spatial_sizes(name, x, rank)
-    found = []
     options = window_options(name, rank, kernel_size, kernel_size if stride is None else stride, padding, dilation)
-    for size, each, step, pair, spread in zip(sizes, *options, strict=True):
-        window = Window(each, step, *pair, spread)
-        outputs = window.count(size)
-        # A last window may reach beyond the end, but not start there: it would have no element.
-        if ceil_mode and (size + sum(pair) - window.extent) % step and outputs * step < size + window.before:
-            outputs += 1
-        along = _AxisWindows(window, size, outputs)
-        if outputs < 1 or any(first >= end for first, end, _ in along.places()):
-            raise ShapeError(
-                f"{name}: a window of {each} elements with stride {step}, padding {pair} and dilation {spread} has no "
-                f"element of an axis of size {size}, in {describe(x)}"
-            )
-        found.append(along)
-    return found
+    windows = [
+        Sliding(Window(size, step, *pair, spread), ceil_mode)
+        for size, step, pair, spread in zip(*options, strict=True)
+    ]  # fmt: skip
+    return _fitting(name, x, windows)
 
 
-def _max(x: Node, places: tuple[Places, ...], sizes: tuple[int, ...]) -> Node[Any, Any]:
+def _even(name: str, x: Node, rank: int, output_size: object) -> tuple[Windows, ...]:
+    """Return `output_size` even windows along each spatial axis; None has a window for each element."""
+    counts = adaptive_sizes(name, rank, output_size)
+    return _fitting(name, x, [Sliding(Window(1)) if count is None else Even(count) for count in counts])
+
+
+def _fitting(name: str, x: Node, windows: Sequence[Windows]) -> tuple[Windows, ...]:
+    """Return the windows; raise `ShapeError` if one covers no element of `x`."""
+    for axis, each in zip(spatial_axes(name, x, len(windows)), windows, strict=True):
+        size = axis_size(axis)
+        if size is not None and (reason := each.misfit(axis, size)):
+            raise ShapeError(f"{name}: {reason}, in {describe(x)}")
+    return tuple(windows)
+
+
+def _max(x: Node, windows: tuple[Windows, ...]) -> Node[Any, Any]:
     """Return the maxima; those of `relu(y)` are `relu` of the maxima of `y`, computed for fewer elements."""
-    if isinstance(x, Relu):
-        return Relu(MaxPool(x.parents[0], places=places, sizes=sizes))
-    return MaxPool(x, places=places, sizes=sizes)
+    return Relu(MaxPool(x.parents[0], windows=windows)) if isinstance(x, Relu) else MaxPool(x, windows=windows)
+
+
+def _means(x: Node, windows: Sequence[Windows], padding: bool = False) -> Node[Any, Any]:
+    """Return the means over windows along each spatial axis; `padding` counts."""
+    axes = [each.axis(axis) for each, axis in zip(windows, x.dims[2:], strict=True)]
+    return resampled(x, [Means(each, padding) for each in windows], axes)
 
 
 def max_pool(
@@ -85,8 +69,7 @@ def max_pool(
     ceil_mode: bool,
 ) -> Node[Any, Any]:  # fmt: skip
     """Return the maximum of each window, for a function or layer called `name`."""
-    windows = _windows(name, x, rank, kernel_size, stride, padding, dilation, ceil_mode)
-    return _max(x, tuple(each.places() for each in windows), tuple(each.size for each in windows))
+    return _max(x, _sliding(name, x, rank, kernel_size, stride, padding, dilation, ceil_mode))
 
 
 def average_pool(
@@ -94,50 +77,31 @@ def average_pool(
     count_include_pad: bool,
 ) -> Node[Any, Any]:  # fmt: skip
     """Return the mean of each window, for a function or layer called `name`."""
-    windows = _windows(name, x, rank, kernel_size, stride, padding, 1, ceil_mode)
-    return resampled(x, [each.mean_taps(count_include_pad) for each in windows])
+    return _means(x, _sliding(name, x, rank, kernel_size, stride, padding, 1, ceil_mode), count_include_pad)
 
 
-def adaptive_sizes(name: str, sizes: Sequence[int], output_size: object) -> tuple[int, ...]:
+def adaptive_sizes(name: str, rank: int, output_size: object) -> list[int | None]:
     """Return the checked number of outputs along each axis; None keeps its size."""
-    if isinstance(output_size, tuple | list) and len(output_size) == len(sizes):
-        output_size = [size if each is None else each for each, size in zip(output_size, sizes, strict=True)]
-    return per_axis(name, "output_size", output_size, len(sizes))
-
-
-def _adaptive_ranges(name: str, x: Node, rank: int, output_size: object) -> list[list[tuple[int, int]]]:
-    """Return for each spatial axis the range of elements of each output: as even ranges as possible."""
-    sizes = spatial_sizes(name, x, rank)
-    outputs = adaptive_sizes(name, sizes, output_size)
-    if 0 in sizes:
-        raise ShapeError(f"{name}: {describe(x)} has no elements along a spatial axis")
-    return [
-        [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
-        for size, count in zip(sizes, outputs, strict=True)
-    ]
+    if isinstance(output_size, tuple | list) and len(output_size) == rank:
+        known = iter(per_axis(name, "output_size", [1 if each is None else each for each in output_size], rank))
+        return [None if each is None else count for each, count in zip(output_size, known, strict=True)]
+    return list(per_axis(name, "output_size", output_size, rank))
 
 
 def adaptive_max_pool(name: str, rank: int, x: Node, output_size: object) -> Node[Any, Any]:
     """Return the maximum of each of `output_size` even windows, for a function or layer called `name`."""
-    ranges = _adaptive_ranges(name, x, rank, output_size)
-    places = tuple(tuple((first, end, 1) for first, end in each) for each in ranges)
-    return _max(x, places, spatial_sizes(name, x, rank))
+    return _max(x, _even(name, x, rank, output_size))
 
 
 def adaptive_average_pool(name: str, rank: int, x: Node, output_size: object) -> Node[Any, Any]:
     """Return the mean of each of `output_size` even windows, for a function or layer called `name`."""
-    ranges = _adaptive_ranges(name, x, rank, output_size)
-    return resampled(x, [tuple((first, _shares(end - first, end - first)) for first, end in each) for each in ranges])
+    return _means(x, _even(name, x, rank, output_size))
 
 
-def _shares(taps: int, count: int) -> tuple[float, ...]:
-    return (1.0 / count,) * taps
-
-
-def resampled(x: Node, taps: Sequence[Taps]) -> Node[Any, Any]:
-    """Return `x` with each spatial axis resampled."""
-    for axis, each in enumerate(taps, 2):
-        x = Resample(x, axis=axis, taps=each, to=len(each))
+def resampled(x: Node, by: Sequence[Weighting], to: Sequence[Axis]) -> Node[Any, Any]:
+    """Return `x` with each spatial axis resampled to another axis."""
+    for axis, (each, new) in enumerate(zip(by, to, strict=True), 2):
+        x = Resample(x, axis=axis, by=each, to=new)
     return x
 
 
@@ -172,11 +136,17 @@ def max_pool2d(
     `ceil_mode` a last window may be cut off at the end. A NaN counts as the largest number; the gradient goes to the
     first maximum of each window.
 
-    Raise `ShapeError` for other axes, for spatial axes without a size and for windows without elements, `DTypeError`
+    The windows along an axis that gets its size from the data of each run have an axis that follows from it, as
+    `(Height()+1)//2`; other layers that take the same steps, as convolutions with this stride, have the same axis.
+
+    Raise `ShapeError` for other axes and for windows without elements, in a run if its data decides that, `DTypeError`
     for masks and for options of another kind.
 
     >>> max_pool2d(wy.Input(dims=(2, 3, 8, 9)), 2).shape
     (2, 3, 4, 4)
+    >>> class Height(wy.Dim): ...
+    >>> max_pool2d(wy.Input(dims=(2, 3, Height(), 9)), 3, stride=2, padding=1).shape
+    (2, 3, (Height()+1)//2, 5)
     """
     return max_pool("max_pool2d", 2, x, kernel_size, stride, padding, dilation, ceil_mode)
 
@@ -226,7 +196,7 @@ def avg_pool2d(
     The options are those of `max_pool2d`, except that `padding` adds zeros, which count as elements unless
     `count_include_pad` is false.
 
-    Raise `ShapeError` for other axes, for spatial axes without a size and for windows without elements, `DTypeError`
+    Raise `ShapeError` for other axes and for windows without elements, in a run if its data decides that, `DTypeError`
     for masks and for options of another kind.
 
     >>> avg_pool2d(wy.Input(dims=(2, 3, 8, 9)), 2).shape
@@ -268,8 +238,8 @@ def adaptive_max_pool2d(
     `output_size` is the number of windows along each spatial axis, an integer or one for each axis; None keeps the
     size. Window i of o along an axis of n elements goes from `i * n // o` to `ceil((i + 1) * n / o)`.
 
-    Raise `ShapeError` for other axes and for spatial axes without a size, `DTypeError` for masks and for an output
-    size of another kind.
+    Raise `ShapeError` for other axes and for axes without elements, `DTypeError` for masks and for an output size of
+    another kind.
 
     >>> adaptive_max_pool2d(wy.Input(dims=(2, 3, 8, 9)), 2).shape
     (2, 3, 2, 2)

@@ -103,7 +103,7 @@ class _AvgPool(_Pooling):
 
 class _AdaptivePool(_Pooling):
     def __init__(self, output_size: PerAxis | Sequence[int | None]) -> None:
-        adaptive_sizes(type(self).__name__, [1] * self.rank, output_size)
+        adaptive_sizes(type(self).__name__, self.rank, output_size)
         self.options = {"output_size": output_size}
 
 

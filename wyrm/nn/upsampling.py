@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, overload
 
-from wyrm.errors import DTypeError, OptionError
+from wyrm.errors import DTypeError, OptionError, ShapeError
+from wyrm.graph.axes import Axis, Dim, axis_size
+from wyrm.graph.base import format_dims
 from wyrm.graph.node import Node
+from wyrm.graph.quotients import scaled
 from wyrm.graph.typing import AtLeast1D, Shaped
 from wyrm.module import Module
-from wyrm.nn.axes import per_axis, spatial_sizes
+from wyrm.nn.axes import per_axis, spatial_axes
 from wyrm.nn.pooling import B, C, D, H, W, resampled
 from wyrm.ops.elementwise.elementwise import L
-from wyrm.ops.pooling.resample import Taps
+from wyrm.ops.pooling.resample import Taps, Weighting
 from wyrm.support.options import choice, number
 
 Interpolation = Literal["nearest", "linear", "bilinear", "trilinear"]
 # The number of spatial axes that a mode is for; any number for "nearest".
 _RANKS: dict[str, int | None] = {"nearest": None, "linear": 1, "bilinear": 2, "trilinear": 3}
+# Below this denominator, the product of a factor and the size of an axis is exact.
+_EXACT = 2**16
 
 
 @overload
@@ -67,8 +73,11 @@ def interpolate(
     for one, two and three spatial axes, interpolate at `(i + 0.5) * old / new - 0.5`, within the axis; or at
     `i * (old - 1) / (new - 1)` with `align_corners`, so that the ends of an axis stay ends.
 
-    Raise `ShapeError` for axes that do not fit and spatial axes without a size, `ValueError` for an unknown mode and
-    unless exactly one of `size` and `scale_factor` is given, `DTypeError` for options of another kind.
+    An axis whose size the data of each run decides takes a `scale_factor` that is a whole number, a half, a quarter or
+    the like, and `size` may have such axes, as in `size=other.shape[2:]`.
+
+    Raise `ShapeError` for axes that do not fit, `ValueError` for an unknown mode and unless exactly one of `size` and
+    `scale_factor` is given, `DTypeError` for options of another kind.
 
     >>> interpolate(wy.Constant([[[1.0, 2.0]]]), scale_factor=2).forward().tolist()
     [[[1.0, 1.0, 2.0, 2.0]]]
@@ -76,23 +85,48 @@ def interpolate(
     [[[0.0, 0.5, 1.0]]]
     """
     _check("interpolate", size, scale_factor, mode, align_corners)
-    sizes = spatial_sizes("interpolate", x, _RANKS[mode])
-    scales: Sequence[float]
+    axes = spatial_axes("interpolate", x, _RANKS[mode])
+    factors: Sequence[float | None] = [None] * len(axes)
+    to: Sequence[Axis]
     if size is not None:
-        outputs = per_axis("interpolate", "size", size, len(sizes))
-        scales = [old / new for old, new in zip(sizes, outputs, strict=True)]
+        to = _new_axes("interpolate", size, len(axes))
     else:
-        factors = _factors("interpolate", scale_factor, len(sizes))
-        outputs = tuple(math.floor(old * factor) for old, factor in zip(sizes, factors, strict=True))
-        scales = [1.0 / factor for factor in factors]
-    if min(*sizes, *outputs) < 1:
-        raise OptionError(f"interpolate: cannot resample the sizes {sizes} to {outputs}; each must be at least 1")
-    taps = [
-        _nearest(old, new, scale) if mode == "nearest" else _linear(old, new, scale, align_corners)
-        for old, new, scale in zip(sizes, outputs, scales, strict=True)
-    ]
-    result: Node[Any, Any] = resampled(x, taps)
+        factors = scales = _factors("interpolate", scale_factor, len(axes))
+        to = [_multiplied(axis, factor) for axis, factor in zip(axes, scales, strict=True)]
+    if any(axis_size(old) == 0 or axis_size(new) == 0 for old, new in zip(axes, to, strict=True)):
+        raise OptionError(
+            f"interpolate: cannot resample the sizes {format_dims(tuple(axes))} to {format_dims(tuple(to))}; each must "
+            f"be at least 1"
+        )
+    result: Node[Any, Any] = resampled(
+        x, [_Between(factor, mode != "nearest", align_corners) for factor in factors], to
+    )
     return result
+
+
+def _new_axes(name: str, size: Any, rank: int) -> list[Axis]:
+    """Return the new axes, one per spatial axis: sizes, or axes that get theirs from the data of each run."""
+    entries = size if isinstance(size, tuple | list) else (size,) * rank
+    sizes = iter(per_axis(name, "size", [1 if _is_open(each) else each for each in entries], rank))
+    return [each if _is_open(each) else number for each, number in zip(entries, sizes, strict=True)]
+
+
+def _is_open(axis: object) -> bool:
+    return isinstance(axis, Dim) and axis.size is None
+
+
+def _multiplied(axis: Axis, factor: float) -> Axis:
+    """Return the axis of the size `floor(size * factor)`; raise `ShapeError` for one that only the data decides."""
+    size = axis_size(axis)
+    if size is not None:
+        return math.floor(size * factor)
+    times, over = factor.as_integer_ratio()
+    if over > _EXACT:
+        raise ShapeError(
+            f"interpolate: {axis!r} gets its size from the data of each run; a scale_factor for it is a whole number, "
+            f"a half, a quarter or the like, not {factor}"
+        )
+    return scaled(axis, times, 0, over)
 
 
 def _check(name: str, size: object, scale_factor: object, mode: str, align_corners: bool) -> None:
@@ -107,7 +141,7 @@ def _check(name: str, size: object, scale_factor: object, mode: str, align_corne
     if size is None:
         _factors(name, value, rank)
     else:
-        per_axis(name, "size", value, rank)
+        _new_axes(name, value, rank)
 
 
 def _factors(name: str, value: Any, rank: int) -> list[float]:
@@ -120,18 +154,25 @@ def _factors(name: str, value: Any, rank: int) -> list[float]:
     return factors
 
 
-def _nearest(old: int, new: int, scale: float) -> Taps:
-    return tuple((min(math.floor(i * scale), old - 1), (1.0,)) for i in range(new))
+@dataclass(frozen=True)
+class _Between(Weighting):
+    """The nearest element, or linear interpolation between two; `factor` is that of the sizes, if it is given."""
 
+    factor: float | None
+    linear: bool
+    align_corners: bool
 
-def _linear(old: int, new: int, scale: float, align_corners: bool) -> Taps:
-    found: list[tuple[int, tuple[float, ...]]] = []
-    for i in range(new):
-        place = i * (old - 1) / max(1, new - 1) if align_corners else max(0.0, (i + 0.5) * scale - 0.5)
-        first = min(math.floor(place), old - 1)
-        share = min(place - first, 1.0)
-        found.append((first, (1.0 - share, share)) if share > 0.0 and first + 1 < old else (first, (1.0,)))
-    return tuple(found)
+    def taps(self, old: int, new: int) -> Taps:
+        scale = old / new if self.factor is None else 1.0 / self.factor
+        if not self.linear:
+            return tuple((min(math.floor(i * scale), old - 1), (1.0,)) for i in range(new))
+        found: list[tuple[int, tuple[float, ...]]] = []
+        for i in range(new):
+            place = i * (old - 1) / max(1, new - 1) if self.align_corners else max(0.0, (i + 0.5) * scale - 0.5)
+            first = min(math.floor(place), old - 1)
+            share = min(place - first, 1.0)
+            found.append((first, (1.0 - share, share)) if share > 0.0 and first + 1 < old else (first, (1.0,)))
+        return tuple(found)
 
 
 class Upsample(Module):

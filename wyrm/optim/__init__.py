@@ -11,7 +11,7 @@ array([2.4], dtype=float32)
 - Rules over whole parameters: `LAMB`, `LARS`, `Adafactor`, `Muon`. `Combined` steps several optimizers together.
 - Schedules in place of a learning rate: `Cosine`, `WarmupCosine`, `OneCycle`, `Step`, `Joined` and others.
 - `StepOptions` lists what every optimizer takes: clipping of the gradient, bounds of the parameters, and an average of
-  them (`EMA`, `SWA`). A group of parameters is a dict, such as `{"parameters": [...], "weight_decay": 0.0}`.
+  them (`EMA`, `SWA`). A `ParameterGroup` is a dict, such as `{"parameters": [...], "weight_decay": 0.0}`.
 - An optimizer of your own derives from `Optimizer`, with `with_options`, `option`, `Rate` and `blend`.
 """
 
@@ -27,7 +27,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "descent": "LARS SGD Lion Muon",
         "moments": "LAMB Adam Adamax AdamW NAdam RAdam",
         "optimizer": "Optimizer",
-        "options": "EMA SWA StepOptions option with_options",
+        "options": "EMA SWA ParameterGroup StepOptions option with_options",
         "rules": "Rate Update Values blend",
         "schedules": (
             "Cosine CosineRestarts Exponential Joined LinearWarmup MultiStep OneCycle Piecewise Polynomial Step "

@@ -9,7 +9,7 @@ from wyrm.optim.combined import Combined
 from wyrm.optim.descent import LARS, SGD, Lion, Muon
 from wyrm.optim.moments import LAMB, Adam, Adamax, AdamW, NAdam, RAdam
 from wyrm.optim.optimizer import Optimizer
-from wyrm.optim.options import EMA, SWA, StepOptions, option, with_options
+from wyrm.optim.options import EMA, SWA, ParameterGroup, StepOptions, option, with_options
 from wyrm.optim.rules import Rate, Update, Values, blend
 from wyrm.optim.schedules import (
     Cosine,
@@ -49,6 +49,7 @@ __all__ = [
     "NAdam",
     "OneCycle",
     "Optimizer",
+    "ParameterGroup",
     "Piecewise",
     "Polynomial",
     "RAdam",

@@ -59,6 +59,11 @@ def measured(
     options = checked_options(
         batch_size=batch_size, shuffle=False, seed=0, threads=threads, mode=mode, progress=False, accumulate=accumulate
     )
+    if columns is None and (batch_size, threads, accumulate) != (1, 1, 1):
+        raise OptionError(
+            "batch_size, threads and accumulate divide the rows of data, and there is none: give its columns first, as "
+            "in program.profile({x: X}, batch_size=4)"
+        )
     steps, memory = None if steps is None else whole("steps", steps, 1), flag("memory", memory)
     if method == "call" and options.threads > 1:
         raise OptionError("a call runs in one thread: use method='epoch' or 'backward' for several")

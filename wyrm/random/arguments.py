@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Dims, axis_size, broadcast
+from wyrm.graph.axes import Dim, Dims, axis_size, broadcast
 from wyrm.graph.base import BaseNode, describe, format_dims
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.storage import declared_dims
@@ -24,6 +24,8 @@ from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import integer
 
 P = ParamSpec("P")
+# The only axis.
+Dimension = TypeVar("Dimension", bound=Dim)
 
 
 class FloatDraw(Protocol, Generic[P]):
@@ -35,6 +37,10 @@ class FloatDraw(Protocol, Generic[P]):
     def __call__(self, dims: tuple[()], /, *args: P.args, **options: P.kwargs) -> Node[Any, tuple[()]]: ...
     @overload
     def __call__(self, dims: Size, /, *args: P.args, **options: P.kwargs) -> Node[Any, tuple[Any]]: ...
+    @overload
+    def __call__(
+        self, dims: Dimension | type[Dimension], /, *args: P.args, **options: P.kwargs
+    ) -> Node[Any, tuple[Dimension]]: ...
     @overload
     def __call__(self, dims: tuple[AxisOf[D1]], /, *args: P.args, **options: P.kwargs) -> Node[Any, tuple[D1]]: ...
     @overload
@@ -62,6 +68,10 @@ class IndexDraw(Protocol, Generic[P]):
     def __call__(self, dims: tuple[()], /, *args: P.args, **options: P.kwargs) -> IndexNode[tuple[()]]: ...
     @overload
     def __call__(self, dims: Size, /, *args: P.args, **options: P.kwargs) -> IndexNode[tuple[Any]]: ...
+    @overload
+    def __call__(
+        self, dims: Dimension | type[Dimension], /, *args: P.args, **options: P.kwargs
+    ) -> IndexNode[tuple[Dimension]]: ...
     @overload
     def __call__(self, dims: tuple[AxisOf[D1]], /, *args: P.args, **options: P.kwargs) -> IndexNode[tuple[D1]]: ...
     @overload

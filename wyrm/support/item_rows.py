@@ -78,7 +78,8 @@ class ItemRows:
         if not offsets.size or offsets[0] != 0 or offsets[-1] != items.size or (offsets[1:] < offsets[:-1]).any():
             raise DataError(
                 f"indptr must ascend from 0 to the number of entries, {items.size}, with one element more than there "
-                f"are users; it is {offsets}"
+                f"are users; it is {np.array2string(offsets, threshold=8)}. Of users and items of pairs "
+                f"make wy.data.ItemRows.of_pairs(users, items, user_count=..., item_count=...)"
             )
         outside = (items < 0) | (items >= self.item_count)
         if outside.any():
@@ -150,6 +151,27 @@ class ItemRows:
         offsets = np.concatenate([[0], np.cumsum(counts)])
         places = np.arange(offsets[-1]) + np.repeat(self.indptr[users] - offsets[:-1], counts)
         return ItemRows(offsets, self.indices[places], self.item_count)
+
+    def __or__(self, other: "ItemRows") -> "ItemRows":
+        """Return the items that each user has in either of two, such as those of the training and the validation.
+
+        Raise `ShapeError` unless both are of as many users and items.
+
+        >>> rows = ItemRows.of_pairs([0, 1], [2, 0], user_count=2, item_count=3)
+        >>> (rows | ItemRows.of_pairs([0, 1], [2, 1], user_count=2, item_count=3)).mask()
+        array([[False, False,  True],
+               [ True,  True, False]])
+        """
+        if not isinstance(other, ItemRows):
+            return NotImplemented
+        if self.shape != other.shape:
+            raise ShapeError(
+                f"rows of {self.shape[0]} users and {self.shape[1]} items, and others of {other.shape[0]} and "
+                f"{other.shape[1]}; expected as many of both"
+            )
+        users = [np.repeat(np.arange(len(rows)), rows.counts) for rows in (self, other)]
+        pairs = np.concatenate(users), np.concatenate([self.indices, other.indices])
+        return ItemRows(*_distinct(*pairs, *self.shape), self.item_count)
 
     def mask(self) -> Mask:
         """Return who has what, booleans of shape (users, items).
@@ -229,8 +251,8 @@ def item_rows(name: str, given: Any, user_count: int, item_count: int | None) ->
     items = rows.item_count if item_count is None else item_count
     if rows.shape != (user_count, items):
         raise ShapeError(
-            f"{name} has the items of {len(rows)} users out of {rows.item_count}; expected {user_count} users and "
-            f"{items} items"
+            f"{name} has the items of {len(rows)} users out of {rows.item_count}; expected {user_count} "
+            f"{'user' if user_count == 1 else 'users'} and {items} items"
         )
     return rows
 

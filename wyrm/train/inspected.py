@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from wyrm.engines.engine import ProgramPlan
 from wyrm.engines.graph import ProgramGraph
@@ -113,6 +113,30 @@ class Inspected:
         """
         return self._engine.plan()
 
+    @overload
+    def profile(
+        self,
+        columns: None = None,
+        *,
+        method: Literal["epoch", "call", "backward"] | None = None,
+        steps: int | None = None,
+        memory: bool = False,
+        peaks: Peaks | None = None,
+    ) -> Profile: ...
+    @overload
+    def profile(
+        self,
+        columns: FeedT,
+        *,
+        method: Literal["epoch", "call", "backward"] | None = None,
+        steps: int | None = None,
+        batch_size: int = 1,
+        threads: int = 1,
+        mode: ThreadMode = "hogwild",
+        accumulate: int = 1,
+        memory: bool = False,
+        peaks: Peaks | None = None,
+    ) -> Profile: ...
     @explains_keywords
     def profile(
         self,

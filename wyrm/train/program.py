@@ -25,8 +25,9 @@ from wyrm.engines.tables import DataT, FeedT, is_batches
 from wyrm.engines.totals import Totals, likely_columns
 from wyrm.errors import ShapeError
 from wyrm.graph.base import BaseNode, label
+from wyrm.graph.modes import modes_of, warn_of_evaluation, warn_of_training
 from wyrm.graph.traversal import Records, copied, flatten_all, restore_all
-from wyrm.graph.values import checked_weight, modes_of, warn_of_training
+from wyrm.graph.values import checked_weight
 from wyrm.ops.random.philox import pinned_step
 from wyrm.support.foreign_names import ExplainsNames, ExplainsNamesOfClass, explains_keywords
 from wyrm.support.late_imports import Late
@@ -80,8 +81,11 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
         self._engine_name: str = options.pop("engine", DEFAULT)
         kind: Any = engine_class(self._engine_name)
         self._options = checked_engine_options(self._engine_name, without_defaults(options))
-        # A program with an optimizer is meant to be in training mode; only others warn of it.
+        # A program with an optimizer is meant to be in training mode; others warn of it when they run.
         self._modes = modes_of(nodes) if optimizer is None else []
+        self._predicts = any(node.dims for node in nodes)
+        if optimizer is not None:
+            warn_of_evaluation(nodes[:1], optimizer.parameters)
         self._outputs = nodes
         # An epoch also adds up the means and sums that the loss and the metrics for all rows are computed from.
         self._totals = Totals(nodes)
@@ -106,7 +110,8 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
         Raise `ShapeError`, `DTypeError`, `NotFinite` or `IndexOutOfRange` for invalid data, and `Diverged` for a loss
         that is not finite; no parameter has changed then.
         """
-        warn_of_training(self._modes)
+        if self._modes:
+            warn_of_training(self._modes, self._predicts)
         with self._lock:
             data: object = {} if feed is None else feed
             if pinned_step() is None:

@@ -19,6 +19,7 @@ import numpy as np
 from wyrm.errors import DataError, OptionError
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
+from wyrm.graph.source_location import user_level
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number
 from wyrm.watch import records as checks
@@ -299,7 +300,7 @@ class RunWriter:
                 f"the recording of this training in {os.fspath(self.folder)!r} ended, and the training goes on: "
                 f"{self._failure}",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=user_level(),
             )
 
     # --- files --------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from wyrm.errors import UnusedParameter
 from wyrm.graph.axes import axis_size
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Input
+from wyrm.graph.modes import modes_of, warn_of_training
 from wyrm.graph.node import Node
 from wyrm.graph.op import cell_of, runs_nodes, set_cell
 from wyrm.graph.parameters import Buffer, Parameter
@@ -22,7 +23,6 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.source_location import located_at
 from wyrm.graph.storage import CHANGES, Storage, frozen, store, stored
-from wyrm.graph.values import modes_of, warn_of_training
 from wyrm.ops.control.updating import updates_among
 from wyrm.ops.gradients.reverse import pull_back
 from wyrm.ops.random.philox import STEP, advance_step, drawing_for, step_is_announced

@@ -12,7 +12,7 @@ from typing import Any
 
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.typing import FloatArray
-from wyrm.ops.convolution.tables import Window
+from wyrm.ops.windows import Window
 
 
 def padded(xp: ArrayNamespace, x: FloatArray, pads: Sequence[tuple[int, int]]) -> FloatArray:

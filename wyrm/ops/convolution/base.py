@@ -9,10 +9,10 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, unify
-from wyrm.graph.base import format_dims, label
+from wyrm.graph.base import explain, format_dims, label
 from wyrm.graph.node import Node
-from wyrm.ops.convolution.tables import Window
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
+from wyrm.ops.windows import Window
 
 
 class Options(TypedDict):
@@ -94,20 +94,22 @@ class ConvolutionOp(Node[tuple[Node, ...], Axes], abstract=True):
         return tuple(self._output_axis(axis, window) for axis, window in zip(spatial, windows, strict=True))
 
     def _output_axis(self, axis: Axis, window: Window) -> Axis:
-        if window.stride == 1 and window.before + window.after == window.extent - 1:
+        if window.keeps_sizes:
             return axis
         size = axis_size(axis)
         if size is None:
-            raise ShapeError(
-                f"{axis!r} gets its size from the data of each run; give it one, as in {type(axis).__name__}(32), or "
-                f"keep its size with stride 1 and padding 'same'"
-            )
-        if window.count(size) < 1:
-            raise ShapeError(
-                f"a window that extends over {window.extent} elements does not fit in {axis!r} with padding "
-                f"{(window.before, window.after)}"
-            )
+            return window.axis(axis)
+        _check_fit(window, axis, size)
         return window.count(size)
+
+    def check_run(self, spatial: Sequence[Axis], sizes: Sequence[int], windows: Sequence[int]) -> None:
+        """Raise `ShapeError` if windows of these sizes do not fit in spatial axes that have these sizes in a run."""
+        try:
+            for window, axis, size in zip(self.windows(windows), spatial, sizes, strict=True):
+                if not window.keeps_sizes:
+                    _check_fit(window, axis, size)
+        except ShapeError as error:
+            raise ShapeError(explain(self, str(error))) from None
 
     def check_gradient(self, x_axes: Sequence[Axis], gradient: Node, windows: Sequence[Window]) -> None:
         """Raise `ShapeError` unless the spatial axes of the gradient are those of the outputs for `x_axes`."""
@@ -123,6 +125,16 @@ class ConvolutionOp(Node[tuple[Node, ...], Axes], abstract=True):
                 f"number, three to five: (batch, channels, *sizes), or (output channels, channels per group, *windows) "
                 f"of a weight"
             )
+
+
+def _check_fit(window: Window, axis: Axis, size: int) -> None:
+    """Raise `ShapeError` if no window fits in an axis of this size."""
+    if window.count(size) < 1:
+        known = "" if axis_size(axis) is not None else f", which has the size {size} in this run,"
+        raise ShapeError(
+            f"a window that extends over {window.extent} elements does not fit in {axis!r}{known} with padding "
+            f"{(window.before, window.after)}"
+        )
 
 
 __all__ = ["ConvolutionOp", "Options"]

@@ -14,7 +14,7 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, axis_size, product, unify
-from wyrm.graph.base import format_dims, label
+from wyrm.graph.base import explain, format_dims, label
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
@@ -26,9 +26,10 @@ from wyrm.ops.convolution.base import ConvolutionOp, Options
 from wyrm.ops.convolution.boxes import VECTOR
 from wyrm.ops.convolution.jax_form import ConvolutionForm, InputGradientForm, WeightGradientForm
 from wyrm.ops.convolution.kernels import correlation_kernel, weight_gradient_kernel
-from wyrm.ops.convolution.tables import Tables, Window, forward_tables, input_gradient_tables
+from wyrm.ops.convolution.tables import Tables, forward_tables, input_gradient_tables
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.kernels.native import scratch
+from wyrm.ops.windows import Window
 
 
 class _ConvolutionLoops(ByKernel):
@@ -114,6 +115,9 @@ class Convolution(ConvolutionOp[Axes]):
             unify(weight.dims[0], bias.dims[0])
         return x.dims[0], weight.dims[0], *self.output_axes(x.dims[2:], windows)
 
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        self.check_run(self.parents[0].dims[2:], shapes[0][2:], shapes[1][2:])
+
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         x, weight, *biases = operands
         result = convolution_arrays.convolution(xp, x, weight, self.windows(weight.shape[2:]), self.groups)
@@ -179,6 +183,11 @@ class ConvolutionInputGradient(ConvolutionOp[Axes]):
             channels = self.groups * int(channels)
         return gradient.dims[0], channels, *self.sizes
 
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        self.check_run(self.sizes, shape[2:], shapes[1][2:])
+        if min(shape[2:]) < 1 <= min(shapes[0][2:]):
+            raise ShapeError(explain(self, f"the result would have the sizes {shape[2:]} in this run"))
+
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         gradient, weight = operands
         windows = self.windows(weight.shape[2:])
@@ -242,6 +251,9 @@ class ConvolutionWeightGradient(ConvolutionOp[Axes]):
                 raise ShapeError(f"{channels!r} channels cannot be divided into {self.groups} equal groups")
             channels = size // self.groups
         return gradient.dims[1], channels, *self.sizes
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        self.check_run(self.parents[0].dims[2:], shapes[0][2:], shape[2:])
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         x, gradient = operands

@@ -80,6 +80,9 @@ class _Axis(NamedTuple):
 class _ConvolutionForm(ProductForm):
     """A convolution of XLA."""
 
+    # Which of both operands and the result, from 0, has the axes of the weight.
+    weight = 1
+
     def axes(self, node: Any, first: Sequence[int], second: Sequence[int], result: Sequence[int]) -> list[_Axis]:
         """Return the spatial axes, given the sizes of those of both operands and of the result."""
         raise NotImplementedError
@@ -87,9 +90,9 @@ class _ConvolutionForm(ProductForm):
     def own_gradient(self, node: Any) -> bool:
         sizes = [[axis_size(axis) for axis in x.dims[2:]] for x in (*node.parents[:2], node)]
         known: Any = sizes
-        # Without a size, the windows keep the size and have stride 1: neither of both cases.
+        # For every size: windows that keep it are neither of both cases, others may be.
         if any(size is None for each in sizes for size in each):
-            return False
+            return not all(window.keeps_sizes for window in node.windows(known[self.weight]))
         return any(axis.fails for each in self.axes(node, *known) for axis in each.derived())
 
     def convolved(
@@ -152,6 +155,8 @@ class InputGradientForm(_ConvolutionForm):
 
 class WeightGradientForm(_ConvolutionForm):
     """A convolution that sums over the batch: x and the gradient exchange batch and channels, stride and dilation."""
+
+    weight = 2
 
     def axes(self, node: Any, first: Sequence[int], second: Sequence[int], result: Sequence[int]) -> list[_Axis]:
         return [

@@ -1,4 +1,4 @@
-"""The geometry of convolutions: sizes of outputs, and the tables of tiles and taps that the kernels work by."""
+"""The geometry of convolutions: the tables of tiles and taps that the kernels work by."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.ops.windows import Window
+
 Triple = tuple[int, int, int]
 
 # The number of outputs of a channel in a tile: a tile of one channel fits the nearest cache, and the loop over it is
@@ -20,29 +22,6 @@ _TILE_OUTPUTS, _TILE_OUTPUTS_OF_DOTS = 512, 1536
 _SHORT_RUN = 48
 # A tile of at least `_FEWEST_OUTPUTS` outputs is halved while the inputs that it reads take more than `_BOX_BYTES`.
 _FEWEST_OUTPUTS, _BOX_BYTES = 256, 2**19
-
-
-@dataclass(frozen=True)
-class Window:
-    """The windows along one axis: `size` taps at a distance of `dilation`, at every `stride`-th place of the input.
-
-    `before` and `after` zeros are added to the ends of the input.
-    """
-
-    size: int
-    stride: int = 1
-    before: int = 0
-    after: int = 0
-    dilation: int = 1
-
-    @property
-    def extent(self) -> int:
-        """The number of elements from the first tap to the last one."""
-        return (self.size - 1) * self.dilation + 1
-
-    def count(self, size: int) -> int:
-        """Return the number of windows in an input of this size; 0 or less if none fits."""
-        return (size + self.before + self.after - self.extent) // self.stride + 1
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ def as_node(loss: str, name: str, value: Node | IndexNode | Array | float, besid
     """Return `value` as a float node; beside another node, an array or a mask takes the dtype of that node."""
     if isinstance(value, IndexNode):
         raise DTypeError(
-            f"{loss}: {name} must be float, and {describe(value)} holds integer indices: use a wy.Input for numbers, "
-            f"or .astype(np.float32)"
+            f"{loss}: {name} must be float, and {describe(value)} holds integer indices: look them up in a table, as "
+            f"in wy.nn.Embedding(1000, 16)(indices), or for numbers use a wy.Input or .astype(np.float32)"
         )
     if isinstance(value, Node):
         if value.dtype.kind == "f":

@@ -8,8 +8,9 @@ from typing import NamedTuple
 class _Broadcast(NamedTuple):
     """A broadcast that type checkers know: the axes of the operands and of the result, None if unknown.
 
-    `known_right`: the axes of the right operand follow from those of the left. Its class then has no type variable in a
-    method, because mypy checks an argument again for each variable, in a time exponential in the depth of nested calls.
+    `known_right`: the axes of the right operand follow from those of the left. Its class is then Any in a method: mypy
+    checks an argument again for an overload with a type variable of its own, in a time exponential in the depth of
+    nested calls, and once for all others.
     """
 
     left: str
@@ -18,23 +19,27 @@ class _Broadcast(NamedTuple):
     known_right: bool = False
 
 
-# mypy's messages quote the first one.
+# A shape of three axes or more with an axis of size 1 before the last one. Without type variables mypy checks it once.
+_INNER_ONE = "tuple[One, Any, Any, *tuple[Any, ...]] | tuple[Any, One, Any, *tuple[Any, ...]]"
+# Operands of unknown shapes come first: pyright, ty and pyrefly take the first overload that such an operand matches.
+# mypy's messages quote the first one, which names both shapes. Where two match the same operands, their results are the
+# same: mypy makes different ones Any.
 _BROADCASTS = (
-    _Broadcast("S", "S | tuple[()]", "S"),
-    _Broadcast("S", "FittingShape", None, known_right=True),
+    _Broadcast("S", "FittingShape[S]", None, known_right=True),
     _Broadcast("FittingShape", "S", None),
+    _Broadcast("S", "S | tuple[()]", "S", known_right=True),
     _Broadcast("tuple[()]", "S", "S"),
-    _Broadcast("tuple[*Bs, N]", "tuple[N] | tuple[*Bs, One]", "tuple[*Bs, N]", known_right=True),
-    _Broadcast("tuple[N]", "tuple[*Bs, N] | tuple[*Bs, One]", "tuple[*Bs, N]"),
+    _Broadcast("tuple[A, *Bs, N]", "tuple[N] | tuple[A, *Bs, One]", "tuple[A, *Bs, N]", known_right=True),
+    _Broadcast("tuple[N]", "tuple[A, *Bs, N] | tuple[A, *Bs, One]", "tuple[A, *Bs, N]"),
     _Broadcast("tuple[*Bs, One]", "tuple[N] | tuple[*Bs, N]", "tuple[*Bs, N]"),
-    _Broadcast("tuple[*Bs, M, N]", "tuple[M, N]", "tuple[*Bs, M, N]", known_right=True),
-    _Broadcast("tuple[M, N]", "tuple[*Bs, M, N]", "tuple[*Bs, M, N]"),
+    _Broadcast("tuple[A, *Bs, M, N]", "tuple[M, N]", "tuple[A, *Bs, M, N]", known_right=True),
+    _Broadcast("tuple[M, N]", "tuple[A, *Bs, M, N]", "tuple[A, *Bs, M, N]"),
     _Broadcast("tuple[M, One]", "tuple[One, N]", "tuple[M, N]"),
     _Broadcast("tuple[One, N]", "tuple[M, One]", "tuple[M, N]"),
-    _Broadcast("tuple[*Bs, N]", "tuple[One, N]", "tuple[*Bs, N]", known_right=True),
-    _Broadcast("tuple[One, N]", "tuple[*Bs, N]", "tuple[*Bs, N]"),
-    _Broadcast("S", "tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", None),
-    _Broadcast("tuple[One, M, N, *Bs] | tuple[A, One, M, *Bs]", "S", None),
+    _Broadcast("tuple[A, *Bs, N]", "tuple[One, N]", "tuple[A, *Bs, N]", known_right=True),
+    _Broadcast("tuple[One, N]", "tuple[A, *Bs, N]", "tuple[A, *Bs, N]"),
+    _Broadcast("S", _INNER_ONE, None, known_right=True),
+    _Broadcast(_INNER_ONE, "S", None),
 )
 
 

@@ -14,7 +14,7 @@ from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import A, Array, BoolArray, Bs, IntegerArray, M, N, Number, Shaped, Size
+from wyrm.graph.typing import A, Array, BoolArray, Bs, FittingShape, IntegerArray, M, N, Number, Shaped, Size
 from wyrm.graph.weak_types import FLOATS, chosen, default_type
 from wyrm.ops.elementwise.broadcasts import operator_of_integers
 from wyrm.ops.elementwise.elementwise import (
@@ -214,6 +214,14 @@ OneNumber = Number | Array | Shaped[Any, tuple[()]]
 Shape = TypeVar("Shape")  # mypy's messages show this name
 
 
+@overload
+def where(
+    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask,
+    x: Shaped[L, Shape],
+    y: Shaped[Any, FittingShape[Shape]],
+) -> Where[L, Any]: ...
+@overload
+def where(condition: Node | Mask, x: Shaped[Any, FittingShape], y: Shaped[R, Shape]) -> Where[Any, R]: ...
 @overload
 def where(
     condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask,

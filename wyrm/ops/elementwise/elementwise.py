@@ -269,9 +269,9 @@ class Binary(Elementwise[tuple[Left_co, Right_co], Axes], abstract=True):
     Other axes of size 1 leave the shape unknown, never wrong.
 
     mypy checks nested operators in linear time: no parameter of a left-hand operator has its own type variable, for
-    each of which mypy would check the right operand again. A left-hand operator therefore takes a number, an array, or
-    a node of the same type, the case in which mypy does not try the right-hand operator. The right-hand operator, whose
-    argument is the left operand and checked already, has the other overloads.
+    each of which mypy would check the right operand again. A left-hand operator therefore takes a number, an array, a
+    node of the same type, the case in which mypy does not try the right-hand operator, or one of an unknown shape. The
+    right-hand operator, whose argument is the left operand and checked already, has the other overloads.
     """
 
     __slots__ = ()
@@ -282,6 +282,10 @@ def {{method}}(self: Shaped[L, S], other: Number | Array) -> {{op}}[L, Constant,
 {operator_of_floats("self", "other")}
 """
     operator_declaration = """
+@overload
+def {method}(self: Shaped[L, FittingShape], other: Node) -> {op}[L, Node]: ...
+@overload
+def {method}(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> {op}[L, Node]: ...
 @overload
 def {method}(self: Shaped[L, S], other: Shaped[L, S]) -> {op}[L, L, S]: ...
 @overload

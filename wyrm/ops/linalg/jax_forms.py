@@ -81,7 +81,28 @@ class SolveForm(_MatrixForm):
         # The factors are those of the transposed matrix.
         factors, pivots = residuals[..., :-1, :].mT, residuals[..., -1, :].astype(jnp.int32)
         solution = lu_solve((factors, pivots), jnp.broadcast_to(b, shape), trans=0 if node.transposed else 1)
-        return refused((diagonal(factors) == 0.0).any(axis=-1), solution)
+        return refused((jnp.abs(diagonal(factors)) <= node.least_pivot).any(axis=-1), solution)
+
+
+class EigResidualsForm(_MatrixForm):
+    """Eigenvalues above the eigenvectors; NaN for a matrix with a NaN, an infinity, or a complex eigenvalue."""
+
+    def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        # JAX has no derivatives of these vectors: `EigPartForm` has those of the graph.
+        wrong, a = finite(jax.lax.stop_gradient(operands[0]))
+        values, vectors = jnp.linalg.eig(a)
+        wrong |= (values.imag != 0.0).any(axis=-1)
+        return refused(wrong, jnp.concatenate([values.real[..., None, :], vectors.real], axis=-2))
+
+
+class EigPartForm(JaxForm):
+    """Some rows of the residuals, with the gradient of the graph."""
+
+    def own_gradient(self, node: Any) -> bool:
+        return True
 
 
 class EighResidualsForm(_MatrixForm):

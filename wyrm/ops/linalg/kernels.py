@@ -116,15 +116,24 @@ def solve_factored(factor: FloatArray, pivots: FloatArray, transposed: bool, x: 
 
 
 def solve_kernel(
-    factors: FloatArray, of_a: IntegerArray, b: FloatArray, of_b: IntegerArray, transposed: bool, out: FloatArray
+    factors: FloatArray,
+    of_a: IntegerArray,
+    b: FloatArray,
+    of_b: IntegerArray,
+    transposed: bool,
+    least: float,
+    out: FloatArray,
 ) -> None:
-    """Solve linear systems from `a.T = p @ l @ u`; `of_a` and `of_b` hold the number of each result's operands."""
+    """Solve linear systems from `a.T = p @ l @ u`; `of_a` and `of_b` hold the number of each result's operands.
+
+    A pivot of at most `least` makes a matrix singular.
+    """
     size, columns = out.shape[1], out.shape[2]
     for m in range(out.shape[0]):
         p = natural(of_a[m])
         factor, pivots, x = factors[p], factors[p, size], out[m]
         for i in range(size):
-            if factor[i, i] == 0.0:
+            if abs(factor[i, i]) <= least:
                 refuse()
         copy_into(b[natural(of_b[m])], x)
         if size > 0 and columns > 0:
@@ -150,6 +159,37 @@ def eigh_kernel(
             lapack("syevd", "V", "L", size, vectors, size, out[m, 0], work, work.size, integers, integers.size, info)
             if info[0] != 0:
                 refuse()
+        transpose_into(vectors, out[m, 1:])
+
+
+def eig_kernel(
+    a: FloatArray,
+    out: FloatArray,
+    matrix: FloatArray,
+    values: FloatArray,
+    vectors: FloatArray,
+    work: FloatArray,
+    info: IntegerArray,
+) -> None:
+    """Decompose each matrix; LAPACK returns the transposed vectors, which are refused if an eigenvalue is complex.
+
+    `values` takes the real parts of the eigenvalues, and then the imaginary parts.
+    """
+    size = a.shape[1]
+    for m in range(a.shape[0]):
+        check_finite(a[m])
+        transpose_into(a[m], matrix)
+        if size > 0:
+            lapack(
+                "geev", "N", "V", size, matrix, size, values[0], values[1], vectors, size, vectors, size, work,
+                work.size, info,
+            )  # fmt: skip
+            if info[0] != 0:
+                refuse()
+        for i in range(size):
+            if values[1, i] != 0.0:
+                refuse()
+            out[m, 0, i] = values[0, i]
         transpose_into(vectors, out[m, 1:])
 
 

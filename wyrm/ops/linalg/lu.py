@@ -77,11 +77,17 @@ class Solve(MatrixOp[Axes]):
     __slots__ = ("transposed",)
     transposed: bool
     residual_parents = frozenset([0])
-    # What the error for a singular matrix says.
+    # What the error for a singular matrix says, and the largest pivot that makes one, in relative rounding errors.
     reason: ClassVar[str] = "is singular"
+    least: ClassVar[float] = 0.0
 
     def __init__(self, factors: Node, a: Node, b: Node, transposed: bool = False) -> None:
         self._construct((factors, a, b), transposed=transposed)
+
+    @property
+    def least_pivot(self) -> float:
+        """The largest pivot that makes a matrix singular."""
+        return self.least * float(np.finfo(self.dtype.name).eps)
 
     def shape_rule(self) -> Dims:
         return solution_dims(*self.parents[1:])
@@ -91,7 +97,7 @@ class Solve(MatrixOp[Axes]):
 
         factors, _, b = (np.asarray(operand) for operand in operands)
         diagonal = np.diagonal(factors[..., :-1, :], axis1=-2, axis2=-1)
-        self.refuse((diagonal == 0.0).any(axis=-1), self.reason)
+        self.refuse((np.abs(diagonal) <= self.least_pivot).any(axis=-1), self.reason)
         getrs: Any = get_lapack_funcs("getrs", (b,))
 
         def solution(factors: Array, b: Array) -> Any:
@@ -115,7 +121,7 @@ class _SolveLoops(ByKernel):
 
     def kernel_arguments(self, node: Solve, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         factors, _, b = operands
-        return *numbered(factors, out), *numbered(b, out), node.transposed, matrices(out)
+        return *numbered(factors, out), *numbered(b, out), node.transposed, node.least_pivot, matrices(out)
 
 
 def inverse(factors: Node, a: Node, transposed: bool = False) -> Solve[Any]:

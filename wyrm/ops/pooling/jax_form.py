@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from wyrm.graph.jax_form import JaxForm, Lowering
+from wyrm.ops.pooling.windows import Places
 from wyrm.ops.shaping.jax_form import Integers, taken
 
 # The most taps along an axis that are compared one by one.
 _FEW_TAPS = 8
-Places = Sequence[tuple[int, int, int]]
 
 
 def _first_maximum(values: Any, positions: Any, table: Integers, axis: int, stride: int) -> tuple[Any, Any]:
@@ -53,10 +53,11 @@ class MaxPoolForm(JaxForm):
         """
         import jax.numpy as jnp
 
-        found = jnp.zeros(x.shape, jnp.int32)
-        for axis in reversed(range(len(node.places))):
-            stride = math.prod(node.sizes[axis + 1 :])
-            x, found = _first_maximum(x, found, self.tables(node.places[axis]), axis + 2, stride)
+        found, sizes = jnp.zeros(x.shape, jnp.int32), x.shape[2:]
+        places = node.places(sizes)
+        for axis in reversed(range(len(sizes))):
+            stride = math.prod(sizes[axis + 1 :])
+            x, found = _first_maximum(x, found, self.tables(places[axis]), axis + 2, stride)
         return x, found
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
@@ -84,7 +85,8 @@ class MaxPoolGradientForm(MaxPoolForm):
         x, gradient = operands
         found = self.maxima(node, x)[1]
         size = math.prod(shape[2:])
-        owners = [_windows_of_elements(places, size) for places, size in zip(node.places, node.sizes, strict=True)]
+        sizes = shape[2:]
+        owners = [_windows_of_elements(each, own) for each, own in zip(node.places(sizes), sizes, strict=True)]
         if any(owner is None for owner in owners):
             images = math.prod(shape[:2])
             rows, places = jnp.arange(images)[:, None], found.reshape(images, math.prod(found.shape[2:]))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, product, unify
-from wyrm.graph.base import ZERO, Gradient, format_dims, label
+from wyrm.graph.base import ZERO, Gradient, explain, format_dims, label
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
@@ -28,25 +28,22 @@ from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.pooling.jax_form import MaxPoolForm, MaxPoolGradientForm, MaxPoolTakeForm
 from wyrm.ops.pooling.kernels import max_pool_gradient_kernel, max_pool_kernel, max_pool_take_kernel
-
-# The windows along one axis: for each output the places of its taps, first, last + 1 and the distance between them.
-Places = tuple[tuple[int, int, int], ...]
+from wyrm.ops.pooling.windows import Places, Windows
 
 
 class _MaxPool(Node[tuple[Node, ...], Axes], abstract=True):
     """Base class of the ops; the first parent is x, (batch, channels, *sizes), whose maxima the ops find."""
 
-    __slots__ = ("places", "sizes")
-    # The windows along each spatial axis, and the sizes of these axes.
-    places: tuple[Places, ...]
-    sizes: tuple[int, ...]
+    __slots__ = ("windows",)
+    # The windows along each spatial axis.
+    windows: tuple[Windows, ...]
 
-    def __init__(self, x: Node, *others: Node, places: tuple[Places, ...], sizes: tuple[int, ...]) -> None:
-        self._construct((x, *others), places=places, sizes=sizes)
+    def __init__(self, x: Node, *others: Node, windows: tuple[Windows, ...]) -> None:
+        self._construct((x, *others), windows=windows)
 
-    def options(self) -> dict[str, Any]:
-        """Return the static attributes."""
-        return {"places": self.places, "sizes": self.sizes}
+    def places(self, sizes: Sequence[int]) -> list[Places]:
+        """Return the windows along spatial axes of these sizes."""
+        return [windows.places(size) for windows, size in zip(self.windows, sizes, strict=True)]
 
     def dtype_rule(self) -> np.dtype:
         for parent in self.parents:
@@ -55,31 +52,35 @@ class _MaxPool(Node[tuple[Node, ...], Axes], abstract=True):
         return common_dtype(self.parents)
 
     def output_dims(self) -> Dims:
-        """Return the axes of the outputs; raise `ShapeError` if `x` does not have the sizes, or windows do not fit."""
+        """Return the axes of the outputs; raise `ShapeError` if `x` has other axes, or windows do not fit in them."""
         x = self.parents[0]
-        rank = len(self.sizes)
-        if len(x.dims) != rank + 2 or tuple(map(axis_size, x.dims[2:])) != self.sizes:
+        rank = len(self.windows)
+        if len(x.dims) != rank + 2:
             raise ShapeError(
-                f"the windows are for (batch, channels, {', '.join(map(str, self.sizes))}), but {label(x)} has the "
-                f"axes {format_dims(x.dims)}"
+                f"the windows are for (batch, channels, *sizes) with {rank} sizes, but {label(x)} has the axes "
+                f"{format_dims(x.dims)}"
             )
-        fits = len(self.places) == rank and all(
-            0 <= first < end <= size and distance > 0
-            for places, size in zip(self.places, self.sizes, strict=True)
-            for first, end, distance in places
-        )
-        if not fits or not all(self.places):
-            raise ShapeError(f"each window must lie inside of the sizes {self.sizes} and cover an element")
-        outputs = [
-            axis if len(places) == size else len(places)
-            for axis, places, size in zip(x.dims[2:], self.places, self.sizes, strict=True)
-        ]
-        return (*x.dims[:2], *outputs)
+        self._check_windows([axis_size(axis) for axis in x.dims[2:]])
+        return (*x.dims[:2], *(each.axis(axis) for each, axis in zip(self.windows, x.dims[2:], strict=True)))
+
+    def _check_windows(self, sizes: Sequence[int | None]) -> None:
+        """Raise `ShapeError` if windows do not fit in an axis whose size is known."""
+        for windows, axis, size in zip(self.windows, self.parents[0].dims[2:], sizes, strict=True):
+            reason = "" if size is None else windows.misfit(axis, size)
+            if reason:
+                raise ShapeError(reason)
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        try:
+            self._check_windows(shapes[0][2:])
+        except ShapeError as error:
+            raise ShapeError(explain(self, f"{error} in this run")) from None
 
     def positions(self, xp: ArrayNamespace, x: FloatArray) -> IntegerArray:
         """Return the flat position, among the spatial axes, of the first maximum of each window."""
-        tables = [_taps(places) for places in self.places]
-        strides = [math.prod(self.sizes[axis + 1 :]) for axis in range(len(self.sizes))]
+        sizes = x.shape[2:]
+        tables = [_taps(places) for places in self.places(sizes)]
+        strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
         best: Any = None
         found: Any = None
         for tap in itertools.product(*(range(len(table)) for table in tables)):
@@ -114,10 +115,10 @@ class _MaxPoolLoops(ByKernel):
         """Return a view of the array with the axes (images, elements)."""
         return array.reshape(math.prod(array.shape[:2]), math.prod(array.shape[2:]))
 
-    def numbers(self, node: _MaxPool) -> tuple[KernelArgument, ...]:
+    def numbers(self, node: _MaxPool, x: Array) -> tuple[KernelArgument, ...]:
         """Return the arguments after the arrays: whether windows are pairs, the tables, and scratch memory."""
         once: Places = ((0, 1, 1),)
-        places = (*[once] * (3 - len(node.places)), *node.places)
+        places = (*[once] * (3 - len(node.windows)), *node.places(x.shape[2:]))
         depths, heights, columns = map(_taps, places)
         pairs = all(
             each == tuple((2 * i, 2 * i + 2, 1) for i in range(len(each))) for each in places[1:]
@@ -137,13 +138,14 @@ def _taps(places: Places) -> NDArray[np.int64]:
 class MaxPool(_MaxPool[Axes]):
     """The maximum of each window; `x` has the axes (batch, channels, *sizes), the result (batch, channels, *outputs).
 
-    `places` has for each spatial axis and each output the places of its taps, (first, end, distance). A NaN counts as
-    the largest number. The gradient goes to the first maximum of a window.
+    `windows` has the windows along each spatial axis. A NaN counts as the largest number. The gradient goes to the
+    first maximum of a window.
 
-    Raise `ShapeError` if `x` does not have these sizes or a window is not inside of them, `DTypeError` for masks.
+    Raise `ShapeError` if `x` has another number of axes or a window covers no element, `DTypeError` for masks.
 
+    >>> from wyrm.ops.pooling.windows import Even
     >>> x = wy.Constant([[[1.0, 3.0, 2.0, 0.0]]])
-    >>> wy.ops.pooling.pooling.MaxPool(x, places=(((0, 2, 1), (2, 4, 1)),), sizes=(4,)).forward().tolist()
+    >>> wy.ops.pooling.pooling.MaxPool(x, windows=(Even(2),)).forward().tolist()
     [[[3.0, 2.0]]]
     """
 
@@ -160,7 +162,7 @@ class MaxPool(_MaxPool[Axes]):
         return "rows" if list(rows) == [0] else None
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (MaxPoolGradient(self.parents[0], gradient, **self.options()),)
+        return (MaxPoolGradient(self.parents[0], gradient, windows=self.windows),)
 
 
 JAX.register(MaxPool)(MaxPoolForm(_taps))
@@ -171,7 +173,7 @@ class _ForwardLoops(_MaxPoolLoops):
     kernel = staticmethod(max_pool_kernel)
 
     def kernel_arguments(self, node: MaxPool, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        return self.images(operands[0]), self.images(out), *self.numbers(node)
+        return self.images(operands[0]), self.images(out), *self.numbers(node, operands[0])
 
 
 class MaxPoolTake(_MaxPool[Axes]):
@@ -189,7 +191,7 @@ class MaxPoolTake(_MaxPool[Axes]):
         return _at(xp, values, self.positions(xp, x))
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return ZERO, MaxPoolGradient(self.parents[0], gradient, **self.options())
+        return ZERO, MaxPoolGradient(self.parents[0], gradient, windows=self.windows)
 
 
 JAX.register(MaxPoolTake)(MaxPoolTakeForm(_taps))
@@ -201,7 +203,7 @@ class _TakeLoops(_MaxPoolLoops):
 
     def kernel_arguments(self, node: MaxPoolTake, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         x, values = operands
-        return self.images(x), self.flat(values), self.images(out), *self.numbers(node)
+        return self.images(x), self.flat(values), self.images(out), *self.numbers(node, operands[0])
 
 
 class MaxPoolGradient(_MaxPool[Axes]):
@@ -231,7 +233,7 @@ class MaxPoolGradient(_MaxPool[Axes]):
         return xp.reshape(flat, shape)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return ZERO, MaxPoolTake(self.parents[0], gradient, **self.options())
+        return ZERO, MaxPoolTake(self.parents[0], gradient, windows=self.windows)
 
 
 JAX.register(MaxPoolGradient)(MaxPoolGradientForm(_taps))
@@ -245,7 +247,7 @@ class _GradientLoops(_MaxPoolLoops):
         self, node: MaxPoolGradient, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
         x, gradient = operands
-        return self.images(x), self.images(gradient), self.flat(out), *self.numbers(node)
+        return self.images(x), self.images(gradient), self.flat(out), *self.numbers(node, x)
 
 
 def _at(xp: ArrayNamespace, x: FloatArray, positions: IntegerArray) -> FloatArray:
@@ -264,4 +266,4 @@ def _check_same(expected: Sequence[Axis], node: Node) -> None:
         unify(axis, other)
 
 
-__all__ = ["MaxPool", "MaxPoolGradient", "MaxPoolTake", "Places"]
+__all__ = ["MaxPool", "MaxPoolGradient", "MaxPoolTake"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size
-from wyrm.graph.base import format_dims, label
+from wyrm.graph.base import explain, format_dims, label
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
@@ -25,6 +25,21 @@ from wyrm.ops.shaping.jax_form import taken
 # For each output the place of its first tap, and the weights of neighbouring taps.
 Taps = tuple[tuple[int, tuple[float, ...]], ...]
 
+
+class Weighting:
+    """Base class of what decides the taps of `Resample`; a frozen dataclass, so that equal ones are equal."""
+
+    def taps(self, old: int, new: int) -> Taps:
+        """Return the taps of `new` outputs along an axis of `old` elements."""
+        raise NotImplementedError
+
+    def misfit(self, axis: Axis, old: int, new: int) -> str:
+        """Return the reason why an axis that has `old` elements has no such outputs; empty if it has."""
+        return "" if min(old, new) > 0 else f"{axis!r} of size {old} cannot be resampled to {new} elements"
+
+
+# The number of taps of each output, and the places and weights of taps, of the axes (taps, outputs).
+Tables = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 # The most taps that JAX adds one by one.
 _FEW_TAPS = 8
 
@@ -63,24 +78,25 @@ def sum_elements(
 class Resample(Node[tuple[Node], Axes]):
     """Weighted sums of neighbouring elements along an axis: `sum_k taps[i].weights[k] * x[taps[i].first + k]`.
 
-    The result has the axis `to` in place of the axis. The op is linear, and its gradient is the same op with the taps
-    transposed.
+    The result has the axis `to` in place of the axis, and `by` gives the taps for the sizes of both. The op is linear,
+    and its gradient is the same op with the taps transposed, `back`.
 
-    Raise `ShapeError` for an axis without a size and for taps outside of it, `DTypeError` for masks.
+    Raise `ShapeError` for an axis that `x` does not have and for sizes that do not fit, `DTypeError` for masks.
 
-    >>> halves = ((0, (0.5, 0.5)), (2, (0.5, 0.5)))
+    >>> from wyrm.ops.pooling.windows import Even, Means
     >>> x = wy.Constant([1.0, 3.0, 2.0, 0.0])
-    >>> wy.ops.pooling.resample.Resample(x, axis=0, taps=halves, to=2).forward().tolist()
+    >>> wy.ops.pooling.resample.Resample(x, axis=0, by=Means(Even(2)), to=2).forward().tolist()
     [2.0, 1.0]
     """
 
-    __slots__ = ("axis", "taps", "to")
+    __slots__ = ("axis", "back", "by", "to")
     axis: int
-    taps: Taps
+    by: Weighting
     to: Axis
+    back: bool
 
-    def __init__(self, x: Node, *, axis: int, taps: Taps, to: Axis) -> None:
-        self._construct((x,), axis=axis, taps=taps, to=to)
+    def __init__(self, x: Node, *, axis: int, by: Weighting, to: Axis, back: bool = False) -> None:
+        self._construct((x,), axis=axis, by=by, to=to, back=back)
 
     def dtype_rule(self) -> np.dtype:
         (x,) = self.parents
@@ -92,19 +108,30 @@ class Resample(Node[tuple[Node], Axes]):
         (x,) = self.parents
         if not 0 <= self.axis < len(x.dims):
             raise ShapeError(f"axis {self.axis} is out of range for the axes {format_dims(x.dims)} of {label(x)}")
-        size = axis_size(x.dims[self.axis])
-        if size is None or axis_size(self.to) != len(self.taps):
-            raise ShapeError(
-                f"axis {self.axis} of {label(x)}, {x.dims[self.axis]!r}, and the axis of the result, {self.to!r}, need "
-                f"sizes; the second is that of the {len(self.taps)} outputs"
-            )
-        if any(first < 0 or first + len(weights) > size for first, weights in self.taps):
-            raise ShapeError(f"the taps reach outside of axis {self.axis} of {label(x)}, {x.dims[self.axis]!r}")
+        sizes = axis_size(x.dims[self.axis]), axis_size(self.to)
+        if sizes[0] is not None and sizes[1] is not None:
+            self._check(sizes[0], sizes[1])
         return (*x.dims[: self.axis], self.to, *x.dims[self.axis + 1 :])
+
+    def _check(self, size: int, to: int) -> None:
+        """Raise `ShapeError` unless the axis and that of the result may have these sizes."""
+        axes = self.parents[0].dims[self.axis], self.to
+        axis, old, new = (axes[1], to, size) if self.back else (axes[0], size, to)
+        reason = self.by.misfit(axis, old, new)
+        if not reason and len(taps := _taps(self.by, old, new)) != new:
+            reason = f"there are {len(taps)} outputs along an axis of {old} elements, not {new}"
+        if reason:
+            raise ShapeError(reason)
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        try:
+            self._check(shapes[0][self.axis], shape[self.axis])
+        except ShapeError as error:
+            raise ShapeError(explain(self, f"{error} in this run")) from None
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         (x,) = operands
-        counts, places, weights = _tables(self.taps)
+        counts, places, weights = self.tables(x.shape, shape)
         column = (-1, *[1] * (len(shape) - self.axis - 1))
         total = xp.zeros(shape, dtype=self.dtype)
         for k in range(len(places)):
@@ -114,15 +141,19 @@ class Resample(Node[tuple[Node], Axes]):
             total = total + xp.where(xp.asarray((k < counts).reshape(column)), part * weight, self.dtype.type(0))
         return total
 
+    def tables(self, of: Sequence[int], shape: Sequence[int]) -> Tables:
+        """Return the tables of the taps from an operand of the shape `of` to a result of this shape."""
+        return _tables(self.by, of[self.axis], shape[self.axis], self.back)
+
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if rows[0] == 0 and self.axis > 0 else None
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
-        return Resample(operands[0], axis=self.axis + 1, taps=self.taps, to=self.to)
+        return Resample(operands[0], axis=self.axis + 1, by=self.by, to=self.to, back=self.back)
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        axis: Any = self.parents[0].dims[self.axis]
-        return (Resample(gradient, axis=self.axis, taps=transposed(self.taps, int(axis)), to=axis),)
+        axis: Axis = self.parents[0].dims[self.axis]
+        return (Resample(gradient, axis=self.axis, by=self.by, to=axis, back=not self.back),)
 
 
 @LOOPS.register(Resample)
@@ -130,18 +161,28 @@ class _ResampleLoops(ByKernel):
     kernel = staticmethod(resample_kernel)
 
     def kernel_arguments(self, node: Resample, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        counts, places, weights = _tables(node.taps)
-        x, outer = operands[0], math.prod(out.shape[: node.axis])
-        inner = math.prod(out.shape[node.axis + 1 :])
+        x, axis = operands[0], node.axis
+        counts, places, weights = node.tables(x.shape, out.shape)
+        outer, inner = math.prod(out.shape[:axis]), math.prod(out.shape[axis + 1 :])
         return (
-            x.reshape(outer, x.shape[node.axis], inner), out.reshape(outer, len(node.taps), inner), counts, places,
+            x.reshape(outer, x.shape[axis], inner), out.reshape(outer, out.shape[axis], inner), counts, places,
             weights.astype(node.dtype),
         )  # fmt: skip
 
 
 @lru_cache(maxsize=256)
-def _tables(taps: Taps) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return the number of taps of each output, and the places and weights of taps, of the axes (taps, outputs)."""
+def _taps(by: Weighting, old: int, new: int) -> Taps:
+    """Return the taps; raise `ShapeError` if they reach outside of the axis."""
+    taps = by.taps(old, new)
+    if any(first < 0 or first + len(weights) > old for first, weights in taps):
+        raise ShapeError(f"the taps reach outside of an axis of {old} elements")
+    return taps
+
+
+@lru_cache(maxsize=256)
+def _tables(by: Weighting, size: int, to: int, back: bool) -> Tables:
+    """Return the tables of the taps from an axis of one size to another; `back` are those of the transposed sums."""
+    taps = _transposed(_taps(by, to, size), to) if back else _taps(by, size, to)
     most = max((len(weights) for _, weights in taps), default=0)
     counts = np.array([len(weights) for _, weights in taps], np.int64)
     places, table = np.zeros((most, len(taps)), np.int64), np.zeros((most, len(taps)))
@@ -151,8 +192,7 @@ def _tables(taps: Taps) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[n
     return counts, places, table
 
 
-@lru_cache(maxsize=256)
-def transposed(taps: Taps, size: int) -> Taps:
+def _transposed(taps: Taps, size: int) -> Taps:
     """Return the taps of the transposed sums, from the outputs back to an axis of this size."""
     found: list[dict[int, float]] = [{} for _ in range(size)]
     for i, (first, weights) in enumerate(taps):
@@ -173,7 +213,7 @@ class _ResampleForm(JaxForm):
         import jax.numpy as jnp
 
         (x,), axis = operands, node.axis
-        counts, places, weights = _tables(node.taps)
+        counts, places, weights = node.tables(x.shape, shape)
         present = np.arange(len(places))[:, None] < counts
         column = (*places.shape, *[1] * (x.ndim - axis - 1))
         factors, present = weights.astype(x.dtype).reshape(column), present.reshape(column)
@@ -191,4 +231,4 @@ class _ResampleForm(JaxForm):
         return total
 
 
-__all__ = ["Resample", "Taps", "transposed"]
+__all__ = ["Resample", "Taps", "Weighting"]

@@ -98,6 +98,8 @@ ANSWERS = each(
         "validation_data": "use validation= of wy.train.fit",
         "validation_split": "use wy.data.train_test_split(dataset) and validation= of wy.train.fit",
         "callbacks validation": "use wy.train.fit, which takes validation= and callbacks=",
+        "top_k topk": "use k=",
+        "seen": "use exclude=",
         "strict": "leave it out: every name and shape has to match",
         "gradient jac": "leave it out: wyrm derives gradients itself",
     }

@@ -44,7 +44,7 @@ _OF_NODES = {
         "exp2 log2 log10 tan sinh cosh arcsin arccos arctan arcsinh arccosh arctanh asin acos atan asinh acosh atanh "
         "cbrt reciprocal deg2rad rad2deg signbit sinc diff flipud fliplr rot90 tril triu diag nan_to_num count_nonzero",
     ),
-    **same("linalg.", "cholesky inv det slogdet svd qr pinv eigh norm"),
+    **same("linalg.", "cholesky inv det slogdet svd qr pinv eig eigh norm"),
     **same("special.", "logit erfc erfinv gammaln digamma expit i0 i0e i1 i1e ndtr ndtri entr log_ndtr"),
     **each(
         {
@@ -136,7 +136,6 @@ _OF_NODES = {
             "logdet": "use wy.linalg.slogdet(x)",
             "solve lstsq": "use wy.linalg.solve(x, b) or wy.linalg.lstsq(x, b)",
             "matrix_power": "use wy.linalg.matrix_power(x, n)",
-            "eig": "wyrm has no complex numbers: use wy.linalg.eigh(x) for a symmetric matrix",
             "fft stft": NO_FOURIER,
             "real imag conj": "use wy.real(x), wy.imag(x) or wy.conj(x); nodes are real",
             "new_zeros new_ones new_full new_tensor": "use wy.zeros(shape), wy.ones(shape) or wy.full(shape, value)",

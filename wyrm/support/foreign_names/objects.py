@@ -75,7 +75,6 @@ PROGRAM = each(
 # NumPy functions that do not accept nodes.
 NUMPY_FUNCTIONS = each(
     {
-        "eig eigvals": "wyrm has no complex numbers: use wy.linalg.eigh or wy.linalg.eigvalsh for a symmetric matrix",
         "matrix_rank": "use np.linalg.matrix_rank(x.forward()), or count the singular values, (wy.linalg.svdvals(x) > 1e-6).sum()",
         "tensorinv tensorsolve": "use x.reshape(shape) and wy.linalg.inv or wy.linalg.solve",
         "unique unique_all unique_counts unique_inverse unique_values nonzero flatnonzero argwhere intersect1d union1d setdiff1d setxor1d delete insert trim_zeros": (

@@ -115,11 +115,10 @@ ANSWERS: dict[str, dict[str, str]] = {
             "softmin": "use (-x).softmax(axis)",
             "rsqrt": "use 1.0 / x.sqrt()",
             "matrix_power": "use wy.linalg.matrix_power(x, n)",
-            **same("linalg.", "cholesky inv det slogdet svd qr pinv eigh norm"),
+            **same("linalg.", "cholesky inv det slogdet svd qr pinv eig eigh norm"),
             "inverse": "use wy.linalg.inv(x)",
             "solve lstsq": "use wy.linalg.solve(a, b) or wy.linalg.lstsq(a, b)",
             "logdet": "use wy.linalg.slogdet(x)",
-            "eig": "wyrm has no complex numbers: use wy.linalg.eigh(x) for a symmetric matrix",
             **same("special.", "erfc erfinv expit logit gammaln digamma"),
             "lgamma": "use wy.special.gammaln(x)",
             "gelu silu elu leaky_relu layer_norm rms_norm cross_entropy dropout": "use the methods of nodes, as in x.gelu()",
@@ -261,7 +260,6 @@ ANSWERS: dict[str, dict[str, str]] = {
     ),
     "wyrm.linalg": each(
         {
-            "eig eigvals": "wyrm has no complex numbers: use wy.linalg.eigh or wy.linalg.eigvalsh for a symmetric matrix, or np.linalg.eig(x.forward()) without a gradient",
             "matrix_rank": "count the singular values: (wy.linalg.svdvals(x) > 1e-6).sum()",
             "logdet": "use wy.linalg.slogdet(x)",
             "inverse": "use wy.linalg.inv(x)",

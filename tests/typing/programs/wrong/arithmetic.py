@@ -55,7 +55,7 @@ x.equal(y)  # error: [arg-type] Argument 1 to "equal" of "Node" has incompatible
 #@ masks_of_other_shapes
 (x > 0) & (y > 0)  # error: [operator] Unsupported operand types for & ("Greater[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]" and "Greater[Input[tuple[Batch, Out]], Constant[Any], tuple[Batch, Out]]")
 #@ where_of_other_shapes
-wy.where(x > 0, x, y)  # error: [misc] Cannot infer value of type parameter "Shape" of "where"
+wy.where(x > 0, x, y)  # error: [arg-type] Argument 3 to "where" has incompatible type "Input[tuple[Batch, Out]]"; expected "Shaped[Any, FittingShape[tuple[Batch, In]]]"
 #@ where_by_mask_of_other_shape
 wy.where(y > 0, x, 0.0)  # error: [misc] Cannot infer value of type parameter "Shape" of "where"
 #@ where_by_indices
@@ -89,4 +89,4 @@ x[0] = 1.0  # error: [index] Unsupported target for indexed assignment ("Input[t
 #@ wrong_operand_deep_in_a_formula
 scale + x * (scale - y / (scale + x * (1.0 - x)))  # error: [operator] Unsupported operand types for / ("Input[tuple[Batch, Out]]" and "Add[
 #@ maximum_of_other_axes_names_both
-x.maximum(y)  # error: [arg-type] Argument 1 to "maximum" of "Node" has incompatible type "Input[tuple[Batch, Out]]"; expected "Shaped[Never, tuple[Batch, In]] |
+x.maximum(y)  # error: [arg-type] Argument 1 to "maximum" of "Node" has incompatible type "Input[tuple[Batch, Out]]"; expected "Shaped[Any, FittingShape[tuple[Batch, In]]]"

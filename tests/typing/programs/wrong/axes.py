@@ -61,7 +61,7 @@ x[0.5]  # error: [call-overload] No overload variant of "__getitem__" of "Node" 
 #@ stacked_along_the_second_then_wrong_product
 wy.stack([x, x2], axis=1) @ w2  # error: [operator] Unsupported operand types for @
 #@ stacked_arrays_and_words
-wy.stack(["x", "y"])  # error: [list-item] List item 0 has incompatible type "str"; expected "Node[Any, FittingShape]"
+wy.stack(["x", "y"])  # error: [list-item] List item 0 has incompatible type "str"; expected "Node[Any, FittingShape[Any]]"
 #@ stacked_by_arguments
 wy.stack(x, x2)  # error: [call-overload] No overload variant of "stack" matches argument types "Input[tuple[Batch, In]]", "Input[tuple[Batch, In]]"
 #@ stacked_along_a_dimension_of_another_library

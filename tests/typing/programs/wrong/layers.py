@@ -77,7 +77,7 @@ wy.nn.RMSNorm(in_, eps=1e-6)  # error: [call-arg] Unexpected keyword argument "e
 #@ root_mean_square_of_other_features
 wy.nn.RMSNorm(emb)(sequence)  # error: [arg-type] Argument 1 to "__call__" of "RMSNorm" has incompatible type "Input[tuple[Batch, Time, In]]"; expected
 #@ statistics_are_no_parameters
-wy.optim.SGD([wy.nn.BatchNorm(in_).running_mean], learning_rate=0.1)  # error: [list-item] List item 0 has incompatible type "Buffer[tuple[In]]"; expected "Parameter[Any] | Mapping[str, Any]"
+wy.optim.SGD([wy.nn.BatchNorm(in_).running_mean], learning_rate=0.1)  # error: [list-item] List item 0 has incompatible type "Buffer[tuple[In]]"; expected "Parameter[Any] | ParameterGroup"
 #@ recurrent_layer_of_a_matrix
 wy.nn.LSTM(in_, hid)(x)  # error: [arg-type] Argument 1 to "__call__" of "LSTM" has incompatible type "Input[tuple[Batch, In]]"; expected "Node[Any,
 #@ recurrent_layer_of_other_features

@@ -1,11 +1,11 @@
 # ruff: noqa
 # fmt: off
 #@ product_function_of_other_axes
-wy.matmul(x, y)  # error: [arg-type] Argument 1 to "matmul" has incompatible type "Input[tuple[Batch, In]]"
+wy.matmul(x, y)  # error: [arg-type] Argument 2 to "matmul" has incompatible type "Input[tuple[Batch, Out]]"; expected "Shaped[Any, FittingShape[tuple[Batch, In]]]"
 #@ product_function_result
 wy.matmul(x, w) + x  # error: [operator] Unsupported operand types for +
 #@ dot_product_of_other_axes
-wy.dot(x, y)  # error: [arg-type] Argument 1 to "dot" has incompatible type "Input[tuple[Batch, In]]"
+wy.dot(x, y)  # error: [arg-type] Argument 2 to "dot" has incompatible type "Input[tuple[Batch, Out]]"; expected "Shaped[Any, FittingShape[tuple[Batch, In]]]"
 #@ product_of_integers
 wy.outer(labels, vector)  # error: [call-overload] No overload variant of "outer" matches argument types "IndexInput[tuple[Batch]]", "Input[tuple[In]]"
 #@ mean_without_nan_result
@@ -21,7 +21,7 @@ wy.interp(x, [0.0, 1.0], [1.0, 3.0]) + y  # error: [operator] Unsupported operan
 #@ special_function_of_text
 wy.special.gammaln("x")  # error: [call-overload] No overload variant of "gammaln" matches argument type "str"
 #@ special_function_of_other_axes
-wy.special.xlogy(x, y)  # error: [misc] Cannot infer value of type parameter "S" of "xlogy"
+wy.special.xlogy(x, y)  # error: [arg-type] Argument 2 to "xlogy" has incompatible type "Input[tuple[Batch, Out]]"; expected "Shaped[Any, FittingShape[tuple[Batch, In]]]"
 #@ special_function_result
 r: wy.Tensor[Batch] = wy.special.j0(x)  # error: [arg-type] Argument 1 to "j0" has incompatible type "Input[tuple[Batch, In]]"; expected "Node[Any, tuple[Batch]] | float
 #@ misspelled_special_function
@@ -57,7 +57,7 @@ def project(v: wy.Tensor[Batch, In]) -> wy.Tensor[Batch, Out]:
     return v @ w
 wy.switch(wy.IndexInput(1), [project, project], y)  # error: [list-item] List item 0 has incompatible type
 #@ least_squares_of_other_rows
-wy.linalg.lstsq(x, w)  # error: [arg-type] Argument 1 to "lstsq" has incompatible type
+wy.linalg.lstsq(x, w)  # error: [arg-type] Argument 2 to "lstsq" has incompatible type "Parameter[tuple[In, Out]]"; expected "Shaped[Any, FittingShape[tuple[Batch, In]]]"
 #@ least_squares_result
 r: wy.Tensor[Batch, In] = wy.linalg.lstsq(x, y).x  # error: [assignment] Incompatible types in assignment
 #@ condition_of_a_vector

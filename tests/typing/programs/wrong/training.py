@@ -83,11 +83,11 @@ wy.compile(x @ w).source()  # error: [operator] "str" not callable
 #@ optimizer_without_parameters
 wy.optim.Adam(learning_rate=1e-3)  # error: [call-arg] Missing positional argument "parameters" in call to "Adam"
 #@ optimizer_of_a_module
-wy.optim.Adam(wy.nn.Linear(in_, out), learning_rate=1e-3)  # error: [arg-type] Argument 1 to "Adam" has incompatible type "Linear[In, Out]"; expected "Iterable[Parameter[Any] | Mapping[str, Any]]"
+wy.optim.Adam(wy.nn.Linear(in_, out), learning_rate=1e-3)  # error: [arg-type] Argument 1 to "Adam" has incompatible type "Linear[In, Out]"; expected "Iterable[Parameter[Any] | ParameterGroup]"
 #@ optimizer_of_one_parameter
-wy.optim.SGD(w, learning_rate=0.1)  # error: [arg-type] Argument 1 to "SGD" has incompatible type "Parameter[tuple[In, Out]]"; expected "Iterable[Parameter[Any] | Mapping[str, Any]]"
+wy.optim.SGD(w, learning_rate=0.1)  # error: [arg-type] Argument 1 to "SGD" has incompatible type "Parameter[tuple[In, Out]]"; expected "Iterable[Parameter[Any] | ParameterGroup]"
 #@ optimizer_of_buffers
-wy.optim.SGD(dict(wy.nn.BatchNorm(in_).named_buffers()).values(), learning_rate=0.1)  # error: [arg-type] Argument 1 to "SGD" has incompatible type "dict_values[str, Buffer[Any]]"; expected "Iterable[Parameter[Any] | Mapping[str, Any]]"
+wy.optim.SGD(dict(wy.nn.BatchNorm(in_).named_buffers()).values(), learning_rate=0.1)  # error: [arg-type] Argument 1 to "SGD" has incompatible type "dict_values[str, Buffer[Any]]"; expected "Iterable[Parameter[Any] | ParameterGroup]"
 #@ optimizer_of_computed_nodes
 wy.optim.SGD([w * 2.0], learning_rate=0.1)  # error: [list-item] List item 0 has incompatible type "Multiply[Parameter[tuple[In, Out]], Constant[Any], tuple[In, Out]]";
 #@ optimizer_of_method_parameters

@@ -20,7 +20,7 @@ energy(b)  # error: [arg-type] Argument 1 to "__call__" of "Function" has incomp
 def energy(g: wy.Tensor[In]) -> wy.Tensor[()]:
     return (g * g).sum()
 energy(numbers(7)).backward()  # error: [attr-defined] "ndarray[tuple[Any, ...], dtype[floating[Any]]]" has no attribute "backward"
-#@ value_of_a_function_of_arrays  # pyright cannot: choose an overload for a result of which a part is Any
+#@ value_of_a_function_of_arrays
 @wy.function
 def energy(g: wy.Tensor[In]) -> wy.Tensor[()]:
     return (g * g).sum()
@@ -117,7 +117,7 @@ wy.while_loop(lambda v: v.sum() < 100.0, lambda v: v.T, x)  # error: [arg-type] 
 #@ loop_of_steps_in_part
 wy.while_loop(lambda v: v < 100.0, lambda v: v * 2.0, scale, max_steps=10.5)  # error: [call-overload] No overload variant of "while_loop" matches argument types "Callable[[Any], Any]", "Callable[[Any], Any]",
 #@ loop_result
-r: wy.Tensor[Batch] = wy.while_loop(lambda v: v.sum() < 100.0, lambda v: v * 2.0, x)  # error: [arg-type] Argument 3 to "while_loop" has incompatible type "Input[tuple[Batch, In]]"; expected "Node[Any, tuple[Batch]]"
+r: wy.Tensor[Batch] = wy.while_loop(lambda v: v.sum() < 100.0, lambda v: v * 2.0, x)  # error: [arg-type] Argument 3 to "while_loop" has incompatible type "Input[tuple[Batch, In]]"; expected "Shaped[Node[Any, Any], tuple[Batch]]"
 #@ branch_by_element
 wy.cond(x > 0.0, lambda v: v, lambda v: v * 0.0, x)  # error: [arg-type] Argument 1 to "cond" has incompatible type "Greater[Input[tuple[Batch, In]], Constant[Any], tuple[Batch,
 #@ branches_of_other_axes

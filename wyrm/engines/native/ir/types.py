@@ -52,8 +52,8 @@ BOOL = ScalarType("b", 1)
 INT8, INT16, INT32, INT64 = (ScalarType("i", bits) for bits in (8, 16, 32, 64))
 UINT8, UINT16, UINT32, UINT64 = (ScalarType("u", bits) for bits in (8, 16, 32, 64))
 FLOAT32, FLOAT64 = ScalarType("f", 32), ScalarType("f", 64)
-_BY_NAME = {
-    each.name: each
+_BY_DTYPE = {
+    np.dtype(each.name): each
     for each in (BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32, FLOAT64)
 }  # fmt: skip
 
@@ -64,5 +64,4 @@ def scalar_of(dtype: Any) -> ScalarType | None:
     >>> scalar_of(np.float32), scalar_of(">f4")
     (ScalarType(kind='f', bits=32), None)
     """
-    dtype = np.dtype(dtype)
-    return _BY_NAME.get(dtype.name) if dtype.isnative else None
+    return _BY_DTYPE.get(np.dtype(dtype))

@@ -21,7 +21,7 @@ import numpy as np
 BLAS = ("sgemm", "dgemm")
 # The functions that kernels call as `lapack(name, ...)`, for both float types.
 LAPACK = tuple(
-    letter + name for name in ("trsm", "potrf", "getrf", "syevd", "gesdd", "geqrf", "orgqr") for letter in "sd"
+    letter + name for name in ("trsm", "potrf", "getrf", "syevd", "geev", "gesdd", "geqrf", "orgqr") for letter in "sd"
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,8 @@ from wyrm.engines.native.llvm import cache
 from wyrm.engines.native.stages.loops import PythonCall
 from wyrm.engines.native.stages.memory import Binding, plan_memory
 from wyrm.engines.native.stages.pipeline import NativeGraph
-from wyrm.errors import CompileError, NotDifferentiable, RegistrationError
-from wyrm.graph.axes import Dim, axis_size
+from wyrm.errors import CompileError, NotDifferentiable, RegistrationError, ShapeError
+from wyrm.graph.axes import Dim, open_axes, resolve
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.storage import bound_array, check_shape, not_set, stored
 from wyrm.support.interrupts import deferred
@@ -36,8 +36,8 @@ Feed = Mapping[Any, Any]
 # In a program with more calls per step than this, BLAS may use all threads while the program itself uses one.
 LARGE = 120
 # Bindings of all threads together; those of one thread take at most `KEPT_BYTES`. Other sizes are cached too, because a
-# smaller last batch comes back every epoch.
-_KEPT_BINDINGS = 16
+# smaller last batch comes back every epoch, and images and sequences have many.
+_KEPT_BINDINGS = 64
 # Bindings of one thread that are kept however many threads there are: a batch and a smaller last one.
 _FEWEST_BINDINGS = 2
 _Shapes = tuple[tuple[BaseNode, tuple[int, ...]], ...]
@@ -107,7 +107,7 @@ class NativeRunner:
                 from wyrm.engines.native.llvm.library import CompiledFunction
 
                 if self.compiled:
-                    self._loaded = CompiledFunction(self._routine)
+                    self._loaded = CompiledFunction(self._routine, self._announcement)
                 else:
                     from wyrm.engines.native.run.in_python import Interpreter
 
@@ -181,13 +181,14 @@ class NativeRunner:
 
         head = head or self._head
         # One thread compiles while the others wait.
-        with deferred, self._compiling, cache.message_if_slow(self._purpose), self._refusals():
+        with deferred, self._compiling, self._refusals():
             if self.compiled:
                 changing = [len(head) + position for position in binding.columns.values()]
                 binding.compiled = BoundFunction(run, head, self._values(binding, columns), changing)
                 return binding.compiled
-            for function, arguments in self._called(binding):
-                function.compile_for(arguments)
+            with self._announcement():
+                for function, arguments in self._called(binding):
+                    function.compile_for(arguments)
         binding.compiled = True
         return None
 
@@ -222,7 +223,7 @@ class NativeRunner:
         return listing
 
     def stages(self) -> dict[str, str]:
-        """Return the program after each stage as text; buffers have the sizes of an earlier run, else size 1."""
+        """Return the program after each stage as text; open axes have the sizes of an earlier run, else small ones."""
         machine = self.listing()
         return self.graph.stages() | {
             "plan memory": str(plan_memory(self.graph.source, self._some_binding().sizes)),
@@ -234,7 +235,14 @@ class NativeRunner:
         found = next(self._held(), None)
         if found is not None:
             return found
-        return self.binding({leaf: tuple(axis_size(axis) or 1 for axis in leaf.dims) for leaf in self.graph.inputs})
+        for size in (1, 8, 64, 512):  # windows need more than 1
+            try:
+                return self.binding(
+                    {leaf: resolve(leaf.dims, dict.fromkeys(open_axes(leaf.dims), size)) for leaf in self.graph.inputs}
+                )
+            except ShapeError as error:
+                refused = error
+        raise refused
 
     @property
     def sizes(self) -> Mapping[type[Dim], int]:
@@ -279,11 +287,10 @@ class NativeRunner:
         """The bytes of all bindings, for every thread and batch size."""
         return sum(binding.bytes for binding in self._held())
 
-    @property
-    def _purpose(self) -> str:
-        """A description of the program for messages, with the user's line that built the first output."""
+    def _announcement(self) -> AbstractContextManager[None]:
+        """Open a block that tells, if it takes long, what is compiled, with the user's line of the first output."""
         what = "the training" if self._training else "a program"
-        return f"{what} of {self.graph.outputs[0].location}"
+        return cache.message_if_slow(f"{what} of {self.graph.outputs[0].location}")
 
     @property
     def name(self) -> str:
