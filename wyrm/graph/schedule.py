@@ -13,6 +13,7 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_operands import holds_data, is_within, source_of
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.quotients import named_multiple
 from wyrm.graph.storage import held_shape
 from wyrm.graph.traversal import topological_order
 from wyrm.support.texts import exact
@@ -129,6 +130,9 @@ class Schedule:
                     )
                 source.setdefault(type(axis), leaf)
         for leaf in self.leaves:
+            for axis, size in zip(leaf.dims, _data_shape(leaf, shapes) or (), strict=False):
+                _bind_multiple(leaf, axis, size, sizes)
+        for leaf in self.leaves:
             given = _data_shape(leaf, shapes)
             if given is not None and any(isinstance(a, Dim) and a.derived and a.size is None for a in leaf.dims):
                 shape = resolve(leaf.dims, sizes)
@@ -142,6 +146,19 @@ class Schedule:
     def shape(self, node: BaseNode, sizes: dict[type[Dim], int]) -> tuple[int, ...]:
         """Return the shape of a node's value for these sizes."""
         return resolve(node.dims, sizes)
+
+
+def _bind_multiple(leaf: BaseNode, axis: Axis, size: int, sizes: dict[type[Dim], int]) -> None:
+    """Bind the axis that a leaf's axis is a multiple of, unless it is bound; raise `ShapeError` for no multiple."""
+    found = named_multiple(axis) if isinstance(axis, Dim) and axis.derived and axis.size is None else None
+    if found is None or found[0] in sizes:
+        return
+    name, factor, addend = found
+    number, rest = divmod(size - addend, factor)
+    if rest or number < 0:
+        needed = f"{factor} * n{f' + {addend}' if addend else ''}"
+        raise ShapeError(f"axis {axis!r} of {describe(leaf)} needs a size of {needed}, not {size}")
+    sizes[name] = number
 
 
 def _with_bodies(nodes: Iterable[BaseNode]) -> Iterator[BaseNode]:
