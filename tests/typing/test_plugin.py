@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.once import computed_once
-from tests.typing.check_corpus import MYPYPATH, ROOT, short
+from tests.typing.check_corpus import MYPYPATH, short
+from tests.typing.checkers import ROOT
 from tests.typing.random_programs import PREAMBLE, axes_at_run_time, expressions
 from wyrm.mypy import plugin
 from wyrm.mypy.plugin import TESTED
