@@ -45,11 +45,10 @@ reveal_type(wy.linalg.cholesky(square))  # reveals: Node[Any, Any]
 reveal_type(wy.linalg.solve(square, w))  # reveals: Node[Any, Any]
 reveal_type(wy.linalg.solve(x.T @ x, unknown.T))  # reveals: Node[Any, Any]
 #@ solution_for_an_unknown_side
-gram, side = x.T @ x + wy.eye(in_), x.T
-matrix: wy.Node = gram.erase()
-columns: wy.Node = side.erase()
-reveal_type(wy.linalg.solve(gram, columns.reshape((7, -1))))  # reveals: Node[Any, Any]
-reveal_type(wy.linalg.solve(matrix.reshape((7, 7)), side))  # reveals: Node[Any, Any]
+def solved(gram: wy.Tensor[In, In], matrix: wy.Node, side: wy.Node) -> None:
+    reveal_type(wy.linalg.solve(gram, side))  # reveals: Node[Any, Any]
+    reveal_type(wy.linalg.solve(matrix, x.T))  # reveals: Node[Any, Any]
+solved(x.T @ x, x.T @ x, x.T)
 #@ ridge_regression
 gram = x.T @ x + wy.eye(in_) * 0.1
 coefficients = wy.linalg.solve(gram, x.T @ y)
