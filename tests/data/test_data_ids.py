@@ -172,6 +172,7 @@ ONE = Interactions.of(["a"], [1])
         (lambda: Ids(np.zeros((2, 2))), ShapeError, r"ids has shape \(2, 2\); expected one axis"),
         (lambda: Ids("text"), DTypeError, "ids is 'text'; expected a column"),
         (lambda: Ids(["a"]).index("b"), DataError, r"no id 'b' among Ids\(1: 'a'\); unknown=-1 gives"),
+        (lambda: Ids([196, 4]).index("196"), DataError, r"no id '196' among Ids.*, which are int64 and no texts; unkn"),
         (lambda: Interactions.of(["a"], [1, 2]), ShapeError, "'users' has 1, 'items' has 2"),
         (lambda: Interactions.of(["a"], [1], ["x"]), DTypeError, "ratings have dtype"),
         (lambda: Interactions.of(["a"], [1], [np.inf]), DataError, "ratings hold inf"),

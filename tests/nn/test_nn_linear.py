@@ -233,3 +233,23 @@ def test_another_dtype_is_an_error() -> None:
 def test_an_unknown_option_is_an_error() -> None:
     with pytest.raises(TypeError, match="unexpected keyword"):
         wy.nn.Linear(4, 3, biases=False)  # type: ignore[call-arg]  # the mistake that mypy finds
+
+
+IMAGE: Any = wy.Input(dims=(wy.Dim(), 32, 7, 7), name="image")
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (
+            32,
+            r"Linear: in_features, 32, is axis 1 of image .*, not the last axis; use x\.mean\(axis=\(-2, -1\)\) or",
+        ),
+        (1568, r"Linear: in_features, 1568, are all elements of a row of image .*: use x\.flatten\(1\)"),
+    ],
+)
+def test_an_image_is_no_row(features: int, message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        wy.nn.Linear(features, 10)(IMAGE)
+    assert wy.nn.Linear(32, 10)(IMAGE.mean(axis=(-2, -1))).shape[1] == 10
+    assert wy.nn.Linear(1568, 10)(IMAGE.flatten(1)).shape[1] == 10

@@ -88,6 +88,63 @@ def test_what_counts_as_an_improvement() -> None:
     assert EarlyStopping().value({"loss": 1.0, "validation_loss": 2.0}) == 2.0
 
 
+class Recalls(Callback):
+    """Sets a recall in each epoch, or, with `every`, in some."""
+
+    def __init__(self, recalls: list[float], every: int = 1) -> None:
+        self.recalls, self.every = recalls, every
+
+    def on_epoch_end(self, run: Run, values: Any) -> None:
+        if run.epoch % self.every == 0:
+            values["recall"] = self.recalls[run.epoch - 1]
+
+
+def test_a_value_of_a_callback_is_followed_and_recorded() -> None:
+    recalls = [0.1, 0.3, 0.2, 0.1, 0.0]
+    callbacks = [Recalls(recalls), EarlyStopping(2, "recall")]
+    history = fit(Case().train, DATA, epochs=5, callbacks=callbacks)
+    assert history["recall"] == recalls[:4] and history.stopped == "early" and len(history["loss"]) == 4
+    assert history.best_by("recall").epoch == 2 and history.record(-1).values["recall"] == 0.1
+
+
+def test_a_value_of_a_callback_is_recorded_after_a_break_too(tmp_path: Path) -> None:
+    recalls = [0.1, 0.3, 0.2, 0.4]
+    for epochs in (2, 4):
+        case = Case()
+        checkpoint = Checkpoint(tmp_path, resume=True)
+        history = fit(case.train, DATA, epochs=epochs, callbacks=[Recalls(recalls), checkpoint])
+        assert history["recall"] == recalls[:epochs]
+
+
+def test_a_value_that_comes_too_late_or_not_always() -> None:
+    message = (
+        r"no value 'recal' to monitor; .* loss, .*; a callback before EarlyStopping may set values\['recal'\] in its"
+    )
+    with pytest.raises(OptionError, match=message):
+        fit(Case().train, DATA, epochs=1, callbacks=[EarlyStopping(2, "recal"), Recalls([0.1])])
+    with pytest.raises(OptionError, match=r"did you mean 'recall'\?; a callback before .* gives 'validation_recal'"):
+        fit(Case().train, DATA, epochs=1, callbacks=[Recalls([0.1]), EarlyStopping(2, "recal")])
+    with pytest.raises(OptionError, match="a callback that sets a value sets it in every epoch"):
+        fit(Case().train, DATA, epochs=2, callbacks=[Recalls([0.1, 0.2], every=2)])
+
+
+@pytest.mark.parametrize(
+    ("name", "higher"),
+    [
+        ("validation_recall", True), ("accuracy", True), ("recall@50", True), ("top5_accuracy", True),
+        ("roc_auc", True),
+        ("ndcg", True), ("r2", True), ("loss", False), ("validation_loss", False), ("mse", False), ("error", False),
+        ("recall_error", False), ("accuracy_loss", False), ("perplexity", False), ("mapped", False), (None, False),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_value_says_what_is_better(name: str | None, higher: bool) -> None:
+    assert EarlyStopping(1, name).higher_is_better is higher
+    assert EarlyStopping(1, name, higher_is_better=not higher).higher_is_better is not higher
+    assert Checkpoint(".", monitor=name).checkpoints.higher_is_better is higher
+    if name is not None:
+        assert wy.train.History({name: [1.0, 2.0]}).best_by(name).epoch == (2 if higher else 1)
+
+
 def test_a_callback_can_serve_several_trainings() -> None:
     stopping = EarlyStopping(patience=2)
     for _ in range(2):

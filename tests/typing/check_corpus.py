@@ -1,17 +1,17 @@
 """Checks the corpus of typed programs: type checkers accept the right ones and reject the wrong ones.
 
-The checkers are mypy, strict and not, and pyright. `python -m tests.typing.check_corpus` prints what each of them
-caught, what it missed, and where it raised a false alarm; `--show` prints their messages too, and the names of checkers
-leave out the others. A program is a section of a file in `programs/`, named by a line `#@ name`; it runs after
-`programs/preamble.py`. What is expected of a line stands at its end:
+The checkers are mypy and pyright, strict and not, mypy with the plugin `wyrm.mypy`, ty and pyrefly. `python -m
+tests.typing.check_corpus` prints what each of them caught, what it missed, and where it raised a false alarm; `--show`
+prints their messages too, and the names of checkers leave out the others. A program is a section of a file in
+`programs/`, named by a line `#@ name`; it runs after `programs/preamble.py`. What is expected of a line stands at its
+end:
 
     x + y  # error: [operator] Unsupported operand types for +
     reveal_type(x + x)  # reveals: Add[Input[tuple[Batch, In]], Input[tuple[Batch, In]], tuple[Batch, In]]
+    reveal_type(x[[0]])  # reveals: Node[Any, Any]  # with the plugin: Node[Any, tuple[Any, In]]
 
-mypy has to say just this; of pyright an error on that line is expected, in its own words. A program that pyright cannot
-judge as expected says why in its first line, and is reported once pyright can:
-
-    #@ name  # pyright cannot: infer the axes of a list whose parts have different classes
+mypy has to say just this; of the others an error on that line is expected, in their own words. Where a checker does not
+judge a program as expected, `cannot.toml` says what it cannot do; the program is reported once the checker can.
 
 The README's Python blocks, one after another, are a right program too.
 """
@@ -19,18 +19,20 @@ The README's Python blocks, one after another, are a right program too.
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import json
 import os
 import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.typing import checkers
+from tests.typing.checkers import ROOT, Message, Messages
+
 PROGRAMS = Path(__file__).with_name("programs")
 # Generated modules and mypy's cache: only what changed is checked again.
 WORK = ROOT / ".mypy_cache" / "typing_corpus"
@@ -48,9 +50,9 @@ import wyrm as wy
 """
 # A later block of the README uses a name again for a node of another class, as the cells of a notebook do.
 _README_HEADER = "# mypy: allow-redefinition" + "\n" * HEADER.count("\n")
-_SECTION = re.compile(r"^#@ (\w+)(?:  # pyright cannot: (.+))?$")
+_SECTION = re.compile(r"^#@ (\w+)$")
 _EXPECTED = re.compile(r"# error: \[([\w-]+)\] (.+)$")
-_REVEALED = re.compile(r"# reveals: (.+)$")
+REVEALED = re.compile(r"# reveals: (.+?)(?:  # with the plugin: (.+))?$")
 _MESSAGE = re.compile(r"^(plain/)?(\w+)\.py:(\d+): (error|note): (.*?)(?:  \[([\w-]+)\])?$")
 _MODULE = re.compile(r"\b(?:[a-z_]\w*\.)+(?=\w)")
 
@@ -69,15 +71,18 @@ _NOT_STRICT = {
 }  # fmt: skip
 
 
+# Strict mypy with the plugin.
+PLUGIN = "mypy with plugin"
+
+
 class Program(NamedTuple):
-    """One section of a file: whether it is right, its source, where that starts, and what pyright cannot do in it."""
+    """One section of a file: whether it is right, its source, and where that starts."""
 
     right: bool
     file: str
     name: str
     line: int
     source: str
-    beyond_pyright: str | None = None
     header: str = HEADER
 
     @property
@@ -89,28 +94,12 @@ class Program(NamedTuple):
         return f"{self.file}:{self.line} {self.name}"
 
 
-class Message(NamedTuple):
-    """What a checker says about a line of a program, counted from 1 in the program's source."""
-
-    line: int
-    severity: str
-    text: str
-    code: str | None
-
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.text}" + (f"  [{self.code}]" if self.code else "")
-
-
-# By module.
-Messages: TypeAlias = dict[str, list[Message]]
-
-
 def programs() -> list[Program]:
     """The whole corpus."""
     found = []
     for kind in ("right", "wrong"):
         for path in sorted((PROGRAMS / kind).glob("*.py")):
-            name, start, limit, lines = "", 0, None, list[str]()
+            name, start, lines = "", 0, list[str]()
             for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), "#@ end"], 1):
                 section = _SECTION.match(line)
                 if section is None:
@@ -118,8 +107,8 @@ def programs() -> list[Program]:
                     continue
                 if name:
                     source = "\n".join(lines) + "\n"
-                    found.append(Program(kind == "right", f"{kind}/{path.name}", name, start, source, limit))
-                name, start, limit, lines = section[1], number, section[2], []
+                    found.append(Program(kind == "right", f"{kind}/{path.name}", name, start, source))
+                name, start, lines = section[1], number, []
     return found
 
 
@@ -139,6 +128,8 @@ def _is_installed() -> bool:
     return source is not None and json.loads(source)["url"] == ROOT.as_uri()
 
 
+# Returns the messages about programs, by checker.
+Run: TypeAlias = Callable[[list[Program]], dict[str, Messages]]
 # Where mypy looks for wyrm besides the installed packages.
 MYPYPATH = "" if _is_installed() else str(ROOT)
 
@@ -161,69 +152,76 @@ def _sources(corpus: list[Program]) -> Path:
     return source
 
 
+def run_mypy_with_plugin(corpus: list[Program]) -> dict[str, Messages]:
+    """The messages of strict mypy with the plugin."""
+    return {PLUGIN: _run_mypy(corpus, "plugin", "strict = true\nplugins = wyrm.mypy\n", plain=False)[0]}
+
+
 def run_mypy(corpus: list[Program]) -> dict[str, Messages]:
-    """The messages of strict mypy and, for the modules of `plain`, of mypy without its options, from one process."""
-    source = _sources(corpus)
+    """The messages of strict mypy and of mypy without its options, from one process."""
     options = "\n".join(f"{option} = {value}" for option, value in _NOT_STRICT.items())
-    _write(source / "mypy.ini", f"[mypy]\nstrict = true\n[mypy-plain.*]\n{options}\n")
+    strict, plain = _run_mypy(corpus, "mypy", f"strict = true\n[mypy-plain.*]\n{options}\n", plain=True)
+    return {"mypy --strict": strict, "mypy": plain}
+
+
+def _run_mypy(corpus: list[Program], name: str, options: str, plain: bool) -> tuple[Messages, Messages]:
+    """Return the messages about all programs and, with `plain`, about the modules of `plain`."""
+    source = _sources(corpus)
+    _write(source / f"{name}.ini", f"[mypy]\n{options}")
     modules = [program.module for program in corpus]
     finished = subprocess.run(
         [
-            *(sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(WORK / "cache")),
+            *(sys.executable, "-m", "mypy", "--config-file", f"{name}.ini", "--cache-dir", str(WORK / f"cache_{name}")),
             *("--no-error-summary", "--no-color-output", "--hide-error-context", "preamble.py"),
-            *(f"{name}.py" for name in (*modules, *(f"plain/{module}" for module in modules))),
+            *(f"{module}.py" for module in modules),
+            *(f"plain/{module}.py" for module in modules if plain),
         ],
         cwd=source,
-        env={**os.environ, "MYPYPATH": MYPYPATH},
+        env={**os.environ, "MYPYPATH": MYPYPATH, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,  # it exits with 1 where it has found errors
     )
     if finished.returncode not in (0, 1):
         raise RuntimeError(finished.stdout + finished.stderr)
-    strict: Messages = {module: [] for module in modules}
-    plain: Messages = {module: [] for module in modules}
+    every: Messages = {module: [] for module in modules}
+    of_plain: Messages = {module: [] for module in modules}
     offset = HEADER.count("\n")
     for line in finished.stdout.splitlines():
         match = _MESSAGE.match(line)
-        if match is None or match[2] not in strict:  # about wyrm itself, which has its own check
+        if match is None or match[2] not in every:  # about wyrm itself, which has its own check
             continue
-        found = plain if match[1] else strict
+        found = of_plain if match[1] else every
         found[match[2]].append(Message(int(match[3]) - offset, match[4], match[5], match[6]))
-    return {"mypy --strict": strict, "mypy": plain}
+    return every, of_plain
 
 
-def run_pyright(corpus: list[Program]) -> dict[str, Messages]:
-    """pyright's errors, all programs checked in one process."""
-    source = _sources(corpus)
-    modules = [f"{name}.py" for name in ("preamble", *(program.module for program in corpus))]
-    options = {"include": modules, "extraPaths": [str(ROOT)], "pythonVersion": "3.11", "typeCheckingMode": "basic"}
-    _write(source / "pyrightconfig.json", json.dumps(options))
-    finished = subprocess.run(
-        [sys.executable, "-m", "pyright", "--outputjson", "--project", str(source), "--pythonpath", sys.executable],
-        cwd=source,
-        capture_output=True,
-        text=True,
-        check=False,  # as mypy
-    )
-    if finished.returncode not in (0, 1):
-        raise RuntimeError(finished.stdout + finished.stderr)
-    messages: Messages = {program.module: [] for program in corpus}
-    offset = HEADER.count("\n")
-    for found in json.loads(finished.stdout)["generalDiagnostics"]:
-        module, line = Path(found["file"]).stem, found["range"]["start"]["line"] + 1 - offset
-        if module in messages and found["severity"] == "error":
-            messages[module].append(Message(line, "error", found["message"], found.get("rule")))
-    return {"pyright": messages}
+def _other(run: Callable[[Path, Sequence[str]], dict[str, Messages]]) -> Run:
+    """Return the function that gives the messages of a checker besides mypy, from one process for the whole corpus."""
+
+    def messages(corpus: list[Program]) -> dict[str, Messages]:
+        found = run(_sources(corpus), [program.module for program in corpus])
+        for message in (each for by_module in found.values() for listed in by_module.values() for each in listed):
+            message.line -= HEADER.count("\n")
+        return found
+
+    messages.__name__ = run.__name__
+    return messages
 
 
-# What gives the messages of each checker. pyright is an extra of the project's developers.
-CHECKERS: dict[str, Callable[[list[Program]], dict[str, Messages]]] = {
+_pyright = _other(checkers.pyright)
+# What gives the messages of each checker.
+CHECKERS: dict[str, Run] = {
     "mypy --strict": run_mypy,
     "mypy": run_mypy,
-    "pyright": run_pyright,
+    PLUGIN: run_mypy_with_plugin,
+    "pyright": _pyright,
+    "pyright --strict": _pyright,
+    "ty": _other(checkers.ty),
+    "pyrefly": _other(checkers.pyrefly),
 }
-HAS_PYRIGHT = importlib.util.find_spec("pyright") is not None
+# What checkers cannot do in some programs, by checker and by the name of the program.
+CANNOT: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("cannot.toml").read_text(encoding="utf-8"))
 
 
 def short(revealed: str) -> str:
@@ -234,20 +232,28 @@ def short(revealed: str) -> str:
 class Report(NamedTuple):
     """How a checker did: what it caught; and, each with the reason, what it missed and where it raised a false alarm.
 
-    `lengths` are those of the messages about what was caught.
+    `mended` are the programs that it judges as expected, though `cannot.toml` says that it cannot. `lengths` are those
+    of the messages about what was caught.
     """
 
     caught: list[Program]
     missed: list[str]
     false_alarms: list[str]
+    mended: list[str]
     lengths: list[int]
 
 
-def _judge(program: Program, messages: list[Message], exact: bool) -> tuple[list[str], list[str], list[int]]:
+def beyond(checker: str) -> dict[str, str]:
+    """Return what a checker cannot do, by the names of programs; a strict one cannot do what it cannot do without."""
+    return CANNOT.get(checker, {}) | CANNOT.get(checker.removesuffix(" --strict"), {})
+
+
+def _judge(program: Program, messages: list[Message], checker: str) -> tuple[list[str], list[str], list[int]]:
     """What a checker missed in a program, where it raised a false alarm, and the lengths of its right messages.
 
-    An `exact` one says what is expected of mypy, word by word.
+    A program says word by word what is expected of mypy without the plugin, and which types with it.
     """
+    exact, plugin = checker in ("mypy --strict", "mypy"), checker == PLUGIN
     missed, alarms, lengths = list[str](), list[str](), list[int]()
     errors = [message for message in messages if message.severity == "error"]
     lines = program.source.splitlines()
@@ -261,12 +267,13 @@ def _judge(program: Program, messages: list[Message], exact: bool) -> tuple[list
             lengths += [len(error.text) for error in right]
             if not right:
                 missed.append(f"{program}: line {number}: {line.strip()}; it says {[str(error) for error in here]}")
-        revealed = _REVEALED.search(line)
-        if exact and revealed is not None:
+        revealed = REVEALED.search(line)
+        if (exact or plugin) and revealed is not None:
             texts = [m.text for m in messages if m.line == number and m.text.startswith("Revealed type is ")]
             found = [short(text.removeprefix('Revealed type is "').removesuffix('"')) for text in texts]
-            if found != [revealed[1]]:
-                alarms.append(f"{program}: line {number}: revealed {found}, not {revealed[1]}")
+            wanted = (plugin and revealed[2]) or revealed[1]
+            if found != [wanted]:
+                alarms.append(f"{program}: line {number}: revealed {found}, not {wanted}")
     if not program.right and not any(_EXPECTED.search(line) for line in lines):
         missed.append(f"{program}: expects no error, and stands among the wrong programs")
     if program.right and any(_EXPECTED.search(line) for line in lines):
@@ -276,16 +283,15 @@ def _judge(program: Program, messages: list[Message], exact: bool) -> tuple[list
 
 def check(corpus: list[Program], checker: str, messages: Messages) -> Report:
     """The report on the whole corpus."""
-    report = Report([], [], [], [])
+    report, cannot = Report([], [], [], [], []), beyond(checker)
     for program in corpus:
-        missed, alarms, lengths = _judge(program, messages[program.module], checker != "pyright")
+        missed, alarms, lengths = _judge(program, messages[program.module], checker)
         report.lengths.extend(lengths)
-        if checker == "pyright" and program.beyond_pyright is not None:
-            if missed or alarms:
-                continue
-            missed = [f"{program}: pyright judges it as expected, though it says that it cannot"]
-        report.missed.extend(missed)
-        report.false_alarms.extend(alarms)
+        if program.name not in cannot:
+            report.missed.extend(missed)
+            report.false_alarms.extend(alarms)
+        elif not missed and not alarms:
+            report.mended.append(f"{program}: {cannot[program.name]}")
         if not program.right and not missed:
             report.caught.append(program)
     return report
@@ -304,8 +310,8 @@ def main(arguments: list[str]) -> int:
     wrong = sum(not program.right for program in corpus)
     print(f"{len(corpus) - wrong} right programs, {wrong} wrong ones")
     for checker in [name for name in arguments if name in CHECKERS] or CHECKERS:
-        if checker == "pyright" and not HAS_PYRIGHT:
-            print("pyright: not installed")
+        if not checkers.is_installed(checker):
+            print(f"{checker}: not installed")
             continue
         if checker not in found:
             found |= CHECKERS[checker](corpus)
@@ -313,14 +319,18 @@ def main(arguments: list[str]) -> int:
         report = check(corpus, checker, messages)
         if "--show" in arguments:
             print("\n".join(_lines(corpus, messages)))
-        for title, lines in (("missed", report.missed), ("false alarm", report.false_alarms)):
+        for title, lines in (
+            ("missed", report.missed),
+            ("false alarm", report.false_alarms),
+            ("can now", report.mended),
+        ):
             for line in lines:
                 print(f"{title}: {line}")
         median = statistics.median(report.lengths or [0])
-        beyond = sum(program.beyond_pyright is not None for program in corpus) if checker == "pyright" else 0
         print(
             f"{checker}: {len(report.false_alarms)} false alarms, {len(report.caught)} caught, "
-            f"{len(report.missed)} missed, {beyond} beyond it; messages of {median:.0f} characters, the median"
+            f"{len(report.missed)} missed, {len(beyond(checker))} beyond it; "
+            f"messages of {median:.0f} characters, the median"
         )
         failed |= bool(report.missed or report.false_alarms)
     return int(failed)

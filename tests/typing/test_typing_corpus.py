@@ -8,15 +8,19 @@ import statistics
 import pytest
 
 from tests.once import computed_once
-from tests.typing.check_corpus import CHECKERS, HAS_PYRIGHT, Report, check, programs, readme
+from tests.typing.check_corpus import CHECKERS, PLUGIN, Report, beyond, check, programs, readme
+from tests.typing.checkers import is_installed
 from tests.typing.generate import programs as long_programs
+
+# The shares of wrong programs that checkers must reject at least; the others reject all that `cannot.toml` leaves.
+LEAST = {"ty": 0.8, "pyrefly": 0.9}
 
 
 @pytest.fixture(scope="module", params=CHECKERS)
 def checker(request: pytest.FixtureRequest) -> str:
     name = str(request.param)
-    if name == "pyright" and not HAS_PYRIGHT:
-        pytest.skip("pyright is not installed; pip install 'pyright[nodejs]' brings it")
+    if not is_installed(name):
+        pytest.skip(f"{name} is not installed; pip install 'wyrm-autodiff[dev]' brings it")
     return name
 
 
@@ -38,15 +42,20 @@ def test_no_right_program_is_rejected_and_every_type_is_as_expected(report: Repo
 
 
 def test_every_wrong_program_is_rejected_where_it_is_wrong(checker: str, report: Report) -> None:
-    assert report.missed == []
-    judged = [p for p in programs() if not p.right and (checker != "pyright" or p.beyond_pyright is None)]
-    assert len(report.caught) == len(judged)
+    judged = [p for p in programs() if not p.right and p.name not in beyond(checker)]
+    caught = len([p for p in report.caught if p in judged])
+    assert caught >= LEAST.get(checker, 1.0) * len(judged), report.missed
+
+
+def test_checkers_cannot_do_what_is_said_that_they_cannot(checker: str, report: Report) -> None:
+    assert report.mended == []
+    assert beyond(checker).keys() <= {program.name for program in [*programs(), readme()]}
 
 
 def test_messages_are_short(checker: str, report: Report) -> None:
-    if checker == "pyright":
-        pytest.skip("pyright explains an error on several lines")
-    assert statistics.median(report.lengths) <= 120
+    if not checker.startswith("mypy"):
+        pytest.skip("the words of other checkers are their own")
+    assert statistics.median(report.lengths) <= (95 if checker == PLUGIN else 120)
 
 
 def test_the_long_programs_are_as_long_as_they_say() -> None:

@@ -80,7 +80,9 @@ class Ids:
         given = [values] if single else column_of("ids", values).tolist()
         numbers = [self._numbers.get(each, -1) for each in given]
         if unknown is None and -1 in numbers:
-            raise DataError(f"no id {given[numbers.index(-1)]!r} among {self!r}; unknown=-1 gives such ids a number")
+            absent, numeric = given[numbers.index(-1)], self.values.dtype.kind in "iuf"
+            kind = f", which are {self.values.dtype} and no texts" if numeric and isinstance(absent, str) else ""
+            raise DataError(f"no id {absent!r} among {self!r}{kind}; unknown=-1 gives such ids a number")
         found = np.array(numbers, np.int64)
         found[found < 0] = -1 if unknown is None else unknown
         return int(found[0]) if single else found

@@ -13,9 +13,11 @@ from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, Sha
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Dim, axis_size, open_axes, resolve_axis
 from wyrm.graph.base import BaseNode, describe, label
+from wyrm.graph.index_checks import accepted_indices
 from wyrm.graph.leaves import Input
 from wyrm.graph.schedule import Limit
-from wyrm.graph.storage import accepted_indices, bound_array, check_int64, first_out_of_range, not_set, stored
+from wyrm.graph.shapes import remedy, wrong_rank
+from wyrm.graph.storage import bound_array, check_int64, not_set, stored
 
 
 class Columns(NamedTuple):
@@ -68,7 +70,7 @@ def given_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.
     if not isinstance(feed, Mapping):
         raise TypeError(
             f"a program takes a dict of input nodes and arrays, as in {{x: X}}, or a table with columns named like the "
-            f"inputs, not {type(feed).__name__}"
+            f"inputs, not {type(feed).__name__}{'; give its .dataset()' if _makes_dataset(feed) else ''}"
         )
     taken = set(inputs)
     for key in feed:
@@ -80,7 +82,8 @@ def given_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.
             )
         if key not in taken:
             known = ", ".join(map(label, inputs)) or "none"
-            raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}")
+            same = "; another node has the same name: use that one as the key" if key.name in map(label, inputs) else ""
+            raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}{same}")
     for leaf in inputs:
         if leaf not in feed and stored(leaf).array is None:
             if leaf.stands_for:
@@ -89,12 +92,16 @@ def given_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.
     return {leaf: _converted(leaf, feed[leaf]) for leaf in inputs if leaf in feed}
 
 
+def _makes_dataset(feed: object) -> bool:
+    return callable(getattr(feed, "dataset", None))
+
+
 def checked_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.ndarray]:
     """Return the arrays given for the inputs, checked, for one call; inputs that hold data may be left out."""
     given = given_inputs(feed, inputs)
     for leaf, array in given.items():
         if array.ndim != len(leaf.dims):
-            raise ShapeError(f"{describe(leaf)} has {len(leaf.dims)} axes, the data has shape {array.shape}")
+            raise wrong_rank(leaf, array.shape)
         check_values(leaf, array, "row")
     return given
 
@@ -120,8 +127,10 @@ def _converted(leaf: BaseNode, value: object) -> np.ndarray:
     kinds = {"i": "iu", "b": "b", "f": "fiub"}[leaf.dtype.kind]
     if array.dtype.kind not in kinds:
         taken = {"i": "integers", "b": "a mask", "f": "numbers"}[leaf.dtype.kind]
-        remedy = "; convert with array.astype(np.int64)" if leaf.dtype.kind == "i" and array.dtype.kind == "f" else ""
-        raise DTypeError(f"{describe(leaf)} takes {taken}, the data is {array.dtype}{remedy}")
+        convert = "; convert with array.astype(np.int64)" if leaf.dtype.kind == "i" and array.dtype.kind == "f" else ""
+        if leaf.dims and axis_size(leaf.dims[0]) is None and array.ndim > len(leaf.dims):
+            convert = f" of shape {array.shape}{remedy(leaf.dims, array.shape, leaf.dtype.kind == 'i') or convert}"
+        raise DTypeError(f"{describe(leaf)} takes {taken}, the data is {array.dtype}{convert}")
     if leaf.dtype.kind == "i":
         check_int64(array, leaf)
     with np.errstate(over="ignore"):  # an overflow gives an infinity, which `check_values` reports
@@ -140,9 +149,10 @@ def check_values(leaf: BaseNode, array: np.ndarray, row: str) -> None:
 
 def check_open_ranges(graph: ProgramGraph, columns: Columns, batch: int) -> None:
     """Raise `IndexOutOfRange` for an index beyond an axis whose size comes from the data, in batches of this size."""
-    limits = [limit for limit in graph.ranges.limits if axis_size(limit.axis) is None]
+    limits = [limit for limit in graph.ranges.limits if limit.size is None]
     if limits:
-        check_ranges(limits, columns.given, graph.schedule.bind(columns.shapes(graph.inputs, batch)))
+        sizes = graph.schedule.bind(columns.shapes(graph.inputs, batch))
+        check_ranges(limits, columns.given, sizes, columns=True)
 
 
 def check_contrast(graph: ProgramGraph, columns: Columns, batch: int) -> None:
@@ -154,23 +164,29 @@ def check_contrast(graph: ProgramGraph, columns: Columns, batch: int) -> None:
         )
 
 
-def check_ranges(limits: Sequence[Limit], given: Mapping[BaseNode, np.ndarray], sizes: Mapping[type[Dim], int]) -> None:
+def check_ranges(
+    limits: Sequence[Limit],
+    given: Mapping[BaseNode, np.ndarray],
+    sizes: Mapping[type[Dim], int],
+    *,
+    columns: bool = False,
+) -> None:
     """Raise `IndexOutOfRange`, naming the column and the row, for an index that is out of range.
 
     `sizes` holds the axis sizes that the data tells. Limits of unknown size are left to native code, which checks them
-    as it runs. Indices that a leaf holds are checked here only if `set` could not do it, for an unknown size.
+    as it runs. Indices that a leaf holds are checked here only if `set` could not do it, for an unknown size. `columns`
+    says that the data is that of many batches.
     """
-    for leaf, user, axis, ignore_index, from_end in limits:
-        sized = axis_size(axis) is not None
-        array = given[leaf] if leaf in given else None if sized else stored(leaf).array
-        if array is None or not (sized or set(open_axes((axis,))) <= sizes.keys()):
+    for limit in limits:
+        leaf, user, (_, axis, _, from_end), _ = limit
+        array = given[leaf] if leaf in given else None if limit.size is not None else stored(leaf).array
+        if array is None or not (limit.size is not None or set(open_axes((axis,))) <= sizes.keys()):
             continue
-        size = resolve_axis(axis, sizes)
-        where = first_out_of_range(array, size, ignore_index, from_end)
+        where = limit.position(array, sizes, columns)
         if where is not None:
             raise IndexOutOfRange(
                 f"column {label(leaf)} holds {int(array[where])} in row {_position(where)}, but "
-                f"{accepted_indices(user, size, from_end)}; no parameter has moved"
+                f"{accepted_indices(user, resolve_axis(axis, sizes), from_end)}; no parameter has moved"
             )
 
 
@@ -197,20 +213,26 @@ def rows_of(given: dict[BaseNode, np.ndarray], limits: Sequence[Limit]) -> Colum
     for leaf, array in given.items():
         extra = array.ndim - len(leaf.dims)
         if array.ndim == 0 or extra not in (0, 1):
-            raise ShapeError(f"{describe(leaf)} takes a column of rows, the data has shape {array.shape}")
+            raise wrong_rank(leaf, array.shape)
         lengths[leaf], singly[leaf] = len(array), extra == 1
         for axis, size in zip(leaf.dims[1 - extra :], array.shape[1:], strict=True):
             if axis_size(axis) not in (None, size):
-                raise ShapeError(f"{describe(leaf)} has an axis {axis!r}, the data has {size} there: {array.shape}")
+                raise ShapeError(
+                    f"{describe(leaf)} has an axis {axis!r}, the data has {size} there: {array.shape}"
+                    f"{remedy(leaf.dims, array.shape, leaf.dtype.kind == 'i')}"
+                )
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{label(leaf)} has {length:,} rows" for leaf, length in lengths.items())
         raise ShapeError(f"the columns have different lengths: {found}")
     if len(set(singly.values())) > 1:
+        for leaf, single in singly.items():
+            if single and leaf.dims and axis_size(leaf.dims[0]) is None:
+                raise wrong_rank(leaf, given[leaf].shape)
         names = ", ".join(label(leaf) for leaf, single in singly.items() if single)
         raise ShapeError(f"some inputs have a batch axis and some do not ({names}); give all of them one")
     for leaf, array in given.items():
         check_values(leaf, array, "row")
-    check_ranges(limits, given, {})
+    check_ranges(limits, given, {}, columns=True)
     count = next(iter(lengths.values()))
     if count == 0:
         raise ShapeError("the columns have no rows, so there is nothing to train on")

@@ -11,6 +11,7 @@ from wyrm.errors import DataError, DTypeError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.storage import stored
+from wyrm.support.texts import nearest
 
 
 class Table(Protocol):
@@ -86,7 +87,8 @@ def _missing(leaf: BaseNode, listed: str, data: object) -> str:
         )
     if isinstance(data, Mapping) and any(column_names(part) is not None for part in data.values()):
         return f"the data has the parts {listed}, each a table of its own: choose one, as in data['train']"
-    return f"there is no column {leaf.name!r} for the input {label(leaf)}; the columns are: {listed}"
+    hint = nearest(leaf.name, column_names(data) or ())
+    return f"there is no column {leaf.name!r} for the input {label(leaf)}; the columns are: {listed}{hint}"
 
 
 def column_names(data: object) -> list[str] | None:

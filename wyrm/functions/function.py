@@ -44,6 +44,9 @@ __all__ = ["Function", "function"]
 
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
+# The same as parameters of a function: a default would hide what ty infers.
+Inputs = ParamSpec("Inputs")
+Outputs = TypeVar("Outputs")
 
 # "reference", "auto", or the name of an engine that compiles.
 FunctionEngine = Literal["reference", "native", "auto"]
@@ -304,9 +307,13 @@ def evaluated(function: Callable[..., Any], like: Callable[..., object]) -> Func
 
 
 @overload
-def function(function: Callable[P, R], /, *, engine: FunctionEngine | str = "reference") -> Function[P, R]: ...
+def function(
+    function: Callable[Inputs, Outputs], /, *, engine: FunctionEngine | str = "reference"
+) -> Function[Inputs, Outputs]: ...
 @overload
-def function(*, engine: FunctionEngine | str = "reference") -> Callable[[Callable[P, R]], Function[P, R]]: ...
+def function(
+    *, engine: FunctionEngine | str = "reference"
+) -> Callable[[Callable[Inputs, Outputs]], Function[Inputs, Outputs]]: ...
 def function(function: Any = None, /, *, engine: FunctionEngine | str = "reference") -> Any:
     """Turn a Python function over nodes into a differentiable function over arrays; a decorator.
 

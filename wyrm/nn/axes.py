@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Axis, Dim, Dims, is_name, normalize_axis, unify
+from wyrm.graph.axes import Axis, Dim, Dims, axis_size, is_name, normalize_axis, unify
 from wyrm.graph.base import BaseNode, describe
 from wyrm.support.options import choice, integer, is_integer, whole
 
@@ -88,15 +88,19 @@ def refuse_named_elsewhere(
 ) -> None:
     """Raise `ShapeError` if `x` has an axis named as `axis`, the `argument` of a layer, but not at `position`.
 
-    Sizes alone do not tell: the width of an image may equal the number of channels.
+    Sizes alone do not tell: the width of an image may equal the number of channels. But where the size at `position` is
+    another one, an axis of the size of `axis` is the one that is meant.
     """
-    if not isinstance(axis, Dim):
-        return
     dims: Dims = x.dims
-    name = type(axis)
-    if dims and type(dims[position]) is not name and any(type(other) is name for other in dims):
+    if not dims:
+        return
+    found = None
+    if isinstance(axis, Dim) and type(dims[position]) is not type(axis):
+        found = next((i for i, other in enumerate(dims) if type(other) is type(axis)), None)
+    if found is None and axis_size(dims[position]) not in (None, size := axis_size(axis)):
+        found = next((i for i, other in enumerate(dims) if i and axis_size(other) == size), None)
+    if found is not None:
         wanted = "the last axis" if position == -1 else f"axis {position}"
-        found = next(i for i, other in enumerate(dims) if type(other) is name)
         raise ShapeError(f"{layer}: {argument}, {axis!r}, is axis {found} of {describe(x)}, not {wanted}{advice}")
 
 

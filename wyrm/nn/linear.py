@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import DTypeLike
 
-from wyrm.graph.base import BaseNode
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import Axis, Dims, axis_size, product
+from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import Tensor
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Unnamed
@@ -15,6 +17,17 @@ from wyrm.nn.layer import Layer
 from wyrm.nn.seeding import generator
 
 _WEIGHT, _BIAS = XavierUniform(), Zeros()
+
+
+def _check_input(in_features: Axis, x: BaseNode) -> None:
+    """Raise `ShapeError` if another axis than the last, or all but the first, are the features of a linear layer."""
+    dims: Dims = x.dims
+    of_image = "; use x.mean(axis=(-2, -1)) or x.flatten(1)" if len(dims) == 4 else ""
+    refuse_named_elsewhere("Linear", "in_features", in_features, x, advice=of_image)
+    if len(dims) > 2 and axis_size(dims[-1]) != axis_size(in_features) == axis_size(product(dims[1:])):
+        raise ShapeError(
+            f"Linear: in_features, {in_features!r}, are all elements of a row of {describe(x)}: use x.flatten(1)"
+        )
 
 
 class Linear(Layer[In, Out]):
@@ -67,7 +80,7 @@ class Linear(Layer[In, Out]):
         Raise `ShapeError` where the last axis of `x` is not `in_features`, `DTypeError` for another dtype.
         """
         if isinstance(x, BaseNode):  # an array has no names
-            refuse_named_elsewhere("Linear", "in_features", self.weight.dims[0], x)
+            _check_input(self.weight.dims[0], x)
         product: Tensor[*Bs, Out] = x @ self.weight
         return product if self.bias is None else product + self.bias
 

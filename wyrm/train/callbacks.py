@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -15,6 +16,7 @@ from wyrm.errors import DTypeError, OptionError, Unavailable
 from wyrm.graph.source_location import user_level
 from wyrm.support.foreign_names import ForeignName, explains_keywords
 from wyrm.support.late_imports import Late
+from wyrm.support.texts import nearest
 from wyrm.train.program import Program
 
 Stopped = Literal["completed", "early", "interrupted"]
@@ -31,8 +33,8 @@ class History(dict[str, list[float]]):
     """The values of a training by name, each a list with a number for each epoch.
 
     Names are "loss" and the program's metrics, with validation "validation_loss" and so on, "learning_rate" at the
-    start of the epoch, and the "seconds" of its training. `stopped` is "completed" after all epochs, "early" if a
-    callback stopped the training, and "interrupted" after Ctrl-C.
+    start of the epoch (a warm-up starts at 0), the "seconds" of its training, and what callbacks add. `stopped` is
+    "completed" after all epochs, "early" if a callback stopped the training, and "interrupted" after Ctrl-C.
 
     >>> history = History()
     >>> history.append({"loss": 2.0, "accuracy": 0.5})
@@ -57,19 +59,21 @@ class History(dict[str, list[float]]):
         """The epoch of the lowest validation loss, or without validation of the lowest loss; the earliest of equals."""
         return self.best_by("validation_loss" if "validation_loss" in self else "loss")
 
-    def best_by(self, name: str, *, higher_is_better: bool = False) -> EpochRecord:
+    def best_by(self, name: str, *, higher_is_better: bool | None = None) -> EpochRecord:
         """Return the epoch of the lowest value of a name, or the highest; the earliest of equals, and NaN last.
+
+        Without `higher_is_better` the name decides: the highest accuracy, recall and the like, and else the lowest.
 
         Raise `OptionError` for an unknown name, and without epochs.
 
         >>> history = History({"loss": [2.0, 1.0], "accuracy": [0.75, 0.5]})
-        >>> history.best_by("accuracy", higher_is_better=True).epoch
-        1
+        >>> history.best_by("accuracy").epoch, history.best_by("loss").epoch
+        (1, 2)
         """
         if not self.epochs:
             raise Unavailable("there is no best epoch, because no epoch has ended")
         values = self[known(name, self)]
-        sign = -1.0 if higher_is_better else 1.0
+        sign = -1.0 if (is_score(name) if higher_is_better is None else higher_is_better) else 1.0
         return self.record(min(range(len(values)), key=lambda i: (math.isnan(values[i]), sign * values[i])))
 
     def record(self, position: int) -> EpochRecord:
@@ -84,6 +88,24 @@ class History(dict[str, list[float]]):
         for name, value in values.items():
             self.setdefault(name, []).append(float(value))
 
+    def begin_epoch(self, values: Mapping[str, float]) -> None:
+        """Add an epoch before its callbacks act; `end_epoch` adds what they have set.
+
+        Raise `OptionError` for a name that the epochs before do not have.
+        """
+        self.append(dict.fromkeys(self, math.nan) | dict(values))
+
+    def end_epoch(self, values: Mapping[str, float]) -> None:
+        """Set the values of the last epoch; raise `OptionError` unless the names are those of the epochs before."""
+        before = set(self) if self.epochs > 1 else set(values)
+        if before != set(values):
+            raise OptionError(
+                f"an epoch has the values {', '.join(values)}, the epochs before {', '.join(self)}; a callback that "
+                f"sets a value sets it in every epoch"
+            )
+        for name, value in values.items():
+            self[name] = [*self.get(name, [])[: self.epochs - 1], float(value)]
+
     # What notebooks display.
     _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_history")
 
@@ -92,11 +114,51 @@ class History(dict[str, list[float]]):
         return f"<History of {self.epochs} epochs, {self.stopped}{f'; the last: {values}' if values else ''}>"
 
 
-def known(name: str, values: Mapping[str, object]) -> str:
-    """Return `name`; raise `OptionError` if there is no such value."""
+def known(name: str, values: Mapping[str, object], advice: Callable[[str], str] = lambda name: "") -> str:
+    """Return `name`; raise `OptionError`, which ends with `advice(name)`, if there is no such value."""
     if name not in values:
-        raise OptionError(f"there is no value {name!r} to monitor; the values of an epoch are: {', '.join(values)}")
+        raise OptionError(
+            f"there is no value {name!r} to monitor; the values of an epoch are: {', '.join(values)}"
+            f"{nearest(name, values)}{advice(name)}"
+        )
     return name
+
+
+# Words in the names of values that are better if they are higher, and of those that are lower, whatever else they name.
+_SCORES = frozenset(
+    [
+        "accuracy",
+        "acc",
+        "auc",
+        "auroc",
+        "precision",
+        "recall",
+        "specificity",
+        "sensitivity",
+        "f1",
+        "hit",
+        "hits",
+        "ndcg",
+        "mrr",
+        "map",
+        "r2",
+        "score",
+        "kappa",
+        "dice",
+        "iou",
+        "bleu",
+        "rouge",
+        "top1",
+        "top5",
+    ]
+)
+_ERRORS = frozenset(["loss", "error", "errors", "miss"])
+
+
+def is_score(name: str | None) -> bool:
+    """Return whether a higher value of this name is better, as a word of it tells."""
+    words = set(re.split(r"[^a-z0-9]+", (name or "").lower()))
+    return not words.isdisjoint(_SCORES) and words.isdisjoint(_ERRORS)
 
 
 @dataclass
@@ -138,8 +200,9 @@ class Run:
 class Callback:
     """The base class of callbacks; a subclass defines the methods that it needs.
 
-    `values` are those of the epoch that ended, as `History` names them. An exception in a callback ends the training;
-    parameters and optimizer are then as after the last epoch.
+    `values` are those of the epoch that ended, as `History` names them. A callback may add values, as in
+    `values["recall"] = ...`, in every epoch: later callbacks see them, and the history has them. An exception in a
+    callback ends the training; parameters and optimizer are then as after the last epoch.
 
     A callback that remembers more than `run.history` tells returns it from `state_dict`, for `Checkpoint` to save, and
     takes it back in `load_state_dict`. A resumed training then ends like one without a break. Checkpoints hold states
@@ -184,8 +247,8 @@ class Callback:
     def on_epoch_start(self, run: Run) -> None:
         """Act before each epoch."""
 
-    def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
-        """Act after each epoch and its validation."""
+    def on_epoch_end(self, run: Run, values: MutableMapping[str, float]) -> None:
+        """Act after each epoch and its validation; `values` takes new ones."""
 
     def on_epoch_complete(self, run: Run, values: Mapping[str, float]) -> None:
         """Act after `on_epoch_end` of all callbacks; checkpoints are saved here."""
@@ -208,7 +271,7 @@ class LambdaCallback(Callback):
         *,
         on_start: Callable[[Run], object] | None = None,
         on_epoch_start: Callable[[Run], object] | None = None,
-        on_epoch_end: Callable[[Run, Mapping[str, float]], object] | None = None,
+        on_epoch_end: Callable[[Run, MutableMapping[str, float]], object] | None = None,
         on_end: Callable[[Run], object] | None = None,
     ) -> None:
         given = {"on_start": on_start, "on_epoch_start": on_epoch_start, "on_epoch_end": on_epoch_end, "on_end": on_end}
@@ -228,7 +291,7 @@ class LambdaCallback(Callback):
         if self._on_epoch_start is not None:
             self._on_epoch_start(run)
 
-    def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
+    def on_epoch_end(self, run: Run, values: MutableMapping[str, float]) -> None:
         """Call the function given for it."""
         if self._on_epoch_end is not None:
             self._on_epoch_end(run, values)

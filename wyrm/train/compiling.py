@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 @overload
 def compile(
     outputs: Tensor[()],
-    optimizer: OptimizerInterface,
-    **options: Unpack[EngineOptions],
-) -> Program[FloatArray]: ...
-@overload
-def compile(
-    outputs: Tensor[()],
     optimizer: OptimizerInterface | None = None,
     *,
     metrics: Metrics,
     **options: Unpack[EngineOptions],
 ) -> Program[dict[str, FloatArray], dict[str, float]]: ...
+@overload
+def compile(
+    outputs: Tensor[()],
+    optimizer: OptimizerInterface,
+    **options: Unpack[EngineOptions],
+) -> Program[FloatArray]: ...
 @overload
 def compile(
     outputs: Node,

@@ -115,9 +115,11 @@ def fit(
                 values |= validate() if validate is not None else {}
                 values |= {"learning_rate": rate, "seconds": seconds}
                 with deferred:
-                    run.history.append(values)
+                    run.history.begin_epoch(values)
                 for callback in steps:
                     callback.on_epoch_end(run, values)
+                with deferred:
+                    run.history.end_epoch(values)
                 for callback in steps:
                     callback.on_epoch_complete(run, values)
             run.finished = True

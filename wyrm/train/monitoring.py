@@ -18,7 +18,7 @@ from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import flag, number, whole
 from wyrm.train.arguments import checked_counts
-from wyrm.train.callbacks import Callback, Run, known, states_of
+from wyrm.train.callbacks import Callback, Run, is_score, known, states_of
 
 if TYPE_CHECKING:
     from wyrm.io.training import Checkpoints
@@ -29,17 +29,24 @@ class Monitor(Callback):
     """The base class of callbacks that follow one value: whether it improves, and for how long it has not.
 
     `monitor` is the value's name, by default "validation_loss", or without validation "loss". A value improves on the
-    best so far if it is lower, or with `higher_is_better` higher, by more than `minimum_change`.
+    best so far if it is lower, or with `higher_is_better` higher, by more than `minimum_change`. Without
+    `higher_is_better` its name decides: an accuracy, recall, AUC and the like is better if it is higher, and anything
+    else if it is lower.
+
+    >>> EarlyStopping(3, "validation_recall").higher_is_better, EarlyStopping(3).higher_is_better
+    (True, False)
     """
 
     @explains_keywords
     def __init__(
-        self, monitor: str | None = None, *, higher_is_better: bool = False, minimum_change: float = 0.0
+        self, monitor: str | None = None, *, higher_is_better: bool | None = None, minimum_change: float = 0.0
     ) -> None:
         if not isinstance(monitor, str | None):
             raise DTypeError(f"monitor must be the name of a value, such as 'validation_loss', not {monitor!r}")
         self.monitor = monitor
-        self.higher_is_better = flag("higher_is_better", higher_is_better)
+        self.higher_is_better = (
+            is_score(monitor) if higher_is_better is None else flag("higher_is_better", higher_is_better)
+        )
         self.minimum_change = number("minimum_change", minimum_change, 0.0)
         self.reset()
 
@@ -56,7 +63,15 @@ class Monitor(Callback):
     def value(self, values: Mapping[str, float]) -> float:
         """Return the monitored value of an epoch; raise `OptionError` if there is none of its name."""
         name = self.monitor or ("validation_loss" if "validation_loss" in values else "loss")
-        return values[known(name, values)]
+        return values[known(name, values, self._advice)]
+
+    def _advice(self, name: str) -> str:
+        """Return how to get a value of this name."""
+        metric = name.removeprefix("validation_")
+        return (
+            f"; a callback before {type(self).__name__} may set values[{name!r}] in its on_epoch_end, and fit(..., "
+            f"validation=columns, metrics={{{metric!r}: (metric, *nodes)}}) gives 'validation_{metric}'"
+        )
 
     def improved(self, values: Mapping[str, float]) -> bool:
         """Return whether an epoch improves on the best so far, and count it if it does not."""
@@ -76,6 +91,10 @@ class EarlyStopping(Monitor):
     that of the last epoch. Options are those of `Monitor`. The parameters of the best epoch are a part of checkpoints,
     so that a resumed training restores them too.
 
+    To stop by a value of your own, such as the recall of `wy.recommend(...)`, let a callback before this one set it; or
+    take a running metric, as in `fit(..., validation=data, metrics={"recall": (metric, *nodes)})`, and monitor
+    "validation_recall".
+
     Raise `OptionError` for a patience below 1, and `CheckpointError` for a checkpoint with another best epoch, as other
     options would have found.
 
@@ -86,6 +105,12 @@ class EarlyStopping(Monitor):
     >>> history = wy.train.fit(program, {"x": [1.0]}, epochs=100, callbacks=[stopping])
     >>> history.stopped, history.epochs < 100
     ('early', True)
+    >>> class Recall(wy.train.Callback):
+    ...     def on_epoch_end(self, run, values):
+    ...         values["recall"] = 1.0 / run.epoch  # wy.metrics.recall_at_k(wy.recommend(...), validation.seen(), k=50)
+    >>> callbacks = [Recall(), EarlyStopping(2, "recall")]
+    >>> wy.train.fit(program, {"x": [1.0]}, epochs=100, callbacks=callbacks)["recall"]
+    [1.0, 0.5, 0.3333333333333333]
     """
 
     @explains_keywords
@@ -94,7 +119,7 @@ class EarlyStopping(Monitor):
         patience: int = 5,
         monitor: str | None = None,
         *,
-        higher_is_better: bool = False,
+        higher_is_better: bool | None = None,
         minimum_change: float = 0.0,
         restore_best: bool = True,
     ) -> None:
@@ -175,7 +200,7 @@ class ReduceOnPlateau(Monitor):
         monitor: str | None = None,
         *,
         minimum: float = 0.0,
-        higher_is_better: bool = False,
+        higher_is_better: bool | None = None,
         minimum_change: float = 0.0,
     ) -> None:
         super().__init__(monitor, higher_is_better=higher_is_better, minimum_change=minimum_change)
@@ -259,7 +284,7 @@ class Checkpoint(Monitor):
         *,
         every: int = 1,
         monitor: str | None = None,
-        higher_is_better: bool = False,
+        higher_is_better: bool | None = None,
         best_only: bool = False,
         keep_last: int = 3,
         resume: bool = False,

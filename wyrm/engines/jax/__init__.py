@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, TypedDict
+from collections.abc import ItemsView
+from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
 
 from wyrm.graph.axes import Dim
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
 
-# For classes of axes, the axis of the mesh that they are sharded over, or several.
-AxisSharding = Mapping[type[Dim], "str | tuple[str, ...]"]
+
+class AxisSharding(Protocol):
+    """For classes of axes, the axis of the mesh that they are sharded over, or several: `{Batch: "data"}`."""
+
+    # Not `Mapping`, which is invariant in its keys.
+    def items(self) -> ItemsView[type[Dim], str | tuple[str, ...]]: ...
 
 
 class JaxOptions(TypedDict, total=False):

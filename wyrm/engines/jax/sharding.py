@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from wyrm.engines.jax import AxisSharding
 from wyrm.engines.jax.sharding_table import ShardingRow, ShardingTable
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, Plus, Times, axis_size, is_name, open_axes, resolve_axis
@@ -38,7 +39,7 @@ class Sharding:
     Raise `DTypeError` for a key that is no class of axes, `OptionError` for a mesh axis that the mesh does not have.
     """
 
-    def __init__(self, mesh: Any, axes: Mapping[type[Dim], str | tuple[str, ...]]) -> None:
+    def __init__(self, mesh: Any, axes: AxisSharding) -> None:
         from jax.sharding import AxisType
 
         # `jax.make_mesh` makes explicit axes, whose operations take placements as arguments; here XLA infers them.

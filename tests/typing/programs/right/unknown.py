@@ -10,7 +10,7 @@ r6: wy.Tensor[Batch, Time] = unknown.maximum(x)
 r7: wy.Tensor[Batch, Time] = unknown > x
 r8: wy.Tensor[Batch, Time] = -unknown.tanh()
 r9: wy.Tensor[Batch, Time] = array * unknown
-#@ products_of_unknown_shapes  # pyright cannot: take a variable for what it is declared as, not what it was given
+#@ products_of_unknown_shapes
 right = wy.Node.erase(w)
 loose: wy.Node = w
 r1: wy.Tensor[Batch, Time, Out] = x @ loose
@@ -98,11 +98,11 @@ def f(a: Any) -> None:
     r10: wy.Tensor[Batch, Time, Emb] = table.index(a)
     (x @ w).cross_entropy(a).backward()
     r11: wy.Parameter[tuple[In, Out]] = wy.Parameter.zeros(a)
-#@ leaves_of_type_any  # pyright cannot: leave open which overload of a constructor an argument of type Any chooses
+#@ leaves_of_type_any
 def f(a: Any) -> None:
     r1: wy.Parameter[tuple[In, Out]] = wy.Parameter(a)
     r2: wy.Input[tuple[In, Out]] = wy.Input(dims=a)
-#@ loop_of_unknown_shapes  # pyright cannot: take a variable for what it is declared as, not what it was given
+#@ loop_of_unknown_shapes
 h: wy.Node = x
 for weights in (w1, w2):
     h = (h @ weights).relu()

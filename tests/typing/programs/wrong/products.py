@@ -25,7 +25,7 @@ x @ tokens  # error: [operator] No overload variant of "__matmul__" of "Node" ma
 r: wy.Tensor[Batch, In] = x @ w  # error: [assignment] Incompatible types in assignment (expression has type "MatMul[Any, Parameter[tuple[In, Out]], tuple[Batch, Out]]", variable has type "Node[Any, tuple[Batch, In]]")
 #@ transpose_result
 r: wy.Tensor[Batch, In] = x.T  # error: [assignment] Incompatible types in assignment (expression has type "Transpose[Any, tuple[In, Batch]]", variable has type "Node[Any, tuple[Batch, In]]")
-#@ transpose_of_a_vector  # pyright cannot: refuse a descriptor for its own type
+#@ transpose_of_a_vector
 vector.mT  # error: [misc] Invalid self argument "MatrixTransposed[tuple[In]]"
 #@ transpose_then_add
 x + x.T  # error: [operator] Unsupported operand types for + ("Input[tuple[Batch, In]]" and "Transpose[Input[tuple[Batch, In]], tuple[In, Batch]]")
@@ -51,7 +51,7 @@ h @ w  # error: [operator] Unsupported operand types for @ ("Node[Any, tuple[Bat
 #@ partly_unknown_still_checks
 def f(a: wy.Tensor[Any, In]) -> wy.Tensor[Any, Out]:
     return a @ w2  # error: [operator] Unsupported operand types for @ ("Node[Any, tuple[Any, In]]" and "Parameter[tuple[Hid, Out]]")
-#@ shape_reused_in_one_name  # pyright cannot: it lets a variable without a declaration change its type
+#@ shape_reused_in_one_name
 h = x @ w1
 h = h + b1  # error: [assignment] Incompatible types in assignment (expression has type "Add[MatMul[Any, Any, tuple[Batch, Hid]], Parameter[tuple[Hid]], tuple[Batch, Hid]]"
 #@ product_declared_with_other_rows

@@ -20,7 +20,7 @@ energy(b)  # error: [arg-type] Argument 1 to "__call__" of "Function" has incomp
 def energy(g: wy.Tensor[In]) -> wy.Tensor[()]:
     return (g * g).sum()
 energy(numbers(7)).backward()  # error: [attr-defined] "ndarray[tuple[Any, ...], dtype[floating[Any]]]" has no attribute "backward"
-#@ value_of_a_function_of_arrays  # pyright cannot: choose an overload for a result of which a part is Any
+#@ value_of_a_function_of_arrays
 @wy.function
 def energy(g: wy.Tensor[In]) -> wy.Tensor[()]:
     return (g * g).sum()
