@@ -40,7 +40,7 @@ _BROADCASTS = (
 def operator_of_floats(left: str, right: str) -> str:
     """Return the overloads of an operator of floats; `left` and `right` are the parameters `self` and `other`.
 
-    The class of an argument on the right is Any in the type of the result: mypy checks an argument again for an overload
+    The class of an argument on the right is Any in the result: mypy checks an argument again for an overload
     with a type variable of its own, in a time exponential in the depth of nested calls, and once for all others.
     """
     right_class = "Any" if right == "other" else "R"
