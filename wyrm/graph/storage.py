@@ -310,7 +310,7 @@ def accepted_indices(user: BaseNode, size: int, from_end: bool = False) -> str:
     """Return the indices that an op accepts, for a message about one that is out of range."""
     chosen = f" of {user.parents[0].name}" if user.parents and user.parents[0].is_leaf and user.parents[0].name else ""
     takes = f"takes {-size if from_end else 0} to {size - 1}" if size else "indexes an axis of size 0"
-    return f"{user.op_name()}{chosen} at {user.location} {takes}"
+    return f"{user.op_name().removesuffix('_gradient')}{chosen} at {user.location} {takes}"
 
 
 def check_limits(leaf: BaseNode, array: NDArray[np.integer]) -> None:
