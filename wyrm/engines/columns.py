@@ -81,7 +81,7 @@ def given_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.
             )
         if key not in taken:
             known = ", ".join(map(label, inputs)) or "none"
-            same = "; another node has the same name: use that one as the key" if key.name in map(label, inputs) else ""
+            same = "; another node has the same name: use that one as the key" if key.name in [leaf.name for leaf in inputs] else ""
             raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}{same}")
     for leaf in inputs:
         if leaf not in feed and stored(leaf).array is None:
