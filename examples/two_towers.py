@@ -151,7 +151,7 @@ history = wy.train.fit(
     shuffle=True,
     seed=options.seed,
     validation=validation.dataset(),
-    evaluation=wy.compile(scores.cross_entropy(films)),
+    evaluation=wy.compile(scores.cross_entropy(films), engine=options.engine),
     metrics={"recall": (wy.metrics.Collected(found_in_fifty), films, scores)},
     callbacks=[wy.train.EarlyStopping(options.patience, "validation_recall", higher_is_better=True)],
     progress=True,
@@ -161,8 +161,8 @@ history = wy.train.fit(
 # ## How often the last film is found
 
 # %%
-of_users = wy.compile(user_vectors)({users: np.arange(data.user_count)})
-of_films = wy.compile(every_film)()
+of_users = wy.compile(user_vectors, engine=options.engine)({users: np.arange(data.user_count)})
+of_films = wy.compile(every_film, engine=options.engine)()
 rated, wanted = before.seen(), last.seen()
 popularity = np.broadcast_to(training.item_counts, (data.user_count, data.item_count))
 rankings = {

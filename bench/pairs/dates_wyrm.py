@@ -10,13 +10,14 @@ import wyrm as wy
 from bench.pairs.data import CHARACTERS, Labels, dates
 
 START = 10
+NORMAL = wy.nn.initializers.Normal()  # as PyTorch's tables start
 
 
 class Writer(wy.nn.Module):
     """One step: the state and the digit before to the next state and the logits of the next digit."""
 
     def __init__(self, width: int) -> None:
-        self.digits = wy.nn.Embedding(START + 1, 16)
+        self.digits = wy.nn.Embedding(START + 1, 16, initializer=NORMAL)
         self.cell = wy.nn.GRUCell(16 + width, width)
         self.output = wy.nn.Linear(2 * width, 10)
 
@@ -29,7 +30,7 @@ class Writer(wy.nn.Module):
 
 class Translator(wy.nn.Module):
     def __init__(self, width: int = 64) -> None:
-        self.characters = wy.nn.Embedding(len(CHARACTERS), 16)
+        self.characters = wy.nn.Embedding(len(CHARACTERS), 16, initializer=NORMAL)
         self.reader = wy.nn.StackedGRU(16, width // 2, bidirectional=True)
         self.start = wy.nn.Linear(width, width)
         self.writer = wy.nn.Recurrent(Writer(width), feedback=lambda logits: logits.argmax(axis=1))

@@ -70,9 +70,10 @@ def test_the_next_film_is_told_better_than_by_popularity(model: str, loss: str) 
     assert figure(text, r"MRR (\S+) by cosine") == pytest.approx(0.104, abs=0.001)
 
 
-def test_two_towers_recommend_and_are_asked_by_a_second_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_two_towers_recommend_and_are_asked_by_a_second_process(engine: str, tmp_path: Path) -> None:
     file = tmp_path / "towers.safetensors"
-    text = run("two_towers.py", "--epochs", 5, "--save", file)
+    text = run("two_towers.py", "--epochs", 5, "--engine", engine, "--save", file)
     assert figure(text, r"recall (\S+) at 10.*by two towers") > 1.5 * figure(text, r"recall (\S+) at 10.*by popularity")
     answer = run("two_towers.py", "--save", file, "--ask", 7).splitlines()
     scores = [float(line.split()[0]) for line in answer]

@@ -14,6 +14,7 @@ import wyrm as wy
 from tests.native import compiled
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.graph.schedule import Schedule
+from wyrm.ops.random import sampling
 from wyrm.ops.random.dropout import Dropout
 from wyrm.ops.random.philox import STEP
 from wyrm.ops.random.sampling import RandomIndex
@@ -222,8 +223,15 @@ def test_a_position_draws_the_same_whatever_the_others_are(options: dict[str, An
 
 @pytest.mark.parametrize("shape", [(101, 7), (1,), (), (0, 3)])
 @pytest.mark.parametrize("options", OPTIONS)
-def test_the_kernel_draws_the_same(options: dict[str, Any], shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("with_bits", [True, False])
+def test_the_kernel_draws_the_same(
+    options: dict[str, Any], shape: tuple[int, ...], with_bits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not with_bits:  # the kernel searches the columns
+        monkeypatch.setattr(sampling, "_SMALL_BITS", 0)
+        monkeypatch.setattr(sampling, "_BITS_BESIDE_COLUMNS", 0)
     node = drawn(shape, **options)
+    assert sampling._bits(node).size == (USERS * 2 if with_bits and options.get("reject") else 0)
     for step in (0, 2**31, 2**33 + 1):
         wy.random.set_step(step)
         expected = node.forward()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tests.samples.sample import Sample, distinct, normal
 from wyrm.ops.normalization.batch_norm import BatchMoments, BatchNorm, BatchNormGradient, BatchNormVectorGradient
-from wyrm.ops.normalization.group_norm import GroupNorm, GroupNormGradient, GroupNormVectorGradient
+from wyrm.ops.normalization.group_norm import GroupMoments, GroupNorm, GroupNormGradient, GroupNormVectorGradient
 
 EPSILON = 1e-3
 GROUPS = 2
@@ -152,7 +152,12 @@ def _of_groups(shape: tuple[int, ...]) -> list[Sample]:
     def of(op: Any) -> Callable[..., Any]:
         return lambda *nodes: op(*nodes, **options)
 
+    def expected_moments(x: Any) -> NDArray[Any]:
+        groups = x.reshape(len(x), GROUPS, -1)
+        return np.stack([groups.mean(2), groups.var(2)], axis=1)
+
     each: list[tuple[Any, tuple[Any, ...], Any, str]] = [
+        (GroupMoments, (x,), expected_moments, name),
         (GroupNorm, (x, weight, bias), value, name),
         (GroupNorm, (x, weight), value, f"{name}-without-bias"),
         (GroupNorm, (x,), value, f"{name}-not-affine"),

@@ -144,7 +144,7 @@ def as_floats(nodes: Sequence[Any], dtype: np.dtype) -> list[Any]:
 def from_floats(floats: Sequence[Any], like: Sequence[BaseNode]) -> list[Any]:
     """Return the nodes from which `as_floats` made these floats; `like` has their dtypes."""
     return [
-        FromDigits(x) if y.dtype.kind == "i" else (x > 0.5) if y.dtype.kind == "b" else x
+        FromDigits(x, name=x.name) if y.dtype.kind == "i" else (x > 0.5) if y.dtype.kind == "b" else x
         for x, y in zip(floats, like, strict=True)
     ]
 

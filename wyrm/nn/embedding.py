@@ -32,6 +32,10 @@ class Embedding(Module, Generic[Rows, Columns]):
     it, by default from a normal distribution with a standard deviation of 0.1, from `seed`, or without one from the
     script's next seed (see `wyrm.nn.seed`). `dtype` is float32 or float64.
 
+    Unlike in PyTorch, the table starts small, as suits recommenders, whose scores are products of two rows. PyTorch
+    draws from a standard normal distribution, as the third example does: sequence models read such rows better, and
+    learn several times faster from them.
+
     Unlike in PyTorch, the gradient holds only the rows used, and an optimizer moves only those: Adam is PyTorch's
     SparseAdam, and weight decay and momentum do not reach the other rows. A step costs as many rows as it uses. With
     `dense=True` the gradient is that of the whole table, as by default in PyTorch: Adam then moves each row in each
@@ -46,6 +50,7 @@ class Embedding(Module, Generic[Rows, Columns]):
     >>> table(wy.IndexConstant([0, 0])).sum().backward()
     >>> table.weight.row_gradient is None, table.weight.gradient.tolist()
     (True, [[2.0], [0.0], [0.0]])
+    >>> characters = Embedding(40, 16, initializer=wy.nn.initializers.Normal())
     """
 
     weight: Parameter[tuple[Rows, Columns]]

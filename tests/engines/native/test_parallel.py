@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from wyrm.engines.native.llvm import optimize as parallel
-from wyrm.engines.native.llvm.optimize import SecondProcess, Unit, compile_all, machine_code
+from wyrm.engines.native.llvm.optimize import Compilation, SecondProcess, Unit, machine_code
 
 pytestmark = pytest.mark.optimized
 
@@ -37,6 +38,16 @@ def here(compiled: list[str]) -> parallel.Compile:
     return compile_one
 
 
+def compiled_all(
+    units: Sequence[Unit], compile_one: parallel.Compile, keep: parallel.Keep, second: SecondProcess
+) -> dict[str, bytes]:
+    """Compile modules that are made one after another."""
+    with Compilation(compile_one, keep, second) as compilation:
+        for each in units:
+            compilation.add(each)
+        return compilation.finish()
+
+
 def forget(unit: Unit, code: bytes) -> None:
     """Keep nothing."""
 
@@ -51,7 +62,7 @@ def test_what_was_made_before_an_interruption_is_kept() -> None:
 
     with SecondProcess(early=False) as second, pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(parallel, "_has_a_core", lambda: False)
-        compile_all(UNITS, interrupted, lambda unit, _: kept.append(unit.symbol), second)
+        compiled_all(UNITS, interrupted, lambda unit, _: kept.append(unit.symbol), second)
     assert len(kept) == 2
 
 
@@ -60,7 +71,7 @@ def test_both_processes_make_the_same_code(early: bool) -> None:
     compiled: list[str] = []
     kept: dict[str, bytes] = {}
     with SecondProcess(early=early) as second:
-        found = compile_all(UNITS, here(compiled), lambda unit, code: kept.update({unit.symbol: code}), second)
+        found = compiled_all(UNITS, here(compiled), lambda unit, code: kept.update({unit.symbol: code}), second)
         process = second._process
     assert kept == found
     assert list(found) == [each.symbol for each in UNITS]
@@ -70,6 +81,7 @@ def test_both_processes_make_the_same_code(early: bool) -> None:
 
 def test_a_second_process_takes_part() -> None:
     with SecondProcess(early=True) as second:
+        assert second.is_ready()
         assert second.machine_code(UNITS[0]) == machine_code(UNITS[0].text)
         assert second.machine_code(UNITS[1]) == machine_code(UNITS[1].text)
         assert second.machine_code(unit(1, "no module")) is None
@@ -81,11 +93,26 @@ def test_all_is_compiled_here_where_no_other_process_does_it(executable: str, mo
     monkeypatch.setattr(sys, "executable", executable)
     compiled: list[str] = []
     with SecondProcess(early=True) as second:
-        found = compile_all(UNITS, here(compiled), forget, second)
+        found = compiled_all(UNITS, here(compiled), forget, second)
     assert sorted(compiled) == [each.symbol for each in UNITS]
     assert found == {each.symbol: machine_code(each.text) for each in UNITS}
 
 
 def test_what_llvm_refuses_is_raised_here() -> None:
     with SecondProcess(early=True) as second, pytest.raises(RuntimeError):
-        compile_all([*UNITS, unit(9, "no module " * 10_000)], here([]), forget, second)
+        compiled_all([*UNITS, unit(9, "no module " * 10_000)], here([]), forget, second)
+
+
+def test_the_second_process_begins_before_all_modules_are_made() -> None:
+    compiled: list[str] = []
+    with SecondProcess(early=True) as second, Compilation(here(compiled), forget, second) as compilation:
+        assert second.is_ready()
+        compilation.add(UNITS[0])
+        for _ in range(500):
+            if compilation._found:
+                break
+            time.sleep(0.02)
+        assert list(compilation._found) == [UNITS[0].symbol]
+        compilation.add(UNITS[1])
+        assert list(compilation.finish()) == [each.symbol for each in UNITS[:2]]
+    assert UNITS[0].symbol not in compiled

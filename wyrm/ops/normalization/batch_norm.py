@@ -88,9 +88,9 @@ def _scaled(
     """Return `x` normalized; `vectors` are the weight and the bias, or none."""
     scale = 1.0 / of.sqrt(variance + epsilon)
     if not vectors:
-        return (x - of.along(mean)) * of.along(scale)
+        return of.along(scale) * (x - of.along(mean))
     weight, bias = vectors
-    return (x - of.along(mean)) * of.along(scale * weight) + of.along(bias)
+    return of.along(scale * weight) * (x - of.along(mean)) + of.along(bias)
 
 
 def _vector_gradients(

@@ -1,7 +1,4 @@
-"""The kernels of normalization over a batch and over groups of channels.
-
-`epsilon` and the counts of group norm have the dtype of the rows, so that no loop converts numbers.
-"""
+"""The kernels of the moments of batch norm and of group norm."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import numpy as np
 
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.kernels.sums import accumulated
-from wyrm.ops.normalization.kernels import add_row, flush, inverse_deviation, mean_of_row
+from wyrm.ops.normalization.kernels import add_row, flush, mean_of_row
 
 
 def sum_of_row(x: FloatArray) -> Any:
@@ -99,111 +96,13 @@ def batch_moments_kernel(
             out[1, c] = sum_of_values(totals, c, values) / count
 
 
-def group_norm_kernel(
-    x: FloatArray,
-    out: FloatArray,
-    weight: FloatArray,
-    bias: FloatArray,
-    rows: FloatArray,
-    groups: int,
-    count: np.floating,
-    epsilon: np.floating,
-) -> None:
-    """Fill `out`; it and `x` have the axes (rows of groups, channels of a group, values), `rows` has them in two axes.
+def group_moments_kernel(x: FloatArray, out: FloatArray, count: np.floating) -> None:
+    """Fill `out`, (rows, 2, groups), with the mean and the variance of each group of `x`, (rows, groups, elements).
 
-    `weight` and `bias` may be empty.
+    `count` is the number of elements of a group.
     """
-    members = x.shape[1]
     for i in range(x.shape[0]):
-        mean = mean_of_row(rows[i], count)
-        inverse = inverse_deviation(rows[i], mean, count, epsilon)
-        first = i % groups * members
-        for k in range(members):
-            scale = inverse * weight[first + k] if weight.size > 0 else inverse
-            shift: Any = bias[first + k] if bias.size > 0 else x.dtype.type(0)
-            scale_row(x[i, k], mean, scale, shift, out[i, k])
-
-
-def scale_row(x: FloatArray, mean: np.floating, scale: np.floating, shift: np.floating, out: FloatArray) -> None:
-    """`out = (x - mean) * scale + shift`."""
-    for j in range(x.size):
-        out[j] = (x[j] - mean) * scale + shift
-
-
-def sum_of_products(x: FloatArray, gradient: FloatArray, mean: np.floating) -> Any:
-    """Return the sum of `gradient * (x - mean)`."""
-    total = x.dtype.type(0)
-    for j in range(x.size):
-        total = accumulated(total, gradient[j] * (x[j] - mean))
-    return total
-
-
-def project_row(
-    x: FloatArray,
-    gradient: FloatArray,
-    mean: np.floating,
-    scale: np.floating,
-    slope: np.floating,
-    shift: np.floating,
-    out: FloatArray,
-) -> None:
-    """`out = gradient * scale - (x - mean) * slope - shift`."""
-    for j in range(x.size):
-        out[j] = gradient[j] * scale - (x[j] - mean) * slope - shift
-
-
-def group_norm_gradient_kernel(
-    x: FloatArray,
-    gradient: FloatArray,
-    out: FloatArray,
-    weight: FloatArray,
-    rows: FloatArray,
-    groups: int,
-    count: np.floating,
-    epsilon: np.floating,
-) -> None:
-    """Fill `out` with the gradient with respect to `x`; the axes are those of `group_norm_kernel`."""
-    members = x.shape[1]
-    for i in range(x.shape[0]):
-        mean = mean_of_row(rows[i], count)
-        inverse = inverse_deviation(rows[i], mean, count, epsilon)
-        first = i % groups * members
-        total = projection = x.dtype.type(0)
-        for k in range(members):
-            factor = weight[first + k] if weight.size > 0 else x.dtype.type(1)
-            total += factor * sum_of_row(gradient[i, k])
-            projection += factor * sum_of_products(x[i, k], gradient[i, k], mean)
-        slope = projection * inverse * inverse * inverse / count
-        shift = total * inverse / count
-        for k in range(members):
-            scale = inverse * weight[first + k] if weight.size > 0 else inverse
-            project_row(x[i, k], gradient[i, k], mean, scale, slope, shift, out[i, k])
-
-
-def group_norm_vector_gradient_kernel(
-    x: FloatArray,
-    gradient: FloatArray,
-    out: FloatArray,
-    rows: FloatArray,
-    groups: int,
-    count: np.floating,
-    epsilon: np.floating,
-    totals: FloatArray,
-) -> None:
-    """Fill `out`, (2, channels), with the gradients with respect to weight and bias.
-
-    `totals` is float64 scratch memory of that shape.
-    """
-    members = x.shape[1]
-    for c in range(out.shape[1]):
-        totals[0, c] = totals[1, c] = 0
-    for i in range(x.shape[0]):
-        mean = mean_of_row(rows[i], count)
-        inverse = inverse_deviation(rows[i], mean, count, epsilon)
-        first = i % groups * members
-        for k in range(members):
-            totals[0, first + k] += sum_of_products(x[i, k], gradient[i, k], mean) * inverse
-            totals[1, first + k] += sum_of_row(gradient[i, k])
-    for c in range(out.shape[1]):
-        out[0, c] = totals[0, c]
-        out[1, c] = totals[1, c]
+        for g in range(x.shape[1]):
+            mean = mean_of_row(x[i, g], count)
+            out[i, 0, g] = mean
+            out[i, 1, g] = square_distance(x[i, g], mean) / count

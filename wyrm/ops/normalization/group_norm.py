@@ -14,22 +14,19 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Dims, axis_size, product, unify
-from wyrm.graph.base import explain, format_dims, label
-from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
+from wyrm.graph.base import BaseNode, explain, format_dims, label
+from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.batching import batch_axis, spread
-from wyrm.ops.elementwise.elementwise import Axes, common_dtype
+from wyrm.ops.elementwise.elementwise import Axes, common_dtype, constant_like
 from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.joining import stack
-from wyrm.ops.kernels.native import scratch
 from wyrm.ops.kernels.sums import summed
-from wyrm.ops.normalization.channel_kernels import (
-    group_norm_gradient_kernel,
-    group_norm_kernel,
-    group_norm_vector_gradient_kernel,
-)
+from wyrm.ops.normalization.channel_kernels import group_moments_kernel
+from wyrm.ops.reducing.base import Count
+from wyrm.ops.reducing.reduction import Sum
 
 # --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
 
@@ -139,18 +136,91 @@ class _OverGroups(Node[tuple[Any, ...], Axes], abstract=True):
         return apart
 
 
-class _OverGroupsLoops(ByKernel):
-    def views(self, node: _OverGroups, arrays: Sequence[Array]) -> tuple[KernelArgument, ...]:
-        """Return views of arrays with the axes (rows of groups, channels of a group, values)."""
-        members = arrays[0].shape[1] // node.groups
-        rows = arrays[0].shape[0] * node.groups
-        return tuple(each.reshape(rows, members, math.prod(each.shape[2:])) for each in arrays)
+class GroupMoments(_OverGroups[Axes]):
+    """The mean and the variance of each group of each row of `x`, (batch, 2, groups).
 
-    def numbers(self, node: _OverGroups, x: Array) -> tuple[KernelArgument, ...]:
-        """Return the operand with the axes (rows of groups, elements), and the numbers that all kernels take."""
+    >>> x = wy.Constant([[[1.0, 3.0], [0.0, 8.0]]])
+    >>> wy.ops.normalization.group_norm.GroupMoments(x, groups=2).forward().tolist()
+    [[[2.0, 4.0], [1.0, 16.0]]]
+    """
+
+    __slots__ = ()
+
+    def shape_rule(self) -> Dims:
+        return (super().shape_rule()[0], 2, self.groups)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        (x,) = self.arrays(operands)
+        return xp.stack(_moments(x)).swapaxes(0, 1)
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        (x,) = self.nodes()
+        return composite_vjp(stack(_moments(x), axis=1), gradient, self.parents)
+
+
+def _moments(x: Value) -> list[Value]:
+    centred = x - x.mean((2, 3), keepdims=True)
+    return [x.mean((2, 3)), (centred * centred).mean((2, 3))]
+
+
+@LOOPS.register(GroupMoments)
+class _GroupMomentsLoops(ByKernel):
+    kernel = staticmethod(group_moments_kernel)
+
+    def kernel_arguments(self, node: GroupMoments, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
+        (x,) = operands
         count = math.prod(x.shape[1:]) // node.groups
-        rows = x.reshape(x.shape[0] * node.groups, count)
-        return rows, node.groups, node.dtype.type(count), node.dtype.type(node.epsilon)
+        return x.reshape(x.shape[0], node.groups, count), out, node.dtype.type(count)
+
+
+class _Channels:
+    """What loops read for each row and channel: the moments of its group, and sums over its values."""
+
+    def __init__(self, node: _OverGroups) -> None:
+        self.node, self.x = node, node.parents[0]
+        dims: Dims = self.x.dims
+        self._groups: Any = (dims[0], node.groups, 1)
+        self._members: Any = (dims[0], node.groups, (axis_size(dims[1]) or 0) // node.groups)
+        self._after: Any = [1] * (len(dims) - 2)
+        self._values = tuple(range(2, len(dims)))
+        moments = GroupMoments(self.x, groups=node.groups, epsilon=node.epsilon)
+        self.mean: Node = moments[:, 0]
+        self.inverse: Node = 1.0 / (moments[:, 1] + node.epsilon).sqrt()
+
+    def of_groups(self, x: Node) -> Node:
+        """Return what is known of groups, (batch, groups), for each channel."""
+        result: Node = x.reshape(self._groups).broadcast_to(self._members).reshape(self.x.dims[:2])
+        return result
+
+    def sum_of_groups(self, x: Node) -> Node:
+        """Return the sums over the channels of each group."""
+        result: Node = Sum(x.reshape(self._members), (2,))
+        return result
+
+    def along(self, x: Node) -> Node:
+        """Return a value for each channel to broadcast along the operand."""
+        dims: Any = (*x.dims, *self._after)
+        result: Node = x.reshape(dims) if self._after else x
+        return result
+
+    def total(self, x: Node) -> Node:
+        """Return the sum over the values of each channel."""
+        result: Node = Sum(x, self._values) if self._values else x
+        return result
+
+    @property
+    def centred(self) -> Node:
+        """The operand without the mean of its group."""
+        result: Node = self.x - self.along(self.of_groups(self.mean))
+        return result
+
+    @property
+    def count(self) -> Node:
+        """The number of elements of a group."""
+        sizes, members = [axis_size(self.x.dims[i]) for i in self._values], float(self._members[2])
+        if None in sizes:
+            return Count(self.x, self._values) * members
+        return constant_like(members * math.prod(size or 0 for size in sizes), self.x)
 
 
 class GroupNorm(_OverGroups[Axes]):
@@ -187,14 +257,12 @@ class GroupNorm(_OverGroups[Axes]):
 
 
 @LOOPS.register(GroupNorm)
-class _GroupNormLoops(_OverGroupsLoops):
-    kernel = staticmethod(group_norm_kernel)
-
-    def kernel_arguments(self, node: GroupNorm, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        x, *vectors = operands
-        none = np.zeros(0, out.dtype)
-        weight, bias, *_ = *vectors, none, none
-        return *self.views(node, (x, out)), weight, bias, *self.numbers(node, x)
+class _GroupNormLoops(Decomposed):
+    def decompose(self, node: GroupNorm[Any]) -> BaseNode:
+        of, vectors = _Channels(node), node.parents[1:]
+        scale = of.of_groups(of.inverse)
+        scaled: Node = of.along(scale * vectors[0] if vectors else scale) * of.centred
+        return scaled + of.along(vectors[1]) if len(vectors) > 1 else scaled
 
 
 class GroupNormGradient(_OverGroups[Axes]):
@@ -218,15 +286,17 @@ class GroupNormGradient(_OverGroups[Axes]):
 
 
 @LOOPS.register(GroupNormGradient)
-class _GroupNormGradientLoops(_OverGroupsLoops):
-    kernel = staticmethod(group_norm_gradient_kernel)
-
-    def kernel_arguments(
-        self, node: GroupNormGradient, operands: Sequence[Array], out: Array
-    ) -> tuple[KernelArgument, ...]:
-        x, gradient, *weights = operands
-        weight = weights[0] if weights else np.zeros(0, out.dtype)
-        return *self.views(node, (x, gradient, out)), weight, *self.numbers(node, x)
+class _GroupNormGradientLoops(Decomposed):
+    def decompose(self, node: GroupNormGradient[Any]) -> BaseNode:
+        of, (gradient, *weights) = _Channels(node), node.parents[1:]
+        products, total = of.total(gradient * of.centred), of.total(gradient)
+        if weights:
+            products, total = products * weights[0], total * weights[0]
+        slope = of.sum_of_groups(products) * of.inverse * of.inverse / of.count
+        shift = of.sum_of_groups(total) / of.count
+        scaled = gradient * of.along(weights[0]) if weights else gradient
+        part: Node = scaled - of.along(of.of_groups(shift)) - of.along(of.of_groups(slope)) * of.centred
+        return of.along(of.of_groups(of.inverse)) * part
 
 
 class GroupNormVectorGradient(_OverGroups[Axes]):
@@ -262,14 +332,11 @@ class GroupNormVectorGradient(_OverGroups[Axes]):
 
 
 @LOOPS.register(GroupNormVectorGradient)
-class _GroupNormVectorGradientLoops(_OverGroupsLoops):
-    kernel = staticmethod(group_norm_vector_gradient_kernel)
-
-    def kernel_arguments(
-        self, node: GroupNormVectorGradient, operands: Sequence[Array], out: Array
-    ) -> tuple[KernelArgument, ...]:
-        x, gradient = operands
-        return *self.views(node, (x, gradient)), out, *self.numbers(node, x), scratch(out.shape, np.float64)
+class _GroupNormVectorGradientLoops(Decomposed):
+    def decompose(self, node: GroupNormVectorGradient[Any]) -> BaseNode:
+        of, gradient = _Channels(node), node.parents[1]
+        products = of.total(gradient * of.centred) * of.of_groups(of.inverse)
+        return stack([Sum(products, (0,)), Sum(of.total(gradient), (0,))])
 
 
 def _root(x: Node) -> Node:

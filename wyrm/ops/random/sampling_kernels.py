@@ -20,10 +20,15 @@ from wyrm.ops.random.philox import philox_block
 MAX_DRAWS, MAX_STEPS = 32, 2**16
 
 
-def is_excluded(columns: IntegerArray, low: int, high: int, row: int, ascending: bool) -> bool:
-    """Return whether `columns[low:high]` contain `row`; they are `ascending`, or few and in any order."""
+def is_excluded(columns: IntegerArray, bits: IntegerArray, low: int, high: int, row: int, ascending: bool) -> bool:
+    """Return whether `columns[low:high]` contain `row`; they are `ascending`, or few and in any order.
+
+    If there are `bits`, bit `row` of those from `bits[low]` on says it.
+    """
     if low >= high:
         return False
+    if bits.size > 0:
+        return bool((int(bits[natural(low + (row >> 3))]) >> (row & 7)) & 1)
     if not ascending:
         found = 0
         for i in range(low, high):
@@ -120,6 +125,7 @@ def sampling_kernel(
     guide: IntegerArray,
     offsets: Any,
     columns: IntegerArray,
+    bits: IntegerArray,
     rows: IntegerArray,
     out: IntegerArray,
     size: int,
@@ -132,7 +138,8 @@ def sampling_kernel(
     """Fill `out` with rows below `size`: uniformly if `cumulative` is empty, without rejection if `columns` is empty.
 
     `out` has the axes (users, draws). User u excludes the row `columns[u]` of a matrix, in any order, if `offsets` is
-    empty; else those of row `rows[u]` in compressed format, distinct and in ascending order.
+    empty; else those of row `rows[u]` in compressed format, distinct and in ascending order, or with `bits` those whose
+    bit is set in row `rows[u]` of a matrix of bytes, the lowest bit of a byte first.
 
     The first words of several steps are generated at once, in vectors: `words`, of shape (draws, steps), holds those of
     `drawn[1]` steps from step `drawn[0]` on. `stripes` is (which, count): rows come from that stripe, or from the whole
@@ -169,22 +176,25 @@ def sampling_kernel(
     width = 0 if ascending or users == 0 else columns.size // users
     for user in range(users):
         low, high = user * width, (user + 1) * width
-        if ascending:
+        if ascending and bits.size == 0:
             low, high = offsets[rows[user]], offsets[rows[user] + 1]
             if high - low >= size:  # who excludes all rows gets any
                 high = low
+        if bits.size > 0:
+            low = rows[user] * ((size + 7) >> 3)
+            high = low + 1
         for draw in range(draws):
             i = user * draws + draw
             row = row_in_stripe(words[i, column], i, 0, step[0], cumulative, guide, seed, stream, stripe)
-            attempt, excluded = 1, is_excluded(columns, low, high, row, ascending)
+            attempt, excluded = 1, is_excluded(columns, bits, low, high, row, ascending)
             while attempt < MAX_DRAWS and excluded:
                 word = philox_block((i >> 2) + (attempt << 32), step[0], seed, stream)[i & 3]
                 row = row_in_stripe(word, i, attempt, step[0], cumulative, guide, seed, stream, stripe)
-                excluded = is_excluded(columns, low, high, row, ascending)
+                excluded = is_excluded(columns, bits, low, high, row, ascending)
                 attempt += 1
             steps = 0
             while steps < min(size, MAX_STEPS) and excluded:
                 row = next_row(row, size, stripe)
-                excluded = is_excluded(columns, low, high, row, ascending) or is_without_weight(cumulative, row)
+                excluded = is_excluded(columns, bits, low, high, row, ascending) or is_without_weight(cumulative, row)
                 steps += 1
             out[user, draw] = row

@@ -69,17 +69,17 @@ r4: wy.Tensor[Batch, In] = row + x
 #@ comparisons
 reveal_type(x > 0)  # reveals: Greater[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
 reveal_type(0.5 < x)  # reveals: Greater[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
-reveal_type(x <= x2)  # reveals: LessEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]
+reveal_type(x <= x2)  # reveals: LessEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: LessEqual[Input[tuple[Batch, In]], Input[tuple[Batch, In]], tuple[Batch, In]]
 reveal_type(x == 0.0)  # reveals: Equal[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
-reveal_type(x != vector)  # reveals: NotEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]
+reveal_type(x != vector)  # reveals: NotEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: NotEqual[Input[tuple[Batch, In]], Input[tuple[In]], tuple[Batch, In]]
 reveal_type(x == array)  # reveals: Equal[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
-reveal_type(x == x2)  # reveals: Equal[Input[tuple[Batch, In]], Any, tuple[Batch, In]]
+reveal_type(x == x2)  # reveals: Equal[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: Equal[Input[tuple[Batch, In]], Input[tuple[Batch, In]], tuple[Batch, In]]
 r1: wy.Tensor[Batch, In] = wy.where(x == 0.0, x2, x)
 keys: dict[wy.Node, int] = {x: 1}
 r2: bool = x is x2 or x in keys
 r3: bool = x != "a word"
 reveal_type(x.equal(0.0))  # reveals: Equal[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
-reveal_type(x.not_equal(vector))  # reveals: NotEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]
+reveal_type(x.not_equal(vector))  # reveals: NotEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: NotEqual[Input[tuple[Batch, In]], Input[tuple[In]], tuple[Batch, In]]
 reveal_type(x >= array)  # reveals: GreaterEqual[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
 #@ masks
 mask = (x > 0.2) & (x < 0.8)
@@ -102,8 +102,8 @@ r8: wy.Tensor[Batch, In] = x + wy.where(x > 0, x, 0.0)
 r9: wy.Tensor[Batch, In] = wy.where(x > 0, scale, 0.0)
 #@ maximum_and_minimum
 reveal_type(x.maximum(0.0))  # reveals: Maximum[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
-reveal_type(x.minimum(x2))  # reveals: Minimum[Input[tuple[Batch, In]], Any, tuple[Batch, In]]
-reveal_type(x.maximum(vector).minimum(scale))  # reveals: Minimum[Maximum[Any, Any, tuple[Batch, In]], Any, tuple[Batch, In]]
+reveal_type(x.minimum(x2))  # reveals: Minimum[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: Minimum[Input[tuple[Batch, In]], Input[tuple[Batch, In]], tuple[Batch, In]]
+reveal_type(x.maximum(vector).minimum(scale))  # reveals: Minimum[Maximum[Any, Any, tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: Minimum[Maximum[Any, Any, tuple[Batch, In]], Parameter[tuple[()]], tuple[Batch, In]]
 #@ unary_methods
 reveal_type(abs(x))  # reveals: Absolute[Input[tuple[Batch, In]], tuple[Batch, In]]
 reveal_type(x.abs())  # reveals: Absolute[Input[tuple[Batch, In]], tuple[Batch, In]]

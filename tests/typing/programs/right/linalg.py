@@ -38,7 +38,7 @@ reveal_type(wy.linalg.solve_triangular(grams, sequence))  # reveals: Node[Any, t
 #@ norms
 r1: wy.Tensor[()] = wy.linalg.norm(sequence)
 r2: wy.Tensor[Batch] = wy.linalg.norm(x, axis=-1)
-reveal_type(wy.linalg.norm(x, axis=0))  # reveals: Node[Any, Any]
+reveal_type(wy.linalg.norm(x, axis=0))  # reveals: Node[Any, Any]  # with the plugin: Node[Any, tuple[In]]
 #@ linear_algebra_of_unknown_shapes
 square: wy.Node = wy.Input(numbers(7, 7))
 reveal_type(wy.linalg.cholesky(square))  # reveals: Node[Any, Any]

@@ -6,7 +6,7 @@ program, where an array is a pointer with sizes and strides. Their text reads li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, get_args
@@ -122,6 +122,18 @@ class CountedLoop:
 
 
 @dataclass(frozen=True, slots=True)
+class Nest:
+    """Loops inside of each other, the first outermost, whose indices occur only together, as neighbouring indices.
+
+    Where the arrays that they index are in row-major order, they may run as one loop.
+    """
+
+    indices: tuple[str, ...]
+    counts: tuple[Expression, ...]
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class While:
     """A loop that runs while a condition holds."""
 
@@ -158,7 +170,8 @@ class CallStatement:
     comment: str = ""
 
 
-Statement = Let | Store | CountedLoop | While | When | Break | Return | CallStatement
+Statement = Let | Store | CountedLoop | Nest | While | When | Break | Return | CallStatement
+Code = Expression | Statement
 
 
 def fill(array: str, axes: int, value: float = 0) -> Store:
@@ -197,15 +210,40 @@ class ArrayFunction:
         return self.text
 
 
-def callees(item: Expression | Statement) -> Iterator[Callee]:
+def callees(item: Code) -> Iterator[Callee]:
     """Yield the function of each call in an expression or a statement, duplicates included."""
     if isinstance(item, CallResult | CallStatement):
         yield item.function
+    for each in children(item):
+        yield from callees(each)
+
+
+def children(item: Code) -> Iterator[Code]:
+    """Yield the expressions and statements directly inside of an expression or a statement."""
     for name in item.__dataclass_fields__:
         found = getattr(item, name)
         for each in found if isinstance(found, tuple) else (found,):
             if type(each) in _CODE:
-                yield from callees(each)
+                yield each
+
+
+def uses(item: Code, names: Collection[str]) -> Iterator[tuple[str, tuple[Expression | None, ...]]]:
+    """Yield each array that these variables index, with the index; no array and no index for any other use of them."""
+    if isinstance(item, Name) and item.name in names:
+        yield "", ()
+    elif isinstance(item, Element | Store):
+        if any(reads(each, names) for each in item.index if each is not None):
+            yield item.array, item.index
+        if isinstance(item, Store):
+            yield from uses(item.value, names)
+    else:
+        for each in children(item):
+            yield from uses(each, names)
+
+
+def reads(item: Code, names: Collection[str]) -> bool:
+    """Return whether an expression or a statement reads one of these variables."""
+    return (isinstance(item, Name) and item.name in names) or any(reads(each, names) for each in children(item))
 
 
 _CODE = frozenset(get_args(Expression) + get_args(Statement))
@@ -266,6 +304,9 @@ def _lines(body: Sequence[Statement], names: Renaming, indent: str) -> Iterator[
                 yield f"{indent}{target} {'+=' if adds else '='} {_bare(value, names)}{_remark(comment)}"
             case CountedLoop(index, count, inner):
                 yield f"{indent}for {names(index)} in range({_bare(count, names)}):"
+                yield from _lines(inner, names, f"{indent}    ")
+            case Nest(indices, counts, inner):
+                yield f"{indent}for {', '.join(map(names, indices))} in ndindex({_list(counts, names)}):"
                 yield from _lines(inner, names, f"{indent}    ")
             case While(condition, inner) | When(condition, inner):
                 yield f"{indent}{'while' if isinstance(statement, While) else 'if'} {_bare(condition, names)}:"

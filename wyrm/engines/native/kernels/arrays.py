@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,8 @@ class _RoutineWriter:
                 self._store(statement)
             case arrays.CountedLoop(index, count, inner):
                 self._loop(index, count, inner)
+            case arrays.Nest():
+                self._nest(statement)
             case arrays.While(condition, inner):
                 with self.builder.block() as before:
                     test = self.builder.let(truth(self.number(condition)))
@@ -107,6 +109,19 @@ class _RoutineWriter:
         with self.builder.loop(self.number(count).expression, index) as position:
             self.body.assign(index, Num(position, natural=True))
             self.run(inner)
+
+    def _nest(self, nest: arrays.Nest) -> None:
+        """Translate loops inside of each other: to one where all arrays that they index are in row-major order."""
+        used = {array for each in nest.body for array, _ in arrays.uses(each, nest.indices)}
+        if self.body.translation.checked or any(self._array(each).layout != "contiguous" for each in used):
+            inner = nest.body
+            for index, count in reversed(list(zip(nest.indices, nest.counts, strict=True))):
+                inner = (arrays.CountedLoop(index, count, inner),)
+            self.run(inner)
+            return
+        for index in nest.indices[:-1]:
+            self.body.assign(index, literal(0))
+        self._loop(nest.indices[-1], reduce(lambda x, y: arrays.Apply("multiply", (x, y)), nest.counts), nest.body)
 
     def _store(self, statement: arrays.Store) -> None:
         view = self._selected(statement.array, statement.index)

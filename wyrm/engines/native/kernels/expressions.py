@@ -359,6 +359,7 @@ class Expressions:
         result = compiled.result
         variables = [] if result is None else variables_of(self.builder.fresh("r"), result)
         self.builder.add(Invoke(tuple(variables), compiled.function.name, tuple(fields)))
+        self.translation.calls(self.function, compiled.function.name)
         return Static(None) if result is None else rebuilt(result, variables)
 
 

@@ -1,13 +1,13 @@
 """Translates functions to a loop program, once per combination of argument kinds, and finishes the whole program.
 
-`written_by` finds the parameters that a function writes to. `parameterized` turns float constants of generated code
+`written_by` finds the parameters that a function writes to. `Parameterized` turns float constants of generated code
 into parameters, so that a changed constant reuses the code.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -52,8 +52,10 @@ class Specialization:
 class Translation:
     """The functions of one loop program, specialized on demand."""
 
-    def __init__(self, checked: bool) -> None:
+    def __init__(self, checked: bool, translated: Callable[[str], object] | None = None) -> None:
         self.checked = checked
+        # Called with the name of a function of a shared module as soon as one that calls it is being translated.
+        self._translated = translated
         # The messages of the error codes.
         self.errors: dict[int, str] = {}
         self.functions: dict[str, Specialization] = {}
@@ -136,6 +138,11 @@ class Translation:
             name = f"{base}.{count}"
         return name
 
+    def calls(self, caller: Routine, called: str) -> None:
+        """Tell that a function being translated calls another one."""
+        if self._translated is not None and self._is_shared(caller, called):
+            self._translated(called)
+
     def needed(self, root: str) -> list[str]:
         """Return the functions of the root's module, callees first and the root last; omit those in shared modules."""
         return _callees_first(root, self._inside)
@@ -144,25 +151,31 @@ class Translation:
         """Return the functions in shared modules that the root's module calls."""
         found: dict[str, None] = {}
         for name in self.needed(root):
-            found |= dict.fromkeys(each for each in self._calls(name) if self._is_shared(name, each))
+            by = self.functions[name].source
+            found |= dict.fromkeys(each for each in self._calls(name) if self._is_shared(by, each))
         return list(found)
 
     def program(self, name: str) -> LoopProgram:
         """Return the loop program of a function: the function and everything it calls, callees first."""
-        return LoopProgram(tuple(self.functions[each].function for each in _callees_first(name, self._calls)))
+        return LoopProgram(tuple(self.functions[each].function for each in self.all_of(name)))
+
+    def all_of(self, name: str) -> list[str]:
+        """Return a function and everything it calls, callees first."""
+        return _callees_first(name, self._calls)
 
     def _calls(self, name: str) -> list[str]:
         return called(self.functions[name].function.body)
 
     def _inside(self, name: str) -> list[str]:
-        return [each for each in self._calls(name) if not self._is_shared(name, each)]
+        by = self.functions[name].source
+        return [each for each in self._calls(name) if not self._is_shared(by, each)]
 
     def _is_straight(self, name: str) -> bool:
         """Return whether a function has no loop."""
         return not any(isinstance(each, For | While) for each in self.functions[name].function.body)
 
-    def _is_shared(self, caller: str, called: str) -> bool:
-        by, source = self.functions[caller].source, self.functions[called].source
+    def _is_shared(self, by: Routine, called: str) -> bool:
+        source = self.functions[called].source
         if by.calls_apart and not (source.inlined and self._is_straight(called)):
             return True
         return source.shared == "always" or (source.shared == "called" and by.calls_shared)
@@ -223,31 +236,34 @@ def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> 
     return frozenset(position for position, each in enumerate(function.parameters) if each.name in written)
 
 
-def parameterized(
-    functions: Sequence[LoopFunction], generated: Collection[str]
-) -> tuple[list[LoopFunction], dict[str, tuple[Number, ...]]]:
-    """Turn float constants of generated functions into parameters; return the functions, and the constants by function.
+class Parameterized:
+    """Functions whose float constants are parameters, and the constants of each, by the names of the functions.
 
-    `functions` are in call order, callees first. A caller also takes its callees' constants and passes them on, so the
-    constants of the last function are those of the whole program. 0, 1, -1, infinities, NaN and exponents stay inline:
-    LLVM simplifies code with them.
+    A caller also takes its callees' constants and passes them on, so the constants of the last function are those of
+    the whole program. 0, 1, -1, infinities, NaN and exponents stay inline: LLVM simplifies code with them.
     """
-    needed: dict[str, tuple[Number, ...]] = {}
-    parameterized_functions = []
-    for function in functions:
+
+    def __init__(self) -> None:
+        self.functions: dict[str, LoopFunction] = {}
+        self.constants: dict[str, tuple[Number, ...]] = {}
+
+    def add(self, function: LoopFunction, generated: bool) -> None:
+        """Turn the float constants of a function, if it is generated, into parameters; its callees come before it."""
+        name, needed = function.name, self.constants
+        if name in needed:
+            return
         found: dict[str, Number] = {}
-        if function.name in generated:
+        if generated:
             for statement in function.body:
                 _visit(statement, found, needed)
-        needed[function.name] = tuple(found.values())
-        if found or any(needed.get(name) for name in called(function.body)):
+        needed[name] = tuple(found.values())
+        if found or any(needed.get(each) for each in called(function.body)):
             variables = {
                 key: Variable(f"constant {index}", each.type) for index, (key, each) in enumerate(found.items())
             }
             body = tuple(_changed(statement, variables, needed) for statement in function.body)
             function = replace(function, parameters=(*function.parameters, *variables.values()), body=body)
-        parameterized_functions.append(function)
-    return parameterized_functions, needed
+        self.functions[name] = function
 
 
 def _stays_inline(number: Number) -> bool:

@@ -6,7 +6,7 @@ import ctypes
 import struct
 import weakref
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -163,15 +163,30 @@ class BoundFunction:
     def __init__(
         self, function: CompiledFunction, head: Sequence[object], others: Sequence[object], changing: Sequence[int]
     ) -> None:
-        self._arguments: list[Any] = [*head, *others]
-        kinds = tuple(map(kind_of_argument, self._arguments))
+        self.arguments: list[Any] = [*head, *others]
+        self._kinds = kinds = tuple(map(kind_of_argument, self.arguments))
         self._machine = function.machine(kinds)
-        self._table = table_of(self._machine, self._arguments, kinds)
-        self._words, self._address = self._table.data, address_of(self._table)
+        self._table = table_of(self._machine, self.arguments, kinds)
+        # The table of arguments, which a call reads.
+        self.words: memoryview[int] = self._table.data
+        self._address = address_of(self._table)
         starts = list(accumulate((len(types_of(kind)) for kind in kinds), initial=0))
         positions = [(index, starts[index], kinds[index]) for index in (*range(len(head)), *changing)]
         self._head, self._head_positions, self._positions = head, positions[: len(head)], positions[len(head) :]
         self._changed: Sequence[object] | None = None
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether a call may raise an error."""
+        return bool(self._machine.errors)
+
+    def pointers(self) -> Iterator[tuple[int, int, np.ndarray]]:
+        """Yield the arrays of the arguments: the argument's position, the word with the array's address, the array."""
+        word = 0
+        for position, (argument, kind) in enumerate(zip(self.arguments, self._kinds, strict=True)):
+            for start, found in _arrays_in(argument, kind, word):
+                yield position, start, found
+            word += len(types_of(kind))
 
     def take(self, head: Sequence[object] | None, changed: Sequence[object]) -> bool:
         """Replace the arguments that change; return False if they need another specialization.
@@ -191,7 +206,7 @@ class BoundFunction:
         return True
 
     def _put(self, values: Sequence[object], positions: Sequence[tuple[int, int, Kind]]) -> bool:
-        words, arguments = self._words, self._arguments
+        words, arguments = self.words, self.arguments
         for value, (index, start, kind) in zip(values, positions, strict=True):
             if value is arguments[index]:
                 continue
@@ -213,7 +228,7 @@ class BoundFunction:
         """Call the function and return its results; raise the error that it ended with."""
         machine = self._machine
         status = machine.entry(self._address)
-        return machine.result(self._words) if status == 0 else machine.refuse(status)
+        return machine.result(self.words) if status == 0 else machine.refuse(status)
 
 
 class PlainFunction:
@@ -257,6 +272,16 @@ class PlainFunction:
 _INTEGER = NumKind(INT64)
 _addressof = ctypes.addressof
 _from_buffer: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
+
+
+def _arrays_in(argument: Any, kind: Kind, word: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield the arrays of an argument whose words begin at `word`, each with the word that has its address."""
+    if isinstance(kind, ViewKind):
+        yield word, argument
+    elif isinstance(kind, GroupKind):
+        for each, item in zip(argument, kind.items, strict=True):
+            yield from _arrays_in(each, item, word)
+            word += len(types_of(item))
 
 
 def _is_like(array: np.ndarray, other: np.ndarray) -> bool:

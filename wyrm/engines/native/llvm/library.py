@@ -9,7 +9,7 @@ import ctypes
 import marshal
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 from wyrm.engines.native.ir.program import Number
 from wyrm.engines.native.ir.types import INT64, ScalarType
 from wyrm.engines.native.kernels.functions import Routine
-from wyrm.engines.native.kernels.translate import Translation, parameterized
+from wyrm.engines.native.kernels.translate import Parameterized, Translation
 from wyrm.engines.native.kernels.values import GroupKind, Kind, NotCompiled, NumKind
 from wyrm.engines.native.llvm import cache
 from wyrm.engines.native.llvm import gemm as _products  # noqa: F401  # registers products and calls of LAPACK
@@ -26,7 +26,7 @@ from wyrm.engines.native.llvm.blas import BLAS, LAPACK, address_of, of_scipy
 from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.llvm.calling import CachedTable, LoadedFunction, kind_of_argument, table_of, words_of
 from wyrm.engines.native.llvm.emit import ENTRY, SHARED, emit
-from wyrm.engines.native.llvm.optimize import SecondProcess, Unit, assembly, compile_all, machine_code, target_machine
+from wyrm.engines.native.llvm.optimize import Compilation, SecondProcess, Unit, assembly, machine_code, target_machine
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.support.interrupts import deliver
 
@@ -99,16 +99,20 @@ def _load(function: Routine, kinds: tuple[Kind, ...]) -> LoadedFunction:
         if len(kept) == len(symbols):
             return _loaded(symbols, kept, *rest)
     deliver()
-    with SecondProcess(early=function.calls_shared and cache.store().is_empty()) as second:
-        translation = Translation(checked=DEBUG)
-        compiled = translation.specialized(function, kinds)
-        units, numbers = _units(translation, compiled.function.name)
-        codes = _codes_of(units, second)
+    with (
+        SecondProcess(early=function.calls_shared and cache.store().is_empty()) as second,
+        Compilation(lambda unit: machine_code(unit.text, unit.level), _keep, second) as compilation,
+    ):
+        modules = Modules(compilation)
+        compiled = modules.translation.specialized(function, kinds)
+        units, numbers = modules.all_of(compiled.function.name)
+        found = modules.cached | compilation.finish()
+    codes = [found[unit.symbol] for unit in units]
     symbols = [unit.symbol for unit in units]
     constants = [word for each in numbers for word in words_of(each.value, NumKind(each.type))]
     results = [(each.type.kind, each.type.bits) for each in _numbers(function, compiled.result)]
     single = not isinstance(compiled.result, GroupKind)
-    rest = constants, results, single, translation.errors
+    rest = constants, results, single, modules.translation.errors
     cache.store().write(name, marshal.dumps((symbols, *rest)))
     return _loaded(symbols, codes, *rest)
 
@@ -146,37 +150,64 @@ def _loaded(
     return LoadedFunction(_entries[symbols[-1]], tuple(constants), kinds, single, errors, whole)
 
 
-def _units(translation: Translation, root: str) -> tuple[list[Unit], tuple[Number, ...]]:
-    """Return the modules of a function, callees first: one per shared function and its own; and its constants."""
-    units: dict[str, Unit] = {}
-    everything = translation.program(root).functions
-    generated = {each.name for each in everything if translation.functions[each.name].source.generated}
-    parameterized_functions, constants = parameterized(everything, generated)
-    by_name = {each.name: each for each in parameterized_functions}
+def _keep(unit: Unit, code: bytes) -> None:
+    cache.store().write(f"{unit.symbol}.machine", code)
 
-    def visit(name: str) -> str:
-        outside = {each: (visit(each), by_name[each]) for each in translation.shared_by(name)}
-        at_use = name == root and translation.functions[name].source.calls_apart
-        text = emit([by_name[each] for each in translation.needed(name)], outside, name == root, at_use)
-        symbol = f"wyrm_{cache.key(text)}"
-        units.setdefault(symbol, Unit(symbol, text, level=0 if at_use else cache.LEVEL))
+
+class Modules:
+    """The modules of a function: one per shared function, made as soon as that is translated, and its own.
+
+    Those that are not in the cache are added to the compilation.
+    """
+
+    def __init__(self, compilation: Compilation | None = None) -> None:
+        self.translation = Translation(checked=DEBUG, translated=self._shared)
+        # The machine code that the cache has, by symbol.
+        self.cached: dict[str, bytes] = {}
+        self._compilation = compilation
+        self._functions = Parameterized()
+        # By symbol, callees first; and the symbols by the names of the functions that the modules export.
+        self._units: dict[str, Unit] = {}
+        self._symbols: dict[str, str] = {}
+
+    def all_of(self, root: str) -> tuple[list[Unit], tuple[Number, ...]]:
+        """Return the modules of a translated function, callees first, and its constants."""
+        used = dict.fromkeys([*self._outside(root), self._module(root, entry=True)])
+        return [self._units[symbol] for symbol in used], self._functions.constants[root]
+
+    def _outside(self, name: str) -> Iterator[str]:
+        """Yield the symbols of the modules that the module of a function calls, callees first."""
+        for each in self.translation.shared_by(name):
+            yield from self._outside(each)
+            yield self._shared(each)
+
+    def _shared(self, name: str) -> str:
+        """Return the symbol of the module of a shared function."""
+        return self._symbols[name] if name in self._symbols else self._module(name, entry=False)
+
+    def _module(self, name: str, *, entry: bool) -> str:
+        translation, known = self.translation, self._functions.functions
+        for each in translation.all_of(name):
+            self._functions.add(translation.functions[each].function, translation.functions[each].source.generated)
+        outside = {each: (self._shared(each), known[each]) for each in translation.shared_by(name)}
+        at_use = entry and translation.functions[name].source.calls_apart
+        text = emit([known[each] for each in translation.needed(name)], outside, entry, at_use)
+        symbol = self._symbols[name] = f"wyrm_{cache.key(text)}"
+        if symbol not in self._units:
+            unit = self._units[symbol] = Unit(symbol, text, level=0 if at_use else cache.LEVEL)
+            self._compile(unit)
         return symbol
 
-    visit(root)
-    return list(units.values()), constants[root]
-
-
-def _codes_of(units: Sequence[Unit], second: SecondProcess) -> list[bytes]:
-    """Return the machine code of modules, read from the cache or compiled and stored there."""
-    found = {unit.symbol: cache.store().read(f"{unit.symbol}.machine") for unit in units}
-    missing = [unit for unit in units if found[unit.symbol] is None]
-    CompilationCount.compiled += len(missing)
-
-    def keep(unit: Unit, code: bytes) -> None:
-        cache.store().write(f"{unit.symbol}.machine", code)
-
-    compiled = compile_all(missing, lambda unit: machine_code(unit.text, unit.level), keep, second)
-    return [code for code in (found | compiled).values() if code is not None]
+    def _compile(self, unit: Unit) -> None:
+        """Have a module compiled that is not in the cache."""
+        if self._compilation is None:
+            return
+        code = cache.store().read(f"{unit.symbol}.machine")
+        if code is not None:
+            self.cached[unit.symbol] = code
+            return
+        CompilationCount.compiled += 1
+        self._compilation.add(unit)
 
 
 class Listing:
@@ -188,13 +219,12 @@ class Listing:
 
     def add(self, function: Routine, arguments: Sequence[object]) -> None:
         """Add a function, specialized for the kinds of these arguments."""
-        translation = Translation(checked=DEBUG)
-        name = translation.specialized(function, tuple(map(kind_of_argument, arguments))).function.name
-        text = str(translation.program(name))
+        modules = Modules()
+        name = modules.translation.specialized(function, tuple(map(kind_of_argument, arguments))).function.name
+        text = str(modules.translation.program(name))
         if text not in self.loop_programs:
             self.loop_programs.append(text)
-        units, _ = _units(translation, name)
-        self._units |= {unit.symbol: unit for unit in units}
+        self._units |= {unit.symbol: unit for unit in modules.all_of(name)[0]}
 
     @property
     def llvm(self) -> str:

@@ -12,8 +12,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -89,8 +88,9 @@ def receive(source: IO[bytes]) -> tuple[int, bytes] | None:
 
 
 def serve(source: IO[bytes], to: IO[bytes]) -> None:
-    """Compile each module received and send its machine code, or LLVM's error message."""
+    """Say that the process is ready; then compile each module received and send its code, or LLVM's error message."""
     target_machine()
+    send(to, 1, b"")
     while (message := receive(source)) is not None:
         level, text = message
         try:
@@ -126,6 +126,7 @@ class SecondProcess:
 
     def __init__(self, early: bool) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._ready = False
         if early:
             self.start()
 
@@ -137,6 +138,11 @@ class SecondProcess:
         if process is not None:
             process.kill()
             process.communicate()
+
+    @property
+    def runs(self) -> bool:
+        """Whether the process was started."""
+        return self._process is not None
 
     def start(self) -> bool:
         """Start the process unless it runs already or no core is idle; return whether it runs."""
@@ -150,13 +156,23 @@ class SecondProcess:
                 )  # fmt: skip
         return self._process is not None
 
+    def is_ready(self) -> bool:
+        """Wait until the process can compile; return whether it can."""
+        self._ready = self._ready or self._answer() == b""
+        return self._ready
+
     def machine_code(self, unit: Unit) -> bytes | None:
-        """Compile a module in the second process; return None if that fails."""
+        """Compile a module in the second process, which is ready; return None if that fails."""
+        return self._answer((unit.level, unit.text.encode()))
+
+    def _answer(self, *messages: tuple[int, bytes]) -> bytes | None:
+        """Send messages and return what the process answers; None if it fails."""
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             return None
         try:
-            send(process.stdin, unit.level, unit.text.encode())
+            for message in messages:
+                send(process.stdin, *message)
             answer = receive(process.stdout)
         except (OSError, ValueError):
             return None
@@ -164,54 +180,98 @@ class SecondProcess:
 
 
 def _has_a_core() -> bool:
-    """Return whether a second core is idle."""
+    """Return whether a second core is idle: in the mean of the last minute, or now."""
     try:
-        return len(os.sched_getaffinity(0)) > 1 and os.getloadavg()[0] < (os.cpu_count() or 1)
-    except (AttributeError, OSError):  # not available on every system
+        cores = len(os.sched_getaffinity(0))
+        if cores > 1 and os.getloadavg()[0] < (os.cpu_count() or 1):
+            return True
+        running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
+        return cores > 1 and running < (os.cpu_count() or 1)
+    except (AttributeError, OSError, ValueError, IndexError):  # not available on every system
         return False
 
 
-def compile_all(units: Sequence[Unit], compile_one: Compile, keep: Keep, second: SecondProcess) -> dict[str, bytes]:
-    """Compile modules and return their machine code by symbol; `keep` receives each as soon as it is compiled."""
-    from wyrm.support.interrupts import deliver  # not in the second process
+class Compilation:
+    """Compiles modules here and in a second process, which begins with the first while others are still being made.
 
-    waiting = deque(sorted(units, key=lambda unit: -len(unit.text)))
-    found: dict[str, bytes] = {}
+    `keep` receives each module's code as soon as it is compiled.
+    """
 
-    def add(unit: Unit, code: bytes) -> None:
-        found[unit.symbol] = code
-        keep(unit, code)
+    def __init__(self, compile_one: Compile, keep: Keep, second: SecondProcess) -> None:
+        self._compile, self._keep, self._second = compile_one, keep, second
+        self._units: list[Unit] = []
+        self._waiting: list[Unit] = []
+        self._found: dict[str, bytes] = {}
+        self._helper: threading.Thread | None = None
+        # Held to change `_waiting` and `_complete`, which says that no module will follow.
+        self._changed = threading.Condition()
+        self._complete = False
 
-    helper = threading.Thread(target=_help, args=(second, waiting, add), daemon=True)
-    if sum(len(unit.text) for unit in list(waiting)[1:]) > _WORTH and second.start():
-        helper.start()
-    while True:
-        deliver()
-        try:
-            unit = waiting.popleft()
-        except IndexError:
-            break
-        add(unit, compile_one(unit))
-    while helper.is_alive():
-        helper.join(0.05)
-        deliver()
-    for unit in units:
-        if unit.symbol not in found:  # the second process failed
-            add(unit, compile_one(unit))
-    return {unit.symbol: found[unit.symbol] for unit in units}
+    def __enter__(self) -> Compilation:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._complete = True
+            self._waiting.clear()
+            self._changed.notify()
 
-def _help(second: SecondProcess, waiting: deque[Unit], add: Keep) -> None:
-    """Let the second process compile modules until none is left or it fails."""
-    while True:
-        try:
-            unit = waiting.popleft()
-        except IndexError:
+    def add(self, unit: Unit) -> None:
+        """Let the second process compile a module, if one runs or is worth starting; else it waits for `finish`."""
+        with self._changed:
+            self._units.append(unit)
+            self._waiting.append(unit)
+            self._changed.notify()
+        if self._helper is None and self._is_worth_it() and self._second.start():
+            self._helper = threading.Thread(target=self._help, daemon=True)
+            self._helper.start()
+
+    def _is_worth_it(self) -> bool:
+        sizes = sorted(len(unit.text) for unit in self._waiting)
+        return self._second.runs or sum(sizes[:-1]) > _WORTH
+
+    def finish(self) -> dict[str, bytes]:
+        """Compile what is left; return the machine code of all modules by symbol."""
+        from wyrm.support.interrupts import deliver  # not in the second process
+
+        with self._changed:
+            self._complete = True
+            self._changed.notify()
+        while (unit := self._next()) is not None:
+            deliver()
+            self._add(unit, self._compile(unit))
+        while self._helper is not None and self._helper.is_alive():
+            self._helper.join(0.05)
+            deliver()
+        for unit in self._units:
+            if unit.symbol not in self._found:  # the second process failed
+                self._add(unit, self._compile(unit))
+        return {unit.symbol: self._found[unit.symbol] for unit in self._units}
+
+    def _next(self) -> Unit | None:
+        """Take the largest module that waits; wait for one while more may follow, and return None after the last."""
+        with self._changed:
+            while not self._waiting and not self._complete:
+                self._changed.wait()
+            if not self._waiting:
+                return None
+            largest = max(self._waiting, key=lambda unit: len(unit.text))
+            self._waiting.remove(largest)
+            return largest
+
+    def _add(self, unit: Unit, code: bytes) -> None:
+        self._found[unit.symbol] = code
+        self._keep(unit, code)
+
+    def _help(self) -> None:
+        """Let the second process compile modules until none is left or it fails."""
+        if not self._second.is_ready():
             return
-        code = second.machine_code(unit)
-        if code is None:
-            return
-        add(unit, code)
+        while (unit := self._next()) is not None:
+            code = self._second.machine_code(unit)
+            if code is None:
+                return
+            self._add(unit, code)
 
 
 if __name__ == "__main__":

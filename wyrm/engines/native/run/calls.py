@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.engines.columns import check_ranges
+from wyrm.engines.native.run.direct import Given, SameShapes, is_direct
 from wyrm.engines.native.run.runner import Head, NativeRunner
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.graph.axes import open_axes, resolve_axis
 from wyrm.graph.base import BaseNode
+from wyrm.graph.index_checks import first_out_of_range
 from wyrm.graph.leaves import Input
-from wyrm.graph.storage import Storage, first_out_of_range, fits_in, is_finite, stored
+from wyrm.graph.storage import Storage, fits_in, is_finite, stored
 
 
 class _InputTarget(NamedTuple):
@@ -42,14 +44,14 @@ class RepeatedCall:
     """The arrays of a program for data with the shapes and dtypes of the last call."""
 
     def __init__(self, graph: NativeGraph, binding: Binding) -> None:
-        self.binding = binding
+        self.calls, self.binding = SameShapes(graph, binding), binding
         self._targets = [
             _InputTarget(
                 leaf, stored(leaf), binding.array(buffer), leaf.dtype, binding.array(buffer).shape,
                 isinstance(leaf, Input) and leaf._finite,
                 tuple(
                     (resolve_axis(axis, binding.sizes), ignore_index, from_end)
-                    for limited, _, axis, ignore_index, from_end in graph.ranges.limits
+                    for limited, _, (_, axis, ignore_index, from_end), _ in graph.ranges.limits
                     # Native code checks the others.
                     if limited is leaf and set(open_axes((axis,))) <= binding.sizes.keys()
                 ),
@@ -58,13 +60,14 @@ class RepeatedCall:
         ]  # fmt: skip
         # `take` counts the keys that it knows, so every input needs a target.
         self._usable = {each.leaf for each in self._targets} == set(graph.inputs)
-        self.columns: Sequence[np.ndarray] = [graph.no_columns[leaf] for leaf in binding.columns]
-        self._outputs = [binding.array(buffer) for buffer in graph.tree.outputs]
+        self._given: list[Given] = []
 
     def take(self, feed: object) -> bool:
-        """Copy the data of a call if it has these shapes and dtypes; False leaves it to the full check."""
+        """Take the data of a call if it has these shapes and dtypes; False leaves it to the full check."""
         if type(feed) is not dict or not self._usable or not self.binding.is_current():
             return False
+        direct = self.calls.inputs()
+        self._given.clear()
         given = 0
         for entry in self._targets:
             leaf, storage, target, dtype, shape, finite, _ = entry
@@ -87,14 +90,20 @@ class RepeatedCall:
             elif type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
                 if (finite and not is_finite(value)) or not entry.is_within(value):
                     return False
-                target[...] = value
+                if leaf in direct and is_direct(value):
+                    self._given.append((direct[leaf], value))
+                else:
+                    target[...] = value
             else:
                 return False
         return given == len(feed)
 
-    def outputs(self) -> list[np.ndarray]:
-        """Return copies of the outputs."""
-        return [array.copy("K") for array in self._outputs]
+    def run(self, runner: NativeRunner, head: Head) -> list[np.ndarray] | None:
+        """Run with the data taken and return new arrays of the outputs; None if something must be compiled first."""
+        try:
+            return self.calls.run(runner, head, self._given)
+        finally:
+            self._given.clear()
 
 
 _NOTHING = np.zeros((1, 0))
@@ -114,11 +123,9 @@ class FixedShapeProgram:
         self._shapes = {leaf: leaf.shape for _, leaf in self._read}
         # The first arguments of `run`; only the step number of random nodes changes.
         self._head: Head = (0, 1, 0, 0, np.zeros(1, np.int64), np.zeros(1), _NOTHING)
-        self._binding: Binding | None = None
-        # The binding's arrays that arguments are copied to, its outputs, and its columns, which have no rows.
-        self._targets: list[tuple[int, np.ndarray]] = []
-        self._outputs: list[np.ndarray] = []
-        self._columns: list[np.ndarray] = []
+        self._calls: SameShapes | None = None
+        # The binding's arrays that arguments are copied to.
+        self._targets: list[tuple[int, BaseNode, np.ndarray]] = []
         self._limits = self.runner.graph.ranges.limits
         # Whether there are random nodes, which need a step number.
         self.draws = self.runner.graph.draws
@@ -130,34 +137,43 @@ class FixedShapeProgram:
 
     def prepare(self) -> None:
         """Compile or load the program; raise `CompileError` if that fails."""
-        self.runner.prepare(self._bound(), self.runner.graph.no_columns)
+        self.runner.prepare(self._bound().binding, self.runner.graph.no_columns)
 
     def release(self) -> None:
         """Free all arrays; the next call allocates them again."""
-        self._binding, self._targets, self._outputs = None, [], []
+        self._calls, self._targets = None, []
         self.runner.release()
 
     def __call__(self, arrays: Sequence[np.ndarray | float], step: int = 0) -> list[Any]:
         """Return the outputs, scalars as numbers; `arrays` must have the shapes and dtypes of the inputs."""
-        binding = self._bound()
+        calls = self._bound()
         if self._limits:
             check_ranges(self._limits, {leaf: np.asarray(arrays[position]) for position, leaf in self._read}, {})
-        for position, target in self._targets:
-            target[...] = arrays[position]
+        direct, given = calls.inputs(), list[Given]()
+        for position, leaf, target in self._targets:
+            array = arrays[position]
+            if leaf in direct and isinstance(array, np.ndarray) and array.dtype == target.dtype and is_direct(array):
+                given.append((direct[leaf], array))
+            else:
+                target[...] = array
         if step != self._head[3]:
             self._head = (*self._head[:3], step, *self._head[4:])
-        if self.runner.repeat(binding, self._head, self._columns) is None:
-            self.runner.call(binding, self.runner.graph.no_columns, self._head)
-        return [array.copy("K") if array.shape else array[()] for array in self._outputs]
+        found = calls.run(self.runner, self._head, given)
+        if found is None:
+            for position, _, target in self._targets:
+                target[...] = arrays[position]
+            self.runner.call(calls.binding, self.runner.graph.no_columns, self._head)
+            found = calls.outputs()
+        return [array if array.shape else array[()] for array in found]
 
-    def _bound(self) -> Binding:
-        """Return the program's arrays, rebuilt if a leaf has a new array."""
-        binding = self._binding
-        if binding is None or not binding.is_current():
-            binding = self._binding = self.runner.binding(self._shapes)
-            positions = {leaf: position for position, leaf in self._read}
+    def _bound(self) -> SameShapes:
+        """Return the program with its arrays, rebuilt if a leaf has a new array."""
+        calls = self._calls
+        if calls is None or not calls.binding.is_current():
             graph = self.runner.graph
-            self._targets = [(positions[leaf], binding.array(buffer)) for leaf, buffer in graph.source.fed]
-            self._outputs = [binding.array(buffer) for buffer in graph.tree.outputs]
-            self._columns = [graph.no_columns[leaf] for leaf in binding.columns]
-        return binding
+            calls = self._calls = SameShapes(graph, self.runner.binding(self._shapes))
+            positions = {leaf: position for position, leaf in self._read}
+            self._targets = [
+                (positions[leaf], leaf, calls.binding.array(buffer)) for leaf, buffer in graph.source.fed
+            ]  # fmt: skip
+        return calls

@@ -83,9 +83,10 @@ class NativeEngine(Engine):
         last = self._repeated_call
         if last is not None and self.graph.optimizer is None and last.take(feed):
             self._set_step_numbers()
-            if self.runner.repeat(last.binding, self._head, last.columns) is not None:
+            found = last.run(self.runner, self._head)
+            if found is not None:
                 self.steps += 1
-                return last.outputs()
+                return found
         return super().call(feed, checked=checked)
 
     def run(self, given: dict[BaseNode, np.ndarray]) -> list[np.ndarray]:
@@ -108,7 +109,7 @@ class NativeEngine(Engine):
             self.count(1)
         if self._repeated_call is None or self._repeated_call.binding is not binding:
             self._repeated_call = RepeatedCall(graph, binding)
-        return self._repeated_call.outputs()
+        return self._repeated_call.calls.outputs()
 
     def _set_step_numbers(self) -> None:
         """Set the optimizer's numbers and the step number; programs without random nodes do not need the latter."""

@@ -39,6 +39,7 @@ from wyrm.engines.native.stages.loops import (
     loop_index,
 )
 from wyrm.engines.native.stages.materialize import Materialized, in_scope
+from wyrm.engines.native.stages.nests import merged
 from wyrm.engines.native.stages.reductions import ReductionWriter
 from wyrm.engines.native.stages.runtime import OpKernels, claim
 from wyrm.graph.axes import Axis, Dim, axis_size, product
@@ -117,7 +118,9 @@ class _Function:
                 each for one in item.items if isinstance(one, ElementStatement) for each in self._statement(one, [item])
             ]
             body = [*self.before[item], *rest]
-        return ArrayFunction(name, tuple(argument.name for argument in self.arguments), tuple(body))
+        dims = {each.name: each.dims for each in self.arguments if isinstance(each, ArrayBuffer)}
+        sizes = {each.name: each.axis for each in self.arguments if isinstance(each, SizeArgument)}
+        return ArrayFunction(name, tuple(each.name for each in self.arguments), tuple(merged(body, dims, sizes)))
 
     # --- names ----------------------------------------------------------------------------------------------------
 

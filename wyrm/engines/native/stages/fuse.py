@@ -33,8 +33,8 @@ from wyrm.engines.native.stages.loops import (
     is_aligned,
     loop_axes,
     loop_index,
-    sums_in_place,
 )
+from wyrm.engines.native.stages.order import by_need, sums_in_place
 from wyrm.graph.axes import Axis, Dims, axis_size, broadcast
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexLoad, IndexMap, LoopIndex
@@ -76,7 +76,7 @@ class LoopTree:
         self._sums = sums_in_place(schedule)
         self._sum_of: dict[ArrayBuffer, Computed] = {}
         self._late = {term for term, _ in self._sums.values()}
-        for node in schedule.nodes:
+        for node in by_need(schedule):
             self._add(node)
         self.outputs = [self.array(output, views=True) for output in targets.outputs]
         self.rows = [self._sum_rows(parameter, pairs) for parameter, pairs in targets.rows.items()]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +12,6 @@ from wyrm.engines.native.kernels.functions import Routine
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_maps import IndexExpression, IndexLiteral, IndexMap, IndexPair, LoopIndex
-from wyrm.graph.loop_form import LOOPS
-from wyrm.graph.schedule import Schedule
 
 if TYPE_CHECKING:
     from wyrm.engines.native.stages.write import ScanSource, Source
@@ -373,28 +369,7 @@ def dependencies(references: Iterable[Reference]) -> list[tuple[Computed, IndexM
     return found
 
 
-def sums_in_place(
-    schedule: Schedule,
-) -> dict[BaseNode, tuple[BaseNode, BaseNode]]:
-    """Return the sums to accumulate in place as {sum: (term, other)}: `term`'s kernel adds to the memory of `other`."""
-    users = Counter(parent for node in schedule.nodes for parent in schedule.parents(node))
-    users.update(schedule.outputs)
-    found: dict[BaseNode, tuple[BaseNode, BaseNode]] = {}
-    for node in schedule.nodes:
-        if node.formula == "x + y" and len(node.parents) == 2:
-            for term, other in permutations(schedule.parents(node), 2):
-                if (
-                    LOOPS.of(term).adding_kernel is not None
-                    and _has_memory(other)
-                    and users[term] == users[other] == 1
-                    and node.dims == term.dims == other.dims
-                ):
-                    found[node] = term, other
-    return found
-
-
-def _has_memory(node: BaseNode) -> bool:
-    """Return whether a node's array has memory of its own."""
-    form = LOOPS.of(node)
-    view = node.is_view or (node.formula is None and form.gather_index(node, loop_index(node.dims)) is not None)
-    return not (node.is_leaf or node.shape_only or form.by_flat_index is not None or view)
+def in_scope(value: Computed, path: Sequence[Block]) -> bool:
+    """Return whether a value's variable is in scope inside the innermost block of `path`."""
+    blocks = value.chain[:-1]
+    return bool(blocks) and list(blocks) == list(path[: len(blocks)])

@@ -14,9 +14,11 @@ from wyrm.engines.native.stages.loops import (
     Loop,
     Reference,
     ScalarBlock,
+    in_scope,
     integers_in,
     references_in,
 )
+from wyrm.engines.native.stages.recompute import recompute
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Materialized:
 
 def materialize(tree: LoopTree) -> Materialized:
     """Return the loops, and which values are stored: those that are read as arrays or out of their variables' scope."""
+    recompute(tree)
     stored = tree.as_arrays.union(value for value in tree.values.values() if not value.register)
     for item in tree.root.items:
         if isinstance(item, Loop | ScalarBlock):
@@ -52,9 +55,3 @@ def _is_variable(path: Sequence[Block], reference: Reference) -> bool:
     """Return whether an element is read from a variable."""
     target = reference.target
     return isinstance(target, Computed) and target.register and in_scope(target, path)
-
-
-def in_scope(value: Computed, path: Sequence[Block]) -> bool:
-    """Return whether a value's variable is in scope inside the innermost block of `path`."""
-    blocks = value.chain[:-1]
-    return bool(blocks) and list(blocks) == list(path[: len(blocks)])

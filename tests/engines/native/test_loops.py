@@ -1,0 +1,80 @@
+"""Loops: neighbouring axes run as one, values are computed where they are read, and again where that costs less."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+
+RANDOM = np.random.default_rng(0)
+
+
+class Batch(wy.Dim): ...
+
+
+def normal(*shape: int) -> Any:
+    return RANDOM.standard_normal(shape, np.float32)
+
+
+def test_axes_that_an_array_has_side_by_side_are_one_loop() -> None:
+    x, bias = wy.Input(dims=(Batch(), 3, 4, 5)), wy.Parameter(normal(3, 1, 1))
+    both, inner = wy.compile(x.relu()), wy.compile((x + bias).relu())
+    assert "for i0, i1, i2, i3 in ndindex(" in both.source
+    assert "for i2, i3 in ndindex(" in inner.source and "for i0, i1" not in inner.source
+    for rows in (0, 1, 7):
+        data = normal(rows, 3, 4, 5)
+        np.testing.assert_array_equal(both({x: data}), np.maximum(data, 0.0))
+        np.testing.assert_array_equal(inner({x: data}), np.maximum(data + bias.value, 0.0))
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.transpose((0, 1, 3, 2)), lambda x: x.transpose((3, 2, 1, 0)), lambda x: x[:, :, :2],
+        lambda x: x[..., :2], lambda x: x[:, :, ::-1], lambda x: x[:1], lambda x: x.swapaxes(1, 2)[:, :3],
+    ],
+)  # fmt: skip
+def test_what_is_not_side_by_side_keeps_its_loops(view: Any) -> None:
+    data, other = normal(2, 3, 4, 5), normal(2, 3, 4, 5)
+    x = wy.Parameter(data)
+    expected = 2.0 * view(data) + view(other)
+    np.testing.assert_allclose(wy.compile(2.0 * view(x) + view(wy.Constant(other)))({}), expected, rtol=1e-6)
+    held = wy.Input(dims=expected.shape)
+    np.testing.assert_allclose(wy.compile(2.0 * view(x) + held)({held: view(other)}), expected, rtol=1e-6)
+
+
+def test_a_sum_over_some_of_the_axes() -> None:
+    data = normal(6, 5, 4, 3)
+    x = wy.Input(dims=(Batch(), 5, 4, 3))
+    for axes in ((2, 3), (1, 2, 3), (0, 2, 3), (1, 3), (0, 1), (0, 1, 2, 3)):
+        centred = x - x.mean(axes, keepdims=True)
+        expected = np.square(data - data.mean(axes, keepdims=True)).sum(axes)
+        np.testing.assert_allclose(wy.compile(centred.square().sum(axes))({x: data}), expected, rtol=1e-4)
+
+
+def test_batch_norm_with_relu_stores_no_array_of_its_size_but_the_result() -> None:
+    x, norm = wy.Input(dims=(Batch(), 4, 6, 6)), wy.nn.BatchNorm2d(4)
+    program = wy.compile(norm(x).relu())
+    data = normal(8, 4, 6, 6)
+    program({x: data})
+    stored = program.stages()["materialize"].splitlines()
+    assert sum("(Batch(), 4, 6, 6)" in line for line in stored) == 1
+
+
+@pytest.mark.parametrize("norm", [lambda: wy.nn.BatchNorm2d(4), lambda: wy.nn.GroupNorm(2, 4)])
+def test_values_that_are_computed_again_give_the_same_gradients(norm: Any) -> None:
+    first, second, convolution = norm(), norm(), wy.nn.Conv2d(4, 4, 3, padding=1, seed=0)
+    x, data = wy.Input(dims=(Batch(), 4, 6, 6)), normal(5, 4, 6, 6)
+    inside = first(convolution(x)).relu()
+    loss = (second(convolution(inside) + inside).relu() * x).square().mean()
+    program = wy.compile(loss, wy.optim.SGD(loss.parameters(), 0.1))
+    x.set(data)
+    loss.backward()
+    before = {parameter: parameter.value.copy() for parameter in loss.parameters()}
+    program({x: data})
+    for parameter, value in before.items():
+        expected = value - 0.1 * parameter.gradient
+        np.testing.assert_allclose(parameter.value, expected, rtol=1e-4, atol=1e-5)

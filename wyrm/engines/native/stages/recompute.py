@@ -1,0 +1,216 @@
+"""Computes a value again in each loop that reads it, where that costs less than an array for it.
+
+An array costs a write, and a read in each loop; a few additions and multiplications cost nothing in a loop that waits
+for memory.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from wyrm.engines.native.stages.fuse import LoopTree
+from wyrm.engines.native.stages.loops import (
+    ArrayBuffer,
+    Block,
+    Computed,
+    ElementStatement,
+    Generated,
+    Item,
+    Loop,
+    Reference,
+    in_scope,
+    integers_in,
+    loop_axes,
+    loop_index,
+    references_in,
+)
+from wyrm.graph.base import label
+from wyrm.ops.elementwise.formula import parse
+
+# Operations that cost little, and how many of them a value may take.
+_CHEAP = frozenset(
+    ["add", "subtract", "multiply", "negative", "abs", "maximum", "minimum", "where", "less", "less_equal", "greater",
+     "greater_equal"]
+)  # fmt: skip
+_MOST = 8
+
+
+class _Reading(NamedTuple):
+    """A statement that reads a value out of its variable's scope, and the loops around it."""
+
+    statement: ElementStatement
+    path: Sequence[Block]
+
+
+class _Cost(NamedTuple):
+    """What a value takes where it is computed anew: operations, and arrays of its size that it reads."""
+
+    operations: int
+    arrays: frozenset[ArrayBuffer]
+
+
+def recompute(tree: LoopTree) -> None:
+    """Compute values anew in the loops that read them; no array stores them then."""
+    copies, changes = _Copies(tree), True
+    while changes:
+        changes = False
+        for value, readings in _read_elsewhere(tree).items():
+            if not changes and all(_pays(value, each) for each in readings):
+                for each in readings:
+                    copies.read_anew(value, each)
+                _remove_if_unread(tree, value)
+                changes = True
+
+
+def _read_elsewhere(tree: LoopTree) -> dict[Computed, list[_Reading]]:
+    """Return the values in variables that only statements of other loops read from arrays, element for element."""
+    found: dict[Computed, list[_Reading]] = defaultdict(list)
+    refused = set(tree.as_arrays)
+    for statement, path in _statements(tree.root, []):
+        direct = set(map(id, statement.operands))
+        integers = [each for entry in statement.target_index for each in integers_in(entry)]
+        for reference in references_in([*statement.operands, *integers]):
+            value = reference.target
+            if isinstance(value, Computed) and not in_scope(value, path):
+                found[value].append(_Reading(statement, path))
+                aligned = id(reference) in direct and reference.index == loop_index(value.node.dims)
+                if not (aligned and len(value.domain) == len(path)):
+                    refused.add(value)
+    return {value: readings for value, readings in found.items() if value not in refused}
+
+
+def _statements(block: Block, path: list[Block]) -> Iterator[tuple[ElementStatement, list[Block]]]:
+    """Yield the statements in loops, with the loops around them."""
+    for item in block.items:
+        if isinstance(item, Loop):
+            yield from _statements(item, [*path, item])
+        elif isinstance(item, ElementStatement) and path:
+            yield item, path
+
+
+def _pays(value: Computed, reading: _Reading) -> bool:
+    """Return whether a loop that computes a value anew reads no more arrays than one that reads the value's."""
+    cost = _cost(value, reading.path)
+    if cost is None or cost.operations > _MOST:
+        return False
+    block = reading.path[-1]
+    read = {each for item in block.items if isinstance(item, ElementStatement) for each in map(_array, item.operands)}
+    return len(cost.arrays - read) <= 1
+
+
+def _cost(value: Computed, path: Sequence[Block]) -> _Cost | None:
+    """Return what a value costs in the innermost of these loops; None if it cannot be computed there."""
+    formula, statement = value.node.formula, value.chain[-1]
+    calls = () if formula is None else parse(formula)
+    if not calls or not isinstance(statement, ElementStatement) or not {call.function for call in calls} <= _CHEAP:
+        return None
+    operations, found = len(calls), frozenset[ArrayBuffer]()
+    for operand in statement.operands:
+        array = _array(operand)
+        if array is None or any(integers_in(entry) for entry in operand.index):
+            return None
+        if not _is_anew(operand, value, path):
+            found |= {array} if len(loop_axes(array.dims)) == len(path) else frozenset()
+            continue
+        assert isinstance(operand.target, Computed)
+        inner = _cost(operand.target, path)
+        if inner is None or operand.index != loop_index(operand.target.node.dims):
+            return None
+        operations, found = operations + inner.operations, found | inner.arrays
+    return _Cost(operations, found)
+
+
+def _is_anew(operand: Reference, value: Computed, path: Sequence[Block]) -> bool:
+    """Return whether what a value is computed from is computed anew too: it is in a variable of the value's loop."""
+    target = operand.target
+    return (
+        isinstance(target, Computed)
+        and target.register
+        and not in_scope(target, path)
+        and len(target.domain) == len(path)
+        and in_scope(target, [each for each in value.chain[:-1] if isinstance(each, Block)])
+    )
+
+
+def _array(reference: Reference) -> ArrayBuffer | None:
+    """Return the array that a reference reads, or may read."""
+    target = reference.target
+    if isinstance(target, Generated):
+        return None
+    return target.buffer if isinstance(target, Computed) else target
+
+
+class _Copies:
+    """The values that loops compute anew, at the beginning of their bodies."""
+
+    def __init__(self, tree: LoopTree) -> None:
+        self._tree = tree
+        self._made: dict[Block, dict[Computed, Computed]] = defaultdict(dict)
+
+    def read_anew(self, value: Computed, reading: _Reading) -> None:
+        """Let a statement read a value that its loop computes anew."""
+        statement, block = reading.statement, reading.path[-1]
+        anew = self._anew(value, reading.path)
+        statement.operands = [
+            replace(each, target=anew) if each.target is value else each for each in statement.operands
+        ]  # fmt: skip
+        copies = len(self._made[block])
+        block.items[:copies] = _in_order(block.items[:copies])
+
+    def _anew(self, value: Computed, path: Sequence[Block]) -> Computed:
+        made = self._made[path[-1]]
+        if value not in made:
+            original, node = value.chain[-1], value.node
+            assert isinstance(original, ElementStatement)
+            operands = [
+                replace(each, target=self._anew(each.target, path))
+                if _is_anew(each, value, path) and isinstance(each.target, Computed)
+                else each
+                for each in original.operands
+            ]
+            buffer = ArrayBuffer(self._tree.name(label(node)), node.dims, node.dtype)
+            copy = Computed(node, buffer, [], value.domain, register=True)
+            statement = ElementStatement(node=node, operands=operands, value=copy)
+            copy.chain = [*path, statement]
+            path[-1].items.insert(len(made), statement)
+            made[value] = copy
+        return made[value]
+
+
+def _in_order(statements: Sequence[Item]) -> list[Item]:
+    """Return statements after those whose values they read."""
+    by_value = {each.value: each for each in statements if isinstance(each, ElementStatement)}
+    order: dict[Item, None] = {}
+
+    def add(statement: Item) -> None:
+        assert isinstance(statement, ElementStatement)
+        for operand in statement.operands:
+            if isinstance(operand.target, Computed) and operand.target in by_value:
+                add(by_value[operand.target])
+        order[statement] = None
+
+    for each in statements:
+        add(each)
+    return list(order)
+
+
+def _remove_if_unread(tree: LoopTree, value: Computed) -> None:
+    """Remove the statement that computes a value, and its loops if they are empty then, unless it is read."""
+    *path, statement = value.chain
+    assert isinstance(path[-1], Block)
+    for each in path[-1].items:
+        if isinstance(each, ElementStatement) and any(operand.target is value for operand in each.operands):
+            return
+        if isinstance(each, Block):
+            return
+    while path:
+        block = path.pop()
+        assert isinstance(block, Block)
+        block.items.remove(statement)
+        if block.items or not isinstance(block, Loop) or block.starts or block.fills:
+            return
+        statement = block
+    tree.root.items.remove(statement)
