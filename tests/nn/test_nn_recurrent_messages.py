@@ -159,6 +159,10 @@ def test_lengths_of_fused_layers_and_what_other_libraries_call_it() -> None:
     nn: Any = wy.nn
     with pytest.raises(AttributeError, match=r"wy.nn.Recurrent\(cell\) for a step of your own"):
         _ = nn.RNNCell
+    with pytest.raises(AttributeError, match=r"for pack_padded_sequence wy.nn.Recurrent\(cell\), which takes lengths"):
+        _ = nn.utils
+    with pytest.raises(AttributeError, match=r"wy.nn.MultiHeadAttention\(embed_dim, num_heads\), or a product"):
+        _ = nn.Attention
     logits: Any = wy.Constant(np.ones((2, 3)))
     with pytest.raises(TypeError, match=r"wy.losses.cross_entropy\(logits, labels, ignore_index=...\) takes it"):
         logits.cross_entropy(wy.IndexConstant([0, 1]), ignore_index=0)

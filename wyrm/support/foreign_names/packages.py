@@ -192,7 +192,12 @@ ANSWERS: dict[str, dict[str, str]] = {
             "Dense LazyLinear": "use wy.nn.Linear(in_features, out_features)",
             "Bilinear": "use wy.einsum(subscripts, x, y)",
             "init": "use wy.nn.initializers",
-            "utils clip_grad_norm_": "use max_norm= of the optimizer, or wy.optim.clip_by_global_norm(parameters, max_norm)",
+            "utils": (
+                "for clip_grad_norm_ use max_norm= of the optimizer; for pack_padded_sequence wy.nn.Recurrent(cell), which "
+                "takes lengths"
+            ),
+            "clip_grad_norm_": "use max_norm= of the optimizer, or wy.optim.clip_by_global_norm(parameters, max_norm)",
+            "Attention": "use wy.nn.MultiHeadAttention(embed_dim, num_heads), or a product and softmax of your own",
             "DataParallel DistributedDataParallel": "use program.epoch(columns, threads=2)",
             "scaled_dot_product_attention": "use wy.scaled_dot_product_attention(query, key, value, mask)",
             "one_hot": "use wy.one_hot(x, num_classes); losses take integer labels",
