@@ -176,7 +176,7 @@ ANSWERS: dict[str, dict[str, str]] = {
             "UpsamplingNearest2d UpsamplingBilinear2d UpSampling2D": "use wy.nn.Upsample(scale_factor=2)",
             "ZeroPad2d pad": "use wy.pad(x, pad_width), or padding= of the convolution",
             "Fold Unfold PixelShuffle": "use x.reshape(shape) and x.transpose(axes)",
-            "RNN RNNCell SimpleRNN": "wyrm has wy.nn.GRU and wy.nn.LSTM, and wy.scan for a step of your own",
+            "RNN RNNCell SimpleRNN": "wyrm has wy.nn.GRU and wy.nn.LSTM, and wy.nn.Recurrent(cell) for a step of your own",
             "BatchNormalization": "use wy.nn.BatchNorm(features, axis=-1), for channels on the last axis, or wy.nn.BatchNorm2d",
             "LayerNormalization": "use wy.nn.LayerNorm(features)",
             "batch_norm": "use the layer, as in wy.nn.BatchNorm2d(num_features)",
