@@ -6,6 +6,7 @@ import copy
 import itertools
 import pickle
 
+import numpy as np
 import pytest
 
 import wyrm as wy
@@ -87,3 +88,21 @@ def test_common_axes() -> None:
     assert resolve_axis(Least((half, Width())), {Height: 9, Width: 7}) == 4
     with pytest.raises(ShapeError, match="axis Height has no size"):
         resolve_axis(half, {})
+
+
+def test_multiples_give_the_sizes_of_names() -> None:
+    """Of a leaf whose axis is a multiple of a named one, unless another leaf has that one."""
+    x, y = wy.Input(dims=(H * 2 + 1, Width() * 3), name="x"), wy.Input(dims=(Width(),), name="y")
+    x.set(np.ones((7, 6)))
+    ones = wy.grad(x.sum(), x)
+    assert ones.forward().shape == (7, 6)
+    total = x.sum() + y.sum()
+    y.set(np.ones(2))
+    assert total.forward() == 44.0
+    y.set(np.ones(3))
+    with pytest.raises(ShapeError, match=r"x .* needs shape \(7, 9\) to fit the other data"):
+        total.forward()
+    for shape in ((8, 6), (0, 6), (7, 5)):
+        x.set(np.ones(shape))
+        with pytest.raises(ShapeError, match=r"needs a size of (2 \* n \+ 1|3 \* n), not"):
+            x.sum().forward()

@@ -1,12 +1,14 @@
 """Checks the corpus of typed programs: type checkers accept the right ones and reject the wrong ones.
 
-The checkers are mypy and pyright, strict and not, ty and pyrefly. `python -m tests.typing.check_corpus` prints what
-each of them caught, what it missed, and where it raised a false alarm; `--show` prints their messages too, and the
-names of checkers leave out the others. A program is a section of a file in `programs/`, named by a line `#@ name`; it
-runs after `programs/preamble.py`. What is expected of a line stands at its end:
+The checkers are mypy and pyright, strict and not, mypy with the plugin `wyrm.mypy`, ty and pyrefly. `python -m
+tests.typing.check_corpus` prints what each of them caught, what it missed, and where it raised a false alarm; `--show`
+prints their messages too, and the names of checkers leave out the others. A program is a section of a file in
+`programs/`, named by a line `#@ name`; it runs after `programs/preamble.py`. What is expected of a line stands at its
+end:
 
     x + y  # error: [operator] Unsupported operand types for +
     reveal_type(x + x)  # reveals: Add[Input[tuple[Batch, In]], Input[tuple[Batch, In]], tuple[Batch, In]]
+    reveal_type(x[[0]])  # reveals: Node[Any, Any]  # with the plugin: Node[Any, tuple[Any, In]]
 
 mypy has to say just this; of the others an error on that line is expected, in their own words. Where a checker does not
 judge a program as expected, `cannot.toml` says what it cannot do; the program is reported once the checker can.
@@ -50,7 +52,7 @@ import wyrm as wy
 _README_HEADER = "# mypy: allow-redefinition" + "\n" * HEADER.count("\n")
 _SECTION = re.compile(r"^#@ (\w+)$")
 _EXPECTED = re.compile(r"# error: \[([\w-]+)\] (.+)$")
-_REVEALED = re.compile(r"# reveals: (.+)$")
+REVEALED = re.compile(r"# reveals: (.+?)(?:  # with the plugin: (.+))?$")
 _MESSAGE = re.compile(r"^(plain/)?(\w+)\.py:(\d+): (error|note): (.*?)(?:  \[([\w-]+)\])?$")
 _MODULE = re.compile(r"\b(?:[a-z_]\w*\.)+(?=\w)")
 
@@ -67,6 +69,10 @@ _NOT_STRICT = {
     ),
     "implicit_reexport": "true",
 }  # fmt: skip
+
+
+# Strict mypy with the plugin.
+PLUGIN = "mypy with plugin"
 
 
 class Program(NamedTuple):
@@ -146,36 +152,48 @@ def _sources(corpus: list[Program]) -> Path:
     return source
 
 
+def run_mypy_with_plugin(corpus: list[Program]) -> dict[str, Messages]:
+    """The messages of strict mypy with the plugin."""
+    return {PLUGIN: _run_mypy(corpus, "plugin", "strict = true\nplugins = wyrm.mypy\n", plain=False)[0]}
+
+
 def run_mypy(corpus: list[Program]) -> dict[str, Messages]:
-    """The messages of strict mypy and, for the modules of `plain`, of mypy without its options, from one process."""
-    source = _sources(corpus)
+    """The messages of strict mypy and of mypy without its options, from one process."""
     options = "\n".join(f"{option} = {value}" for option, value in _NOT_STRICT.items())
-    _write(source / "mypy.ini", f"[mypy]\nstrict = true\n[mypy-plain.*]\n{options}\n")
+    strict, plain = _run_mypy(corpus, "mypy", f"strict = true\n[mypy-plain.*]\n{options}\n", plain=True)
+    return {"mypy --strict": strict, "mypy": plain}
+
+
+def _run_mypy(corpus: list[Program], name: str, options: str, plain: bool) -> tuple[Messages, Messages]:
+    """Return the messages about all programs and, with `plain`, about the modules of `plain`."""
+    source = _sources(corpus)
+    _write(source / f"{name}.ini", f"[mypy]\n{options}")
     modules = [program.module for program in corpus]
     finished = subprocess.run(
         [
-            *(sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(WORK / "cache")),
+            *(sys.executable, "-m", "mypy", "--config-file", f"{name}.ini", "--cache-dir", str(WORK / f"cache_{name}")),
             *("--no-error-summary", "--no-color-output", "--hide-error-context", "preamble.py"),
-            *(f"{name}.py" for name in (*modules, *(f"plain/{module}" for module in modules))),
+            *(f"{module}.py" for module in modules),
+            *(f"plain/{module}.py" for module in modules if plain),
         ],
         cwd=source,
-        env={**os.environ, "MYPYPATH": MYPYPATH},
+        env={**os.environ, "MYPYPATH": MYPYPATH, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,  # it exits with 1 where it has found errors
     )
     if finished.returncode not in (0, 1):
         raise RuntimeError(finished.stdout + finished.stderr)
-    strict: Messages = {module: [] for module in modules}
-    plain: Messages = {module: [] for module in modules}
+    every: Messages = {module: [] for module in modules}
+    of_plain: Messages = {module: [] for module in modules}
     offset = HEADER.count("\n")
     for line in finished.stdout.splitlines():
         match = _MESSAGE.match(line)
-        if match is None or match[2] not in strict:  # about wyrm itself, which has its own check
+        if match is None or match[2] not in every:  # about wyrm itself, which has its own check
             continue
-        found = plain if match[1] else strict
+        found = of_plain if match[1] else every
         found[match[2]].append(Message(int(match[3]) - offset, match[4], match[5], match[6]))
-    return {"mypy --strict": strict, "mypy": plain}
+    return every, of_plain
 
 
 def _other(run: Callable[[Path, Sequence[str]], dict[str, Messages]]) -> Run:
@@ -196,6 +214,7 @@ _pyright = _other(checkers.pyright)
 CHECKERS: dict[str, Run] = {
     "mypy --strict": run_mypy,
     "mypy": run_mypy,
+    PLUGIN: run_mypy_with_plugin,
     "pyright": _pyright,
     "pyright --strict": _pyright,
     "ty": _other(checkers.ty),
@@ -225,15 +244,16 @@ class Report(NamedTuple):
 
 
 def beyond(checker: str) -> dict[str, str]:
-    """Return what a checker cannot do, by the names of programs; a strict one cannot do what it cannot do without."""
+    """Return what a checker cannot do, by the names of programs; a strict one need not do what it cannot otherwise."""
     return CANNOT.get(checker, {}) | CANNOT.get(checker.removesuffix(" --strict"), {})
 
 
-def _judge(program: Program, messages: list[Message], exact: bool) -> tuple[list[str], list[str], list[int]]:
+def _judge(program: Program, messages: list[Message], checker: str) -> tuple[list[str], list[str], list[int]]:
     """What a checker missed in a program, where it raised a false alarm, and the lengths of its right messages.
 
-    An `exact` one says what is expected of mypy, word by word.
+    A program says word by word what is expected of mypy without the plugin, and which types with it.
     """
+    exact, plugin = checker in ("mypy --strict", "mypy"), checker == PLUGIN
     missed, alarms, lengths = list[str](), list[str](), list[int]()
     errors = [message for message in messages if message.severity == "error"]
     lines = program.source.splitlines()
@@ -247,12 +267,13 @@ def _judge(program: Program, messages: list[Message], exact: bool) -> tuple[list
             lengths += [len(error.text) for error in right]
             if not right:
                 missed.append(f"{program}: line {number}: {line.strip()}; it says {[str(error) for error in here]}")
-        revealed = _REVEALED.search(line)
-        if exact and revealed is not None:
+        revealed = REVEALED.search(line)
+        if (exact or plugin) and revealed is not None:
             texts = [m.text for m in messages if m.line == number and m.text.startswith("Revealed type is ")]
             found = [short(text.removeprefix('Revealed type is "').removesuffix('"')) for text in texts]
-            if found != [revealed[1]]:
-                alarms.append(f"{program}: line {number}: revealed {found}, not {revealed[1]}")
+            wanted = (plugin and revealed[2]) or revealed[1]
+            if found != [wanted]:
+                alarms.append(f"{program}: line {number}: revealed {found}, not {wanted}")
     if not program.right and not any(_EXPECTED.search(line) for line in lines):
         missed.append(f"{program}: expects no error, and stands among the wrong programs")
     if program.right and any(_EXPECTED.search(line) for line in lines):
@@ -264,12 +285,12 @@ def check(corpus: list[Program], checker: str, messages: Messages) -> Report:
     """The report on the whole corpus."""
     report, cannot = Report([], [], [], [], []), beyond(checker)
     for program in corpus:
-        missed, alarms, lengths = _judge(program, messages[program.module], checker.startswith("mypy"))
+        missed, alarms, lengths = _judge(program, messages[program.module], checker)
         report.lengths.extend(lengths)
         if program.name not in cannot:
             report.missed.extend(missed)
             report.false_alarms.extend(alarms)
-        elif not missed and not alarms:
+        elif not missed and not alarms and program.name in CANNOT[checker]:
             report.mended.append(f"{program}: {cannot[program.name]}")
         if not program.right and not missed:
             report.caught.append(program)

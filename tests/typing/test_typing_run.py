@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import wyrm as wy
-from tests.typing.check_corpus import HEADER, PROGRAMS, Program, programs
+from tests.typing.check_corpus import HEADER, PROGRAMS, REVEALED, Program, programs
 
 _PREAMBLE = (PROGRAMS / "preamble.py").read_text(encoding="utf-8")
 # `reveal_type` is the test's own here.
@@ -43,12 +43,13 @@ def _agree(expected: str, actual: str) -> bool:
 def test_a_right_program_is_right_when_it_runs(program: Program) -> None:
     lines = (_HEADER + program.source).splitlines()
     names: dict[str, Any] = {"__name__": program.name}
-    wrong = []
+    wrong: list[str] = []
 
     def reveal_type(value: Any) -> Any:
-        expected = lines[sys._getframe(1).f_lineno - 1].partition("# reveals: ")[2]
-        if isinstance(value, wy.Node | wy.IndexNode) and not _matches(value, expected):
-            wrong.append(f"{value} is no {expected}")
+        revealed = REVEALED.search(lines[sys._getframe(1).f_lineno - 1])
+        types = [] if revealed is None else [each for each in revealed.groups() if each is not None]
+        if isinstance(value, wy.Node | wy.IndexNode):
+            wrong.extend(f"{value} is no {expected}" for expected in types if not _matches(value, expected))
         return value
 
     exec(compile(_PREAMBLE, "preamble.py", "exec"), names)

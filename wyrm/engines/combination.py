@@ -13,6 +13,7 @@ from wyrm.graph.axes import Dim, Dims, axis_size, open_axes
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_maps import IndexLoad, IndexMap, LoopIndex
 from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.quotients import Least, Quotient
 from wyrm.graph.traversal import topological_order
 
 
@@ -88,6 +89,8 @@ def row_dependence(node: BaseNode, parents: list[RowDependence], batch: set[type
     axes = _row_axes(node.dims, batch)
     if len(axes) > 1 or Combination.MIXED in parents:
         return Combination.MIXED
+    if any(isinstance(node.dims[axis], Quotient | Least) for axis in axes):
+        return Combination.MIXED  # a part of all rows is another one than the parts of batches
     if all(parent is Combination.SAME for parent in parents):
         if node.shape_only and any(_row_axes(parent.dims, batch) for parent in node.parents):
             return Combination.MIXED  # such as the number of rows

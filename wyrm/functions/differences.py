@@ -11,7 +11,7 @@ import numpy as np
 from wyrm.errors import ShapeError
 from wyrm.functions.operands import Operand, S, as_node, as_nodes
 from wyrm.functions.rearranging import pad
-from wyrm.graph.axes import AxisLike, all_axes, normalize_axis
+from wyrm.graph.axes import AxisLike, all_axes, axis_size, normalize_axis
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node
 from wyrm.ops.elementwise.comparison import where
@@ -54,7 +54,8 @@ def diff(a: Operand, n: int = 1, axis: int = -1, prepend: Operand | None = None,
     if parts:
         position = 1 if prepend is not None else 0
         x = concatenate([*parts[:position], x, *parts[position:]], axis)
-    for _ in range(min(n, sized_axis("diff", x, axis))):
+    size = axis_size(x.dims[axis])
+    for _ in range(n if size is None else min(n, size)):
         x = x[_along(axis, 1, None)] - x[_along(axis, None, -1)]
     return x
 

@@ -40,7 +40,8 @@ class Dim:
     >>> Batch().size is None
     True
 
-    `*` and `+` with sizes and other axes make the axes of flattened and of joined ones:
+    `*` and `+` with sizes and other axes make the axes of flattened and of joined ones. An input with the axis
+    `Half() * 2` takes data whose size is a multiple of 2:
 
     >>> Batch() * 2, 1 + Batch(3)
     (Times[Batch(), 2], Plus[1, Batch(3)])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from wyrm.graph.axes import Axis, Derived, Plus, Times, axis_size
+from wyrm.graph.axes import Axis, Derived, Dim, Plus, Times, axis_size
 
-__all__ = ["Least", "Quotient", "scaled"]
+__all__ = ["Least", "Quotient", "named_multiple", "scaled"]
 
 
 class Quotient(Derived):
@@ -119,6 +119,19 @@ def _expression(axis: Axis) -> tuple[Axis, int, int, int]:
                 base, factor, addend, divisor = _whole(unsized[0])
             return base, factor * times, addend * times, 1
     return axis, 1, 0, 1
+
+
+def named_multiple(axis: Axis) -> tuple[type[Dim], int, int] | None:
+    """Return (name, factor, addend) of a derived axis whose size, `factor * size + addend`, gives that of a named axis.
+
+    >>> class Half(wy.Dim): ...
+    >>> named_multiple(Half() * 2) == (Half, 2, 0), named_multiple(Half())
+    (True, None)
+    """
+    base, factor, addend, divisor = _expression(axis)
+    if base is axis or divisor > 1 or not isinstance(base, Dim) or base.derived or base.size is not None:
+        return None
+    return type(base), factor, addend
 
 
 def _whole(axis: Axis) -> tuple[Axis, int, int, int]:

@@ -236,9 +236,11 @@ def multiply_adds(node: BaseNode, sizes: Sizes) -> int | None:
     if rule is None:
         return 0
     try:
-        return rule([resolve(parent.dims, sizes) for parent in node.parents], resolve(node.dims, sizes))
+        shapes = [resolve(each.dims, sizes) for each in (*node.parents, node)]
     except ShapeError:
         return None
+    # No window fits in axes of size 1.
+    return None if any(size < 0 for shape in shapes for size in shape) else rule(shapes[:-1], shapes[-1])
 
 
 class Data:

@@ -227,6 +227,9 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Node:
     >>> wy.Constant([-2.0, 0.5]).clip(np.array([-1.0, 1.0])).forward().tolist()
     [-1.0, 1.0]
     """
+    for bound in (min, max):
+        if isinstance(bound, str | bytes):  # Python's float would read a number from it
+            raise DTypeError(f"clip: a bound must be a number, an array or a node, not {bound!r}")
     min, max = (as_array(bound, "clip: a bound") if isinstance(bound, list) else bound for bound in (min, max))
     if all(bound is None or not (isinstance(bound, BaseNode) or np.ndim(bound)) for bound in (min, max)):
         low = float("-inf") if min is None else float(min)

@@ -13,6 +13,7 @@ from wyrm.graph.axes import Dim, axis_size, open_axes
 from wyrm.graph.base import BaseNode, describe, format_dims
 from wyrm.graph.leaves import as_constant, constant_beside
 from wyrm.graph.node import Node, Tensor
+from wyrm.graph.quotients import named_multiple
 from wyrm.graph.traversal import topological_order
 from wyrm.graph.typing import Values
 from wyrm.graph.weak_types import forms_among, is_weak
@@ -60,10 +61,12 @@ def _stand_ins(wrt: Sequence[Any], reached: Collection[BaseNode]) -> list[Any]:
 
 
 def _bound(node: BaseNode) -> list[type[Dim]]:
-    """Return the axes that get their size from a leaf's data; derived axes get theirs from other axes."""
+    """Return the axes that get their size from a leaf's data, those too that an axis of it is a multiple of."""
     if not node.is_leaf:
         return []
-    return [type(axis) for axis in node.dims if isinstance(axis, Dim) and axis.size is None and not axis.derived]
+    unsized = [axis for axis in node.dims if isinstance(axis, Dim) and axis.size is None]
+    names = [found[0] for axis in unsized if axis.derived and (found := named_multiple(axis)) is not None]
+    return [*(type(axis) for axis in unsized if not axis.derived), *names]
 
 
 def with_sizes(

@@ -12,11 +12,12 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, Plus, axis_size, normalize_axis, unify
 from wyrm.graph.base import BaseNode, describe, label
-from wyrm.graph.index_maps import IndexLiteral, IndexMap
+from wyrm.graph.index_maps import AxisLength, IndexLiteral, IndexMap
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Scattered, ScatterTarget
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.quotients import Quotient, scaled
 from wyrm.graph.typing import S2, Array, AtLeast1D, Bs, FittingShape, M, N, Shaped
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, Parents_co, R, S, common_dtype, method, operand
@@ -70,21 +71,26 @@ class Concatenate(_Joined[Parents_co, Axes]):
         dims = list(first)
         for parent in self.parents:
             self.check_rank(parent)
-            if axis_size(parent.dims[axis]) is None:
-                raise ShapeError(f"axis {parent.dims[axis]!r} has no size; only an axis with a size can be joined")
             joined.append(parent.dims[axis])
             dims = [d if i == axis else unify(d, parent.dims[i]) for i, d in enumerate(dims)]
-        named = any(isinstance(part, Dim) for part in joined)
-        dims[axis] = Plus(joined) if named and len(joined) > 1 else _total(joined)
+        dims[axis] = _joined_axis(joined)
         return tuple(dims)
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.concat(operands, axis=self.axis)
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        sizes = [operator.index(parent.dims[self.axis]) for parent in self.parents]
-        bounds = np.cumsum([0, *sizes]).tolist()
-        return tuple(self.part_of(gradient, (start, stop, None)) for start, stop in itertools.pairwise(bounds))
+        sizes = [axis_size(parent.dims[self.axis]) for parent in self.parents]
+        known = [0 if size is None else size for size in sizes]
+        bounds = np.cumsum([0, *known]).tolist()
+        if None not in sizes:
+            return tuple(self.part_of(gradient, (start, stop, None)) for start, stop in itertools.pairwise(bounds))
+        # What stands after the part without a size is counted from the end.
+        total, at = bounds[-1], sizes.index(None)
+        entries: list[Range] = [(start, stop, None) for start, stop in itertools.pairwise(bounds[: at + 1])]
+        entries += [(bounds[at], bounds[at] - total or None, None)]
+        entries += [(start - total, stop - total or None, None) for start, stop in itertools.pairwise(bounds[at + 1 :])]
+        return tuple(self.part_of(gradient, entry) for entry in entries)
 
 
 @LOOPS.register(Concatenate)
@@ -93,8 +99,11 @@ class _ConcatenateLoops(Scattered):
 
     def scatter_index(self, node: Concatenate, parent: int, index: IndexMap) -> ScatterTarget:
         axis = node.axis
-        before = sum(operator.index(part.dims[axis]) for part in node.parents[:parent])
-        return ScatterTarget((*index[:axis], before + index[axis], *index[axis + 1 :]))
+        place = index[axis]
+        for part in node.parents[:parent]:
+            size = axis_size(part.dims[axis])
+            place = AxisLength(part.dims[axis]) + place if size is None else size + place
+        return ScatterTarget((*index[:axis], place, *index[axis + 1 :]))
 
 
 def _parts(what: str, given: object) -> list[Node]:
@@ -111,8 +120,20 @@ def _parts(what: str, given: object) -> list[Node]:
     return [operand(part, beside) for part in parts]
 
 
-def _total(axes: Sequence[Axis]) -> Axis:
-    return axes[0] if len(axes) == 1 else sum(operator.index(axis) for axis in axes)
+def _joined_axis(axes: Sequence[Axis]) -> Axis:
+    """Return the axis of parts joined along these axes; raise `ShapeError` if two get their sizes from data."""
+    if len(axes) == 1:
+        return axes[0]
+    unsized = [axis for axis in axes if axis_size(axis) is None]
+    if len(unsized) > 1:
+        raise ShapeError(
+            f"axes {unsized[0]!r} and {unsized[1]!r} get their sizes from the data of each run; only one of the axes "
+            f"to join may"
+        )
+    known = sum(size for axis in axes if (size := axis_size(axis)) is not None)
+    if unsized and isinstance(unsized[0], Quotient):
+        return scaled(unsized[0], 1, known)
+    return Plus(axes) if any(isinstance(axis, Dim) for axis in axes) else known
 
 
 Joinable = Node | Array
@@ -147,6 +168,8 @@ def concatenate(nodes: Sequence[Joinable], axis: int = 0) -> Concatenate: ...
 @explains_keywords
 def concatenate(nodes: Sequence[Joinable], axis: int = 0) -> Concatenate:
     """Return the nodes joined along `axis`, as `numpy.concatenate`.
+
+    One of the axes that are joined may get its size from the data of each run.
 
     Raise `ShapeError` unless all other axes are equal.
 

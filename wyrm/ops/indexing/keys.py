@@ -14,6 +14,7 @@ from wyrm.graph.base import BaseNode, describe, explain
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.quotients import scaled
 from wyrm.graph.typing import Array
 
 # One entry per axis of the operand: an int takes one element, (start, stop, step) a range. None adds an axis.
@@ -58,7 +59,10 @@ def as_key(key: Any, node: Node | IndexNode) -> Key:
 
 
 def sliced_dims(dims: Dims, key: Key) -> Dims:
-    """Return the axes after indexing: a full range keeps the axis and its name, a part of it keeps only a size."""
+    """Return the axes after indexing: a full range keeps the axis and its name, a part of it keeps only a size.
+
+    A part of an axis whose size the data of each run decides has a size that follows from it; see `scaled`.
+    """
     result: list[Axis] = []
     position = 0
     for entry in key:
@@ -72,12 +76,10 @@ def sliced_dims(dims: Dims, key: Key) -> Dims:
                 raise IndexOutOfRange(f"index {entry} is out of range on axis {position}, which has {size} elements")
         elif entry in (ALL, REVERSED):
             result.append(axis)
-        elif size is None:
-            raise ShapeError(
-                f"a part of axis {axis!r} has no known size; declare the axis with a size, or take all of it with ':'"
-            )
         elif entry[2] == 0:
             raise ShapeError("the step of a slice must not be 0")
+        elif size is None:
+            result.append(_open_part(axis, entry))
         else:
             kept = len(range(*slice(*entry).indices(size)))
             result.append(axis if kept == size else kept)
@@ -85,14 +87,38 @@ def sliced_dims(dims: Dims, key: Key) -> Dims:
     return tuple(result)
 
 
-def check_key(node: BaseNode, shape: tuple[int, ...]) -> None:
-    """Raise `IndexOutOfRange` for an int in the key beyond an axis whose size only the data gives."""
+def _open_part(axis: Axis, entry: Range) -> Axis:
+    """Return the axis of a part of an axis whose size only the data gives, and which has all elements named by it."""
+    start, stop, step = entry[0] or 0, entry[1] or 0, 1 if entry[2] is None else entry[2]
+    from_end = start < 0, entry[1] is None or stop < 0
+    if step < 0 or from_end == (True, False):
+        raise ShapeError(
+            f"the size of a part of axis {axis!r} from {entry[0]} to {entry[1]} by {entry[2]} does not follow from its "
+            f"size in one way; declare the axis with a size, or take all of it with ':'"
+        )
+    if from_end == (False, True):
+        return scaled(axis, 1, stop - start + step - 1, step)
+    return len(range(start, stop, step))
+
+
+def check_key(node: BaseNode, dims: Dims, shape: tuple[int, ...]) -> None:
+    """Raise an error for a part of an axis that has too few elements, if only the data gives its size.
+
+    That is `IndexOutOfRange` for an int in the key, `ShapeError` for a range.
+    """
     key: Key = node.key  # type: ignore[attr-defined]  # a node with a key
-    for entry, size in zip((entry for entry in key if entry is not None), shape, strict=True):
+    for entry, axis, size in zip((entry for entry in key if entry is not None), dims, shape, strict=True):
         if isinstance(entry, int) and not -size <= entry < size:
             raise IndexOutOfRange(
                 explain(node, f"index {entry} is out of range on an axis that has {size} elements in this run")
             )
+        if isinstance(entry, tuple) and entry != REVERSED and axis_size(axis) is None:
+            start, stop = entry[0] or 0, entry[1] or 0
+            least = start - stop if start > 0 > stop else max(abs(start), abs(stop))
+            if size < least:
+                raise ShapeError(
+                    explain(node, f"the part of {axis!r} needs {least} elements; the axis has {size} in this run")
+                )
 
 
 def numpy_key(key: Key) -> tuple[int | slice | EllipsisType | None, ...]:
@@ -117,6 +143,10 @@ def sliced_index(key: Key, dims: Dims, index: IndexMap) -> IndexMap:
             result.append(next(entries))
         elif entry == REVERSED and axis_size(axis) is None:
             result.append(AxisLength(axis) - (next(entries) + 1))
+        elif axis_size(axis) is None:
+            start, step = entry[0] or 0, 1 if entry[2] is None else entry[2]
+            along = step * next(entries)
+            result.append(AxisLength(axis) - -start + along if start < 0 else start + along)
         else:
             start, _, step = slice(*entry).indices(operator.index(axis))
             result.append(start + step * next(entries))

@@ -45,7 +45,7 @@ class _Sliced(Unchanged[P_co, Axes], abstract=True):
         return sliced_dims(self.parents[0].dims, self.key)
 
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
-        check_key(self, shapes[0])
+        check_key(self, self.parents[0].dims, shapes[0])
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         part: Array = operands[0][numpy_key(self.key)]
@@ -87,7 +87,7 @@ class PlaceSlice(Rearrangement[Left_co, Axes]):
         return result
 
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
-        check_key(self, shape)
+        check_key(self, self.to, shape)
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         (x,) = operands
@@ -160,9 +160,12 @@ def getitem(x: Any, key: object) -> Any:
     """Return the part of `x` that ints, slices, `None`, `...`, index nodes, lists and arrays select, as in NumPy.
 
     Arrays of bools are masks. Negative indices count from the end. The gradient adds up at indices that occur twice.
-    Raise `IndexOutOfRange` for an index beyond its axis, `ShapeError` for too many entries, for a mask of another shape
-    or for a part of an axis without a size, and `TypeError` for a mask that is computed: the data would decide the
-    shape.
+    A part of an axis that gets its size from the data of each run has all elements that the slice names: `x[:, :-1]`
+    and `x[:, 1:]` have the same axis, `Time()-1`, and `x[:, :5]` has 5.
+
+    Raise `IndexOutOfRange` for an index beyond its axis, `ShapeError` for too many entries, for a mask of another
+    shape, and in a run for an axis with fewer elements than its slice names, and `TypeError` for a mask that is
+    computed: the data would decide the shape.
 
     >>> x = wy.Constant([[1.0, 2.0], [3.0, 4.0]])
     >>> x[:, 0].forward().tolist(), x[[1, 0, 1], [0, 0, -1]].forward().tolist()

@@ -71,9 +71,9 @@ class Sliding(Windows):
         slack, step = window.before + window.after - window.extent, window.stride
         most = scaled(axis, 1, slack + 2 * step - 1, step)
         # A last window that starts beyond the end does not count: it would have no element.
-        return (
-            most if step <= -slack + window.before else Least((most, scaled(axis, 1, window.before + step - 1, step)))
-        )
+        if step <= window.extent - window.after:
+            return most
+        return Least((most, scaled(axis, 1, window.before + step - 1, step)))
 
     def count(self, size: int) -> int:
         window, count = self.window, self.window.count(size)

@@ -69,17 +69,17 @@ r4: wy.Tensor[Batch, In] = row + x
 #@ comparisons
 reveal_type(x > 0)  # reveals: Greater[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
 reveal_type(0.5 < x)  # reveals: Greater[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
-reveal_type(x <= x2)  # reveals: LessEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]
+reveal_type(x <= x2)  # reveals: LessEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: LessEqual[Input[tuple[Batch, In]], Input[tuple[Batch, In]], tuple[Batch, In]]
 reveal_type(x == 0.0)  # reveals: Equal[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
-reveal_type(x != vector)  # reveals: NotEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]
+reveal_type(x != vector)  # reveals: NotEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: NotEqual[Input[tuple[Batch, In]], Input[tuple[In]], tuple[Batch, In]]
 reveal_type(x == array)  # reveals: Equal[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
-reveal_type(x == x2)  # reveals: Equal[Input[tuple[Batch, In]], Any, tuple[Batch, In]]
+reveal_type(x == x2)  # reveals: Equal[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: Equal[Input[tuple[Batch, In]], Input[tuple[Batch, In]], tuple[Batch, In]]
 r1: wy.Tensor[Batch, In] = wy.where(x == 0.0, x2, x)
 keys: dict[wy.Node, int] = {x: 1}
 r2: bool = x is x2 or x in keys
 r3: bool = x != "a word"
 reveal_type(x.equal(0.0))  # reveals: Equal[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
-reveal_type(x.not_equal(vector))  # reveals: NotEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]
+reveal_type(x.not_equal(vector))  # reveals: NotEqual[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: NotEqual[Input[tuple[Batch, In]], Input[tuple[In]], tuple[Batch, In]]
 reveal_type(x >= array)  # reveals: GreaterEqual[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
 #@ masks
 mask = (x > 0.2) & (x < 0.8)
@@ -102,8 +102,8 @@ r8: wy.Tensor[Batch, In] = x + wy.where(x > 0, x, 0.0)
 r9: wy.Tensor[Batch, In] = wy.where(x > 0, scale, 0.0)
 #@ maximum_and_minimum
 reveal_type(x.maximum(0.0))  # reveals: Maximum[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
-reveal_type(x.minimum(x2))  # reveals: Minimum[Input[tuple[Batch, In]], Any, tuple[Batch, In]]
-reveal_type(x.maximum(vector).minimum(scale))  # reveals: Minimum[Maximum[Any, Any, tuple[Batch, In]], Any, tuple[Batch, In]]
+reveal_type(x.minimum(x2))  # reveals: Minimum[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: Minimum[Input[tuple[Batch, In]], Input[tuple[Batch, In]], tuple[Batch, In]]
+reveal_type(x.maximum(vector).minimum(scale))  # reveals: Minimum[Maximum[Any, Any, tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: Minimum[Maximum[Any, Any, tuple[Batch, In]], Parameter[tuple[()]], tuple[Batch, In]]
 #@ unary_methods
 reveal_type(abs(x))  # reveals: Absolute[Input[tuple[Batch, In]], tuple[Batch, In]]
 reveal_type(x.abs())  # reveals: Absolute[Input[tuple[Batch, In]], tuple[Batch, In]]
@@ -135,3 +135,28 @@ reveal_type((x - x.mean(axis=0)) / x.std(axis=0))  # reveals: Divide[Subtract[An
 #@ maximum_of_an_unknown_shape
 r1: wy.Tensor[Batch, In] = x.maximum(unknown)
 r2: wy.Tensor[Batch, In] = unknown.maximum(x)
+#@ maximum_beside_a_product
+reveal_type(x.maximum(x * 2.0))  # reveals: Maximum[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: Maximum[Input[tuple[Batch, In]], Multiply[Any, Any, tuple[Batch, In]], tuple[Batch, In]]
+reveal_type(x < x * 2.0)  # reveals: Less[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: Less[Input[tuple[Batch, In]], Multiply[Any, Any, tuple[Batch, In]], tuple[Batch, In]]
+reveal_type(wy.maximum(x, x * 0.1))  # reveals: Maximum[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: Maximum[Input[tuple[Batch, In]], Multiply[Any, Any, tuple[Batch, In]], tuple[Batch, In]]
+r1: wy.Tensor[Batch, Out] = x.minimum(x2 + 1.0) @ w
+r2: wy.Tensor[Batch, In] = vector.maximum(x * 0.5)
+r3: wy.Tensor[Batch, In] = x.maximum(x.sum(axis=-1, keepdims=True) * 0.5)
+#@ maximum_of_keepdims
+sums = x.sum(axis=-1, keepdims=True)
+reveal_type(sums.maximum(sums * 0.5))  # reveals: Maximum[Sum[Any, tuple[Batch, One]], Any, tuple[Batch, One]]  # with the plugin: Maximum[Sum[Any, tuple[Batch, One]], Multiply[Any, Any, tuple[Batch, One]], tuple[Batch, One]]
+#@ row_against_a_wider_column
+column = wy.Input(numbers(4, 1), dims=(batch, wy.One()))
+reveal_type(vector.maximum(column))  # reveals: Maximum[Input[tuple[In]], Any, tuple[Batch, In]]  # with the plugin: Maximum[Input[tuple[In]], Input[tuple[Batch, One]], tuple[Batch, In]]
+reveal_type(vector < column)  # reveals: Less[Input[tuple[In]], Any, tuple[Batch, In]]  # with the plugin: Less[Input[tuple[In]], Input[tuple[Batch, One]], tuple[Batch, In]]
+#@ quotient_of_an_unknown_shape
+products = wy.einsum("bi,bi->b", x, x2)
+reveal_type(products / x.sum(axis=-1))  # reveals: Divide[Einsum[Any, Any, Any], Node[Any, Any], Any]  # with the plugin: Divide[Einsum[Any, Any, tuple[Batch]], Sum[Any, tuple[Batch]], tuple[Batch]]
+r1: wy.Tensor[Batch, Batch] = x.sum(axis=-1, keepdims=True) / products
+r2: wy.Tensor[Time] = unknown.maximum(vector)
+r3: wy.Tensor[Time] = vector.maximum(unknown)
+r4: wy.Tensor[Time] = vector < unknown
+#@ methods_nested_in_methods
+h = x.maximum(x2.minimum(x.maximum(x2.minimum(x.maximum(x2.minimum(x.maximum(x2.minimum(x * 0.5))))))))
+reveal_type(h)  # reveals: Maximum[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: Maximum[Input[tuple[Batch, In]], Minimum[Any, Any, tuple[Batch, In]], tuple[Batch, In]]
+r: wy.Tensor[Batch, Out] = h @ w

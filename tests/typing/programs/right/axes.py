@@ -33,8 +33,8 @@ reveal_type(sequence[0, :])  # reveals: Slice[Input[tuple[Batch, Time, In]], tup
 reveal_type(sequence[:, :, 0])  # reveals: Slice[Input[tuple[Batch, Time, In]], tuple[Batch, Time]]
 reveal_type(sequence[..., 1:])  # reveals: Slice[Input[tuple[Batch, Time, In]], tuple[Batch, Time, Any]]
 #@ joined_along_the_second
-reveal_type(wy.stack([x, x2], axis=1))  # reveals: Stack[Any, tuple[Batch, Any, In]]
-reveal_type(wy.concatenate([sequence, sequence], axis=1))  # reveals: Concatenate[Any, tuple[Batch, Any, In]]
+reveal_type(wy.stack([x, x2], axis=1))  # reveals: Stack[Any, tuple[Batch, Any, In]]  # with the plugin: Stack[tuple[Input[tuple[Batch, In]], Input[tuple[Batch, In]]], tuple[Batch, Any, In]]
+reveal_type(wy.concatenate([sequence, sequence], axis=1))  # reveals: Concatenate[Any, tuple[Batch, Any, In]]  # with the plugin: Concatenate[tuple[Input[tuple[Batch, Time, In]], Input[tuple[Batch, Time, In]]], tuple[Batch, Plus[Time, Time], In]]
 r: wy.Tensor[Batch, Time, Hid] = wy.stack([h0, h0.tanh()], axis=1)
 #@ einsum_of_matrices
 reveal_type(wy.einsum("ij,jk->ik", x, w))  # reveals: Einsum[Input[tuple[Batch, In]], Parameter[tuple[In, Out]], tuple[Batch, Out]]

@@ -10,22 +10,22 @@ r1: wy.Tensor[Batch, Emb] = table.index([0, 1, 2, 3])
 r2: wy.Tensor[Batch, Emb] = table.index(np.zeros(4, np.int64))
 r3: wy.Tensor[Emb] = table.index(3)
 #@ take
-reveal_type(x.take(labels, axis=0))  # reveals: Index[Input[tuple[Batch, In]], IndexNode[tuple[Batch]], tuple[Batch, In]]
-reveal_type(vector.take(tokens, axis=0))  # reveals: Index[Input[tuple[In]], IndexNode[tuple[Batch, Time]], tuple[Batch, Time]]
+reveal_type(x.take(labels, axis=0))  # reveals: Index[Input[tuple[Batch, In]], IndexNode[tuple[Batch]], tuple[Batch, In]]  # with the plugin: Index[Input[tuple[Batch, In]], FromEnd[tuple[Batch]], tuple[Batch, In]]
+reveal_type(vector.take(tokens, axis=0))  # reveals: Index[Input[tuple[In]], IndexNode[tuple[Batch, Time]], tuple[Batch, Time]]  # with the plugin: Index[Input[tuple[In]], FromEnd[tuple[Batch, Time]], tuple[Batch, Time]]
 r1: wy.Tensor[Batch, Out] = x.take([1, 2, 3], axis=1)
 r2: wy.Tensor[Any, In] = x.take(np.array([0, 1]), axis=0)
 r3: wy.Tensor[In] = x.take(0, axis=0)
-reveal_type(x.take(labels))  # reveals: Node[Any, tuple[Batch]]
+reveal_type(x.take(labels))  # reveals: Node[Any, tuple[Batch]]  # with the plugin: Index[Reshape[Any, tuple[Any]], FromEnd[tuple[Batch]], tuple[Batch]]
 reveal_type(tokens.take(labels))  # reveals: IndexNode[tuple[Batch]]
 #@ take_along_axis
 best = x.argmax(axis=-1, keepdims=True)
 r1: wy.Tensor[Batch, wy.One] = x.take_along_axis(best)
 some = wy.IndexInput(np.zeros((4, 5), np.int64), dims=(batch, time))
-reveal_type(x.take_along_axis(some))  # reveals: TakeAlongAxis[Input[tuple[Batch, In]], IndexNode[tuple[Batch, Time]], tuple[Batch, Time]]
+reveal_type(x.take_along_axis(some))  # reveals: TakeAlongAxis[Input[tuple[Batch, In]], IndexNode[tuple[Batch, Time]], tuple[Batch, Time]]  # with the plugin: TakeAlongAxis[Input[tuple[Batch, In]], IndexInput[tuple[Batch, Time]], tuple[Batch, Time]]
 r2: wy.Tensor[Any, Any] = x.take_along_axis(np.zeros((4, 2), np.int64), axis=1)
 #@ scatter_add
 rows = wy.Input(numbers(4, 12), dims=(batch, emb))
-reveal_type(table.scatter_add(labels, rows))  # reveals: ScatterAdd[Parameter[tuple[Words, Emb]], Node[Any, Any], tuple[Words, Emb]]
+reveal_type(table.scatter_add(labels, rows))  # reveals: ScatterAdd[Parameter[tuple[Words, Emb]], Node[Any, Any], tuple[Words, Emb]]  # with the plugin: ScatterAdd[Parameter[tuple[Words, Emb]], Input[tuple[Batch, Emb]], tuple[Words, Emb]]
 r: wy.Tensor[Words, Emb] = table.scatter_add([0, 0], numbers(2, 12))
 #@ parts_of_indices
 reveal_type(tokens[0])  # reveals: IndexSlice[tuple[Time]]
@@ -57,24 +57,24 @@ value: NDArray[np.integer[Any]] = tokens.value
 computed: NDArray[np.integer[Any]] = tokens.reshape(-1).forward()
 first: int = int(tokens.value[0, 0])
 #@ comparisons_of_indices
-reveal_type(tokens != 0)  # reveals: NotEqual[Any, Any, tuple[Batch, Time]]
+reveal_type(tokens != 0)  # reveals: NotEqual[Any, Any, tuple[Batch, Time]]  # with the plugin: NotEqual[IndexInput[tuple[Batch, Time]], IndexConstant[Any], tuple[Batch, Time]]
 reveal_type(tokens == np.zeros(5, np.int64))  # reveals: Equal[Any, Any, tuple[Batch, Time]]
-reveal_type(0 < tokens)  # reveals: Greater[Any, Any, tuple[Batch, Time]]
-reveal_type(labels <= labels)  # reveals: LessEqual[Any, Any, tuple[Batch]]
+reveal_type(0 < tokens)  # reveals: Greater[Any, Any, tuple[Batch, Time]]  # with the plugin: Greater[IndexInput[tuple[Batch, Time]], IndexConstant[Any], tuple[Batch, Time]]
+reveal_type(labels <= labels)  # reveals: LessEqual[Any, Any, tuple[Batch]]  # with the plugin: LessEqual[IndexInput[tuple[Batch]], IndexInput[tuple[Batch]], tuple[Batch]]
 one = wy.IndexInput(3)
-reveal_type(tokens >= one)  # reveals: GreaterEqual[Any, Any, tuple[Batch, Time]]
-reveal_type(one == tokens)  # reveals: Equal[Any, Any, tuple[Batch, Time]]
+reveal_type(tokens >= one)  # reveals: GreaterEqual[Any, Any, tuple[Batch, Time]]  # with the plugin: GreaterEqual[IndexInput[tuple[Batch, Time]], IndexInput[tuple[()]], tuple[Batch, Time]]
+reveal_type(one == tokens)  # reveals: Equal[Any, Any, tuple[Batch, Time]]  # with the plugin: Equal[IndexInput[tuple[()]], IndexInput[tuple[Batch, Time]], tuple[Batch, Time]]
 later = wy.IndexInput(np.zeros(5, np.int64), dims=(time,))
-reveal_type(tokens == later)  # reveals: Equal[Any, Any, tuple[Batch, Time]]
-reveal_type(later == tokens)  # reveals: Equal[Any, Any, tuple[Batch, Time]]
+reveal_type(tokens == later)  # reveals: Equal[Any, Any, tuple[Batch, Time]]  # with the plugin: Equal[IndexInput[tuple[Batch, Time]], IndexInput[tuple[Time]], tuple[Batch, Time]]
+reveal_type(later == tokens)  # reveals: Equal[Any, Any, tuple[Batch, Time]]  # with the plugin: Equal[IndexInput[tuple[Time]], IndexInput[tuple[Batch, Time]], tuple[Batch, Time]]
 padding: wy.Tensor[Batch, Time] = (tokens != 0).astype(np.float32)
 #@ rows_at_indices
 reveal_type(x[labels])  # reveals: Node[Any, tuple[Batch, In]]
-reveal_type(x[[0, 1]])  # reveals: Node[Any, Any]
-reveal_type(tokens[:, [0]])  # reveals: IndexNode[Any]
+reveal_type(x[[0, 1]])  # reveals: Node[Any, Any]  # with the plugin: Node[Any, tuple[Any, In]]
+reveal_type(tokens[:, [0]])  # reveals: IndexNode[Any]  # with the plugin: IndexNode[tuple[Batch, Any]]
 reveal_type(x.at[labels].set(0.0))  # reveals: Node[Any, tuple[Batch, In]]
 #@ rows_in_order
-reveal_type(x.sort(axis=0))  # reveals: TakeAlongAxis[Input[tuple[Batch, In]], IndexNode[Any], tuple[Batch, In]]
+reveal_type(x.sort(axis=0))  # reveals: TakeAlongAxis[Input[tuple[Batch, In]], IndexNode[Any], tuple[Batch, In]]  # with the plugin: TakeAlongAxis[Input[tuple[Batch, In]], ArgSort[tuple[Batch, In]], tuple[Batch, In]]
 reveal_type(x.argsort())  # reveals: ArgSort[tuple[Batch, In]]
 reveal_type(x.cumsum(axis=1))  # reveals: CumSum[tuple[Batch, In]]
 reveal_type(wy.flip(x, 1))  # reveals: Node[Any, tuple[Batch, In]]
@@ -99,7 +99,7 @@ reveal_type(abs(tokens))  # reveals: IndexNode[tuple[Batch, Time]]
 reveal_type(tokens.T)  # reveals: IndexTranspose[tuple[Time, Batch]]
 reveal_type(labels.maximum(3))  # reveals: IndexMaximum[tuple[Batch]]
 reveal_type(labels.expand_dims(-1))  # reveals: IndexReshape[tuple[Batch, One]]
-reveal_type(wy.where(tokens > 0, tokens, 0))  # reveals: IndexNode[Any]
+reveal_type(wy.where(tokens > 0, tokens, 0))  # reveals: IndexNode[Any]  # with the plugin: IndexNode[tuple[Batch, Time]]
 #@ counts_of_masks
 reveal_type((x > 0).sum())  # reveals: CountTrue[tuple[()]]
 r1: wy.Tensor[Batch] = (x > 0).all(axis=-1)

@@ -35,13 +35,13 @@ rows: wy.Tensor[Any, In] = wy.atleast_2d(vector)
 reveal_type(wy.special.gammaln(x))  # reveals: GammaLn[Input[tuple[Batch, In]], tuple[Batch, In]]
 reveal_type(wy.special.jv(2, x))  # reveals: Node[Any, tuple[Batch, In]]
 reveal_type(wy.special.j0(vector))  # reveals: Node[Any, tuple[In]]
-reveal_type(wy.special.logsumexp(x, axis=-1))  # reveals: Node[Any, Any]
+reveal_type(wy.special.logsumexp(x, axis=-1))  # reveals: Node[Any, Any]  # with the plugin: Node[Any, tuple[Batch]]
 r1: wy.Tensor[Batch, In] = wy.special.expit(x) + wy.special.softmax(x, axis=-1)
 r2: wy.Tensor[Batch, In] = wy.special.beta(x, x2) + wy.special.xlogy(x, vector)
 #@ counts_of_masks_are_integers
 positive = x > 0.5
 reveal_type(positive.sum())  # reveals: CountTrue[tuple[()]]
-reveal_type(positive.mean())  # reveals: Mean[Greater[Any, Any, tuple[Batch, In]], tuple[()]]
+reveal_type(positive.mean())  # reveals: Mean[Greater[Any, Any, tuple[Batch, In]], tuple[()]]  # with the plugin: Mean[Cast[Any, tuple[Batch, In]], tuple[()]]
 share: wy.Tensor[Batch] = positive.sum(axis=-1).astype(np.float32) / 7.0
 #@ chosen_function
 index = wy.IndexInput(2)

@@ -19,7 +19,7 @@ reveal_type(x.logsumexp(axis=-1))  # reveals: LogSumExp[Input[tuple[Batch, In]],
 reveal_type(x.sum(axis=-1, keepdims=True))  # reveals: Sum[Input[tuple[Batch, In]], tuple[Batch, One]]
 reveal_type(sequence.mean(-1, True))  # reveals: Mean[Input[tuple[Batch, Time, In]], tuple[Batch, Time, One]]
 reveal_type(x.max(axis=-1, keepdims=True))  # reveals: Max[Input[tuple[Batch, In]], tuple[Batch, One]]
-reveal_type(x.sum(keepdims=True))  # reveals: Sum[Input[tuple[Batch, In]], Any]
+reveal_type(x.sum(keepdims=True))  # reveals: Sum[Input[tuple[Batch, In]], Any]  # with the plugin: Sum[Input[tuple[Batch, In]], tuple[One, One]]
 r: wy.Tensor[Batch, In] = (x - x.mean(axis=-1, keepdims=True)) / x.var(axis=-1, keepdims=True).sqrt()
 #@ reductions_over_the_first
 reveal_type(x.sum(axis=0))  # reveals: Sum[Input[tuple[Batch, In]], tuple[In]]
@@ -32,7 +32,7 @@ r2: wy.Tensor[Batch, Time] = sequence.max(axis=2)
 r3: wy.Tensor[()] = x.sum(axis=(0, 1))
 keep = True
 r4: wy.Tensor[Batch, wy.One] = x.sum(axis=-1, keepdims=keep)
-reveal_type(sequence.sum(axis=2))  # reveals: Sum[Input[tuple[Batch, Time, In]], Any]
+reveal_type(sequence.sum(axis=2))  # reveals: Sum[Input[tuple[Batch, Time, In]], Any]  # with the plugin: Sum[Input[tuple[Batch, Time, In]], tuple[Batch, Time]]
 #@ argmax
 reveal_type(x.argmax())  # reveals: ArgMax[tuple[()]]
 reveal_type(x.argmax(-1))  # reveals: ArgMax[tuple[Batch]]

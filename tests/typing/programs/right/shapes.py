@@ -39,7 +39,7 @@ reveal_type(sequence[:, 0])  # reveals: Slice[Input[tuple[Batch, Time, In]], tup
 reveal_type(sequence[..., 0])  # reveals: Slice[Input[tuple[Batch, Time, In]], tuple[Batch, Time]]
 reveal_type(x[0:2])  # reveals: Slice[Input[tuple[Batch, In]], tuple[Any, In]]
 r1: wy.Tensor[Batch, In] = x[...]
-r2: wy.Tensor[Batch, In] = x[None, 0, ::2]
+r2: wy.Tensor[wy.One, Any] = x[None, 0, ::2]
 r3: wy.Tensor[Batch, Time, In] = sequence[:, 1:3]
 r4: wy.Tensor[Time, In] = sequence[np.int64(0)]
 #@ iteration
@@ -53,15 +53,15 @@ reveal_type(joined)  # reveals: Concatenate[tuple[Input[tuple[Batch, Hid]], Inpu
 weights: wy.Parameter[tuple[wy.Plus[Hid, In], Out]] = wy.Parameter.zeros((wy.Plus((hid, in_)), out))
 reveal_type(joined @ weights)  # reveals: MatMul[Concatenate[Any, tuple[Batch, Plus[Hid, In]]], Parameter[tuple[Plus[Hid, In], Out]], tuple[Batch, Out]]
 #@ concatenate
-reveal_type(wy.concatenate([x, x2]))  # reveals: Concatenate[Any, tuple[Any, In]]
-reveal_type(wy.concatenate([x, x2], axis=-1))  # reveals: Concatenate[Any, tuple[Batch, Any]]
+reveal_type(wy.concatenate([x, x2]))  # reveals: Concatenate[Any, tuple[Any, In]]  # with the plugin: Concatenate[tuple[Input[tuple[Batch, In]], Input[tuple[Batch, In]]], tuple[Plus[Batch, Batch], In]]
+reveal_type(wy.concatenate([x, x2], axis=-1))  # reveals: Concatenate[Any, tuple[Batch, Any]]  # with the plugin: Concatenate[tuple[Input[tuple[Batch, In]], Input[tuple[Batch, In]]], tuple[Batch, Plus[In, In]]]
 r1: wy.Tensor[Batch, Any] = wy.concatenate([x, y], axis=1)
 r2: wy.Tensor[Any, In] = wy.concatenate((x, array, x2))
 which = 0
 r3: wy.Tensor[Any, In] = wy.concatenate([x, x2], axis=which)
 #@ stack
-reveal_type(wy.stack([x, x2]))  # reveals: Stack[Any, tuple[Any, Batch, In]]
-reveal_type(wy.stack([x, x2], axis=-1))  # reveals: Stack[Any, tuple[Batch, In, Any]]
+reveal_type(wy.stack([x, x2]))  # reveals: Stack[Any, tuple[Any, Batch, In]]  # with the plugin: Stack[tuple[Input[tuple[Batch, In]], Input[tuple[Batch, In]]], tuple[Any, Batch, In]]
+reveal_type(wy.stack([x, x2], axis=-1))  # reveals: Stack[Any, tuple[Batch, In, Any]]  # with the plugin: Stack[tuple[Input[tuple[Batch, In]], Input[tuple[Batch, In]]], tuple[Batch, In, Any]]
 steps: list[wy.Tensor[Batch, Hid]] = [h0, h0.tanh()]
 r1: wy.Tensor[Any, Batch, Hid] = wy.stack(steps)
 r2: wy.Tensor[Batch, Time, Hid] = wy.stack(steps, axis=1)

@@ -1,0 +1,194 @@
+"""The plugin for mypy says of random expressions what the run time says, in short messages."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.once import computed_once
+from tests.typing.check_corpus import MYPYPATH, short
+from tests.typing.checkers import ROOT
+from tests.typing.random_programs import PREAMBLE, axes_at_run_time, expressions
+from wyrm.mypy import plugin
+from wyrm.mypy.plugin import TESTED
+
+_COUNT = 1000
+_LINE = re.compile(r"^program\.py:(\d+): (error|note): (.*?)(?:  \[([\w-]+)\])?$")
+
+
+def says(source: str, folder: Path) -> dict[int, list[tuple[str, str, str]]]:
+    """Return what strict mypy with the plugin says of a program: (severity, text, code) by line."""
+    (folder / "program.py").write_text(source)
+    (folder / "mypy.ini").write_text("[mypy]\nstrict = true\nplugins = wyrm.mypy\n")
+    cache = ROOT / ".mypy_cache" / "typing_corpus" / "cache_plugin"
+    finished = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(cache), "program.py"],
+        cwd=folder,
+        env={**os.environ, "MYPYPATH": MYPYPATH, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,  # it exits with 1 where it has found errors
+    )
+    found: dict[int, list[tuple[str, str, str]]] = {}
+    for line in finished.stdout.splitlines():
+        match = _LINE.match(line)
+        if match is not None:
+            found.setdefault(int(match[1]), []).append((match[2], match[3], match[4] or ""))
+    assert found, finished.stdout + finished.stderr
+    return found
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, list[str] | None, list[str] | None]]:
+    """Random expressions, each with its axes at run time and those that mypy reveals; None where they do not fit."""
+
+    def compute() -> list[tuple[str, list[str] | None, list[str] | None]]:
+        names: dict[str, Any] = {}
+        exec(PREAMBLE, names)
+        chosen = list(dict.fromkeys(expressions(_COUNT)))
+        source = PREAMBLE + "".join(f"reveal_type({each})\n" for each in chosen)
+        said, start = says(source, tmp_path_factory.mktemp("random")), PREAMBLE.count("\n") + 1
+        return [
+            (each, axes_at_run_time(each, names), _revealed(said.get(number, [])))
+            for number, each in enumerate(chosen, start)
+        ]
+
+    return computed_once(tmp_path_factory, "random_expressions_with_the_plugin", compute)
+
+
+def _revealed(messages: list[tuple[str, str, str]]) -> list[str] | None:
+    """Return the axes of a revealed type; None for an error."""
+    if any(severity == "error" for severity, _, _ in messages):
+        return None
+    (text,) = [text for _, text, _ in messages if text.startswith("Revealed type is")]
+    shape = re.search(r"tuple\[((?:[^\[\]]|\[(?:[^\[\]]|\[[^\]]*\])*\])*)\]\]?\"$", short(text))
+    if shape is None:
+        return ["unknown"]
+    return [] if shape[1] == "()" else re.split(r", (?![^\[]*\])", shape[1])
+
+
+def test_most_expressions_are_of_both_kinds(judged: list[tuple[str, Any, Any]]) -> None:
+    fitting = [each for each, axes, _ in judged if axes is not None]
+    assert len(fitting) > 350
+    assert len(judged) - len(fitting) > 250
+
+
+def test_no_expression_that_fits_is_an_error(judged: list[tuple[str, Any, Any]]) -> None:
+    assert [(each, axes) for each, axes, found in judged if axes is not None and found is None] == []
+
+
+def test_axes_are_those_of_the_run_time(judged: list[tuple[str, Any, Any]]) -> None:
+    wrong = [
+        (each, axes, found)
+        for each, axes, found in judged
+        if axes is not None and found is not None and found != ["unknown"] and not _agree(axes, found)
+    ]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def _agree(axes: list[str], found: list[str]) -> bool:
+    return len(axes) == len(found) and all(b in ("Any", a) for a, b in zip(axes, found, strict=True))
+
+
+def test_errors_of_the_run_time_are_found(judged: list[tuple[str, Any, Any]]) -> None:
+    # What is missed has operands of axes without a name, after a slice or a reshape, whose sizes do not fit.
+    missed = [each for each, axes, found in judged if axes is None and found is not None]
+    assert len(missed) <= 0.03 * len(judged), missed
+
+
+def test_few_axes_stay_unknown(judged: list[tuple[str, Any, Any]]) -> None:
+    unknown = [each for each, axes, found in judged if axes is not None and found == ["unknown"]]
+    assert len(unknown) <= 0.02 * len(judged), unknown
+
+
+MESSAGES = {
+    "x_ab + x_ba": "+ of (A, B) and (B, A): A against B",
+    "x_ab @ x_ab": "@ of (A, B) and (A, B): B against A",
+    "x_ab < x_b[:, None]": "< of (A, B) and (B, One): A against B",
+    "1.0 - x_ab * x_abc": "* of (A, B) and (A, B, C): B against A",
+    "x_ab.sum(axis=2)": "sum of (A, B): axis 2 is out of range for 2 axes: it must be from -2 to 1",
+    "x_ab[0, 0, 0]": "[...] of (A, B): the operand has 2 axes, but the key indexes 3",
+    "wy.where(x_ab > 0.0, x_ab, x_ba)": "where of (A, B) and (A, B) and (B, A): A against B",
+    "wy.einsum('ij,jk->ik', x_ab, x_ab)": "einsum of (A, B) and (A, B): axis 'j': B against A",
+    "wy.concatenate([x_ab, x_bc])": "concatenate of (A, B) and (B, C): B against C",
+    "wy.losses.mse(x_ab, x_ba)": "mse of (A, B) and (B, A): A against B",
+}
+
+
+CALLS = {
+    "wy.nn.Linear(b, a)(x_ba)": "Linear of (B, A): expected (B, B)",
+    "wy.nn.GRU(a, b)(x_abc)": "GRU of (A, B, C): expected (A, B, A)",
+    "wy.nn.GRU(c, b)(x_abc, x_abc)": "GRU of (A, B, C): expected (A, B)",
+    "wy.nn.MultiHeadAttention(c, 1)(x_abc, key=x_acb)": "MultiHeadAttention(key=) of (A, C, B): expected (A, C, C)",
+    "wy.nn.Conv2d(a, b, 3)(x_abc)": "Convolution2d of (A, B, C): expected (Any, A, Any, Any)",
+}
+
+
+def test_messages_of_modules_name_axes_alone(tmp_path: Path) -> None:
+    said = says(PREAMBLE + "".join(f"{each}\n" for each in CALLS), tmp_path)
+    start = PREAMBLE.count("\n") + 1
+    found = {each: [text for _, text, _ in said[number]] for number, each in enumerate(CALLS, start)}
+    assert found == {each: [text] for each, text in CALLS.items()}
+
+
+def test_messages_name_two_axes(tmp_path: Path) -> None:
+    said = says(PREAMBLE + "".join(f"{each}\n" for each in MESSAGES), tmp_path)
+    start = PREAMBLE.count("\n") + 1
+    found = {each: said.get(number) for number, each in enumerate(MESSAGES, start)}
+    assert found == {each: [("error", text, "axes")] for each, text in MESSAGES.items()}
+
+
+OWN_OPS = (
+    PREAMBLE
+    + """
+
+class Cube(wy.Unary):
+    formula = "x * x * x"
+
+
+class Product(wy.Binary):
+    formula = "x * y"
+
+
+class Scaled(wy.Unary):
+    __slots__ = ("by",)
+    formula = "x * by"
+    by: float
+
+    def __init__(self, x: wy.Node, by: float) -> None:
+        super().__init__(x, by=by)
+
+
+def value(node: Cube) -> float:
+    return float(node.sum())
+
+
+reveal_type(Cube(x_ab))
+reveal_type(Product(x_ab, y_ab).sum(axis=0))
+Cube(x_ab) + x_ba
+reveal_type(Scaled(x_ab, 2.0).shape)
+value(Cube(x_ab))
+"""
+)
+
+
+def test_own_ops_without_type_arguments_keep_their_axes(tmp_path: Path) -> None:
+    said = [message for line in sorted(says(OWN_OPS, tmp_path).items()) for message in line[1]]
+    assert [(severity, short(text)) for severity, text, _ in said[:3]] == [
+        ("note", 'Revealed type is "Cube[Parameter[tuple[A, B]], tuple[A, B]]"'),
+        ("note", 'Revealed type is "Sum[Product[Any, Any, tuple[A, B]], tuple[B]]"'),
+        ("error", "+ of (A, B) and (B, A): A against B"),
+    ]
+    assert [severity for severity, _, _ in said[3:]] == ["note"]
+
+
+def test_other_versions_of_mypy_are_refused() -> None:
+    assert plugin(f"{TESTED[0]}.9")
+    with pytest.raises(ImportError, match=r"tested with mypy 2\.4, and this is 1\.19\.0"):
+        plugin("1.19.0")

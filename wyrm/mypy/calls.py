@@ -1,0 +1,266 @@
+"""One call of a program that mypy checks: the node that it builds for operands of these axes, as a type."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple, cast
+
+from mypy.checker import TypeChecker
+from mypy.checkmember import analyze_member_access
+from mypy.nodes import ARG_NAMED, ARG_POS, ArgKind, Context, Expression, TempNode
+from mypy.plugin import FunctionContext, MethodContext, Plugin
+from mypy.types import (
+    CallableType,
+    Instance,
+    Overloaded,
+    Type,
+    UnionType,
+    get_proper_type,
+)
+
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import Times
+from wyrm.mypy.messages import AXES, OPERATORS, message, shortened
+from wyrm.mypy.reading import AxisClasses, Reader, Sizes, Unknown, different, divisible, is_axis, is_node
+from wyrm.mypy.writing import Writer, unknown, without_axes
+from wyrm.ops.elementwise.elementwise import Elementwise
+
+# Where functions of nodes are defined, and from where users take them.
+_DEFINED = ("wyrm.functions.", "wyrm.linalg.", "wyrm.losses.", "wyrm.ops.", "wyrm.special.")
+_PUBLIC = ("wyrm", "wyrm.linalg", "wyrm.losses", "wyrm.special")
+# Whether these raise an error is up to the sizes of axes, which types do not have.
+_BY_SIZES = frozenset({
+    "array_split", "broadcast_to", "dsplit", "hsplit", "reshape", "resize", "split", "squeeze", "vsplit",
+})  # fmt: skip
+# These may join axes into one.
+_JOINING = frozenset({"cumprod", "cumsum", "flatten", "ravel", "reshape", "resize"})
+
+
+@cache
+def run_time_function(fullname: str) -> Callable[..., Any] | None:
+    """Return the function of nodes that mypy calls by this name."""
+    module, _, name = fullname.rpartition(".")
+    if not fullname.startswith(_DEFINED) or name.startswith("_") or name[:1].isupper():
+        return None
+    for place in (module, *_PUBLIC):
+        try:
+            found = getattr(importlib.import_module(place), name, None)
+        except ImportError:  # the module is a stub alone
+            continue
+        if callable(found):
+            return cast(Callable[..., Any], found)
+    return None
+
+
+class _Argument(NamedTuple):
+    expression: Expression
+    type: Type
+    kind: ArgKind
+    name: str | None
+
+
+class _Call(ABC):
+    """A call, and what mypy says of it."""
+
+    name: str
+
+    def __init__(self, plugin: Plugin, classes: AxisClasses, context: MethodContext | FunctionContext) -> None:
+        self._plugin, self._classes, self._context = plugin, classes, context
+        assert isinstance(context.api, TypeChecker)
+        self._checker = context.api
+        self._arguments = list(_arguments(context))
+
+    @abstractmethod
+    def declared(self) -> Type:
+        """Return the type of the callee as it is declared."""
+
+    @abstractmethod
+    def callee(self, reader: Reader) -> Callable[..., Any]:
+        """Return what is called."""
+
+    def type(self) -> Type:
+        """Return the type of the result; where the axes do not fit, add an error to mypy's."""
+        try:
+            return self._built()
+        except Unknown:
+            return self._by_declarations()
+
+    def _built(self) -> Type:
+        """Return the type of the node that the call builds.
+
+        Axes have no sizes at first, as most calls need none. A call that fails is repeated with two choices of sizes:
+        it builds a node that has the same axes for both, or the error is one of all sizes.
+        """
+        reader, value = self._attempt(None)
+        if not isinstance(value, Exception):
+            return self._with_any_sizes(reader, value)
+        if reader.guessed:
+            raise Unknown
+        found = [self._attempt(sizes) for sizes in (different, divisible)]
+        values = [value for _, value in found]
+        if all(isinstance(error, ShapeError) for error in (value, *values)) and self.name not in _BY_SIZES:
+            error = values[0] if "size" in str(value) else value
+            operands = [type_ for _, type_ in reader.leaves]
+            self._checker.fail(message(self.name, operands, error), self._context.context, code=AXES)
+            return unknown()
+        if any(isinstance(value, Exception) for value in values):
+            raise Unknown
+        first, second = (self._written(*each) for each in found)
+        if first != second:
+            raise Unknown
+        return first
+
+    def _with_any_sizes(self, reader: Reader, value: Any) -> Type:
+        """Return the type of a node that was built of axes without sizes.
+
+        Axes that are joined into one, as by `reshape(-1)`, have a name only as long as none of them has a size.
+        """
+        found = self._written(reader, value)
+        if self.name not in _JOINING and not any(isinstance(axis, Times) for axis in value.dims):
+            return found
+        _, sized = self._attempt(different)
+        if isinstance(sized, Exception):
+            return found
+        pairs = zip(value.dims, sized.dims, strict=True)
+        return without_axes(found, [i for i, (open_, other) in enumerate(pairs) if type(open_) is not type(other)])
+
+    def _attempt(self, sizes: Sizes) -> tuple[Reader, Any]:
+        """Return what the call returns, or the error that it raises."""
+        reader = Reader(self._checker, self._classes, sizes)
+        function = self.callee(reader)
+        if any(argument.kind not in (ARG_POS, ARG_NAMED) for argument in self._arguments):
+            raise Unknown
+        if self.name in OPERATORS and any(is_axis(argument.type) for argument in self._arguments):
+            raise Unknown  # the declarations refuse an axis as a number
+        values = [(argument.name, reader.value(argument.expression, argument.type)) for argument in self._arguments]
+        if not reader.leaves:
+            raise Unknown
+        positional = [value for name, value in values if name is None]
+        keywords = {name: value for name, value in values if name is not None}
+        try:
+            return reader, function(*positional, **keywords)
+        except Exception as error:
+            return reader, error
+
+    def _written(self, reader: Reader, value: Any) -> Type:
+        if reader.has_array and not isinstance(value, Elementwise):
+            raise Unknown
+        names = frozenset(_classes_of(self.declared()))
+        return Writer(self._plugin, self._checker, self._classes, reader.leaves, names).result(value)
+
+    def _by_declarations(self) -> Type:
+        """Return the type that the declarations give, and mypy's own errors."""
+        try:
+            found, _ = self._checker.expr_checker.check_call(
+                self.declared(),
+                [_checked(argument.expression, argument.type) for argument in self._arguments],
+                [argument.kind for argument in self._arguments],
+                self._context.context,
+                [argument.name for argument in self._arguments],
+            )
+        except RuntimeError:  # mypy cannot expand `*Bs` by a union of known and unknown axes
+            return unknown()
+        return found
+
+
+class MethodCall(_Call):
+    """A call of a method of a node, or an operator."""
+
+    def __init__(
+        self, plugin: Plugin, classes: AxisClasses, name: str, receiver: Instance, context: MethodContext
+    ) -> None:
+        super().__init__(plugin, classes, context)
+        self.name, self._receiver = name, receiver
+
+    def callee(self, reader: Reader) -> Callable[..., Any]:
+        try:
+            found: Callable[..., Any] = getattr(reader.node(self._receiver), self.name)
+        except AttributeError:  # a method of parameters alone
+            raise Unknown from None
+        return found
+
+    def declared(self) -> Type:
+        return _member(self.name, self._receiver, self._context.context, self._checker)
+
+
+class FunctionCall(_Call):
+    """A call of a function that takes nodes."""
+
+    def __init__(
+        self,
+        plugin: Plugin,
+        classes: AxisClasses,
+        function: Callable[..., Any],
+        declared: Type,
+        context: MethodContext | FunctionContext,
+    ) -> None:
+        super().__init__(plugin, classes, context)
+        self.name, self._function, self._declared = function.__name__, function, declared
+
+    def callee(self, reader: Reader) -> Callable[..., Any]:
+        return self._function
+
+    def declared(self) -> Type:
+        if not isinstance(self._declared, Instance):
+            return self._declared
+        return _member("__call__", self._declared, self._context.context, self._checker)
+
+
+def type_of_module_call(context: MethodContext, receiver: Instance) -> Type:
+    """Return the type of a call of a module as it is declared; an error about a node names its axes alone."""
+    assert isinstance(context.api, TypeChecker)
+    checker, arguments = context.api, list(_arguments(context))
+    with checker.msg.filter_errors(save_filtered_errors=True) as errors:
+        found, _ = checker.expr_checker.check_call(
+            _member("__call__", receiver, context.context, checker),
+            [_checked(argument.expression, argument.type) for argument in arguments],
+            [argument.kind for argument in arguments],
+            context.context,
+            [argument.name for argument in arguments],
+            object_type=receiver,
+        )
+    for error in errors.filtered_errors():
+        short = shortened(error.message)
+        if short is None:
+            checker.msg.add_errors([error])
+        else:
+            checker.fail(short, context.context, code=AXES)
+    return found
+
+
+def _member(name: str, owner: Instance, context: Context, checker: TypeChecker) -> Type:
+    return analyze_member_access(
+        name=name,
+        typ=owner,
+        is_lvalue=False,
+        is_super=False,
+        is_operator=name.startswith("__"),
+        original_type=owner,
+        context=context,
+        chk=checker,
+    )
+
+
+def _arguments(context: MethodContext | FunctionContext) -> Iterator[_Argument]:
+    for parts in zip(context.args, context.arg_types, context.arg_kinds, context.arg_names, strict=True):
+        yield from map(_Argument, *parts)
+
+
+def _classes_of(callee: Type) -> Iterator[str]:
+    """Yield the names of the classes that a callee returns, by its declarations."""
+    proper = get_proper_type(callee)
+    items = proper.items if isinstance(proper, Overloaded) else [proper]
+    for item in items:
+        found = get_proper_type(item.ret_type) if isinstance(item, CallableType) else None
+        if isinstance(found, Instance):
+            yield found.type.fullname
+
+
+def _checked(expression: Expression, type_: Type) -> Expression:
+    """Return an argument, or what stands for a node, which mypy does not check again."""
+    proper = get_proper_type(type_)
+    items = proper.items if isinstance(proper, UnionType) else [proper]
+    return TempNode(type_, context=expression) if any(is_node(get_proper_type(item)) for item in items) else expression

@@ -1,0 +1,83 @@
+"""The plugin's errors: one line each, with the axes of all operands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mypy.errorcodes import ErrorCode
+from mypy.types import Instance, ProperType, TupleType, TypeVarType, UnpackType, get_proper_type
+
+from wyrm.mypy.reading import shape_of
+
+# A size that was chosen for the check, and a leaf that was made for it.
+_SIZE = re.compile(r"(?<=\w)\(\d*\)")
+_LEAF = re.compile(r"\b(?:greater|input) \([^()]*\) \w+ \(at [^()]*\)")
+
+AXES = ErrorCode("axes", "Operands whose axes do not fit", "wyrm")
+
+_SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
+    "and": "&", "or": "|", "xor": "^",
+}  # fmt: skip
+_ONE_SIDED = {
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "getitem": "[...]", "neg": "-", "abs": "abs",
+    "invert": "~",
+}  # fmt: skip
+# What the method of an operator is called in a message.
+OPERATORS = {
+    **{f"__{name}__": symbol for name, symbol in (_SYMBOLS | _ONE_SIDED).items()},
+    **{f"__r{name}__": symbol for name, symbol in _SYMBOLS.items()},
+}
+REFLECTED = frozenset(f"__r{name}__" for name in _SYMBOLS)
+
+
+_ARGUMENT = re.compile(r'^Argument (.+) to "__call__" of "(\w+)" has incompatible type "(.+)"; expected "(.+)"$')
+_TUPLE = re.compile(r"\btuple\[((?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*)\]")
+
+
+def shortened(text: str) -> str | None:
+    """Return mypy's message about a module's argument with the axes alone; None for an argument that is no node."""
+    found = _ARGUMENT.match(text)
+    if found is None:
+        return None
+    position, module, given, expected = found.groups()
+    shapes = _TUPLE.findall(given)[-1:] + _TUPLE.findall(expected)
+    if len(shapes) != 2 or "tuple[" in "".join(shapes) or given.startswith("tuple"):
+        return None
+    name = f"{module}({position[1:-1]}=)" if position.startswith('"') else module
+    axes = shapes[1].split(", ")
+    wanted = f"{len(axes)} axes" if set(axes) == {"Never"} else f"({shapes[1].replace('Never', 'Any')})"
+    return f"{name} of ({shapes[0]}): expected {wanted}"
+
+
+def message(name: str, operands: Sequence[Instance], error: Exception) -> str:
+    """Return the first line of a run-time error, with the axes of the operands in place of the op's name."""
+    shapes = [_text(operand) for operand in (operands[::-1] if name in REFLECTED else operands)]
+    reason = _SIZE.sub("", str(error).partition("\n")[0]).replace(" (different axes)", "")
+    reason = _LEAF.sub("the operand", reason)
+    _, separator, rest = reason.partition(": ")
+    if separator and not rest.startswith(("unexpected", "did you")):
+        reason = rest
+    detail, separator, pair = reason.rpartition(": ")
+    if separator and " against " in pair and len(detail) > 30:
+        reason = pair
+    return f"{OPERATORS.get(name, name)} of {' and '.join(shapes)}: {reason}"
+
+
+def _text(node: Instance) -> str:
+    """Return the axes of the type of a node as they are written in a program."""
+    shape = shape_of(node)
+    if not isinstance(shape, TupleType):
+        return "unknown axes"
+    names = [_name(get_proper_type(item)) for item in shape.items]
+    return f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
+
+
+def _name(axis: ProperType) -> str:
+    if isinstance(axis, Instance):
+        parts = [_name(get_proper_type(part)) for part in axis.args]
+        return f"{axis.type.name}[{', '.join(parts)}]" if parts else axis.type.name
+    if isinstance(axis, UnpackType):
+        return f"*{_name(get_proper_type(axis.type))}"
+    return axis.name if isinstance(axis, TypeVarType) else "Any"

@@ -1,0 +1,201 @@
+"""The hooks of the plugin: which calls it checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from mypy.nodes import ARG_NAMED, ARG_STAR, ARG_STAR2, CallExpr, RefExpr, TypeInfo
+from mypy.options import Options
+from mypy.plugin import (
+    ClassDefContext,
+    FunctionContext,
+    FunctionSigContext,
+    MethodContext,
+    MethodSigContext,
+    Plugin,
+    ReportConfigContext,
+)
+from mypy.types import CallableType, Instance, TupleType, Type, TypeVarId, TypeVarType
+
+import wyrm as wy
+from wyrm.mypy.calls import FunctionCall, MethodCall, run_time_function, type_of_module_call
+from wyrm.mypy.messages import OPERATORS
+from wyrm.mypy.reading import MODULE, NODE, AxisClasses, base_of, is_node, shape_of
+from wyrm.mypy.writing import unknown
+
+# The versions of mypy that the plugin is tested with: it calls functions of mypy that are not documented.
+TESTED = ("2.4",)
+# Methods that build no node, or whose result has no axes of its own.
+_OTHERS = frozenset({"backward", "erase", "forward", "item", "parameters", "set", "tolist", "zero_gradient"})
+
+AnySignature = TypeVar("AnySignature", MethodSigContext, FunctionSigContext)
+
+
+def _methods() -> frozenset[str]:
+    """Return the names of the methods and operators of nodes that build nodes."""
+    kinds = (wy.Node, wy.IndexNode)
+    names = {name for kind in kinds for name in dir(kind) if callable(getattr(kind, name, None))}
+    public = {name for name in names if not name.startswith("_")} - _OTHERS
+    return frozenset(public | (names & OPERATORS.keys()))
+
+
+METHODS = _methods()
+# Base classes of ops, which a subclass may name without type arguments.
+OPS_OF_USERS = frozenset({"wyrm.ops.elementwise.elementwise.Unary", "wyrm.ops.elementwise.elementwise.Binary"})
+# Functions of nodes that are declared as variables are called by this method.
+CALLED = frozenset({"wyrm.functions.operands.ReductionFunction.__call__"})
+
+
+class WyrmPlugin(Plugin):
+    """Computes the types of calls that take nodes."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._axes = AxisClasses()
+        self._bases: dict[tuple[str, str], bool] = {}
+        sources = Path(wy.__path__[0]).rglob("*.py")
+        self._version = f"{wy.__version__}, {max(path.stat().st_mtime_ns for path in sources)}"
+
+    def report_config_data(self, ctx: ReportConfigContext) -> str | None:
+        """Return what makes mypy check a module again when it changes: axes of results follow from the ops."""
+        is_users = not ctx.id.startswith("wyrm.") and not {"site-packages", "typeshed"} & set(Path(ctx.path).parts)
+        return self._version if is_users else None
+
+    def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], CallableType] | None:
+        if fullname.endswith(".__call__") and self._has_base(fullname.rpartition(".")[0], MODULE):
+            return self._signatures(of_modules=True)
+        return self._signatures() if self._builds_nodes(fullname) or fullname in CALLED else None
+
+    def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], CallableType] | None:
+        return self._signatures() if run_time_function(fullname) is not None else None
+
+    def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
+        if fullname in CALLED:
+            return self._of_called
+        if fullname.endswith(".__call__") and self._has_base(fullname.rpartition(".")[0], MODULE):
+            return self._of_module
+        return partial(self._of_method, fullname.rpartition(".")[2]) if self._builds_nodes(fullname) else None
+
+    def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
+        function = run_time_function(fullname)
+        return None if function is None else partial(self._of_function, fullname, function)
+
+    def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        return _keep_axes if fullname in OPS_OF_USERS else None
+
+    def _builds_nodes(self, fullname: str) -> bool:
+        """Return whether a method is one of nodes that builds a node."""
+        owner, _, name = fullname.rpartition(".")
+        return name in METHODS and self._has_base(owner, NODE)
+
+    def _has_base(self, name: str, base: str) -> bool:
+        """Return whether a class has a base class, by the names of both."""
+        if (name, base) not in self._bases:
+            symbol = self.lookup_fully_qualified(name)
+            info = None if symbol is None else symbol.node
+            self._bases[name, base] = isinstance(info, TypeInfo) and base_of(info, base) is not None
+        return self._bases[name, base]
+
+    def _of_module(self, context: MethodContext) -> Type:
+        if not isinstance(context.type, Instance):
+            return context.default_return_type
+        return type_of_module_call(context, context.type)
+
+    def _of_called(self, context: MethodContext) -> Type:
+        """Return the type of a call of a function that is declared as a variable."""
+        callee = context.context.callee if isinstance(context.context, CallExpr) else None
+        function = run_time_function(callee.fullname) if isinstance(callee, RefExpr) else None
+        if function is None or not isinstance(context.type, Instance):
+            return context.default_return_type
+        return FunctionCall(self, self._axes, function, context.type, context).type()
+
+    def _of_method(self, name: str, context: MethodContext) -> Type:
+        receiver = context.type
+        if not _has_known_axes(receiver):
+            return context.default_return_type
+        assert isinstance(receiver, Instance)
+        return MethodCall(self, self._axes, name, receiver, context).type()
+
+    def _of_function(self, fullname: str, function: Callable[..., object], context: FunctionContext) -> Type:
+        symbol = self.lookup_fully_qualified(fullname)
+        declared = None if symbol is None else symbol.type
+        return FunctionCall(self, self._axes, function, declared or unknown(), context).type()
+
+    @staticmethod
+    def _signatures(of_modules: bool = False) -> Callable[[AnySignature], CallableType]:
+        """Return a hook for the overloads of one callee, which mypy passes in order.
+
+        The first takes any arguments, and the others none that there are. mypy then checks each argument once, where it
+        would check it for the types of each overload; nested calls would take time that is exponential in their depth.
+        """
+        passed: list[CallableType] = []
+
+        def opened(context: AnySignature) -> CallableType:
+            passed.append(context.default_signature)
+            if isinstance(context, MethodSigContext) and not of_modules and not _is_taken(context):
+                return context.default_signature
+            return _open(context.default_signature, first=len(passed) == 1)
+
+        return opened
+
+
+def _keep_axes(context: ClassDefContext) -> None:
+    """Make `class Cube(wy.Unary)` generic in what its base class is generic in, so that its nodes keep their axes.
+
+    A class with an `__init__` of its own says by its type parameters which axes its nodes have.
+    """
+    info = context.cls.info
+    if context.cls.type_vars or not isinstance(context.reason, RefExpr) or "__init__" in info.names:
+        return
+    for i, base in enumerate(info.bases):
+        if base.type.fullname in OPS_OF_USERS:
+            variables = [
+                variable.copy_modified(id=TypeVarId(position, namespace=info.fullname))
+                for position, variable in enumerate(base.type.defn.type_vars, 1)
+                if isinstance(variable, TypeVarType)
+            ]
+            context.cls.type_vars = list(variables)
+            info.bases[i] = base.copy_modified(args=variables)
+            info.type_vars = []
+            info.add_type_vars()
+            return
+
+
+def _is_taken(context: MethodSigContext) -> bool:
+    """Return whether the plugin computes the type of a call of a method."""
+    if _has_known_axes(context.type):
+        return True
+    callee = context.context.callee if isinstance(context.context, CallExpr) else None
+    return isinstance(callee, RefExpr) and run_time_function(callee.fullname) is not None
+
+
+def _has_known_axes(type_: Type) -> bool:
+    return isinstance(type_, Instance) and is_node(type_) and isinstance(shape_of(type_), TupleType)
+
+
+def _open(signature: CallableType, first: bool) -> CallableType:
+    """Return a signature that takes any arguments, or none that there are."""
+    anything = Instance(signature.fallback.type.mro[-1], [])
+    kinds = [ARG_STAR, ARG_STAR2] if first else [ARG_NAMED]
+    names = ["operands", "options"] if first else ["no argument of this name"]
+    return signature.copy_modified(
+        arg_types=[anything for _ in kinds],
+        arg_kinds=kinds,
+        arg_names=names,
+        variables=[],
+        ret_type=unknown(),
+        unpack_kwargs=False,
+    )
+
+
+def plugin(version: str) -> type[Plugin]:
+    """Return the plugin's class; raise `ImportError` for a version of mypy that it is not tested with."""
+    if ".".join(version.split(".")[:2]) not in TESTED:
+        raise ImportError(
+            f"wyrm.mypy is tested with mypy {' and '.join(TESTED)}, and this is {version}: install one of these, or "
+            f"take the plugin out of mypy's configuration"
+        )
+    return WyrmPlugin

@@ -1,0 +1,226 @@
+"""Types of arguments as values: a node's type becomes a leaf with the same axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from mypy.checker import TypeChecker
+from mypy.maptype import map_instance_to_supertype
+from mypy.nodes import (
+    EllipsisExpr,
+    Expression,
+    FloatExpr,
+    ListExpr,
+    NameExpr,
+    SliceExpr,
+    TupleExpr,
+    TypeInfo,
+    UnaryExpr,
+)
+from mypy.types import (
+    CallableType,
+    Instance,
+    LiteralType,
+    NoneType,
+    ProperType,
+    TupleType,
+    Type,
+    TypeType,
+    TypeVarType,
+    UnpackType,
+    get_proper_type,
+)
+
+import wyrm as wy
+from wyrm.graph.axes import Axis, Dim, One, Plus, Times
+
+NODE, INDEX_NODE = "wyrm.graph.base.BaseNode", "wyrm.graph.node.IndexNode"
+MODULE = "wyrm.module.Module"
+_DIM, _ONE = "wyrm.graph.axes.Dim", "wyrm.graph.axes.One"
+_DERIVED: Mapping[str, type[Plus | Times]] = {f"wyrm.graph.axes.{kind.__name__}": kind for kind in (Plus, Times)}
+# A list of more is taken for one of unknown length: a loop over an axis would build as many nodes.
+_PRIMES = (101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199)
+
+
+class Unknown(Exception):
+    """The types of a call do not tell what it builds."""
+
+
+def base_of(info: TypeInfo, fullname: str) -> TypeInfo | None:
+    """Return the base class of a name, if a class has it."""
+    return next((base for base in info.mro if base.fullname == fullname), None)
+
+
+def is_node(type_: ProperType) -> bool:
+    """Return whether values of a type are nodes."""
+    return isinstance(type_, Instance) and base_of(type_.type, NODE) is not None
+
+
+def is_axis(type_: Type) -> bool:
+    """Return whether values of a type are axes."""
+    proper = get_proper_type(type_)
+    return isinstance(proper, Instance) and base_of(proper.type, _DIM) is not None
+
+
+def shape_of(node: Instance) -> ProperType:
+    """Return `Shape` of a type of nodes, which is a `Node[Parents, Shape]`."""
+    base = base_of(node.type, NODE)
+    assert base is not None
+    return get_proper_type(map_instance_to_supertype(node, base).args[1])
+
+
+class AxisClasses:
+    """Classes of axes for those of the programs that mypy checks, which are not imported; and the types of both."""
+
+    def __init__(self) -> None:
+        self._classes: dict[object, type[Dim]] = {}
+        self._types: dict[type[Dim], Type] = {}
+
+    def of(self, key: object, name: str, type_: Type) -> type[Dim]:
+        """Return the class for a key."""
+        found = self._classes.get(key)
+        if found is None:
+            found = self._classes[key] = self.new(name, type_)
+        return found
+
+    def new(self, name: str, type_: Type) -> type[Dim]:
+        """Return a class that equals no other one."""
+        found = type(name, (Dim,), {"__slots__": ()})
+        self._types[found] = type_
+        return found
+
+    def type_of(self, axis: Dim) -> Type | None:
+        """Return the type of an axis of one of these classes."""
+        return self._types.get(type(axis))
+
+
+# The size of an axis by the position of its class among those of a call; None leaves it to the data of each run.
+Sizes = Callable[[int], int] | None
+
+
+def different(position: int) -> int:
+    """Give each axis another size; no one is a multiple of another."""
+    return _PRIMES[position % len(_PRIMES)]
+
+
+def divisible(position: int) -> int:
+    """Give all axes one size, with many divisors."""
+    return 720
+
+
+class Reader:
+    """Turns the arguments of one call into values."""
+
+    def __init__(self, checker: TypeChecker, classes: AxisClasses, sizes: Sizes) -> None:
+        self._checker, self._classes, self._size = checker, classes, sizes
+        self._sizes: dict[type[Dim], int] = {}
+        # The leaves, and the types that they stand for, in the order of the arguments.
+        self.leaves: list[tuple[Any, Instance]] = []
+        # Whether an axis has no name, or a value is a guess: then an error may be false.
+        self.guessed = False
+        # Whether an array of unknown axes is among the arguments, which broadcasts only in an elementwise op.
+        self.has_array = False
+
+    # --- axes -----------------------------------------------------------------------------------------------------
+
+    def dims(self, node: Instance) -> tuple[Axis, ...]:
+        """Return the axes of the type of a node."""
+        shape = shape_of(node)
+        if not isinstance(shape, TupleType) or any(isinstance(item, UnpackType) for item in shape.items):
+            raise Unknown
+        return tuple(self._axis(get_proper_type(item)) for item in shape.items)
+
+    def _axis(self, type_: ProperType) -> Axis:
+        if isinstance(type_, TypeVarType):
+            return self._sized(self._classes.of(type_.id, type_.name, type_))
+        if not isinstance(type_, Instance) or type_.type.fullname == _DIM or base_of(type_.type, _DIM) is None:
+            self.guessed = True
+            return self._sized(self._classes.new("Any", type_))
+        if type_.type.fullname == _ONE:
+            return One()
+        derived = _DERIVED.get(type_.type.fullname)
+        if derived is not None:
+            return derived(tuple(self._axis(get_proper_type(part)) for part in type_.args))
+        return self._sized(self._class(type_.type))
+
+    def _class(self, info: TypeInfo) -> type[Dim]:
+        return One if info.fullname == _ONE else self._classes.of(info.fullname, info.name, Instance(info, []))
+
+    def _sized(self, kind: type[Dim]) -> Dim:
+        return kind() if self._size is None else kind(self._sizes.setdefault(kind, self._size(len(self._sizes))))
+
+    # --- values ---------------------------------------------------------------------------------------------------
+
+    def node(self, type_: Instance) -> Any:
+        """Return a leaf with the axes of a type of nodes: of indices, floats, or a mask."""
+        dims: Any = self.dims(type_)
+        found: wy.Node | wy.IndexNode
+        if base_of(type_.type, INDEX_NODE) is not None:
+            found = wy.IndexInput(dims=dims)
+        elif type_.type.get("_is_mask") is not None:
+            found = wy.Input(dims=dims) > 0.0
+        else:
+            found = wy.Input(dims=dims)
+        self.leaves.append((found, type_))
+        return found
+
+    def value(self, expression: Expression, type_: Type) -> Any:
+        """Return the value of an argument as far as the program's text or its type tell; raise `Unknown` otherwise."""
+        if isinstance(expression, TupleExpr | ListExpr):
+            kind = tuple if isinstance(expression, TupleExpr) else list
+            return kind(self._inner(item) for item in expression.items)
+        if isinstance(expression, SliceExpr):
+            ends = (expression.begin_index, expression.end_index, expression.stride)
+            return slice(*(None if end is None else self._inner(end) for end in ends))
+        if isinstance(expression, EllipsisExpr):
+            return ...
+        if isinstance(expression, FloatExpr):
+            return expression.value
+        if isinstance(expression, UnaryExpr) and expression.op == "-":
+            return -self._inner(expression.expr)
+        if isinstance(expression, NameExpr) and expression.fullname in ("builtins.True", "builtins.False"):
+            return expression.name == "True"
+        return self._of_type(get_proper_type(type_))
+
+    def _inner(self, expression: Expression) -> Any:
+        return self.value(expression, self._checker.lookup_type(expression))
+
+    def _of_type(self, type_: ProperType) -> Any:
+        if isinstance(type_, NoneType):
+            return None
+        if isinstance(type_, LiteralType):
+            return type_.value
+        if isinstance(type_, TupleType):
+            return tuple(self._of_type(get_proper_type(item)) for item in type_.items)
+        if isinstance(type_, CallableType) and type_.is_type_obj():
+            return self._of_class(type_.type_object())
+        if isinstance(type_, TypeType) and isinstance(type_.item, Instance):
+            return self._of_class(type_.item.type)
+        if not isinstance(type_, Instance):
+            raise Unknown
+        if type_.last_known_value is not None:
+            return type_.last_known_value.value
+        if is_node(type_):
+            return self.node(type_)
+        if is_axis(type_):
+            return self._axis(type_)
+        return self._number(type_.type.fullname)
+
+    def _number(self, fullname: str) -> Any:
+        """Return a number for a type of numbers or arrays; which one, and which axes, is not known."""
+        if fullname == "builtins.float" or fullname.startswith("numpy.float"):
+            self.guessed = True
+            return 0.5
+        if fullname in ("builtins.int", "numpy.ndarray"):
+            self.guessed = self.has_array = True
+            return np.float32(0.5)
+        raise Unknown
+
+    def _of_class(self, info: TypeInfo) -> Any:
+        if base_of(info, _DIM) is not None:
+            return self._class(info)
+        if info.module_name.startswith("numpy") and isinstance(getattr(np, info.name, None), type):
+            return getattr(np, info.name)
+        raise Unknown
