@@ -128,6 +128,50 @@ def test_messages_name_two_axes(tmp_path: Path) -> None:
     assert found == {each: [("error", text, "axes")] for each, text in MESSAGES.items()}
 
 
+OWN_OPS = (
+    PREAMBLE
+    + """
+
+class Cube(wy.Unary):
+    formula = "x * x * x"
+
+
+class Product(wy.Binary):
+    formula = "x * y"
+
+
+class Scaled(wy.Unary):
+    __slots__ = ("by",)
+    formula = "x * by"
+    by: float
+
+    def __init__(self, x: wy.Node, by: float) -> None:
+        super().__init__(x, by=by)
+
+
+def value(node: Cube) -> float:
+    return float(node.sum())
+
+
+reveal_type(Cube(x_ab))
+reveal_type(Product(x_ab, y_ab).sum(axis=0))
+Cube(x_ab) + x_ba
+reveal_type(Scaled(x_ab, 2.0).shape)
+value(Cube(x_ab))
+"""
+)
+
+
+def test_own_ops_without_type_arguments_keep_their_axes(tmp_path: Path) -> None:
+    said = [message for line in sorted(says(OWN_OPS, tmp_path).items()) for message in line[1]]
+    assert [(severity, short(text)) for severity, text, _ in said[:3]] == [
+        ("note", 'Revealed type is "Cube[Parameter[tuple[A, B]], tuple[A, B]]"'),
+        ("note", 'Revealed type is "Sum[Product[Any, Any, tuple[A, B]], tuple[B]]"'),
+        ("error", "+ of (A, B) and (B, A): A against B"),
+    ]
+    assert [severity for severity, _, _ in said[3:]] == ["note"]
+
+
 def test_other_versions_of_mypy_are_refused() -> None:
     assert plugin(f"{TESTED[0]}.9")
     with pytest.raises(ImportError, match=r"tested with mypy 2\.4, and this is 1\.19\.0"):

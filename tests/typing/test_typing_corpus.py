@@ -33,8 +33,8 @@ def report(checker: str, tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 def test_the_corpus_is_large_enough() -> None:
     right = sum(program.right for program in programs())
-    assert right >= 150
-    assert len(programs()) - right >= 250
+    assert right >= 290
+    assert len(programs()) - right >= 650
 
 
 def test_no_right_program_is_rejected_and_every_type_is_as_expected(report: Report) -> None:

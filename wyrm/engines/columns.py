@@ -82,8 +82,9 @@ def given_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.
             )
         if key not in taken:
             known = ", ".join(map(label, inputs)) or "none"
-            same = "; another node has the same name: use that one as the key" if key.name in map(label, inputs) else ""
-            raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}{same}")
+            same = any(leaf.name == key.name for leaf in inputs)
+            advice = "; another node has the same name: use that one as the key" if same else ""
+            raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}{advice}")
     for leaf in inputs:
         if leaf not in feed and stored(leaf).array is None:
             if leaf.stands_for:

@@ -51,11 +51,19 @@ def leaf_nodes(leaves: Sequence[object], dtype: np.dtype) -> list[Any]:
 
 
 def placeholders_of(
-    nodes: Sequence[BaseNode], structure: PyTreeDef, name: str, axes: int = 0, weak: bool = False
+    nodes: Sequence[BaseNode],
+    structure: PyTreeDef,
+    name: str,
+    axes: int = 0,
+    weak: bool = False,
+    called: Callable[[str], str] = str,
 ) -> list[Any]:
-    """Return placeholders for the nodes, or for their rows, named by their paths; `weak` ones for weak nodes."""
+    """Return placeholders for the nodes, or for their rows, named by their paths; `weak` ones for weak nodes.
+
+    `called` returns the name for a path.
+    """
     return [
-        (WeakPlaceholder if weak and is_weak(node.dtype) else placeholder_like)(node, node.dims[axes:], where)
+        (WeakPlaceholder if weak and is_weak(node.dtype) else placeholder_like)(node, node.dims[axes:], called(where))
         for node, where in zip(nodes, leaf_paths(structure, name), strict=True)
     ]
 

@@ -12,8 +12,7 @@ import numpy as np
 from wyrm.errors import IndexOutOfRange
 from wyrm.graph.axes import Axis, Dim, axis_size, resolve_axis
 from wyrm.graph.base import BaseNode, P_co, S, describe
-from wyrm.graph.index_checks import accepted_indices, check_indices
-from wyrm.graph.index_parts import has_all, source_of, used
+from wyrm.graph.index_checks import accepted_indices, check_indices, has_all, source_of, used
 from wyrm.graph.storage import IndexLimit, stored
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 from mypy.nodes import ARG_NAMED, ARG_STAR, ARG_STAR2, CallExpr, RefExpr, TypeInfo
 from mypy.options import Options
 from mypy.plugin import (
+    ClassDefContext,
     FunctionContext,
     FunctionSigContext,
     MethodContext,
@@ -17,7 +18,7 @@ from mypy.plugin import (
     Plugin,
     ReportConfigContext,
 )
-from mypy.types import CallableType, Instance, TupleType, Type
+from mypy.types import CallableType, Instance, TupleType, Type, TypeVarId, TypeVarType
 
 import wyrm as wy
 from wyrm.mypy.calls import FunctionCall, MethodCall, run_time_function
@@ -42,6 +43,8 @@ def _methods() -> frozenset[str]:
 
 
 METHODS = _methods()
+# Base classes of ops, which a subclass may name without type arguments.
+OPS_OF_USERS = frozenset({"wyrm.ops.elementwise.elementwise.Unary", "wyrm.ops.elementwise.elementwise.Binary"})
 # Functions of nodes that are declared as variables are called by this method.
 CALLED = frozenset({"wyrm.functions.operands.ReductionFunction.__call__"})
 
@@ -75,6 +78,9 @@ class WyrmPlugin(Plugin):
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         function = run_time_function(fullname)
         return None if function is None else partial(self._of_function, fullname, function)
+
+    def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        return _keep_axes if fullname in OPS_OF_USERS else None
 
     def _builds_nodes(self, fullname: str) -> bool:
         """Return whether a method is one of nodes that builds a node."""
@@ -123,6 +129,28 @@ class WyrmPlugin(Plugin):
             return _open(context.default_signature, first=len(passed) == 1)
 
         return opened
+
+
+def _keep_axes(context: ClassDefContext) -> None:
+    """Make `class Cube(wy.Unary)` generic in what its base class is generic in, so that its nodes keep their axes.
+
+    A class with an `__init__` of its own says by its type parameters which axes its nodes have.
+    """
+    info = context.cls.info
+    if context.cls.type_vars or not isinstance(context.reason, RefExpr) or "__init__" in info.names:
+        return
+    for i, base in enumerate(info.bases):
+        if base.type.fullname in OPS_OF_USERS:
+            variables = [
+                variable.copy_modified(id=TypeVarId(position, namespace=info.fullname))
+                for position, variable in enumerate(base.type.defn.type_vars, 1)
+                if isinstance(variable, TypeVarType)
+            ]
+            context.cls.type_vars = list(variables)
+            info.bases[i] = base.copy_modified(args=variables)
+            info.type_vars = []
+            info.add_type_vars()
+            return
 
 
 def _is_taken(context: MethodSigContext) -> bool:

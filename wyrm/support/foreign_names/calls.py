@@ -100,6 +100,10 @@ ANSWERS = each(
         "callbacks validation": "use wy.train.fit, which takes validation= and callbacks=",
         "top_k topk": "use k=",
         "seen": "use exclude=",
+        "warmup_steps num_warmup_steps": "use warmup=, a number of batches; LinearWarmup has steps=",
+        "total_steps num_training_steps T_max max_steps decay_steps": "use steps=, the number of all batches",
+        "transform transforms": "use dataset.map(function, seed=0), and give the loader what it returns",
+        "blas_threads": "only program.backward and profile have it; threads= of an epoch divides the rows",
         "strict": "leave it out: every name and shape has to match",
         "gradient jac": "leave it out: wyrm derives gradients itself",
     }
