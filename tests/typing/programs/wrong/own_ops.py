@@ -37,19 +37,19 @@ Shape = TypeVar("Shape", default=Any)
 class Cubed(wy.Unary[Of, Shape], Generic[Of, Shape]):
     formula = "x * x * x"
 r: wy.Tensor[Batch, Out] = Cubed(x)  # error: [arg-type] Argument 1 to "Cubed" has incompatible type "Input[tuple[Batch, In]]"; expected "Shaped[Any, tuple[Batch, Out]]"
-#@ own_op_whose_shape_is_a_list  # pyright cannot: compare a method with that of its base class, in its basic mode
+#@ own_op_whose_shape_is_a_list
 class Flat(wy.Node):
     def shape_rule(self) -> list[int]:  # error: [override] Return type "list[int]" of "shape_rule" incompatible with return type "tuple[Dim | int, ...]" in supertype "wyrm.graph.op.Op"
         return [1]
-#@ own_op_whose_gradient_is_an_array  # pyright cannot: compare a method with that of its base class, in its basic mode
+#@ own_op_whose_gradient_is_an_array
 class Flat(wy.Node):
     def vjp(self, gradient: wy.Node) -> NDArray[np.float32]:  # error: [override] Return type "ndarray[tuple[Any, ...], dtype[floating[_32Bit]]]" of "vjp" incompatible with return type "tuple[BaseNode[Any, Any] | Zero | Undefined,
         return np.zeros(3, np.float32)
-#@ own_op_whose_dtype_is_a_text  # pyright cannot: compare a method with that of its base class, in its basic mode
+#@ own_op_whose_dtype_is_a_text
 class Flat(wy.Node):
     def dtype_rule(self) -> str:  # error: [override] Return type "str" of "dtype_rule" incompatible with return type "dtype[Any]" in supertype "wyrm.graph.op.Op"
         return "float32"
-#@ own_op_without_a_namespace  # pyright cannot: compare a method with that of its base class, in its basic mode
+#@ own_op_without_a_namespace
 class Flat(wy.Node):
     def evaluate(self) -> Any:  # error: [override] Signature of "evaluate" incompatible with supertype "wyrm.graph.op.Op"
         return None
