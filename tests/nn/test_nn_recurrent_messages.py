@@ -148,3 +148,23 @@ def test_the_result_names_its_sequence() -> None:
     with pytest.raises(AttributeError, match=r"use \.sequence, as in output\.sequence\.cross_entropy"):
         _ = made.cross_entropy
     assert not hasattr(made, "nothing")
+
+
+def test_lengths_of_fused_layers_and_what_other_libraries_call_it() -> None:
+    x, lengths = wy.Input(dims=(BATCH, 5, 3)), wy.IndexInput(dims=(BATCH,))
+    for layer in (wy.nn.GRU, wy.nn.LSTM, wy.nn.StackedGRU, wy.nn.StackedLSTM):
+        made: Any = layer(3, HIDDEN)
+        with pytest.raises(TypeError, match=r"no keyword 'lengths': .*sequence\[wy.arange\(batch\), lengths - 1\]"):
+            made(x, lengths=lengths)
+    nn: Any = wy.nn
+    with pytest.raises(AttributeError, match=r"wy.nn.Recurrent\(cell\) for a step of your own"):
+        _ = nn.RNNCell
+    with pytest.raises(AttributeError, match=r"for pack_padded_sequence wy.nn.Recurrent\(cell\), which takes lengths"):
+        _ = nn.utils
+    with pytest.raises(AttributeError, match=r"wy.nn.MultiHeadAttention\(embed_dim, num_heads\), or a product"):
+        _ = nn.Attention
+    logits: Any = wy.Constant(np.ones((2, 3)))
+    with pytest.raises(TypeError, match=r"wy.losses.cross_entropy\(logits, labels, ignore_index=...\) takes it"):
+        logits.cross_entropy(wy.IndexConstant([0, 1]), ignore_index=0)
+    with pytest.raises(DTypeError, match=r"wy.full_like\(index_node, 11\) repeats one"):
+        wy.full((3,), 11, dtype=np.int64)

@@ -121,6 +121,22 @@ MESSAGES = {
 }
 
 
+CALLS = {
+    "wy.nn.Linear(b, a)(x_ba)": "Linear of (B, A): expected (B, B)",
+    "wy.nn.GRU(a, b)(x_abc)": "GRU of (A, B, C): expected (A, B, A)",
+    "wy.nn.GRU(c, b)(x_abc, x_abc)": "GRU of (A, B, C): expected (A, B)",
+    "wy.nn.MultiHeadAttention(c, 1)(x_abc, key=x_acb)": "MultiHeadAttention(key=) of (A, C, B): expected (A, C, C)",
+    "wy.nn.Conv2d(a, b, 3)(x_abc)": "Convolution2d of (A, B, C): expected (Any, A, Any, Any)",
+}
+
+
+def test_messages_of_modules_name_axes_alone(tmp_path: Path) -> None:
+    said = says(PREAMBLE + "".join(f"{each}\n" for each in CALLS), tmp_path)
+    start = PREAMBLE.count("\n") + 1
+    found = {each: [text for _, text, _ in said[number]] for number, each in enumerate(CALLS, start)}
+    assert found == {each: [text] for each, text in CALLS.items()}
+
+
 def test_messages_name_two_axes(tmp_path: Path) -> None:
     said = says(PREAMBLE + "".join(f"{each}\n" for each in MESSAGES), tmp_path)
     start = PREAMBLE.count("\n") + 1

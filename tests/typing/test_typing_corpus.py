@@ -55,7 +55,7 @@ def test_checkers_cannot_do_what_is_said_that_they_cannot(checker: str, report: 
 def test_messages_are_short(checker: str, report: Report) -> None:
     if not checker.startswith("mypy"):
         pytest.skip("the words of other checkers are their own")
-    assert statistics.median(report.lengths) <= (95 if checker == PLUGIN else 120)
+    assert statistics.median(report.lengths) <= (90 if checker == PLUGIN else 120)
 
 
 def test_the_long_programs_are_as_long_as_they_say() -> None:

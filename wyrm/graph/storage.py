@@ -213,7 +213,7 @@ def float_array(value: Any, dtype: DTypeLike | None, what: str | Callable[[], st
     if target.kind not in "fb" or (target.kind == "f" and target not in FLOATS):
         raise DTypeError(
             f"a leaf holds float32, float64 or bool, not {target}; give array.astype(np.float32), dtype=np.float32, "
-            f"or wy.IndexInput for integers"
+            f"or wy.IndexInput for integers; wy.full_like(index_node, 11) repeats one"
         )
     if array.dtype.kind not in "fiub":
         _refuse_axes(value)

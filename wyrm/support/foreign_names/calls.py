@@ -13,6 +13,11 @@ ANSWERS = each(
         "end_dim": "the axes from start_axis= to the last become one",
         "unbiased correction": "use ddof=1, or ddof=0",
         "lr": "use learning_rate=",
+        "ignore_index": "wy.losses.cross_entropy(logits, labels, ignore_index=...) takes it",
+        "lengths": (
+            "the state after the last step of each sequence is sequence[wy.arange(batch), lengths - 1]; layers of "
+            "wy.nn.Recurrent(cell) take lengths themselves"
+        ),
         "eps": "use epsilon=",
         "strides": "use stride=",
         "pool_size": "use kernel_size=",

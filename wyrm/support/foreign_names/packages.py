@@ -176,7 +176,7 @@ ANSWERS: dict[str, dict[str, str]] = {
             "UpsamplingNearest2d UpsamplingBilinear2d UpSampling2D": "use wy.nn.Upsample(scale_factor=2)",
             "ZeroPad2d pad": "use wy.pad(x, pad_width), or padding= of the convolution",
             "Fold Unfold PixelShuffle": "use x.reshape(shape) and x.transpose(axes)",
-            "RNN RNNCell SimpleRNN": "wyrm has wy.nn.GRU and wy.nn.LSTM, and wy.scan for a step of your own",
+            "RNN RNNCell SimpleRNN": "wyrm has wy.nn.GRU and wy.nn.LSTM, and wy.nn.Recurrent(cell) for a step of your own",
             "BatchNormalization": "use wy.nn.BatchNorm(features, axis=-1), for channels on the last axis, or wy.nn.BatchNorm2d",
             "LayerNormalization": "use wy.nn.LayerNorm(features)",
             "batch_norm": "use the layer, as in wy.nn.BatchNorm2d(num_features)",
@@ -192,7 +192,12 @@ ANSWERS: dict[str, dict[str, str]] = {
             "Dense LazyLinear": "use wy.nn.Linear(in_features, out_features)",
             "Bilinear": "use wy.einsum(subscripts, x, y)",
             "init": "use wy.nn.initializers",
-            "utils clip_grad_norm_": "use max_norm= of the optimizer, or wy.optim.clip_by_global_norm(parameters, max_norm)",
+            "utils": (
+                "for clip_grad_norm_ use max_norm= of the optimizer; for pack_padded_sequence wy.nn.Recurrent(cell), which "
+                "takes lengths"
+            ),
+            "clip_grad_norm_": "use max_norm= of the optimizer, or wy.optim.clip_by_global_norm(parameters, max_norm)",
+            "Attention": "use wy.nn.MultiHeadAttention(embed_dim, num_heads), or a product and softmax of your own",
             "DataParallel DistributedDataParallel": "use program.epoch(columns, threads=2)",
             "scaled_dot_product_attention": "use wy.scaled_dot_product_attention(query, key, value, mask)",
             "one_hot": "use wy.one_hot(x, num_classes); losses take integer labels",

@@ -42,7 +42,7 @@ class Cubed(wy.Unary[Of, Shape], Generic[Of, Shape]):
     __slots__ = ()
     formula = "x * x * x"
 reveal_type(Cubed(x))  # reveals: Cubed[Input[tuple[Batch, In]], tuple[Batch, In]]
-reveal_type(Cubed(x) @ w)  # reveals: MatMul[Cubed[Input[tuple[Batch, In]], tuple[Batch, In]], Parameter[tuple[In, Out]], tuple[Batch, Out]]
+reveal_type(Cubed(x) @ w)  # reveals: MatMul[Cubed[Input[tuple[Batch, In]], tuple[Batch, In]], Parameter[tuple[In, Out]], tuple[Batch, Out]]  # with the plugin: MatMul[Cubed[Any, tuple[Batch, In]], Parameter[tuple[In, Out]], tuple[Batch, Out]]
 r: wy.Tensor[Batch, Time, In] = Cubed(sequence) + vector
 reveal_type(Cubed(unknown))  # reveals: Cubed[Node[Any, Any], Any]
 #@ own_unary_op_with_an_attribute
