@@ -151,7 +151,7 @@ reveal_type(vector.maximum(column))  # reveals: Maximum[Input[tuple[In]], Any, t
 reveal_type(vector < column)  # reveals: Less[Input[tuple[In]], Any, tuple[Batch, In]]  # with the plugin: Less[Input[tuple[In]], Input[tuple[Batch, One]], tuple[Batch, In]]
 #@ quotient_of_an_unknown_shape
 products = wy.einsum("bi,bi->b", x, x2)
-reveal_type(products / x.sum(axis=-1))  # reveals: Divide[Einsum[Any, Any, Any], Node[Any, Any], Any]  # with the plugin: Divide[Einsum[Any, Any, tuple[Batch]], Sum[Any, tuple[Batch]], tuple[Batch]]
+reveal_type(products / x.sum(axis=-1))  # reveals: Divide[Any, Any, Any]  # with the plugin: Divide[Einsum[Any, Any, tuple[Batch]], Sum[Any, tuple[Batch]], tuple[Batch]]
 r1: wy.Tensor[Batch, Batch] = x.sum(axis=-1, keepdims=True) / products
 r2: wy.Tensor[Time] = unknown.maximum(vector)
 r3: wy.Tensor[Time] = vector.maximum(unknown)

@@ -106,4 +106,4 @@ x.maximum(x2.minimum(x.maximum(x2 * 0.5))) @ w2  # error: [operator] Unsupported
 r: wy.Tensor[Batch, Out] = x < x * 2.0  # error: [assignment] Incompatible types in assignment (expression has type "Less[Input[tuple[Batch, In]], Any, tuple[Batch, In]]", variable has type "Node[Any,
 #@ row_against_a_column_as_a_row
 column = wy.Input(dims=(batch, wy.One()))
-r: wy.Tensor[In] = vector.maximum(column)  # error: [assignment] Incompatible types in assignment (expression has type "Maximum[Input[tuple[In]], Any, tuple[Batch, In]]", variable has type "Node[Any, tuple[In]]")
+r: wy.Tensor[In] = vector.maximum(column)  # error: [arg-type] Argument 1 to "maximum" of "Node" has incompatible type "Input[tuple[Batch, One]]"
