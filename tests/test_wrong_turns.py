@@ -27,6 +27,7 @@ X: Any = wy.Input(dims=(BATCH, FEATURES), name="x")
 WEIGHT: Any = wy.Parameter(np.ones(4, np.float32), name="weight")
 LOSS: Any = (X @ WEIGHT).square().mean()
 ROWS = np.ones((8, 4), np.float32)
+TABLE: Any = wy.data.Dataset(x=ROWS)
 
 
 def program() -> Any:
@@ -66,6 +67,20 @@ TURNS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: W.optim.LBFGS, AttributeError, r"scipy\.optimize\.minimize\(wy\.function\(f\)\.value_and_grad\(\)"),
     (lambda: W.full_like(INDICES, 2.5), DTypeError, r"holds integers, not 2\.5; pass dtype=np\.float32"),
     (lambda: W.bitwise_and(MATRIX > 0.0, MATRIX > 1.0), AttributeError, "x & y"),
+    (lambda: W.optim.WarmupCosine(1e-3, warmup_steps=10, steps=99), TypeError, "'warmup_steps': use warmup=, a num"),
+    (lambda: W.optim.LinearWarmup(1e-3, warmup_steps=10), TypeError, "LinearWarmup has steps="),
+    (lambda: W.optim.OneCycle(1e-3, total_steps=100), TypeError, "use steps=, the number of all batches"),
+    (lambda: W.optim.Cosine(1e-3, T_max=100), TypeError, "use steps=, the number of all batches"),
+    (lambda: W.optim.Cosine(1e-3, stepz=100), TypeError, "did you mean 'steps'"),
+    (lambda: W.nn.GlobalAveragePooling2d(), AttributeError, r"use x\.mean\(axis=\(-2, -1\)\)"),
+    (lambda: W.data.random_rotation(ROWS, 10), AttributeError, r"scipy\.ndimage\.rotate in dataset\.map"),
+    (lambda: TABLE.shuffle(), AttributeError, r"wy\.data\.DataLoader\(dataset, batch_size\), or shuffle=True"),
+    (lambda: TABLE.batch(2), AttributeError, r"wy\.data\.DataLoader\(dataset, batch_size\)"),
+    (lambda: W.data.DataLoader(TABLE, 2, transform=abs), TypeError, r"dataset\.map\(function, seed=0\)"),
+    (lambda: TABLE.map(lambda columns, generator: columns), TypeError, "'generator': give seed=0 for a random"),
+    (lambda: TABLE.map(lambda columns: columns, seed=0), TypeError, "too many .*: leave out seed= if it draws"),
+    (lambda: W.cross_entropy(MATRIX, INDICES), AttributeError, r"wy\.losses\.cross_entropy\(logits, labels\), or"),
+    (lambda: program().epoch({X: ROWS}, blas_threads=2), TypeError, r"only program\.backward and profile have it"),
     (lambda: W.unique_values(MATRIX), AttributeError, "use NumPy on x.forward"),
 ]  # fmt: skip
 

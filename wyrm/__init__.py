@@ -9,7 +9,8 @@ array([2., 4.], dtype=float32)
 
 A `Node` describes one operation. `Node.forward` computes its value with NumPy and caches it; `Node.backward` adds to
 `Parameter.gradient`. `compile` turns a graph, its gradient, an optimizer and the loop over the data into native code.
-`function` traces a Python function over arrays into a graph.
+`function` traces a Python function over arrays into a graph. A node is no function: it gets data by `Input.set(array)`,
+and a program in its calls, as in `compile(loss)({x: array})`.
 
 ## Glossary
 

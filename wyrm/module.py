@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from types import FunctionType
-from typing import Any, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from wyrm.graph.source_location import ModuleCall, Place, end_call, running, sta
 from wyrm.support.foreign_names import ExplainsNames, explains_keywords
 from wyrm.support.late_imports import Late
 from wyrm.support.texts import encodable
+
+if TYPE_CHECKING:
+    from wyrm.nn.layer import Sequential
 
 # The attribute of a module inside a traced function: the nodes that replace its parameters.
 REPLACEMENTS = "_replacements"
@@ -217,6 +220,16 @@ class Module(ExplainsNames):
         from wyrm.io.checkpoint import load
 
         load(self, path)
+
+    if TYPE_CHECKING:
+
+        def __rshift__(self, other: Module) -> Sequential:
+            """Return the model `other(self(x))`; see `wyrm.nn.Layer` for layers, whose axes are checked."""
+            ...
+
+        def __rrshift__(self, other: Module) -> Sequential: ...
+    else:
+        __rshift__ = Late("wyrm.nn.layer", "__rshift__", "composed")
 
     # What notebooks display.
     _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_module")

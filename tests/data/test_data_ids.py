@@ -183,6 +183,11 @@ ONE = Interactions.of(["a"], [1])
         (lambda: W.data.Interactions.of_table([1]), DataError, "a list has no columns"),
         (lambda: ONE.with_features(items={"item_id": [2], "x": [1]}), DataError, "no row"),
         (lambda: ONE.with_features(items={"item_id": [1, 1], "x": [1, 2]}), DataError, "id 1 twice"),
+        (lambda: ONE.dataset(features=True), DataError, r"no features of users or items: add them by with_features\("),
+        (
+            lambda: ONE.with_features(items={"item_id": [1, 2], "tags": [["a"], ["b", "c"]]}),
+            ShapeError, "column tags was given lists of different lengths, .* by padding",
+        ),
         (lambda: ONE.with_features(items={"x": [1, 2]}), DataError, "no column 'item_id'"),
     ],
 )  # fmt: skip
@@ -199,3 +204,13 @@ def test_features_have_a_row_for_each_id() -> None:
         )  # fmt: skip
     with pytest.raises(IndexOutOfRange):
         Interactions(np.array([1]), np.array([0]), np.ones(1, np.float32), np.array([1]), np.array([1]), np.array([1]))
+
+
+@pytest.mark.parametrize("as_given", [np.asarray, np.ndarray.tolist], ids=["array", "lists"])
+def test_features_of_several_axes(as_given: Any) -> None:
+    data = Interactions.of(["eve", "ann", "eve"], [10, 20, 30])
+    tags = np.array([[1, 2], [3, 0], [5, 6], [7, 8]])
+    found = data.with_features(items={"item_id": [30, 10, 20, 99], "tags": as_given(tags)})
+    np.testing.assert_array_equal(found.dataset(features=True)["item_tags"], tags[[1, 2, 0]])
+    filled = data.with_features(items={"item_id": [10, 20], "tags": as_given(tags[:2])}, missing={"tags": -1})
+    np.testing.assert_array_equal(filled.dataset(features=True)["item_tags"], [[1, 2], [3, 0], [-1, -1]])

@@ -61,7 +61,8 @@ def test_a_forgotten_train(name: str) -> None:
     # A copy of the program tells it again; an unpickled one knows no modules.
     with pytest.warns(RuntimeWarning, match=TRAINED.format(name)):
         program = copy.copy(trained(model, loss))
-    pickle.loads(pickle.dumps(program)), wy.compile(predict)({X: ROWS})
+    pickle.loads(pickle.dumps(program))
+    wy.compile(predict)({X: ROWS})
 
 
 def test_a_forgotten_eval(name: str) -> None:

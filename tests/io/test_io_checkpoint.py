@@ -207,3 +207,15 @@ def test_a_mapping_of_arrays_is_an_error(path: Path) -> None:
 def test_a_mapping_with_an_input_is_an_error(path: Path) -> None:
     with pytest.raises(DTypeError, match=r"x is .*, not a parameter"):
         io.save({"x": wy.Input(1.0)}, path)  # type: ignore[dict-item]  # the mistake that mypy finds
+
+
+def test_a_file_of_torch_says_how_to_convert_it(path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch.save({"weight": torch.zeros(3, 2)}, path)
+    with pytest.raises(
+        CheckpointError, match=r"not a safetensors file, .*save_file\(torch\.load\(path\), 'model\.safet"
+    ):
+        io.load(wy.nn.Linear(2, 3), path)
+    path.write_bytes(b"nothing of that")
+    with pytest.raises(CheckpointError, match=r"not a safetensors file(?!.*torch)"):
+        io.load(wy.nn.Linear(2, 3), path)

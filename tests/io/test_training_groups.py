@@ -24,6 +24,7 @@ def made(seed: int, *, average: bool = True) -> tuple[wy.nn.Linear, wy.optim.Opt
     model.extra = extra
     x: Any = wy.Input(dims=(Batch(), 3), name="x")
     loss = (model(x) + extra.sum(axis=0)).square().mean()
+    assert model.bias is not None
     adam = Adam([{"parameters": [model.bias], "learning_rate_factor": 0.5}], 0.1)
     optimizer = Combined(
         [Muon([model.weight], 0.1), Adafactor([extra], 0.1), adam],

@@ -167,3 +167,20 @@ def test_a_sequential_takes_any_module_that_can_be_called() -> None:
 def test_a_sequential_of_what_is_no_module_is_an_error(wrong: Any) -> None:
     with pytest.raises(TypeError, match=r"Sequential takes modules one by one, not .*: write Sequential\(\*layers\)"):
         wy.nn.Sequential(wrong)
+
+
+def test_any_modules_compose() -> None:
+    class Doubled(wy.nn.Module):
+        def __call__(self, x: wy.Node) -> wy.Node:
+            return x * 2.0
+
+    model = wy.nn.Conv2d(1, 4, 3) >> wy.nn.AdaptiveAvgPool2d(1) >> wy.nn.Flatten() >> wy.nn.Linear(4, 3) >> Doubled()
+    assert isinstance(model, wy.nn.Sequential)
+    assert [type(layer).__name__ for layer in model.layers][-2:] == ["Linear", "Doubled"]
+    assert model(wy.Input(dims=(5, 1, 8, 8))).shape == (5, 3)
+    words = wy.nn.Embedding(9, 4) >> wy.nn.Linear(4, 2)
+    assert words(wy.IndexInput(dims=(5, 6))).shape == (5, 6, 2)
+    for before in (wy.nn.Linear(4, 3), wy.nn.relu, wy.nn.Flatten()):
+        assert isinstance(before >> Doubled(), wy.nn.Sequential)
+        with pytest.raises(TypeError, match="unsupported operand"):
+            before >> np.tanh  # type: ignore[operator]  # a function is no module

@@ -91,7 +91,7 @@ def test_values_and_gradients(engine: str, dtype: Any) -> None:
     outputs = derived(nodes, [x, *weights], wyrm_grad)
     program = None if engine == "numpy" else wy.compile(outputs, engine=engine)
     tolerance = 1e-9 if dtype is np.float64 else 2e-3
-    for sizes in SIZES:
+    for sizes in SIZES if engine == "native" else SIZES[:2]:
         data = normal(sizes[0], 2, *sizes[1:]).astype(dtype)
         tensor = torch.tensor(data, requires_grad=True)
         tensors = [torch.tensor(each.value, requires_grad=True) for each in weights]

@@ -101,11 +101,11 @@ def test_what_is_wrong_with_groups_is_said() -> None:
     with pytest.raises(ValueError, match=r"SGD has p1 .* in groups 0 and 1"):
         SGD([{"parameters": [first, second]}, {"parameters": [third, second]}], 0.1)
     with pytest.raises(OptionError, match="has no option 'momentumm'; it may have learning_rate_factor, "):
-        SGD([{"parameters": [first], "momentumm": 0.1}], 0.1)
+        SGD([{"parameters": [first], "momentumm": 0.1}], 0.1)  # type: ignore[list-item]  # no such entry
     with pytest.raises(OptionError, match="has no option 'max_norm'"):
-        SGD([{"parameters": [first], "max_norm": 0.1}], 0.1)
+        SGD([{"parameters": [first], "max_norm": 0.1}], 0.1)  # type: ignore[list-item]  # no such entry
     with pytest.raises(OptionError, match='group 0 of SGD has no entry "parameters"'):
-        SGD([{"params": [first]}], 0.1)
+        SGD([{"params": [first]}], 0.1)  # type: ignore[list-item]  # no such entry
     with pytest.raises(OptionError, match="either a learning_rate or a learning_rate_factor"):
         SGD([{"parameters": [first], "learning_rate": 0.1, "learning_rate_factor": 0.1}], 0.1)
     with pytest.raises(TypeError, match="not a list of both"):

@@ -310,6 +310,14 @@ def test_peaks_are_positive() -> None:
         wy.profile.Peaks((0.0, 1.0), (1.0, 1.0), (1.0, 1.0))
 
 
+def test_a_batch_size_needs_data() -> None:
+    program: Any = wy.compile(wy.Constant([1.0, 2.0]).sum())
+    with pytest.raises(OptionError, match="give its columns first"):
+        program.profile(batch_size=4)
+    with pytest.raises(OptionError, match="give its columns first"):
+        program.profile(threads=2)
+
+
 def test_the_engine_jax_names_its_own_profiler() -> None:
     pytest.importorskip("jax")
     x = wy.Input(dims=(3,), name="x")

@@ -13,7 +13,9 @@ from scipy import special, stats
 
 import wyrm as wy
 from wyrm.errors import DTypeError, NotDifferentiable, ShapeError
+from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.gamma_slope import LogGammaSlope
+from wyrm.ops.random.gamma_draws import RandomPoisson, StandardLogGamma
 from wyrm.ops.random.rejection import log_factorial
 from wyrm.testing import check_grads
 
@@ -226,3 +228,20 @@ def test_parameters_out_of_range_in_a_node() -> None:
         assert np.isnan(found[:2]).all() and found[2] == 0.0 and found[3] > 0.0
         counted = at_step(counts) if engine == "numpy" else by_engine(counts, engine)
         assert counted[:3].tolist() == [0, 0, 0]
+
+
+@FLOATS
+@pytest.mark.parametrize("count", [1, 255, 256, 257, 5000])
+def test_native_draws_by_blocks_are_those_of_the_reference_to_the_last_bit(count: int, dtype: Any) -> None:
+    values = np.exp(np.random.default_rng(count).normal(0.0, 3.0, count)).astype(dtype)
+    values[::7], values[3::101], values[4::101] = 0.7, np.nan, -1.0
+    for node in (
+        wy.random.gamma((count,), wy.Constant(values), stream=1),
+        wy.random.beta((count,), 2.0, wy.Constant(values), stream=2),
+        wy.random.poisson((count,), wy.Constant(values * 9.0), stream=3),
+    ):
+        draws = [each for each in topological_order([node]) if isinstance(each, StandardLogGamma | RandomPoisson)]
+        assert draws
+        for draw in draws:
+            expected = at_step(draw, 5)
+            np.testing.assert_array_equal(by_engine(draw, "native", 5), expected)

@@ -244,7 +244,7 @@ class Report(NamedTuple):
 
 
 def beyond(checker: str) -> dict[str, str]:
-    """Return what a checker cannot do, by the names of programs; a strict one cannot do what it cannot do without."""
+    """Return what a checker cannot do, by the names of programs; a strict one need not do what it cannot otherwise."""
     return CANNOT.get(checker, {}) | CANNOT.get(checker.removesuffix(" --strict"), {})
 
 
@@ -290,7 +290,7 @@ def check(corpus: list[Program], checker: str, messages: Messages) -> Report:
         if program.name not in cannot:
             report.missed.extend(missed)
             report.false_alarms.extend(alarms)
-        elif not missed and not alarms:
+        elif not missed and not alarms and program.name in CANNOT[checker]:
             report.mended.append(f"{program}: {cannot[program.name]}")
         if not program.right and not missed:
             report.caught.append(program)

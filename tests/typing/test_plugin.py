@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.once import computed_once
-from tests.typing.check_corpus import MYPYPATH, ROOT, short
+from tests.typing.check_corpus import MYPYPATH, short
+from tests.typing.checkers import ROOT
 from tests.typing.random_programs import PREAMBLE, axes_at_run_time, expressions
 from wyrm.mypy import plugin
 from wyrm.mypy.plugin import TESTED
@@ -120,11 +121,71 @@ MESSAGES = {
 }
 
 
+CALLS = {
+    "wy.nn.Linear(b, a)(x_ba)": "Linear of (B, A): expected (B, B)",
+    "wy.nn.GRU(a, b)(x_abc)": "GRU of (A, B, C): expected (A, B, A)",
+    "wy.nn.GRU(c, b)(x_abc, x_abc)": "GRU of (A, B, C): expected (A, B)",
+    "wy.nn.MultiHeadAttention(c, 1)(x_abc, key=x_acb)": "MultiHeadAttention(key=) of (A, C, B): expected (A, C, C)",
+    "wy.nn.Conv2d(a, b, 3)(x_abc)": "Convolution2d of (A, B, C): expected (Any, A, Any, Any)",
+}
+
+
+def test_messages_of_modules_name_axes_alone(tmp_path: Path) -> None:
+    said = says(PREAMBLE + "".join(f"{each}\n" for each in CALLS), tmp_path)
+    start = PREAMBLE.count("\n") + 1
+    found = {each: [text for _, text, _ in said[number]] for number, each in enumerate(CALLS, start)}
+    assert found == {each: [text] for each, text in CALLS.items()}
+
+
 def test_messages_name_two_axes(tmp_path: Path) -> None:
     said = says(PREAMBLE + "".join(f"{each}\n" for each in MESSAGES), tmp_path)
     start = PREAMBLE.count("\n") + 1
     found = {each: said.get(number) for number, each in enumerate(MESSAGES, start)}
     assert found == {each: [("error", text, "axes")] for each, text in MESSAGES.items()}
+
+
+OWN_OPS = (
+    PREAMBLE
+    + """
+
+class Cube(wy.Unary):
+    formula = "x * x * x"
+
+
+class Product(wy.Binary):
+    formula = "x * y"
+
+
+class Scaled(wy.Unary):
+    __slots__ = ("by",)
+    formula = "x * by"
+    by: float
+
+    def __init__(self, x: wy.Node, by: float) -> None:
+        super().__init__(x, by=by)
+
+
+def value(node: Cube) -> float:
+    return float(node.sum())
+
+
+reveal_type(Cube(x_ab))
+reveal_type(Product(x_ab, y_ab).sum(axis=0))
+Cube(x_ab) + x_ba
+reveal_type(Scaled(x_ab, 2.0).shape)
+value(Cube(x_ab))
+"""
+)
+
+
+def test_own_ops_without_type_arguments_keep_their_axes(tmp_path: Path) -> None:
+    said = [message for line in sorted(says(OWN_OPS, tmp_path).items()) for message in line[1]]
+    assert [(severity, short(text)) for severity, text, _ in said[:3]] == [
+        ("note", 'Revealed type is "Cube[Parameter[tuple[A, B]], tuple[A, B]]"'),
+        ("note", 'Revealed type is "Sum[Product[Any, Any, tuple[A, B]], tuple[B]]"'),
+        ("error", "+ of (A, B) and (B, A): A against B"),
+    ]
+    assert [severity for severity, _, _ in said[3:]] == ["note"]
 
 
 def test_other_versions_of_mypy_are_refused() -> None:

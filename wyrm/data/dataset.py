@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from wyrm.data.checks import Columns, Rows, as_columns, check_lengths, whole_number
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.graph.arrays import as_array
+from wyrm.support.foreign_names import ForeignName
 
 # How many rows a dataset computes at once when all are needed.
 _AT_ONCE = 1024
@@ -39,6 +41,11 @@ class Dataset:
     """
 
     __slots__ = ("_columns", "_length")
+    if not TYPE_CHECKING:
+        shuffle = ForeignName(
+            "shuffle", "use wy.data.DataLoader(dataset, batch_size), or shuffle=True of epoch and fit"
+        )
+        batch = ForeignName("batch", "use wy.data.DataLoader(dataset, batch_size)")
 
     def __init__(self, mapping: Mapping[str, ArrayLike] | None = None, /, **columns: ArrayLike) -> None:
         if not isinstance(mapping, Mapping | None):
@@ -146,7 +153,8 @@ class Dataset:
         which depends only on the seed, the loader's epoch and the number of the batch. Calls of `map` are composed.
 
         Raises, for the first row now and for other rows later:
-            DTypeError: the function returns something other than columns by name.
+            TypeError: the function takes other arguments.
+            DTypeError: it returns something other than columns by name.
             ShapeError: it returns another number of rows.
 
         >>> dataset = Dataset(x=[1, 2, 3]).map(lambda columns: {"double": 2 * columns["x"]})
@@ -284,6 +292,7 @@ class Mapped(LazyDataset):
     def __init__(self, source: Dataset, function: Callable[..., Mapping[str, ArrayLike]], seed: int | None) -> None:
         self._source, self._function = source, function
         self._seed = None if seed is None else whole_number("seed", seed, minimum=0)
+        _check_arguments(function, self._seed)
         super().__init__(len(source), self.take(np.zeros(1, np.intp)))
 
     def take(self, rows: NDArray[np.integer], *, epoch: int = 0, batch: int = 0) -> Columns:
@@ -309,6 +318,21 @@ class Mapped(LazyDataset):
     def _of_rows(self, rows: slice | np.ndarray) -> Dataset:
         # Select rows before applying the function, so that other rows are never computed.
         return Mapped(self._source[rows], self._function, self._seed)
+
+
+def _check_arguments(function: Callable[..., object], seed: int | None) -> None:
+    """Raise `TypeError` if a function takes another number of arguments than `map` gives."""
+    given = ["columns"] if seed is None else ["columns", "generator"]
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # as of some builtins
+        return
+    try:
+        signature.bind(*given)
+    except TypeError as error:
+        advice = "give seed=0 for a random generator" if seed is None else "leave out seed= if it draws nothing"
+        name = getattr(function, "__name__", type(function).__name__)
+        raise TypeError(f"map calls {name}({', '.join(given)}), and {error}: {advice}") from None
 
 
 class Selected(LazyDataset):

@@ -23,6 +23,9 @@ def split_by_time(
     `test_fraction` of the rows, above 0 and below 1. Rows of the same time are not divided, so that the part may be
     larger. Both parts have the ids of all data and keep its order.
 
+    Users whose first row is in the test part have no past to learn from, and metrics over all users count them too. To
+    keep the others: `test[np.isin(test.users, train.users)]`. `leave_one_out(data, count)` has a past for every user.
+
     Raises:
         DataError: a part is empty, or `test_fraction` is out of range.
         DTypeError: `at` is no time.

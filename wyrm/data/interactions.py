@@ -16,6 +16,7 @@ from wyrm.data.dataset import Dataset
 from wyrm.data.ids import Ids, column_of, numbered, times_of
 from wyrm.engines.tables import Table, column_names
 from wyrm.errors import DataError, DTypeError, OptionError, ShapeError
+from wyrm.graph.arrays import as_array
 from wyrm.support.item_rows import ItemRows
 
 
@@ -189,8 +190,11 @@ class Interactions:
     def dataset(self, *, features: bool = False) -> Dataset:
         """Return a `Dataset` of the columns users, items, ratings and timestamps, which shares these arrays.
 
-        With `features`, it also has the features of each row's user and item, as columns `user_...` and `item_...`.
+        With `features`, it also has the features of each row's user and item, as columns `user_...` and `item_...`;
+        raise `DataError` if there are none, see `with_features`.
         """
+        if features and self.user_features is None and self.item_features is None:
+            raise DataError("there are no features of users or items: add them by with_features(users=..., items=...)")
         columns: dict[str, np.ndarray] = {
             "users": self.users, "items": self.items, "ratings": self.ratings, "timestamps": self.timestamps
         }  # fmt: skip
@@ -215,7 +219,8 @@ class Interactions:
 
         The other columns become those of `user_features` and `item_features`, in the order of `user_ids` and
         `item_ids`. Rows of other ids are not read. `missing` has the values of ids without a row, by column. Texts stay
-        texts; `Ids` numbers them.
+        texts; `Ids` numbers them. A column may have more axes, as the tags of each item: lists are filled up to one
+        length, with a number of its own for no tag.
 
         Raises:
             DataError: a table has no column of ids, an id twice, or no row for an id.
@@ -279,17 +284,25 @@ def _aligned(table: Any, name: str, ids: Ids, missing: Mapping[str, object] | No
     for other in column_names(table) or []:
         if other == name:
             continue
-        column = column_of(other, table[other])
-        column = np.array(column.tolist()) if column.dtype.kind == "O" else column
+        column = _feature(other, table[other])
         found = column[row_of]
         if absent.any():
             if missing is None or other not in missing:
                 known = ids.values.tolist()[absent.argmax()]
                 raise DataError(f"the table has no row for the id {known!r}; give missing={{{other!r}: ...}}")
             value: Any = missing[other]
-            found = np.where(absent, np.asarray(value, None if column.dtype.kind in "US" else column.dtype), found)
+            some = absent.reshape(-1, *[1] * (column.ndim - 1))
+            found = np.where(some, np.asarray(value, None if column.dtype.kind in "US" else column.dtype), found)
         columns[other] = found
     return Dataset(columns)
+
+
+def _feature(name: str, values: Any) -> np.ndarray:
+    """Return a column of features: one for each row, or a list of one length, which becomes an axis."""
+    if isinstance(values, np.ndarray) and values.ndim > 1:
+        return np.asarray(values)
+    column = column_of(name, values)
+    return as_array(column.tolist(), f"column {name}") if column.dtype.kind == "O" else column
 
 
 def _repeated(numbers: NDArray[np.int64]) -> int:

@@ -58,7 +58,8 @@ def recommend(
     The score of an item is the dot product of its vector with the user's, plus the item's bias. `users`, of shape
     (users, dims), `items`, (items, dims), and `biases`, (items,), are arrays, parameters or memory maps of floats. A
     parameter is read in place. A single user, a vector of shape (dims,), gives results of shape (k,). With `normalize`
-    scores are cosines, plus the biases: use it after `wy.losses.info_nce(..., normalize=True)`.
+    scores are cosines, plus the biases: use it after `wy.losses.info_nce(..., normalize=True)`. Each call divides all
+    vectors by their lengths; for many requests of one user, divide the table once.
 
     Without `items`, `users` are scores of shape (users, items), such as a program returns. They may be a function of
     `rows`, called with the numbers of `batch_size` users at a time, as in `lambda rows: program({user: rows})`, or a

@@ -13,10 +13,11 @@ from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, Sha
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Dim, axis_size, open_axes, resolve_axis
 from wyrm.graph.base import BaseNode, describe, label
+from wyrm.graph.index_checks import accepted_indices
 from wyrm.graph.leaves import Input
 from wyrm.graph.schedule import Limit
 from wyrm.graph.shapes import remedy, wrong_rank
-from wyrm.graph.storage import accepted_indices, bound_array, check_int64, first_out_of_range, not_set, stored
+from wyrm.graph.storage import bound_array, check_int64, not_set, stored
 
 
 class Columns(NamedTuple):
@@ -81,8 +82,9 @@ def given_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.
             )
         if key not in taken:
             known = ", ".join(map(label, inputs)) or "none"
-            same = "; another node has the same name: use that one as the key" if key.name in map(label, inputs) else ""
-            raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}{same}")
+            same = any(leaf.name == key.name for leaf in inputs)
+            advice = "; another node has the same name: use that one as the key" if same else ""
+            raise ShapeError(f"{describe(key)} is not an input of this program, whose inputs are: {known}{advice}")
     for leaf in inputs:
         if leaf not in feed and stored(leaf).array is None:
             if leaf.stands_for:
@@ -148,9 +150,10 @@ def check_values(leaf: BaseNode, array: np.ndarray, row: str) -> None:
 
 def check_open_ranges(graph: ProgramGraph, columns: Columns, batch: int) -> None:
     """Raise `IndexOutOfRange` for an index beyond an axis whose size comes from the data, in batches of this size."""
-    limits = [limit for limit in graph.ranges.limits if axis_size(limit.axis) is None]
+    limits = [limit for limit in graph.ranges.limits if limit.size is None]
     if limits:
-        check_ranges(limits, columns.given, graph.schedule.bind(columns.shapes(graph.inputs, batch)))
+        sizes = graph.schedule.bind(columns.shapes(graph.inputs, batch))
+        check_ranges(limits, columns.given, sizes, columns=True)
 
 
 def check_contrast(graph: ProgramGraph, columns: Columns, batch: int) -> None:
@@ -162,23 +165,29 @@ def check_contrast(graph: ProgramGraph, columns: Columns, batch: int) -> None:
         )
 
 
-def check_ranges(limits: Sequence[Limit], given: Mapping[BaseNode, np.ndarray], sizes: Mapping[type[Dim], int]) -> None:
+def check_ranges(
+    limits: Sequence[Limit],
+    given: Mapping[BaseNode, np.ndarray],
+    sizes: Mapping[type[Dim], int],
+    *,
+    columns: bool = False,
+) -> None:
     """Raise `IndexOutOfRange`, naming the column and the row, for an index that is out of range.
 
     `sizes` holds the axis sizes that the data tells. Limits of unknown size are left to native code, which checks them
-    as it runs. Indices that a leaf holds are checked here only if `set` could not do it, for an unknown size.
+    as it runs. Indices that a leaf holds are checked here only if `set` could not do it, for an unknown size. `columns`
+    says that the data is that of many batches.
     """
-    for leaf, user, axis, ignore_index, from_end in limits:
-        sized = axis_size(axis) is not None
-        array = given[leaf] if leaf in given else None if sized else stored(leaf).array
-        if array is None or not (sized or set(open_axes((axis,))) <= sizes.keys()):
+    for limit in limits:
+        leaf, user, (_, axis, _, from_end), _ = limit
+        array = given[leaf] if leaf in given else None if limit.size is not None else stored(leaf).array
+        if array is None or not (limit.size is not None or set(open_axes((axis,))) <= sizes.keys()):
             continue
-        size = resolve_axis(axis, sizes)
-        where = first_out_of_range(array, size, ignore_index, from_end)
+        where = limit.position(array, sizes, columns)
         if where is not None:
             raise IndexOutOfRange(
                 f"column {label(leaf)} holds {int(array[where])} in row {_position(where)}, but "
-                f"{accepted_indices(user, size, from_end)}; no parameter has moved"
+                f"{accepted_indices(user, resolve_axis(axis, sizes), from_end)}; no parameter has moved"
             )
 
 
@@ -224,7 +233,7 @@ def rows_of(given: dict[BaseNode, np.ndarray], limits: Sequence[Limit]) -> Colum
         raise ShapeError(f"some inputs have a batch axis and some do not ({names}); give all of them one")
     for leaf, array in given.items():
         check_values(leaf, array, "row")
-    check_ranges(limits, given, {})
+    check_ranges(limits, given, {}, columns=True)
     count = next(iter(lengths.values()))
     if count == 0:
         raise ShapeError("the columns have no rows, so there is nothing to train on")

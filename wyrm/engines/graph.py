@@ -136,7 +136,9 @@ def deduplicate(targets: Targets) -> Scheduled:
     merged = [label(node) for node, first in schedule.representative.items() if node is not first and node.parents]
     # These nodes make `Ranges` check the rows that the data indexes, before anything runs.
     touched = [row_gradient(g, i, parameter.dims) for parameter, pairs in final.rows.items() for g, i in pairs]
-    return Scheduled(final, schedule, Ranges([*schedule.nodes, *touched]), merged)
+    # Errors name the ops that users wrote, so these come before the simpler ones that replace them.
+    written = topological_order(targets.original) if targets.original else []
+    return Scheduled(final, schedule, Ranges([*written, *schedule.nodes, *touched]), merged)
 
 
 def decompose(targets: Targets) -> Targets:

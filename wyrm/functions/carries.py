@@ -51,11 +51,19 @@ def leaf_nodes(leaves: Sequence[object], dtype: np.dtype) -> list[Any]:
 
 
 def placeholders_of(
-    nodes: Sequence[BaseNode], structure: PyTreeDef, name: str, axes: int = 0, weak: bool = False
+    nodes: Sequence[BaseNode],
+    structure: PyTreeDef,
+    name: str,
+    axes: int = 0,
+    weak: bool = False,
+    called: Callable[[str], str] = str,
 ) -> list[Any]:
-    """Return placeholders for the nodes, or for their rows, named by their paths; `weak` ones for weak nodes."""
+    """Return placeholders for the nodes, or for their rows, named by their paths; `weak` ones for weak nodes.
+
+    `called` returns the name for a path.
+    """
     return [
-        (WeakPlaceholder if weak and is_weak(node.dtype) else placeholder_like)(node, node.dims[axes:], where)
+        (WeakPlaceholder if weak and is_weak(node.dtype) else placeholder_like)(node, node.dims[axes:], called(where))
         for node, where in zip(nodes, leaf_paths(structure, name), strict=True)
     ]
 
@@ -144,7 +152,7 @@ def as_floats(nodes: Sequence[Any], dtype: np.dtype) -> list[Any]:
 def from_floats(floats: Sequence[Any], like: Sequence[BaseNode]) -> list[Any]:
     """Return the nodes from which `as_floats` made these floats; `like` has their dtypes."""
     return [
-        FromDigits(x) if y.dtype.kind == "i" else (x > 0.5) if y.dtype.kind == "b" else x
+        FromDigits(x, name=x.name) if y.dtype.kind == "i" else (x > 0.5) if y.dtype.kind == "b" else x
         for x, y in zip(floats, like, strict=True)
     ]
 

@@ -121,7 +121,20 @@ def scan(
     (6.0, [0.0, 10.0, 30.0])
     """
     plain = function_of_nodes(function, "scan takes a function")
-    what = f"scan of {name_of(plain)}"
+    return scan_of(plain, init, xs, length, f"scan of {name_of(plain)}", reverse=reverse)
+
+
+def scan_of(
+    plain: Callable[..., Any],
+    init: object,
+    xs: object,
+    length: int | None,
+    what: str,
+    *,
+    reverse: bool = False,
+    called: Callable[[str], str] = str,
+) -> tuple[Any, Any]:
+    """Return what `scan` returns; messages name `what`, and `called(path)` a carry or a row, as in `carry[0]`."""
     given, rows_structure = flatten(xs, f"xs of {what}")
     carry, structure, dtype = initial_carry(init, given, what)
     rows = leaf_nodes(given, dtype)
@@ -129,8 +142,8 @@ def scan(
     count, made_structure = len(carry), rows_structure
 
     def stand_in(nodes: Sequence[Any], weak: bool) -> list[Any]:
-        before = placeholders_of(nodes[:count], structure, "carry", weak=weak)
-        return before + placeholders_of(nodes[count:], rows_structure, "x", axes=1, weak=weak)
+        before = placeholders_of(nodes[:count], structure, "carry", weak=weak, called=called)
+        return before + placeholders_of(nodes[count:], rows_structure, "x", axes=1, weak=weak, called=called)
 
     def step(placeholders: Sequence[Any]) -> list[Any]:
         nonlocal made_structure

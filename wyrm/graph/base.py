@@ -71,6 +71,8 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     is_argument: ClassVar[bool] = False
     # Whether the node only gives its parent another identity: engines skip it, and messages name the parent.
     same_value: ClassVar[bool] = False
+    # Whether messages name the parent, for another node that users do not write.
+    named_as_parent: ClassVar[bool] = False
 
     parents: P_co
     dims: S
@@ -344,8 +346,8 @@ def format_dims(dims: Dims) -> str:
 
 
 def original(node: BaseNode) -> BaseNode:
-    """Return the node that computes this value, behind all `same_value` nodes."""
-    while node.same_value:
+    """Return the node that computes this value, behind all nodes that messages do not name."""
+    while node.same_value or node.named_as_parent:
         node = node.parents[0]
     return node
 

@@ -9,9 +9,10 @@ from numpy.typing import DTypeLike
 from typing_extensions import Unpack
 
 from wyrm.graph.base import _BASES, _set
+from wyrm.graph.index_checks import check_limits
 from wyrm.graph.leaves import S_co, pickled_leaf
 from wyrm.graph.node import IndexNode
-from wyrm.graph.storage import DeclaredDims, Leaf, Storage, check_limits, check_shape, declared_dims, index_array, store
+from wyrm.graph.storage import DeclaredDims, Leaf, Storage, check_shape, declared_dims, index_array, store
 from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Size, Sizes
 from wyrm.support.foreign_names import explains_keywords
 

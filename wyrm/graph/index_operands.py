@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from wyrm.errors import IndexOutOfRange
 from wyrm.graph.axes import Axis, Dim, axis_size, resolve_axis
 from wyrm.graph.base import BaseNode, P_co, S, describe
-from wyrm.graph.storage import IndexLimit, accepted_indices, check_indices, stored
+from wyrm.graph.index_checks import accepted_indices, check_indices, has_all, source_of, used
+from wyrm.graph.storage import IndexLimit, stored
 
 
 class IndexOperand(NamedTuple):
@@ -34,6 +36,8 @@ class HasIndexOperands(BaseNode[P_co, S], abstract=True):
     """
 
     __slots__ = ()
+    # What messages name for an op that users do not write, such as the gradient of one that they do; else empty.
+    written: ClassVar[str] = ""
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         """Return the operands that are indices."""
@@ -44,14 +48,7 @@ class HasIndexOperands(BaseNode[P_co, S], abstract=True):
         for choice in self.index_operands():
             size = axis_size(choice.axis)
             if size is not None:
-                _limit(self, choice, size)
-
-
-def source_of(indices: BaseNode) -> BaseNode:
-    """Return the node that holds these integers before any reshaping."""
-    while indices.same_elements:
-        indices = indices.parents[0]
-    return indices
+                limit_data(self.parents[choice.operand], self, choice, size)
 
 
 def holds_data(node: BaseNode) -> bool:
@@ -70,9 +67,9 @@ def is_within(indices: BaseNode, axis: Axis) -> bool:
     return most <= size
 
 
-def _limit(user: BaseNode, choice: IndexOperand, size: int) -> None:
-    """Record that `user` indexes an axis of `size`, for a leaf's later data, and check its present data."""
-    source = source_of(user.parents[choice.operand])
+def limit_data(indices: BaseNode, user: BaseNode, choice: IndexOperand, size: int) -> None:
+    """Record that `user` indexes an axis of `size` with `indices`, for a leaf's later data; check its present data."""
+    source = source_of(indices)
     draws_below: int | None = getattr(source, "draws_below", None)
     if draws_below is not None and draws_below > size:
         raise IndexOutOfRange(
@@ -80,14 +77,15 @@ def _limit(user: BaseNode, choice: IndexOperand, size: int) -> None:
         )
     if not source.is_leaf:
         return
-    storage = stored(source)
+    storage, part = stored(source), None if has_all(indices) else indices
     if storage.array is not None:
-        check_indices(source, user, storage.array, size, choice.ignore_index, choice.from_end)
+        counted = None if part is None else partial(used, part, storage.array.shape)
+        check_indices(source, user, storage.array, size, choice.ignore_index, choice.from_end, counted)
     if storage.limits is None:
         storage.limits = {}
     limits, key = storage.limits, (id(user), choice.operand)
     user_reference = weakref.ref(user, lambda _: limits.pop(key, None))
-    limits[key] = IndexLimit(user_reference, size, choice.ignore_index, choice.from_end)
+    limits[key] = IndexLimit(user_reference, size, choice.ignore_index, choice.from_end, part)
 
 
 def is_checked_when_set(user: BaseNode, choice: IndexOperand) -> bool:

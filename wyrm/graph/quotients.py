@@ -125,8 +125,8 @@ def named_multiple(axis: Axis) -> tuple[type[Dim], int, int] | None:
     """Return (name, factor, addend) of a derived axis whose size, `factor * size + addend`, gives that of a named axis.
 
     >>> class Half(wy.Dim): ...
-    >>> named_multiple(Half() * 2), named_multiple(Half())
-    ((<class 'Half'>, 2, 0), None)
+    >>> named_multiple(Half() * 2) == (Half, 2, 0), named_multiple(Half())
+    (True, None)
     """
     base, factor, addend, divisor = _expression(axis)
     if base is axis or divisor > 1 or not isinstance(base, Dim) or base.derived or base.size is not None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Axis, Dim, One, axis_size, open_axes, resolve
+from wyrm.graph.axes import Axis, Dim, One, axis_size, open_axes, resolve, resolve_axis
 from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.index_operands import holds_data, is_within, source_of
+from wyrm.graph.index_checks import first_out_of_range, has_all, on, source_of, used
+from wyrm.graph.index_operands import IndexOperand, holds_data, is_within
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.quotients import named_multiple
@@ -217,20 +222,39 @@ _NONE: Mapping[BaseNode, BaseNode] = MappingProxyType({})
 
 
 class Limit(NamedTuple):
-    """Data of `leaf` must be indices into `axis`, because `user` indexes with it; see `IndexOperand`."""
+    """Data of `leaf` must be indices into `axis`, because `user` indexes with it; see `IndexOperand`.
+
+    `part` is the view of the leaf whose elements are the indices, None for all elements.
+    """
 
     leaf: BaseNode
     user: BaseNode
-    axis: Axis
-    ignore_index: int | None
-    from_end: bool
+    choice: IndexOperand
+    part: BaseNode | None
+
+    @property
+    def size(self) -> int | None:
+        """The size of the axis, None if the data of a run decides it."""
+        return axis_size(self.choice.axis)
+
+    def position(
+        self, array: NDArray[np.integer], sizes: Mapping[type[Dim], int], column: bool = False
+    ) -> tuple[int, ...] | None:
+        """Return the position of the first index out of range, for these sizes of axes; None if there is none.
+
+        `column` is as in `used`.
+        """
+        _, axis, ignore_index, from_end = self.choice
+        counted = None if self.part is None else partial(used, self.part, array.shape, column=column)
+        return first_out_of_range(array, resolve_axis(axis, sizes), ignore_index, from_end, counted)
 
 
 class Ranges:
     """The known ranges of the indices that `nodes` use, in the loops inside them too.
 
     For the body of a loop, `outer` has the ranges around it, `given` maps each input of the body to the node that it
-    replaces, and `always` says whether every run does a step: data for a branch that is not taken may be anything.
+    replaces, or whose rows it replaces in turn if it is in `rows`, and `always` says whether every run does a step:
+    data for a branch that is not taken may be anything.
     """
 
     def __init__(
@@ -238,17 +262,18 @@ class Ranges:
         nodes: Iterable[BaseNode],
         outer: Ranges | None = None,
         given: Mapping[BaseNode, BaseNode] = _NONE,
+        rows: Collection[BaseNode] = (),
         always: bool = True,
     ) -> None:
-        self._outer, self._given, self._always = outer, given, always
-        self._limits: dict[tuple[BaseNode, Axis, int | None, bool], Limit] = {}
+        self._outer, self._given, self._rows, self._always = outer, given, rows, always
+        self._limits: dict[tuple[object, ...], Limit] = {}
         self._below: dict[tuple[BaseNode, int | None, bool], int] = {}
+        self._inside: dict[BaseNode, Ranges] = {}
         for node in nodes:
             for choice in node.index_operands():
-                leaf = node.parents[choice.operand]
-                self._add(Limit(leaf, node, choice.axis, choice.ignore_index, choice.from_end))
+                self._add(node.parents[choice.operand], node, choice)
             if LOOPS.of(node).steps(node) is not None:
-                self.inside(node)
+                self._inside[node] = self._of_body(node)
 
     @property
     def limits(self) -> list[Limit]:
@@ -256,27 +281,34 @@ class Ranges:
         return list(self._limits.values())
 
     def inside(self, loop: BaseNode) -> Ranges:
+        """Return the ranges inside a loop among the nodes."""
+        return self._inside[loop]
+
+    def _of_body(self, loop: BaseNode) -> Ranges:
         """Return the ranges inside a loop, and add the limits that the loop puts on data to these."""
         steps = LOOPS.of(loop).steps(loop)
         assert steps is not None
         body = steps.body
         given = dict(zip(body.inputs, loop.parents[steps.limited :], strict=True))
-        always = not steps.limited and (steps.length or 0) > 0
-        return Ranges(topological_order(body.outputs), self, given, always)
+        rows = set(body.inputs[steps.carried : steps.carried + steps.sequences])
+        return Ranges(topological_order(body.outputs), self, given, rows, not steps.limited and steps.length != 0)
 
-    def _add(self, limit: Limit) -> None:
-        source = source_of(limit.leaf)
+    def _add(self, indices: BaseNode, user: BaseNode, choice: IndexOperand) -> None:
+        source = source_of(indices)
         if source in self._given:
-            if self._always and self._outer is not None:
-                self._outer._add(limit._replace(leaf=self._given[source]))
+            outside = on(self._given[source], indices, source in self._rows) if self._always else None
+            if self._outer is not None and outside is not None:
+                self._outer._add(outside, user, choice)
         elif holds_data(source):
-            size, key = axis_size(limit.axis), (source, limit.ignore_index, limit.from_end)
-            self._limits.setdefault((source, limit.axis, *key[1:]), limit._replace(leaf=source))
-            if size is not None:
+            _, axis, *rest = choice
+            part = None if has_all(indices) else indices
+            self._limits.setdefault((source, axis, *rest, part), Limit(source, user, choice, part))
+            size, key = axis_size(axis), (source, choice.ignore_index, choice.from_end)
+            if size is not None and part is None:
                 self._below[key] = min(size, self._below.get(key, size))
 
     def is_known(self, indices: BaseNode, axis: Axis, ignore_index: int | None = None, from_end: bool = False) -> bool:
-        """Return whether indices are in range of an axis in every run."""
+        """Return whether indices are in range of an axis in every run, as those are of which they are a part."""
         if is_within(indices, axis):
             return True
         source, size = source_of(indices), axis_size(axis)
@@ -289,7 +321,3 @@ class Ranges:
         enough = ((source, None, False), (source, ignore_index, False), (source, ignore_index, from_end))
         known = [self._below[key] for key in enough if key in self._below]
         return size is not None and any(below <= size for below in known)
-
-
-# Larger constants are shown by shape alone.
-_SHOWN_ELEMENTS = 4

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, NotSet, ShapeError
+from wyrm.errors import DTypeError, NotFinite, NotSet, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Axis, Dim, Dims, axis_size, is_name
 from wyrm.graph.base import _BASES, BaseNode, describe
@@ -43,12 +43,16 @@ CHANGES = Changes()
 
 
 class IndexLimit(NamedTuple):
-    """A limit on indices from an op, while the op exists: an axis of `size`; see `IndexOperand`."""
+    """A limit on indices from an op, while the op exists: an axis of `size`; see `IndexOperand`.
+
+    `part` is the view whose elements are the indices, None for all data of the leaf.
+    """
 
     user: weakref.ref[BaseNode]
     size: int
     ignore_index: int | None
     from_end: bool
+    part: BaseNode | None
 
 
 class Storage:
@@ -209,7 +213,7 @@ def float_array(value: Any, dtype: DTypeLike | None, what: str | Callable[[], st
     if target.kind not in "fb" or (target.kind == "f" and target not in FLOATS):
         raise DTypeError(
             f"a leaf holds float32, float64 or bool, not {target}; give array.astype(np.float32), dtype=np.float32, "
-            f"or wy.IndexInput for integers"
+            f"or wy.IndexInput for integers; wy.full_like(index_node, 11) repeats one"
         )
     if array.dtype.kind not in "fiub":
         _refuse_axes(value)
@@ -270,59 +274,6 @@ def check_shape(node: BaseNode, shape: tuple[int, ...]) -> None:
                 f"{describe(node)}: axis {position} is {axis!r}, the data has {size} there, shape {shape}"
                 f"{remedy(dims, shape)}"
             )
-
-
-def first_out_of_range(
-    array: NDArray[np.integer], size: int, ignore_index: int | None = None, from_end: bool = False
-) -> tuple[int, ...] | None:
-    """Return the position of the first integer outside 0..size-1 that is not `ignore_index`; None if there is none.
-
-    With `from_end`, integers from -size on are in range.
-    """
-    # A single pass: as unsigned numbers, negative ones are large.
-    if not array.size or int(array.view(f"u{array.itemsize}").max()) < size:
-        return None
-    beyond = (array < (-size if from_end else 0)) | (array >= size)
-    if ignore_index is not None:
-        beyond &= array != ignore_index
-    positions = np.argwhere(beyond)
-    return tuple(map(int, positions[0])) if len(positions) else None
-
-
-def check_indices(
-    node: BaseNode,
-    user: BaseNode,
-    array: NDArray[np.integer],
-    size: int,
-    ignore_index: int | None = None,
-    from_end: bool = False,
-) -> None:
-    """Raise `IndexOutOfRange`, naming position, value and the op that uses it, for a value out of range."""
-    position = first_out_of_range(array, size, ignore_index, from_end)
-    if position is not None:
-        where = f" at position {position}" if position else ""
-        raise IndexOutOfRange(
-            f"{describe(node)} holds {int(array[position])}{where}, but {accepted_indices(user, size, from_end)}"
-        )
-
-
-def accepted_indices(user: BaseNode, size: int, from_end: bool = False) -> str:
-    """Return the indices that an op accepts, for a message about one that is out of range."""
-    chosen = f" of {user.parents[0].name}" if user.parents and user.parents[0].is_leaf and user.parents[0].name else ""
-    takes = f"takes {-size if from_end else 0} to {size - 1}" if size else "indexes an axis of size 0"
-    return f"{user.op_name()}{chosen} at {user.location} {takes}"
-
-
-def check_limits(leaf: BaseNode, array: NDArray[np.integer]) -> None:
-    """Raise `IndexOutOfRange` if data for a leaf is out of range of an op that indexes with it."""
-    limits = stored(leaf).limits
-    if not limits or not array.size:
-        return
-    low, high = int(array.min()), int(array.max())
-    for limit in list(limits.values()):
-        user = limit.user()
-        if user is not None and (low < 0 or high >= limit.size):
-            check_indices(leaf, user, array, limit.size, limit.ignore_index, limit.from_end)
 
 
 def bound_array(leaf: BaseNode) -> np.ndarray:

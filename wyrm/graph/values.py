@@ -45,7 +45,11 @@ class Node(Generic[Value]):
     else:  # hidden from type checkers, so that they reject arguments too
 
         def forward(self: Any, *given: object) -> Any:
-            """Compute the value, recomputing only what changed, and return it (read-only). It takes no arguments."""
+            """Compute the value, recomputing only what changed, and return it (read-only).
+
+            It takes no arguments, and nodes are not called: `input.set(array)` gives data, or
+            `wy.compile(x)({input: array})`.
+            """
             if given:
                 raise TypeError(
                     f"forward() of {describe(self)} takes no arguments: bind data with input.set(array), or use "

@@ -53,9 +53,10 @@ def by_name(parameters: Parameters) -> dict[str, Kept]:
 def save(parameters: Parameters, path: FilePath, metadata: Mapping[str, str] | None = None) -> None:
     """Write the parameters and buffers of a module, or a mapping of names to them, to a safetensors file.
 
-    The names are those of `named_parameters()` and `named_buffers()`. `metadata` maps strings to strings;
-    `load_arrays` returns it. The write is atomic: an existing file is replaced once the new one is complete and on
-    disk, and is unchanged if anything fails before.
+    The names are those of `named_parameters()` and `named_buffers()`. The format does not depend on the name of the
+    file, which usually ends with ".safetensors". `metadata` maps strings to strings; `load_arrays` returns it. The
+    write is atomic: an existing file is replaced once the new one is complete and on disk, and is unchanged if anything
+    fails before.
 
     Raises:
         CheckpointError: the file cannot be written, or there are no parameters.

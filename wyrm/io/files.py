@@ -118,7 +118,12 @@ def opened(path: FilePath) -> Iterator[Any]:
     except MemoryError as error:
         raise CheckpointError(f"{file!r} does not fit in memory") from error
     except SafetensorError as error:
-        raise CheckpointError(f"{file!r} is not a safetensors file, or is truncated or corrupt: {error}") from error
+        with Path(path).open("rb") as stream:
+            archive = stream.read(2) == b"PK"  # of a ZIP file, which `torch.save` writes
+        convert = "; safetensors.torch.save_file(torch.load(path), 'model.safetensors') converts files of torch.save"
+        raise CheckpointError(
+            f"{file!r} is not a safetensors file, or is truncated or corrupt: {error}{convert if archive else ''}"
+        ) from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{file!r} holds an array of a dtype that NumPy lacks: {error}") from error
 

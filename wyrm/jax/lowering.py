@@ -18,9 +18,10 @@ from wyrm.engines.jax.sharding import unique_names
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import Dim, is_name
 from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.index_checks import check_limits
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.schedule import Schedule
-from wyrm.graph.storage import bound_array, check_limits, check_shape, not_set, stored
+from wyrm.graph.storage import bound_array, check_shape, not_set, stored
 from wyrm.module import Module
 from wyrm.ops.random.philox import COUNTERS, ROWS_BEFORE, STEP
 from wyrm.support.options import whole

@@ -223,7 +223,8 @@ def sampled_softmax(
     or of its last axis alone: a drawn item that was chosen is no negative then. `log_frequency`, which needs `items`,
     has for each item the logarithm of how often it is drawn, up to a constant; it is subtracted from all scores, so
     that the scores at the minimum are about those of the softmax over all items, whatever the distribution of the
-    draws. Without it that holds for uniform draws. `sample_weight` and reductions are as in `mse`.
+    draws. Without it that holds for uniform draws. For a temperature, divide the scores by it. `sample_weight` and
+    reductions are as in `mse`.
 
     Raises:
         ShapeError: the axes of `positive` are not the leading axes of `negative`, or those of `items` are others.

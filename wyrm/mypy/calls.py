@@ -23,7 +23,7 @@ from mypy.types import (
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Times
-from wyrm.mypy.messages import AXES, OPERATORS, message
+from wyrm.mypy.messages import AXES, OPERATORS, message, shortened
 from wyrm.mypy.reading import AxisClasses, Reader, Sizes, Unknown, different, divisible, is_axis, is_node
 from wyrm.mypy.writing import Writer, unknown, without_axes
 from wyrm.ops.elementwise.elementwise import Elementwise
@@ -207,6 +207,28 @@ class FunctionCall(_Call):
         if not isinstance(self._declared, Instance):
             return self._declared
         return _member("__call__", self._declared, self._context.context, self._checker)
+
+
+def type_of_module_call(context: MethodContext, receiver: Instance) -> Type:
+    """Return the type of a call of a module as it is declared; an error about a node names its axes alone."""
+    assert isinstance(context.api, TypeChecker)
+    checker, arguments = context.api, list(_arguments(context))
+    with checker.msg.filter_errors(save_filtered_errors=True) as errors:
+        found, _ = checker.expr_checker.check_call(
+            _member("__call__", receiver, context.context, checker),
+            [_checked(argument.expression, argument.type) for argument in arguments],
+            [argument.kind for argument in arguments],
+            context.context,
+            [argument.name for argument in arguments],
+            object_type=receiver,
+        )
+    for error in errors.filtered_errors():
+        short = shortened(error.message)
+        if short is None:
+            checker.msg.add_errors([error])
+        else:
+            checker.fail(short, context.context, code=AXES)
+    return found
 
 
 def _member(name: str, owner: Instance, context: Context, checker: TypeChecker) -> Type:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from mypy.nodes import ARG_NAMED, ARG_STAR, ARG_STAR2, CallExpr, RefExpr, TypeInfo
 from mypy.options import Options
 from mypy.plugin import (
+    ClassDefContext,
     FunctionContext,
     FunctionSigContext,
     MethodContext,
@@ -17,12 +18,12 @@ from mypy.plugin import (
     Plugin,
     ReportConfigContext,
 )
-from mypy.types import CallableType, Instance, TupleType, Type
+from mypy.types import CallableType, Instance, TupleType, Type, TypeVarId, TypeVarType
 
 import wyrm as wy
-from wyrm.mypy.calls import FunctionCall, MethodCall, run_time_function
+from wyrm.mypy.calls import FunctionCall, MethodCall, run_time_function, type_of_module_call
 from wyrm.mypy.messages import OPERATORS
-from wyrm.mypy.reading import NODE, AxisClasses, base_of, is_node, shape_of
+from wyrm.mypy.reading import MODULE, NODE, AxisClasses, base_of, is_node, shape_of
 from wyrm.mypy.writing import unknown
 
 # The versions of mypy that the plugin is tested with: it calls functions of mypy that are not documented.
@@ -42,6 +43,8 @@ def _methods() -> frozenset[str]:
 
 
 METHODS = _methods()
+# Base classes of ops, which a subclass may name without type arguments.
+OPS_OF_USERS = frozenset({"wyrm.ops.elementwise.elementwise.Unary", "wyrm.ops.elementwise.elementwise.Binary"})
 # Functions of nodes that are declared as variables are called by this method.
 CALLED = frozenset({"wyrm.functions.operands.ReductionFunction.__call__"})
 
@@ -52,7 +55,7 @@ class WyrmPlugin(Plugin):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self._axes = AxisClasses()
-        self._kinds: dict[str, bool] = {}
+        self._bases: dict[tuple[str, str], bool] = {}
         sources = Path(wy.__path__[0]).rglob("*.py")
         self._version = f"{wy.__version__}, {max(path.stat().st_mtime_ns for path in sources)}"
 
@@ -62,6 +65,8 @@ class WyrmPlugin(Plugin):
         return self._version if is_users else None
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], CallableType] | None:
+        if fullname.endswith(".__call__") and self._has_base(fullname.rpartition(".")[0], MODULE):
+            return self._signatures(of_modules=True)
         return self._signatures() if self._builds_nodes(fullname) or fullname in CALLED else None
 
     def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], CallableType] | None:
@@ -70,22 +75,34 @@ class WyrmPlugin(Plugin):
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         if fullname in CALLED:
             return self._of_called
+        if fullname.endswith(".__call__") and self._has_base(fullname.rpartition(".")[0], MODULE):
+            return self._of_module
         return partial(self._of_method, fullname.rpartition(".")[2]) if self._builds_nodes(fullname) else None
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         function = run_time_function(fullname)
         return None if function is None else partial(self._of_function, fullname, function)
 
+    def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+        return _keep_axes if fullname in OPS_OF_USERS else None
+
     def _builds_nodes(self, fullname: str) -> bool:
         """Return whether a method is one of nodes that builds a node."""
         owner, _, name = fullname.rpartition(".")
-        if name not in METHODS:
-            return False
-        if owner not in self._kinds:
-            symbol = self.lookup_fully_qualified(owner)
+        return name in METHODS and self._has_base(owner, NODE)
+
+    def _has_base(self, name: str, base: str) -> bool:
+        """Return whether a class has a base class, by the names of both."""
+        if (name, base) not in self._bases:
+            symbol = self.lookup_fully_qualified(name)
             info = None if symbol is None else symbol.node
-            self._kinds[owner] = isinstance(info, TypeInfo) and base_of(info, NODE) is not None
-        return self._kinds[owner]
+            self._bases[name, base] = isinstance(info, TypeInfo) and base_of(info, base) is not None
+        return self._bases[name, base]
+
+    def _of_module(self, context: MethodContext) -> Type:
+        if not isinstance(context.type, Instance):
+            return context.default_return_type
+        return type_of_module_call(context, context.type)
 
     def _of_called(self, context: MethodContext) -> Type:
         """Return the type of a call of a function that is declared as a variable."""
@@ -108,7 +125,7 @@ class WyrmPlugin(Plugin):
         return FunctionCall(self, self._axes, function, declared or unknown(), context).type()
 
     @staticmethod
-    def _signatures() -> Callable[[AnySignature], CallableType]:
+    def _signatures(of_modules: bool = False) -> Callable[[AnySignature], CallableType]:
         """Return a hook for the overloads of one callee, which mypy passes in order.
 
         The first takes any arguments, and the others none that there are. mypy then checks each argument once, where it
@@ -118,11 +135,33 @@ class WyrmPlugin(Plugin):
 
         def opened(context: AnySignature) -> CallableType:
             passed.append(context.default_signature)
-            if isinstance(context, MethodSigContext) and not _is_taken(context):
+            if isinstance(context, MethodSigContext) and not of_modules and not _is_taken(context):
                 return context.default_signature
             return _open(context.default_signature, first=len(passed) == 1)
 
         return opened
+
+
+def _keep_axes(context: ClassDefContext) -> None:
+    """Make `class Cube(wy.Unary)` generic in what its base class is generic in, so that its nodes keep their axes.
+
+    A class with an `__init__` of its own says by its type parameters which axes its nodes have.
+    """
+    info = context.cls.info
+    if context.cls.type_vars or not isinstance(context.reason, RefExpr) or "__init__" in info.names:
+        return
+    for i, base in enumerate(info.bases):
+        if base.type.fullname in OPS_OF_USERS:
+            variables = [
+                variable.copy_modified(id=TypeVarId(position, namespace=info.fullname))
+                for position, variable in enumerate(base.type.defn.type_vars, 1)
+                if isinstance(variable, TypeVarType)
+            ]
+            context.cls.type_vars = list(variables)
+            info.bases[i] = base.copy_modified(args=variables)
+            info.type_vars = []
+            info.add_type_vars()
+            return
 
 
 def _is_taken(context: MethodSigContext) -> bool:

@@ -37,6 +37,7 @@ import wyrm as wy
 from wyrm.graph.axes import Axis, Dim, One, Plus, Times
 
 NODE, INDEX_NODE = "wyrm.graph.base.BaseNode", "wyrm.graph.node.IndexNode"
+MODULE = "wyrm.module.Module"
 _DIM, _ONE = "wyrm.graph.axes.Dim", "wyrm.graph.axes.One"
 _DERIVED: Mapping[str, type[Plus | Times]] = {f"wyrm.graph.axes.{kind.__name__}": kind for kind in (Plus, Times)}
 # A list of more is taken for one of unknown length: a loop over an axis would build as many nodes.

@@ -209,9 +209,10 @@ class BatchNorm2d(_ChannelBatchNorm[Features], Generic[Features]):
 
     It is `BatchNorm` with `axis=1`, with the names and numbers of PyTorch's `BatchNorm2d`: `weight`, `bias`,
     `running_mean` and `running_var`, so that arrays of a PyTorch model load. `weight` and `bias` are None with
-    `affine=False`. `momentum` is the part of the new value, 0.1 as in PyTorch; with None, statistics are averages over
-    all batches so far. `num_features` is a `Dim` with a size, which mypy checks, or an integer; `dtype` is float32 or
-    float64.
+    `affine=False`. Graphs built in training normalize by the batch and move the statistics, those built after
+    `model.eval()` normalize by the statistics: build one for each. `momentum` is the part of the new value, 0.1 as in
+    PyTorch; with None, statistics are averages over all batches so far. `num_features` is a `Dim` with a size, which
+    mypy checks, or an integer; `dtype` is float32 or float64.
 
     Raise `ShapeError` for an axis without a size or below 1, `DTypeError` for an axis, a number or a dtype of another
     kind, `ValueError` for an epsilon below 0 or a momentum outside [0, 1].

@@ -34,9 +34,6 @@ from wyrm.ops.elementwise.elementwise import operand
 from wyrm.support.options import whole
 
 B = TypeVar("B")
-D = TypeVar("D")
-H = TypeVar("H")
-W = TypeVar("W")
 _WEIGHT, _BIAS = XavierUniform(), Zeros()
 
 
@@ -134,7 +131,7 @@ class _Convolution(Module, Generic[In, Out]):
 class Convolution1d(_Convolution[In, Out]):
     rank = 1
 
-    def __call__(self, x: Tensor[B, In, W]) -> Tensor[B, Out, Any]:
+    def __call__(self, x: Tensor[B, In, Any]) -> Tensor[B, Out, Any]:
         """Return the result for `x`, (batch, in_channels, width).
 
         Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
@@ -146,7 +143,7 @@ class Convolution1d(_Convolution[In, Out]):
 class Convolution2d(_Convolution[In, Out]):
     rank = 2
 
-    def __call__(self, x: Tensor[B, In, H, W]) -> Tensor[B, Out, Any, Any]:
+    def __call__(self, x: Tensor[B, In, Any, Any]) -> Tensor[B, Out, Any, Any]:
         """Return the result for `x`, (batch, in_channels, height, width).
 
         Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
@@ -158,7 +155,7 @@ class Convolution2d(_Convolution[In, Out]):
 class Convolution3d(_Convolution[In, Out]):
     rank = 3
 
-    def __call__(self, x: Tensor[B, In, D, H, W]) -> Tensor[B, Out, Any, Any, Any]:
+    def __call__(self, x: Tensor[B, In, Any, Any, Any]) -> Tensor[B, Out, Any, Any, Any]:
         """Return the result for `x`, (batch, in_channels, depth, height, width).
 
         Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dim, product
 from wyrm.graph.base import describe
-from wyrm.graph.node import Node, Tensor
+from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.module import Module
 from wyrm.nn.axes import Axes, Bs, In, Out
 
 Next = TypeVar("Next", bound=Dim)
 First = TypeVar("First", bound=Dim)
 Last = TypeVar("Last", bound=Dim)
+
+
+class Unstated(Dim):
+    """The axis of a model that its type does not tell: no layer has it, so only Any matches it."""
 
 
 class Layer(Module, Generic[In, Out]):
@@ -32,12 +36,16 @@ class Layer(Module, Generic[In, Out]):
         """Return the graph of this layer for `x`."""
         raise NotImplementedError(f"{type(self).__name__} is a Layer and must define __call__(self, x)")
 
-    @overload
+    @overload  # type: ignore[override]  # of other modules, `Module.__rrshift__` makes a `Sequential`
     def __rshift__(self, other: Pointwise) -> Layer[In, Out]: ...
     @overload
-    def __rshift__(self: Layer[First, Last], other: Layer[Last, Next]) -> Layer[First, Next]: ...
-    def __rshift__(self, other: object) -> Layer:
-        return Sequential(self, other) if isinstance(other, Layer) else NotImplemented
+    def __rshift__(self, other: Layer[Out, Next]) -> Layer[In, Next]: ...
+    def __rshift__(self, other: object) -> Any:
+        return Sequential(self, other) if isinstance(other, Module) else NotImplemented
+
+    if TYPE_CHECKING:  # so that two layers whose axes differ are an error
+
+        def __rrshift__(self, other: Unstated) -> Layer: ...  # type: ignore[override]
 
 
 class Pointwise(Layer):
@@ -52,7 +60,7 @@ class Pointwise(Layer):
         """Return the graph of this module for `x`."""
         raise NotImplementedError(f"{type(self).__name__} is Pointwise and must define __call__(self, x)")
 
-    @overload
+    @overload  # type: ignore[override]  # as for `Layer`
     def __rshift__(self, other: Pointwise) -> Pointwise: ...
     @overload
     def __rshift__(self, other: Layer[First, Last]) -> Layer[First, Last]: ...
@@ -82,24 +90,49 @@ def _applied(layers: tuple[Any, ...], x: Node) -> Node:
 class Sequential(Layer[In, Out]):
     """Modules applied in order; the attribute `layers` holds them, and `first >> second` creates one.
 
-    Parameters have paths such as `layers.0.weight`. mypy checks the axes between layers for `>>`, not for this
-    constructor. Raise `TypeError` for an argument that is not a callable module.
+    Parameters have paths such as `layers.0.weight`. Type checkers know the last axis of the first and of the last layer
+    where all are layers; of other modules, such as convolutions, the result has unknown axes. They check the axes
+    between layers for `>>`, not for this constructor. Raise `TypeError` for an argument that is not a callable module.
 
     >>> model = wy.nn.Sequential(wy.nn.Linear(4, 8), wy.nn.relu, wy.nn.Linear(8, 2))
     >>> model(wy.Input(dims=(5, 4))).shape, model.layers[0].weight.shape
     ((5, 2), (4, 8))
     """
 
-    def __init__(self, *modules: Module) -> None:
+    @overload
+    def __init__(
+        self: Sequential[First, Last], *modules: *tuple[Layer[First, Any], *tuple[Layer, ...], Layer[Any, Last]]
+    ) -> None: ...
+    @overload
+    def __init__(self: Sequential[Any, Any], *modules: Module) -> None: ...
+    def __init__(self, *modules: Any) -> None:  # type: ignore[misc]  # mypy wants the first overload's tuple here too
         self.layers = _flattened(modules)
+
+    @overload  # type: ignore[override]  # as for `Layer`
+    def __rshift__(self: Sequential[Unstated, Unstated], other: Module) -> Sequential[Any, Any]: ...
+    @overload
+    def __rshift__(self, other: Pointwise) -> Sequential[In, Out]: ...
+    @overload
+    def __rshift__(self, other: Layer[Out, Next]) -> Sequential[In, Next]: ...
+    def __rshift__(self, other: Any) -> Any:
+        return super().__rshift__(other)
 
     def __getitem__(self, position: int) -> Any:
         """Return the module at a position of `layers`."""
         return self.layers[position]
 
-    def __call__(self, x: Tensor[*Bs, In]) -> Tensor[*Bs, Out]:
-        result: Tensor[*Bs, Out] = _applied(self.layers, x)
-        return result
+    @overload
+    def __call__(self: Sequential[Unstated, Unstated], x: Node | IndexNode) -> Node: ...
+    @overload
+    def __call__(self, x: Tensor[*Bs, In]) -> Tensor[*Bs, Out]: ...
+    def __call__(self, x: Any) -> Any:
+        """Return the result of the last module, each applied to that of the one before it."""
+        return _applied(self.layers, x)
+
+
+def composed(first: Module, second: object) -> Any:
+    """Return `first >> second` of modules that are no layers."""
+    return Sequential(first, second) if isinstance(second, Module) else NotImplemented
 
 
 class PointwiseSequential(Pointwise):

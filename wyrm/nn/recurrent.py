@@ -22,6 +22,7 @@ from wyrm.nn.recurrent_states import GRUOutput, LSTMOutput, LSTMState, initial_l
 from wyrm.nn.seeding import generator
 from wyrm.ops.elementwise.elementwise import operand
 from wyrm.ops.recurrence import gru, lstm
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number
 
 
@@ -133,14 +134,16 @@ class LSTM(_LSTM[In, Out]):
     ) -> None:
         self._begin(input_size, hidden_size, **options)
 
+    @explains_keywords
     def __call__(
         self, x: Tensor[B, T, In], state: LSTMState[B, Out] | None = None, reset: Tensor[B, T] | None = None
     ) -> LSTMOutput[B, T, Out]:
         """Return the hidden states of all steps and the last state, from the initial `state` or zeros.
 
         Where `reset`, a mask of the axes (batch, time), is true, the state becomes zero before that step: one row may
-        hold several sequences in turn. Raise `ShapeError` where axes do not match or time has size 0, `DTypeError` for
-        another dtype or a `reset` that is not a mask.
+        hold several sequences in turn. For sequences of several lengths, the state of each after its last step is
+        `sequence[wy.arange(batch), lengths - 1]`; `wy.nn.Recurrent` takes `lengths`. Raise `ShapeError` where axes do
+        not match or time has size 0, `DTypeError` for another dtype or a `reset` that is not a mask.
         """
         states = self._sequence(x, state, reset)
         return LSTMOutput(states[:, :, 0], LSTMState(states[:, -1, 0], states[:, -1, 1]))
@@ -216,6 +219,7 @@ class GRU(_GRU[In, Out]):
     ) -> None:
         self._begin(input_size, hidden_size, **options)
 
+    @explains_keywords
     def __call__(
         self, x: Tensor[B, T, In], state: Tensor[B, Out] | None = None, reset: Tensor[B, T] | None = None
     ) -> GRUOutput[B, T, Out]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Generic, Protocol, overload
 
 import numpy as np
 from typing_extensions import TypeVar, TypeVarTuple, Unpack
 
-from wyrm.errors import OptionError, ShapeError
-from wyrm.functions.loops import scan
+from wyrm.errors import DTypeError, OptionError, ShapeError
+from wyrm.functions.loops import scan_of
 from wyrm.graph.axes import Dim
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.module import Module
 from wyrm.nn.axes import B, In, M, N, Out, T
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.recurrent import GRUCell, LSTMCell
+from wyrm.nn.recurrent_checks import check_fed_back, check_next_state, check_state, first_row, path_in_words, shown
 from wyrm.nn.recurrent_states import RecurrentOutput
 from wyrm.nn.sequences import Sequences, chosen, counted_steps, mapped, mask_by_time
 from wyrm.support.options import whole
@@ -53,7 +56,9 @@ class Recurrent(Module, Generic[State, In, Out]):
     - `mask` of (batch, time), or `lengths` of (batch,), says which steps count. In the others, a sequence keeps its
       state, and `y` is zero.
     - `forced` of (), (time,) or (batch, time) says which steps get `x` (teacher forcing). Each other one gets
-      `feedback(y)` of the step before, and the first step always gets `x`. `run` never forces.
+      `feedback(y)` of the step before, and the first step always gets `x`. `run` never forces. For a model that
+      predicts the next token, the `x` of step t is the target of step t - 1. To force 3 steps of 4, give
+      `wy.random.uniform((batch, time)) < 0.75`.
 
     A cell that has a method `initial_state(x)` says where to start: `x` has the axes (batch, ...) of a step. Otherwise
     the call gives a `state`. One loop in the graph computes a layer (`wy.scan`), so batch and time may come from data.
@@ -189,7 +194,10 @@ class Recurrent(Module, Generic[State, In, Out]):
     def run(self, first: Any, steps: int, state: Any = None, *, context: object = None) -> Any:
         """Return the results of `steps` steps that run freely: each gets `feedback(y)` of the step before.
 
-        `first` is the `x` of the first step, (batch, ...). Without `feedback`, a step gets `y` itself.
+        `first` is the `x` of the first step, (batch, ...), or one number for all sequences, such as the token that
+        begins them. Without `feedback`, a step gets `y` itself.
+
+        Raise `ShapeError` for a `first` of other axes and for a `feedback(y)` that is not like it.
 
         >>> class Double(wy.nn.Module):
         ...     def __call__(self, state, x):
@@ -197,10 +205,16 @@ class Recurrent(Module, Generic[State, In, Out]):
         >>> layer = wy.nn.Recurrent(Double())
         >>> layer.run(np.ones(1), 3, wy.IndexConstant([0])).sequence.forward().tolist()
         [[2.0, 4.0, 8.0]]
+        >>> class Count(wy.nn.Module):
+        ...     def __call__(self, state, token):
+        ...         return state, wy.one_hot((token + 1) % 5, 5)
+        >>> layer = wy.nn.Recurrent(Count(), feedback=lambda y: y.argmax(axis=-1))
+        >>> layer.run(2, 4, np.zeros((1, 3))).sequence.argmax(axis=-1).forward().tolist()
+        [[3, 4, 0, 1]]
         """
         count = whole("Recurrent.run: steps", steps, 1)
         self._check_direction("run")
-        return self._by_steps(first, state, context, None, count)
+        return self._by_steps(first_row(first, state), state, context, None, count)
 
     # --- the loops ------------------------------------------------------------------------------------------------
 
@@ -252,12 +266,16 @@ class Recurrent(Module, Generic[State, In, Out]):
                 new, x = _applied(cell, before[level], x, context)
                 after.append(new)
             again = x if self.feedback is None else self.feedback(x)
+            check_fed_back(again, fed, self.feedback is not None)
             if counted is not None:
                 after = [chosen(counted, new, old) for new, old in zip(after, before, strict=True)]
                 again, x = chosen(counted, again, fed), chosen(counted, x, None)
             return (tuple(after), again), x
 
-        (after, _), made = scan(step, (tuple(states), first), xs, length)
+        names = {f"carry[0][{level}]": f"the state of {_name(cell)}" for level, cell in enumerate(self.cells)}
+        names |= {"carry[1]": "x of a step", "x[0]": "x of a step", "x[1]": "forced", "x[2]": "mask"}
+        start = (tuple(states), first)
+        (after, _), made = scan_of(step, start, xs, length, "Recurrent", called=partial(path_in_words, names))
         sequences = Sequences.from_time(made)
         return RecurrentOutput(sequences.tree, after[0] if self._single else after)
 
@@ -292,16 +310,44 @@ def _layer(
         return after, y
 
     state = _initial(cell, rows.at_step(-1 if reverse else 0)) if start is None else start
-    last, made = scan(step, state, (rows.by_time, counted), reverse=reverse)
+    check_state(_name(cell), state, rows)
+    names = {"carry": f"the state of {_name(cell)}", "x[0]": f"x of a step{rows.origin}", "x[1]": "mask"}
+    called, xs = partial(path_in_words, names), (rows.by_time, counted)
+    last, made = scan_of(step, state, xs, None, "Recurrent", reverse=reverse, called=called)
     return Sequences.from_time(made), last
 
 
 def _applied(cell: Any, state: Any, x: Any, context: object) -> tuple[Any, Any]:
     """Return the next state and the result of a cell."""
-    found = cell(state, x) if context is None else cell(state, x, context)
+    try:
+        found = cell(state, x) if context is None else cell(state, x, context)
+    except (ShapeError, DTypeError) as error:
+        beside = "" if context is None else ", context"
+        error.add_note(f"Recurrent calls {_name(cell)}(state, x{beside}) with state {shown(state)} and x {shown(x)}")
+        raise
+    except TypeError:
+        if context is None and _takes_context(cell):
+            raise TypeError(f"Recurrent: {_name(cell)} takes a context: give context= to the layer") from None
+        raise
     if not isinstance(found, tuple) or len(found) != 2:
         raise ShapeError(f"Recurrent: {_name(cell)} must return a pair (state, y), not {found!r}")
+    check_next_state(_name(cell), state, *found)
     return found
+
+
+def _takes_context(cell: Any) -> bool:
+    """Return whether a cell has three arguments that must be given."""
+    try:
+        given = inspect.signature(cell).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return (
+        sum(
+            each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+            for each in given
+        )
+        == 3
+    )
 
 
 def _initial(cell: Any, x: Any) -> Any:

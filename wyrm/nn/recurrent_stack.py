@@ -16,6 +16,7 @@ from wyrm.nn.dropout import Dropout
 from wyrm.nn.recurrent import GRU, LSTM
 from wyrm.nn.recurrent_states import LSTMState, StackedOutput, states_of_layers
 from wyrm.ops.indexing.joining import concatenate
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import whole
 
 Width = TypeVar("Width", default=Any)  # the last axis of the result
@@ -122,6 +123,7 @@ class StackedLSTM(_Stack[LSTM], Generic[In, Out, Width]):
     ) -> None:  # fmt: skip
         self._build(LSTM, input_size, hidden_size, num_layers, bidirectional, **options)
 
+    @explains_keywords
     def __call__(
         self,
         x: Tensor[B, T, In],
@@ -163,6 +165,7 @@ class StackedGRU(_Stack[GRU], Generic[In, Out, Width]):
     ) -> None:  # fmt: skip
         self._build(GRU, input_size, hidden_size, num_layers, bidirectional, **options)
 
+    @explains_keywords
     def __call__(
         self,
         x: Tensor[B, T, In],

@@ -4,7 +4,7 @@ Their annotations are evaluated, because the reference shows those of named tupl
 """
 
 from collections.abc import Sequence
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple, NoReturn
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -95,6 +95,14 @@ class RecurrentOutput(NamedTuple, Generic[Made, State]):
 
     sequence: Made
     state: State
+
+
+def _absent(output: RecurrentOutput, name: str) -> NoReturn:
+    told = f"; use .sequence, as in output.sequence.{name}" if hasattr(Node, name) else ""
+    raise AttributeError(f"RecurrentOutput, a pair (sequence, state), has no attribute {name!r}{told}")
+
+
+RecurrentOutput.__getattr__ = _absent  # type: ignore[attr-defined]  # type checkers know the fields, and no other
 
 
 def _shown(value: object) -> str:

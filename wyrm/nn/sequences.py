@@ -12,7 +12,7 @@ from wyrm.functions.carries import dtype_of, leaf_nodes
 from wyrm.functions.creation import arange
 from wyrm.functions.pytree import PyTreeDef, flatten, unflatten
 from wyrm.graph.axes import axis_size
-from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.base import BaseNode, describe, format_dims
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode
@@ -47,6 +47,12 @@ class Sequences:
         """Return results that have the axis of time first."""
         leaves, structure = flatten(made, "the results of Recurrent")
         return cls(list(map(_swapped, leaves)), structure)
+
+    @property
+    def origin(self) -> str:
+        """What messages say after a step of it: the name of the only node, if it has one."""
+        name = self.leaves[0].name if len(self.leaves) == 1 else None
+        return f" of {name}" if name else ""
 
     @property
     def tree(self) -> Any:
@@ -125,9 +131,11 @@ def mask_by_time(name: str, mask: Any, rows: Sequences, per_row: bool = True) ->
     batch, time = rows.leaves[0].dims[:2]
     node: Any = mask if isinstance(mask, BaseNode) else Constant(np.asarray(mask))
     if node.dtype.kind != "b":
-        raise DTypeError(f"Recurrent: {name} must be a mask, such as lengths > positions, not {describe(node)}")
+        such = "lengths > positions" if per_row else f"wy.random.uniform({format_dims((batch, time))}) < 0.75"
+        raise DTypeError(f"Recurrent: {name} must be a mask, such as {such}, not {describe(node)}")
     if not per_row and len(node.dims) < 2 and same_sizes(node.dims, (time,)[: len(node.dims)]):
         return node.broadcast_to((time,))
     if not same_sizes(node.dims, (batch, time)):
-        raise ShapeError(f"Recurrent: {name} must have the axes {(batch, time)!r}, not {describe(node)}")
+        axes = format_dims((batch, time)) if per_row else f"(), {format_dims((time,))} or {format_dims((batch, time))}"
+        raise ShapeError(f"Recurrent: {name} must have the axes {axes}, not {describe(node)}")
     return _swapped(node)

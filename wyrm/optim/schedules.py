@@ -1,4 +1,8 @@
-"""Learning rate schedules: functions of the number of completed steps, given to an optimizer as `learning_rate`."""
+"""Learning rate schedules: functions of the number of completed steps, given to an optimizer as `learning_rate`.
+
+A step is a batch: a training of some epochs with a `DataLoader` has `epochs * len(loader)` of them, and one with
+columns `epochs * math.ceil(rows / batch_size)`.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,25 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar, dataclass_transform
 
 from wyrm.errors import OptionError
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number, whole
 
+C = TypeVar("C", bound=type[Any])
 
-@dataclass(frozen=True)
+
+@dataclass_transform(frozen_default=True)
+def _schedule(cls: C) -> C:
+    """Make a frozen dataclass of a schedule, whose errors for unknown keywords say what to use instead."""
+    made: Any = dataclass(frozen=True)(cls)
+    made.__init__ = explains_keywords(made.__init__)
+    result: C = made
+    return result
+
+
+@_schedule
 class Step:
     """`start`, multiplied by `factor` once every `every` steps.
 
@@ -33,7 +50,7 @@ class Step:
         return self.start * self.factor ** (step // self.every)
 
 
-@dataclass(frozen=True)
+@_schedule
 class MultiStep:
     """`start`, multiplied by `factor` at each of the increasing steps `milestones`.
 
@@ -55,7 +72,7 @@ class MultiStep:
         return self.start * self.factor ** bisect_right(self.milestones, step)
 
 
-@dataclass(frozen=True)
+@_schedule
 class Piecewise:
     """The first of `values` before the first of the increasing steps `boundaries`, and then one value after each.
 
@@ -76,7 +93,7 @@ class Piecewise:
         return float(self.values[bisect_right(self.boundaries, step)])
 
 
-@dataclass(frozen=True)
+@_schedule
 class Joined:
     """The first of `schedules` before the first of the increasing steps `boundaries`, and then one after each.
 
@@ -102,7 +119,7 @@ class Joined:
         return schedule(step - (self.boundaries[position - 1] if position else 0)) if callable(schedule) else schedule
 
 
-@dataclass(frozen=True)
+@_schedule
 class Exponential:
     """`start`, multiplied by `factor` every step.
 
@@ -121,7 +138,7 @@ class Exponential:
         return self.start * self.factor**step
 
 
-@dataclass(frozen=True)
+@_schedule
 class Cosine:
     """Half a cosine from `start` to `end` over `steps` (Loshchilov and Hutter, 2017), then constant at `end`.
 
@@ -145,7 +162,7 @@ class Cosine:
         return _half_cosine(self.start, self.end, step / self.steps)
 
 
-@dataclass(frozen=True)
+@_schedule
 class CosineRestarts:
     """Half a cosine from `start` to `end` over `steps`, again and again (Loshchilov and Hutter, 2017).
 
@@ -176,7 +193,7 @@ class CosineRestarts:
         return Cosine(self.start, length, self.end)(step)
 
 
-@dataclass(frozen=True)
+@_schedule
 class Polynomial:
     """`end + (start - end) * (1 - step / steps) ** power` over `steps`, then constant at `end`.
 
@@ -202,7 +219,7 @@ class Polynomial:
         return float(self.end + (self.start - self.end) * (1.0 - step / self.steps) ** self.power)
 
 
-@dataclass(frozen=True)
+@_schedule
 class OneCycle:
     """Half a cosine up to `peak`, then half a cosine down, over `steps` (Smith and Topin, 2018), as in PyTorch.
 
@@ -236,7 +253,7 @@ class OneCycle:
         return _half_cosine(self.peak, end, min(1.0, (step - top) / (last - top)))
 
 
-@dataclass(frozen=True)
+@_schedule
 class LinearWarmup:
     """A linear increase from `start` to `peak` over `steps`, then constant at `peak`.
 
@@ -258,9 +275,12 @@ class LinearWarmup:
         return self.peak if step >= self.steps else self.start + (self.peak - self.start) * step / self.steps
 
 
-@dataclass(frozen=True)
+@_schedule
 class WarmupCosine:
     """`LinearWarmup` to `peak` over `warmup` steps, then `Cosine` to `end` at step `steps`, then constant at `end`.
+
+    Both count batches, as in `WarmupCosine(1e-3, warmup=len(loader), steps=epochs * len(loader))`. The rate of step 0
+    is 0, so that the first batch moves no parameter.
 
     >>> rate = WarmupCosine(1.0, warmup=2, steps=12)
     >>> rate(1), rate(2), round(rate(7), 6), rate(12), rate(99)

@@ -139,8 +139,11 @@ def test_a_computed_index_out_of_range() -> None:
     data = np.array([[1, 99], [2, 99]])  # integers that are not used as indices may be anything
     train.epoch({rows: data}, batch_size=2)
     before = table.value
-    with pytest.raises(IndexOutOfRange, match="out of range"):
+    with pytest.raises(IndexOutOfRange, match=r"column rows holds 99 in row 0, position \(0,\), but index of table"):
         train.epoch({rows: data[:, ::-1]}, batch_size=2)
+    computed = wy.compile(table.index(rows[:, 0] + 1).square().sum(), wy.optim.SGD([table], 0.1))
+    with pytest.raises(IndexOutOfRange, match=r"out of range: index_add .* holds 5 at position .* index of table"):
+        computed.epoch({rows: data + 2}, batch_size=2)
     assert (table.value == before).all()
     assert np.isfinite(train.epoch({rows: data}, batch_size=2))
 

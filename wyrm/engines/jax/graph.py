@@ -17,12 +17,13 @@ from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.errors import IndexOutOfRange
 from wyrm.graph.axes import axis_size, resolve, resolve_axis
 from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.index_checks import accepted_indices
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_operands import IndexOperand
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.graph.schedule import Ranges
-from wyrm.graph.storage import accepted_indices, bound_array
+from wyrm.graph.storage import bound_array
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.formula import FormulaCall, interpret
 from wyrm.ops.random.philox import COUNTERS
@@ -141,9 +142,9 @@ def _need_int64(nodes: Iterable[BaseNode], data: Mapping[BaseNode, Interval]) ->
 def _of_data(ranges: Ranges) -> dict[BaseNode, Interval]:
     """Return the intervals of the data of leaves that are used as indices."""
     found: dict[BaseNode, Interval] = {}
-    for leaf, _, axis, ignore_index, from_end in ranges.limits:
+    for leaf, _, (_, axis, ignore_index, from_end), part in ranges.limits:
         size = axis_size(axis)
-        if size is not None:
+        if size is not None and part is None:
             ends = [-size if from_end else 0, size - 1, *([] if ignore_index is None else [ignore_index])]
             found[leaf] = min(ends), max(ends)
     return found

@@ -82,8 +82,8 @@ class FromDigits(IndexNode[Axes]):
     __slots__ = ("is_step",)
     is_step: bool
 
-    def __init__(self, digits: Node, is_step: bool = False) -> None:
-        self._construct((digits,), is_step=is_step)
+    def __init__(self, digits: Node, is_step: bool = False, name: str | None = None) -> None:
+        self._construct((digits,), name, is_step=is_step)
 
     def shape_rule(self) -> Dims:
         dims: Dims = self.parents[0].dims

@@ -69,6 +69,7 @@ class DenseGradient(Indexable, Transparent[Axes]):
     """The value of `x`, with a dense gradient also where only some rows of it are used."""
 
     __slots__ = ()
+    named_as_parent = True
 
     def __init__(self, x: Node) -> None:
         self._construct((x,))

@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, axis_size, resolve, resolve_axis
 from wyrm.graph.base import ZERO, BaseNode, Gradient, Undefined, describe, format_dims
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap, flat
+from wyrm.graph.index_operands import limit_data
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Gathered, LoopForm, Scattered, ScatterTarget
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.schedule import Ranges
 from wyrm.graph.shapes import number_of_elements, same_sizes, total_size
 from wyrm.graph.typing import Array
 from wyrm.graph.weak_types import chosen
@@ -47,6 +49,13 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
 
     def __init__(self, steps: Steps, *parents: BaseNode) -> None:
         self._construct(parents, steps=steps)
+
+    def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
+        super()._construct(parents, name, **attributes)
+        if any(parent.dtype.kind == "i" for parent in parents):
+            for limit in Ranges([self]).limits:
+                if limit.size is not None:
+                    limit_data(limit.leaf if limit.part is None else limit.part, limit.user, limit.choice, limit.size)
 
     def dtype_rule(self) -> np.dtype:
         outputs = self.steps.outputs
@@ -133,7 +142,12 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
             if steps.keeps:
                 for history, value in zip(histories, carried, strict=False):
                     history[t] = value
-            outputs = steps.body(xp, sizes, *carried, *(x[t] for x in sequences), *invariants)
+            try:
+                outputs = steps.body(xp, sizes, *carried, *(x[t] for x in sequences), *invariants)
+            except IndexOutOfRange as error:
+                if steps.limited and not steps.stops:  # a branch
+                    raise
+                raise IndexOutOfRange(f"{error}, in step {t} of the loop at {self.location}, counted from 0") from None
             goes_on = not steps.stops or bool(outputs.pop())
             carried = outputs[: steps.carried]
             for history, value in zip(histories[steps.carried :], outputs[steps.carried :], strict=False):

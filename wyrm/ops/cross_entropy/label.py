@@ -23,6 +23,7 @@ class CountedLabels(HasIndexOperands[tuple[IndexNode], Axes], IndexNode[Axes]):
     """
 
     __slots__ = ("classes", "ignore_index")
+    written = "cross_entropy"
     classes: Axis
     ignore_index: int
 

@@ -227,6 +227,7 @@ class LinearCrossEntropyResiduals(_LinearCrossEntropy[Axes]):
     """
 
     __slots__ = ()
+    written = "linear_cross_entropy"
 
     def shape_rule(self) -> Dims:
         rows, classes, width = self._axes()
@@ -265,6 +266,7 @@ class LabelTargets(HasIndexOperands[tuple[IndexNode, Node], Axes], Node[tuple[In
     """The target probabilities of the classes, (rows, classes); zeros where the label is ignored."""
 
     __slots__ = ("ignore_index", "label_smoothing")
+    written = "linear_cross_entropy"
     ignore_index: int | None
     label_smoothing: float
 

@@ -232,6 +232,7 @@ class CrossEntropyGradient(
     """`(probabilities - one_hot(labels)) * weights[..., None]`: the gradient with respect to the logits."""
 
     __slots__ = ()
+    written = "cross_entropy"
     _own: CrossEntropyGradient[Any, Axes]
 
     def __init__(self, probabilities: Node, labels: IndexNode, weights: Node) -> None:

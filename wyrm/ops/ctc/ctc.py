@@ -184,6 +184,7 @@ class CTCGradient(_Alignment[Axes]):
     """The gradients of `CTC`, each loss with respect to the log-probabilities of its sequence."""
 
     __slots__ = ()
+    written = "ctc"
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         totals, rows, emissions, follows = self._forward(operands)

@@ -6,17 +6,11 @@ from typing import NamedTuple
 
 
 class _Broadcast(NamedTuple):
-    """A broadcast that type checkers know: the axes of the operands and of the result, None if unknown.
-
-    `known_right`: the axes of the right operand follow from those of the left. Its class is then Any in a method: mypy
-    checks an argument again for an overload with a type variable of its own, in a time exponential in the depth of
-    nested calls, and once for all others.
-    """
+    """A broadcast that type checkers know: the axes of the operands and of the result, None if unknown."""
 
     left: str
     right: str
     result: str | None
-    known_right: bool = False
 
 
 # A shape of three axes or more with an axis of size 1 before the last one. Without type variables mypy checks it once.
@@ -25,29 +19,33 @@ _INNER_ONE = "tuple[One, Any, Any, *tuple[Any, ...]] | tuple[Any, One, Any, *tup
 # mypy's messages quote the first one, which names both shapes. Where two match the same operands, their results are the
 # same: mypy makes different ones Any.
 _BROADCASTS = (
-    _Broadcast("S", "FittingShape[S]", None, known_right=True),
+    _Broadcast("S", "FittingShape[S]", None),
     _Broadcast("FittingShape", "S", None),
-    _Broadcast("S", "S | tuple[()]", "S", known_right=True),
+    _Broadcast("S", "S | tuple[()]", "S"),
     _Broadcast("tuple[()]", "S", "S"),
-    _Broadcast("tuple[A, *Bs, N]", "tuple[N] | tuple[A, *Bs, One]", "tuple[A, *Bs, N]", known_right=True),
-    _Broadcast("tuple[N]", "tuple[A, *Bs, N] | tuple[A, *Bs, One]", "tuple[A, *Bs, N]"),
+    _Broadcast("tuple[*Bs, N]", "tuple[N] | tuple[*Bs, One]", "tuple[*Bs, N]"),
+    _Broadcast("tuple[N]", "tuple[*Bs, N] | tuple[*Bs, One]", "tuple[*Bs, N]"),
     _Broadcast("tuple[*Bs, One]", "tuple[N] | tuple[*Bs, N]", "tuple[*Bs, N]"),
-    _Broadcast("tuple[A, *Bs, M, N]", "tuple[M, N]", "tuple[A, *Bs, M, N]", known_right=True),
-    _Broadcast("tuple[M, N]", "tuple[A, *Bs, M, N]", "tuple[A, *Bs, M, N]"),
+    _Broadcast("tuple[*Bs, M, N]", "tuple[M, N]", "tuple[*Bs, M, N]"),
+    _Broadcast("tuple[M, N]", "tuple[*Bs, M, N]", "tuple[*Bs, M, N]"),
     _Broadcast("tuple[M, One]", "tuple[One, N]", "tuple[M, N]"),
     _Broadcast("tuple[One, N]", "tuple[M, One]", "tuple[M, N]"),
-    _Broadcast("tuple[A, *Bs, N]", "tuple[One, N]", "tuple[A, *Bs, N]", known_right=True),
-    _Broadcast("tuple[One, N]", "tuple[A, *Bs, N]", "tuple[A, *Bs, N]"),
-    _Broadcast("S", _INNER_ONE, None, known_right=True),
+    _Broadcast("tuple[*Bs, N]", "tuple[One, N]", "tuple[*Bs, N]"),
+    _Broadcast("tuple[One, N]", "tuple[*Bs, N]", "tuple[*Bs, N]"),
+    _Broadcast("S", _INNER_ONE, None),
     _Broadcast(_INNER_ONE, "S", None),
 )
 
 
 def operator_of_floats(left: str, right: str) -> str:
-    """Return the overloads of an operator of floats; `left` and `right` are the parameters `self` and `other`."""
+    """Return the overloads of an operator of floats; `left` and `right` are the parameters `self` and `other`.
+
+    The class of an argument on the right is Any in the result: mypy checks an argument again for an overload
+    with a type variable of its own, in a time exponential in the depth of nested calls, and once for all others.
+    """
+    right_class = "Any" if right == "other" else "R"
     found = []
     for known in _BROADCASTS:
-        right_class = "Any" if left == "self" and known.known_right else "R"
         axes = "" if known.result is None else f", {known.result}"
         shaped = {
             left: [f"Shaped[L, {each}]" for each in known.left.split(" | ")],

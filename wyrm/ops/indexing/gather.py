@@ -137,6 +137,7 @@ class Place(HasIndexOperands[Any, Axes], Node[Any, Axes]):
     """Zeros with axes `to` and the operand's elements added where `Gather` takes them: its transpose."""
 
     __slots__ = ("after", "axes", "to")
+    written = "indexing"
     axes: tuple[int, ...]
     after: int
     to: Dims

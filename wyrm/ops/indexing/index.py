@@ -140,6 +140,7 @@ class RowGradient(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Le
     """The gradient of `Index` with respect to its table, row-sparse: the transpose of gathering rows."""
 
     __slots__ = ("to",)
+    written = "index"
     _own: RowGradient[Any, Any, Axes]
     gives_rows = True
     to: Dims

@@ -31,6 +31,7 @@ class LastWriter(HasIndexOperands[Any, Axes], IndexNode[Axes]):
     """
 
     __slots__ = ("count",)
+    written = "at[...].set"
     count: int
 
     def __init__(self, positions: IndexNode, count: int) -> None:

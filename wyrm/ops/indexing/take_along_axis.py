@@ -97,6 +97,7 @@ class PlaceAlongAxis(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple
     """Zeros with the operand added at the indices along `axis`: the transpose of `TakeAlongAxis`."""
 
     __slots__ = ("axis", "to")
+    written = "take_along_axis"
     _own: PlaceAlongAxis[Any, Any, Axes]
     axis: int
     to: Dims

@@ -18,6 +18,8 @@ from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.elementwise.gamma_slope import LogGammaSlope
+from wyrm.ops.kernels.native import scratch
+from wyrm.ops.kernels.sums import natural
 from wyrm.ops.random import gamma_draws_jax
 from wyrm.ops.random.draws import KeyedDraws, KeyedLoops
 from wyrm.ops.random.dropout import positions_of
@@ -28,6 +30,8 @@ from wyrm.ops.random.standard_draws import uniform_at
 FEW = 10.0
 # No Poisson variable of a rate below `FEW` is larger: its probability is below 1e-60.
 MOST_OF_FEW = 110
+# The elements that a kernel draws at once.
+_BLOCK = 256
 
 
 class _ParameterDraws(KeyedDraws, abstract=True):
@@ -52,10 +56,14 @@ class _ParameterDraws(KeyedDraws, abstract=True):
 
 
 class _ParameterLoops(KeyedLoops, ByKernel):
-    """The kernel of such draws: its arguments are the key, the parameters, the result and the elements of a row."""
+    """The kernel of such draws.
+
+    Its arguments are the key, the parameters, the result, the elements of a row, and memory for a block of draws.
+    """
 
     def kernel_arguments(self, node: Any, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        return operands[0], operands[1].reshape(-1), out.reshape(-1), math.prod(out.shape[1:])
+        memory = (scratch(_BLOCK, dtype) for dtype in (np.int64, np.int64, np.float64, np.float64))
+        return operands[0], operands[1].reshape(-1), out.reshape(-1), math.prod(out.shape[1:]), *memory
 
 
 class StandardLogGamma(_ParameterDraws, Node[tuple[Node, Node], Axes]):
@@ -94,29 +102,70 @@ class StandardLogGamma(_ParameterDraws, Node[tuple[Node, Node], Axes]):
         return ZERO, gradient * LogGammaSlope(self.parents[1], self)
 
 
+def keep(left: IntegerArray, tried: int, accepted: IntegerArray, attempts: FloatArray, found: FloatArray) -> int:
+    """Write attempts to the elements of `left` that they were for; leave those there whose attempt is not accepted.
+
+    Return how many these are.
+    """
+    rest = 0
+    for j in range(tried):
+        i = natural(left[j])
+        found[i] = attempts[j]
+        left[rest] = i
+        rest += 1 - accepted[j]
+    return rest
+
+
+def log_gamma_kernel(
+    part: int,
+    key: IntegerArray,
+    parameter: FloatArray,
+    out: FloatArray,
+    elements: int,
+    left: IntegerArray,
+    accepted: IntegerArray,
+    attempts: FloatArray,
+    found: FloatArray,
+) -> None:
+    """Draw for blocks of elements at once: the loops over a block have no branch, so that they are vectors.
+
+    `left` holds the elements of a block without an accepted attempt.
+    """
+    first = np.int64(key[2]) * elements if key.size == 3 else 0
+    for top in range(0, out.size, found.size):
+        count = min(found.size, out.size - top)
+        rest, small = 0, 0
+        for i in range(count):
+            concentration = np.float64(parameter[natural(top + i)])
+            left[rest] = i
+            rest += 1 if concentration >= 0.0 else 0
+            small += 1 if concentration < 1.0 else 0
+        attempt, last = part * ATTEMPTS, (part + 1) * ATTEMPTS - 2
+        while rest > 0 and attempt <= last:
+            for j in range(rest):
+                i = natural(left[j])
+                concentration = np.float64(parameter[natural(top + i)])
+                boosted = concentration + 1.0 if concentration < 1.0 else concentration
+                is_accepted, attempts[j] = gamma_attempt(first + top + i, key[0], key[1], attempt, boosted)
+                accepted[j] = 1 if is_accepted else 0
+            rest = keep(left, rest, accepted, attempts, found)
+            attempt += 1
+        if small > 0:
+            for i in range(count):
+                concentration = np.float64(parameter[natural(top + i)])
+                boost = boost_at(first + top + i, key[0], key[1], part, concentration)
+                found[i] -= boost if concentration < 1.0 else 0.0
+        for i in range(count):
+            concentration = np.float64(parameter[natural(top + i)])
+            out[natural(top + i)] = found[i] if concentration >= 0.0 else np.nan
+
+
 @LOOPS.register(StandardLogGamma)
 class _StandardLogGammaLoops(_ParameterLoops):
-    @staticmethod
-    def kernel(key: IntegerArray, parameter: FloatArray, out: FloatArray, elements: int, part: int) -> None:
-        position = np.int64(key[2]) * elements if key.size == 3 else 0
-        for i in range(out.size):
-            concentration = np.float64(parameter[i])
-            if concentration >= 0.0:
-                boosted = concentration + 1.0 if concentration < 1.0 else concentration
-                attempt, last = part * ATTEMPTS, (part + 1) * ATTEMPTS - 2
-                accepted, found = gamma_attempt(position, key[0], key[1], attempt, boosted)
-                while attempt < last and not accepted:
-                    attempt += 1
-                    accepted, found = gamma_attempt(position, key[0], key[1], attempt, boosted)
-                if concentration < 1.0:
-                    found -= boost_at(position, key[0], key[1], part, concentration)
-                out[i] = found
-            else:
-                out[i] = np.nan
-            position += 1
+    kernel = staticmethod(log_gamma_kernel)
 
     def kernel_arguments(self, node: StandardLogGamma, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
-        return *super().kernel_arguments(node, operands, out), node.part
+        return node.part, *super().kernel_arguments(node, operands, out)
 
 
 JAX.register(StandardLogGamma)(gamma_draws_jax.StandardLogGammaForm)
@@ -156,29 +205,50 @@ class RandomPoisson(_ParameterDraws, IndexNode[Axes]):
         return found.reshape(shape).astype(np.int64)
 
 
+def poisson_kernel(
+    key: IntegerArray,
+    parameter: FloatArray,
+    out: IntegerArray,
+    elements: int,
+    left: IntegerArray,
+    accepted: IntegerArray,
+    attempts: FloatArray,
+    found: FloatArray,
+) -> None:
+    """Draw for blocks of elements at once, as `log_gamma_kernel`; small rates by inversion, one by one."""
+    first = np.int64(key[2]) * elements if key.size == 3 else 0
+    for top in range(0, out.size, found.size):
+        count, rest = min(found.size, out.size - top), 0
+        for i in range(count):
+            rate = np.float64(parameter[natural(top + i)])
+            left[rest] = i
+            rest += 1 if rate >= FEW else 0
+            found[i] = 0.0
+        attempt = 0
+        while rest > 0 and attempt < ATTEMPTS:
+            for j in range(rest):
+                i = natural(left[j])
+                rate = np.float64(parameter[natural(top + i)])
+                is_accepted, attempts[j] = poisson_attempt(first + top + i, key[0], key[1], attempt, rate)
+                accepted[j] = 1 if is_accepted else 0
+            rest = keep(left, rest, accepted, attempts, found)
+            attempt += 1
+        for i in range(count):
+            rate = np.float64(parameter[natural(top + i)])
+            k = np.int64(found[i])
+            if rate > 0.0 and rate < FEW:
+                chance = np.exp(-rate)
+                over = uniform_at(first + top + i, key[0], key[1], rate)
+                while k < MOST_OF_FEW - 1 and over >= chance:
+                    k += 1
+                    over -= chance
+                    chance *= rate / k
+            out[natural(top + i)] = k
+
+
 @LOOPS.register(RandomPoisson)
 class _RandomPoissonLoops(_ParameterLoops):
-    @staticmethod
-    def kernel(key: IntegerArray, parameter: FloatArray, out: IntegerArray, elements: int) -> None:
-        position = np.int64(key[2]) * elements if key.size == 3 else 0
-        for i in range(out.size):
-            rate = np.float64(parameter[i])
-            out[i] = 0
-            if rate >= FEW:
-                attempt = 0
-                accepted, found = poisson_attempt(position, key[0], key[1], attempt, rate)
-                while attempt < ATTEMPTS - 1 and not accepted:
-                    attempt += 1
-                    accepted, found = poisson_attempt(position, key[0], key[1], attempt, rate)
-                out[i] = np.int64(found)
-            elif rate > 0.0:
-                rest, chance, k = uniform_at(position, key[0], key[1], rate), np.exp(-rate), 0
-                while k < MOST_OF_FEW - 1 and rest >= chance:
-                    k += 1
-                    rest -= chance
-                    chance *= rate / k
-                out[i] = k
-            position += 1
+    kernel = staticmethod(poisson_kernel)
 
 
 JAX.register(RandomPoisson)(gamma_draws_jax.RandomPoissonForm)

@@ -13,6 +13,11 @@ ANSWERS = each(
         "end_dim": "the axes from start_axis= to the last become one",
         "unbiased correction": "use ddof=1, or ddof=0",
         "lr": "use learning_rate=",
+        "ignore_index": "wy.losses.cross_entropy(logits, labels, ignore_index=...) takes it",
+        "lengths": (
+            "the state after the last step of each sequence is sequence[wy.arange(batch), lengths - 1]; layers of "
+            "wy.nn.Recurrent(cell) take lengths themselves"
+        ),
         "eps": "use epsilon=",
         "strides": "use stride=",
         "pool_size": "use kernel_size=",
@@ -100,6 +105,10 @@ ANSWERS = each(
         "callbacks validation": "use wy.train.fit, which takes validation= and callbacks=",
         "top_k topk": "use k=",
         "seen": "use exclude=",
+        "warmup_steps num_warmup_steps": "use warmup=, a number of batches; LinearWarmup has steps=",
+        "total_steps num_training_steps T_max max_steps decay_steps": "use steps=, the number of all batches",
+        "transform transforms": "use dataset.map(function, seed=0), and give the loader what it returns",
+        "blas_threads": "only program.backward and profile have it; threads= of an epoch divides the rows",
         "strict": "leave it out: every name and shape has to match",
         "gradient jac": "leave it out: wyrm derives gradients itself",
     }

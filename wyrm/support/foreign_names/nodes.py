@@ -63,7 +63,7 @@ _OF_NODES = {
             "item": "use x.forward().item()",
             "tolist": "use x.forward().tolist()",
             "numpy eval compute to_numpy": "use x.forward(), which computes the array, or x.value for the last computed array",
-            "run execute": "use x.forward(), or wy.compile(x)({input: array})",
+            "run execute call": "use x.forward(), or wy.compile(x)({input: array})",
             "fit train epoch": FIT,
             "compile": "use wy.compile(x)",
             "gradient": "only a wy.Parameter holds one, p.gradient after loss.backward(); use wy.grad(loss, x) for any node",

@@ -135,3 +135,28 @@ reveal_type((x - x.mean(axis=0)) / x.std(axis=0))  # reveals: Divide[Subtract[An
 #@ maximum_of_an_unknown_shape
 r1: wy.Tensor[Batch, In] = x.maximum(unknown)
 r2: wy.Tensor[Batch, In] = unknown.maximum(x)
+#@ maximum_beside_a_product
+reveal_type(x.maximum(x * 2.0))  # reveals: Maximum[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: Maximum[Input[tuple[Batch, In]], Multiply[Any, Any, tuple[Batch, In]], tuple[Batch, In]]
+reveal_type(x < x * 2.0)  # reveals: Less[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: Less[Input[tuple[Batch, In]], Multiply[Any, Any, tuple[Batch, In]], tuple[Batch, In]]
+reveal_type(wy.maximum(x, x * 0.1))  # reveals: Maximum[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: Maximum[Input[tuple[Batch, In]], Multiply[Any, Any, tuple[Batch, In]], tuple[Batch, In]]
+r1: wy.Tensor[Batch, Out] = x.minimum(x2 + 1.0) @ w
+r2: wy.Tensor[Batch, In] = vector.maximum(x * 0.5)
+r3: wy.Tensor[Batch, In] = x.maximum(x.sum(axis=-1, keepdims=True) * 0.5)
+#@ maximum_of_keepdims
+sums = x.sum(axis=-1, keepdims=True)
+reveal_type(sums.maximum(sums * 0.5))  # reveals: Maximum[Sum[Any, tuple[Batch, One]], Any, tuple[Batch, One]]  # with the plugin: Maximum[Sum[Any, tuple[Batch, One]], Multiply[Any, Any, tuple[Batch, One]], tuple[Batch, One]]
+#@ row_against_a_wider_column
+column = wy.Input(numbers(4, 1), dims=(batch, wy.One()))
+reveal_type(vector.maximum(column))  # reveals: Maximum[Input[tuple[In]], Any, tuple[Batch, In]]  # with the plugin: Maximum[Input[tuple[In]], Input[tuple[Batch, One]], tuple[Batch, In]]
+reveal_type(vector < column)  # reveals: Less[Input[tuple[In]], Any, tuple[Batch, In]]  # with the plugin: Less[Input[tuple[In]], Input[tuple[Batch, One]], tuple[Batch, In]]
+#@ quotient_of_an_unknown_shape
+products = wy.einsum("bi,bi->b", x, x2)
+reveal_type(products / x.sum(axis=-1))  # reveals: Divide[Any, Any, Any]  # with the plugin: Divide[Einsum[Any, Any, tuple[Batch]], Sum[Any, tuple[Batch]], tuple[Batch]]
+r1: wy.Tensor[Batch, Batch] = x.sum(axis=-1, keepdims=True) / products
+r2: wy.Tensor[Time] = unknown.maximum(vector)
+r3: wy.Tensor[Time] = vector.maximum(unknown)
+r4: wy.Tensor[Time] = vector < unknown
+#@ methods_nested_in_methods
+h = x.maximum(x2.minimum(x.maximum(x2.minimum(x.maximum(x2.minimum(x.maximum(x2.minimum(x * 0.5))))))))
+reveal_type(h)  # reveals: Maximum[Input[tuple[Batch, In]], Any, tuple[Batch, In]]  # with the plugin: Maximum[Input[tuple[Batch, In]], Minimum[Any, Any, tuple[Batch, In]], tuple[Batch, In]]
+r: wy.Tensor[Batch, Out] = h @ w

@@ -37,3 +37,31 @@ r2: wy.Tensor[Batch, Colours, Height, Width] = wy.nn.InstanceNorm(colours, affin
 r8: wy.Tensor[Batch, Colours, Height, Width] = wy.nn.BatchNorm2d(colours, momentum=None)(pictures)
 r9: wy.Tensor[Batch, Colours, Height, Width] = wy.nn.InstanceNorm2d(colours)(pictures)
 r3: wy.Tensor[Batch, Colours, Height, Width] = wy.nn.group_norm(pictures, 1)
+#@ convolution_of_channels_last_transposed
+steps = wy.Input(numbers(4, 5, 7), dims=(batch, time, in_))
+r: wy.Tensor[Batch, Out, Any] = wy.nn.Conv1d(in_, out, 3, padding="same")(steps.transpose(0, 2, 1))
+#@ convolution_in_groups
+layer = wy.nn.Conv2d(colours, colours, 3, padding="same", groups=3, bias=False)
+r: wy.Tensor[Batch, Colours, Height, Width] = layer(pictures)
+weight: wy.Parameter = layer.weight
+#@ residual_block_of_convolutions
+class Residual(wy.nn.Module, Generic[D]):
+    def __init__(self, channels: D) -> None:
+        self.first = wy.nn.Conv2d(channels, channels, 3, padding="same")
+        self.norm = wy.nn.BatchNorm2d(channels)
+        self.second = wy.nn.Conv2d(channels, channels, 3, padding="same")
+    def __call__(self, x: wy.Tensor[B, D, M, N]) -> wy.Tensor[B, D, M, N]:
+        return x + self.second(self.norm(self.first(x)).relu())
+r: wy.Tensor[Batch, Colours, Height, Width] = Residual(colours)(pictures)
+#@ convolution_pooled_to_one
+h = wy.nn.Conv2d(colours, hid, 3)(pictures).relu()
+r: wy.Tensor[Batch, Hid] = h.mean(axis=(-2, -1))
+#@ convolution_over_volumes
+volumes = wy.Input(numbers(4, 3, 4, 8, 6), dims=(batch, colours, wy.any_dim(4), tall, broad))
+reveal_type(wy.nn.Conv3d(colours, hid, 3, padding="same")(volumes))  # reveals: Node[Any, tuple[Batch, Hid, Any, Any, Any]]
+#@ convolution_with_a_mask
+seen = wy.Input(np.ones((4, 3, 8, 6), np.float32), dims=(batch, colours, tall, broad))
+r: wy.Tensor[Batch, Hid, Any, Any] = wy.nn.Conv2d(colours, hid, 3)(wy.where(seen > 0.5, pictures, 0.0))
+#@ two_dimensional_pools
+r1: wy.Tensor[Batch, Colours, Any, Any] = wy.nn.MaxPool2d(2)(pictures)
+r2: wy.Tensor[Batch, Colours, Any, Any] = wy.nn.AdaptiveAvgPool2d((2, 1))(pictures)

@@ -44,3 +44,20 @@ square: wy.Node = wy.Input(numbers(7, 7))
 reveal_type(wy.linalg.cholesky(square))  # reveals: Node[Any, Any]
 reveal_type(wy.linalg.solve(square, w))  # reveals: Node[Any, Any]
 reveal_type(wy.linalg.solve(x.T @ x, unknown.T))  # reveals: Node[Any, Any]
+#@ solution_for_an_unknown_side
+def solved(gram: wy.Tensor[In, In], matrix: wy.Node, side: wy.Node) -> None:
+    reveal_type(wy.linalg.solve(gram, side))  # reveals: Node[Any, Any]
+    reveal_type(wy.linalg.solve(matrix, x.T))  # reveals: Node[Any, Any]
+solved(x.T @ x, x.T @ x, x.T)
+#@ ridge_regression
+gram = x.T @ x + wy.eye(in_) * 0.1
+coefficients = wy.linalg.solve(gram, x.T @ y)
+r1: wy.Tensor[In, Out] = coefficients
+r2: wy.Tensor[Batch, Out] = x @ coefficients
+#@ whitening
+values, vectors = wy.linalg.eigh(x.T @ x)
+r: wy.Tensor[Batch, In] = x @ vectors / (values + 1.0).sqrt()
+#@ mahalanobis_distances
+factor = wy.linalg.cholesky(x.T @ x + wy.eye(in_))
+z: wy.Tensor[In, Batch] = wy.linalg.solve_triangular(factor, x.T, lower=True)
+r: wy.Tensor[Batch] = z.square().sum(axis=0)

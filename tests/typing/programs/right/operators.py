@@ -7,8 +7,8 @@ reveal_type(vector - column)  # reveals: Subtract[Input[tuple[In]], Input[tuple[
 row = wy.Input(numbers(1, 7), dims=(wy.One(), in_))
 reveal_type(column * row)  # reveals: Multiply[Input[tuple[Hid, One]], Input[tuple[One, In]], tuple[Hid, In]]
 reveal_type(row * column)  # reveals: Multiply[Input[tuple[One, In]], Input[tuple[Hid, One]], tuple[Hid, In]]
-reveal_type(column < vector)  # reveals: Less[Input[tuple[Hid, One]], Input[tuple[In]], tuple[Hid, In]]
-reveal_type(column.maximum(row))  # reveals: Maximum[Input[tuple[Hid, One]], Input[tuple[One, In]], tuple[Hid, In]]
+reveal_type(column < vector)  # reveals: Less[Input[tuple[Hid, One]], Any, tuple[Hid, In]]  # with the plugin: Less[Input[tuple[Hid, One]], Input[tuple[In]], tuple[Hid, In]]
+reveal_type(column.maximum(row))  # reveals: Maximum[Input[tuple[Hid, One]], Any, tuple[Hid, In]]  # with the plugin: Maximum[Input[tuple[Hid, One]], Input[tuple[One, In]], tuple[Hid, In]]
 #@ row_on_either_side
 row = wy.Input(numbers(1, 7), dims=(wy.One(), in_))
 reveal_type(x + row)  # reveals: Add[Input[tuple[Batch, In]], Input[tuple[One, In]], tuple[Batch, In]]

@@ -16,3 +16,12 @@ code: wy.Tensor[Batch, Out] = mean + (log_variance * 0.5).exp() * wy.random.norm
 code = wy.random.normal((batch, out), mean, (log_variance * 0.5).exp())
 #@ shuffled_rows
 rows: wy.Tensor[Batch, In] = x.take(wy.random.permutation(x.dims[:1]), axis=0)
+#@ draws_along_one_axis
+reveal_type(wy.random.normal(batch))  # reveals: Node[Any, tuple[Batch]]
+reveal_type(wy.random.uniform(Batch(), low=-1.0))  # reveals: Node[Any, tuple[Batch]]
+reveal_type(wy.random.randint(batch, 0, 3))  # reveals: IndexNode[tuple[Batch]]
+r: wy.Tensor[Batch, Out] = wy.random.normal((batch, in_)) @ w
+#@ size_of_an_axis
+size: int = batch.size
+half = batch.size // 2
+open_ = Batch().size is None

@@ -100,3 +100,25 @@ reveal_type(mean)  # reveals: Buffer[tuple[In]]
 count = wy.Buffer(0.0)
 result: wy.Tensor[Batch, In] = wy.updating(x - mean, {mean: x.mean(axis=0), count: count + 1.0})
 sized = wy.Buffer(np.zeros((4, 7), np.float32), dims=(batch, in_))
+#@ scan_of_a_recurrent_cell
+steps = wy.Input(numbers(5, 4, 11), dims=(time, batch, hid))
+last, states = wy.scan(lambda h, step: ((h + step).tanh(), h), h0, steps)
+reveal_type(last)  # reveals: Node[Any, tuple[Batch, Hid]]
+r: wy.Tensor[Batch, Out] = last @ w2
+#@ scan_of_a_function_with_types
+def decay(level: wy.Tensor[In], row: wy.Tensor[In]) -> tuple[wy.Tensor[In], wy.Tensor[In]]:
+    level = level * 0.9 + row * 0.1
+    return level, row - level
+last, gaps = wy.scan(decay, vector, x)
+reveal_type(gaps)  # reveals: Node[Any, tuple[Batch, In]]
+#@ scan_backwards_without_results
+total, nothing = wy.scan(lambda carry, row: (carry * 0.5 + row, None), vector, x, reverse=True)
+reveal_type(total)  # reveals: Node[Any, tuple[In]]
+reveal_type(nothing)  # reveals: None
+#@ scan_of_a_product_with_weights
+steps = wy.Input(numbers(5, 4, 11), dims=(time, batch, hid))
+last, _ = wy.scan(lambda h, step: ((h @ wh + step).tanh(), None), h0, steps)
+reveal_type(last)  # reveals: Node[Any, tuple[Batch, Hid]]
+#@ loop_that_doubles
+doubled = wy.while_loop(lambda v: v.sum() < 100.0, lambda v: v + v, x)
+reveal_type(doubled)  # reveals: Node[Any, tuple[Batch, In]]

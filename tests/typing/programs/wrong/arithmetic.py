@@ -90,3 +90,20 @@ x[0] = 1.0  # error: [index] Unsupported target for indexed assignment ("Input[t
 scale + x * (scale - y / (scale + x * (1.0 - x)))  # error: [operator] Unsupported operand types for / ("Input[tuple[Batch, Out]]" and "Add[
 #@ maximum_of_other_axes_names_both
 x.maximum(y)  # error: [arg-type] Argument 1 to "maximum" of "Node" has incompatible type "Input[tuple[Batch, Out]]"; expected "Shaped[Any, FittingShape[tuple[Batch, In]]]"
+#@ maximum_beside_a_product_of_other_axes
+x.maximum(y * 2.0)  # error: [arg-type] Argument 1 to "maximum" of "Node" has incompatible type "Multiply[Input[tuple[Batch, Out]], Constant[Any], tuple[Batch, Out]]"; expected "Shaped[Any,
+#@ minimum_of_other_axes_inside_a_maximum
+x.maximum(x2.minimum(y))  # error: [arg-type] Argument 1 to "minimum" of "Node" has incompatible type "Input[tuple[Batch, Out]]"; expected "Shaped[Any, FittingShape[tuple[Batch, In]]]"
+#@ comparison_with_a_product_of_other_axes
+x < y * 2.0  # error: [operator] Unsupported operand types for < ("Input[tuple[Batch, In]]" and "Multiply[Input[tuple[Batch, Out]], Constant[Any], tuple[Batch, Out]]")
+#@ maximum_function_of_other_axes
+wy.maximum(x, y * 0.1)  # error: [arg-type] Argument 2 to "maximum" has incompatible type "Multiply[Input[tuple[Batch, Out]], Constant[Any], tuple[Batch, Out]]"; expected "Shaped[Any,
+#@ maximum_result_of_other_axes
+r: wy.Tensor[Batch, Out] = x.maximum(x * 2.0)  # error: [assignment] Incompatible types in assignment (expression has type "Maximum[Input[tuple[Batch, In]], Any, tuple[Batch, In]]", variable has type "Node[Any,
+#@ nested_maximum_in_another_product
+x.maximum(x2.minimum(x.maximum(x2 * 0.5))) @ w2  # error: [operator] Unsupported operand types for @ ("Maximum[Input[tuple[Batch, In]], Any, tuple[Batch, In]]" and "Parameter[tuple[Hid, Out]]")
+#@ comparison_result_of_other_axes
+r: wy.Tensor[Batch, Out] = x < x * 2.0  # error: [assignment] Incompatible types in assignment (expression has type "Less[Input[tuple[Batch, In]], Any, tuple[Batch, In]]", variable has type "Node[Any,
+#@ row_against_a_column_as_a_row
+column = wy.Input(dims=(batch, wy.One()))
+r: wy.Tensor[In] = vector.maximum(column)  # error: [arg-type] Argument 1 to "maximum" of "Node" has incompatible type "Input[tuple[Batch, One]]"

@@ -82,3 +82,17 @@ train = wy.compile((x @ w).mean(), wy.optim.SGD([w], learning_rate=0.1))
 last: float = wy.train.fit(train, {x: array}, epochs=1)  # error: [assignment] Incompatible types in assignment (expression has type "History", variable has type "float")
 #@ summary_is_no_list
 wy.summary(wy.nn.Linear(in_, out), x)[0]  # error: [index] Value of type "Summary" is not indexable
+#@ group_without_parameters
+wy.optim.AdamW([{"params": [w]}])  # error: [list-item] List item 0 has incompatible type "dict[str, list[Parameter[tuple[In, Out]]]]"; expected "Parameter[Any] | ParameterGroup"
+#@ group_with_a_misspelled_option
+wy.optim.AdamW([{"parameters": [w], "weight_decya": 0.1}])  # error: [list-item] List item 0 has incompatible type "dict[str, object]"; expected "Parameter[Any] | ParameterGroup"
+#@ group_with_an_option_by_name
+wy.optim.SGD([{"parameters": [w], "momentum": "0.9"}], 0.1)  # error: [list-item] List item 0 has incompatible type "dict[str, Sequence[Iterable[Any]]]"; expected "Parameter[Any] | ParameterGroup"
+#@ group_of_buffers
+wy.optim.SGD([{"parameters": [wy.nn.BatchNorm(in_).running_mean]}], 0.1)  # error: [list-item] List item 0 has incompatible type "dict[str, list[Buffer[tuple[In]]]]"; expected "Parameter[Any] | ParameterGroup"
+#@ profile_of_batches_without_data
+wy.compile(x.sum()).profile(batch_size=4)  # error: [call-overload] No overload variant of "profile" of "Inspected" matches argument type "int"
+#@ joined_parts_of_other_rows
+x.concat(vector)  # error: [arg-type] Argument 1 to "concat" of "Node" has incompatible type "Input[tuple[In]]"; expected "Shaped[Any, FittingShape[tuple[Batch, In]]]"
+#@ dot_products_of_other_rows
+x.vector_dot(y)  # error: [arg-type] Argument 1 to "vector_dot" of "Node" has incompatible type "Input[tuple[Batch, Out]]"; expected "Shaped[Any, FittingShape[tuple[Batch, In]]]"

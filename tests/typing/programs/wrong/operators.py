@@ -10,7 +10,7 @@ x + row  # error: [operator] Unsupported operand types for + ("Input[tuple[Batch
 two = wy.Input(dims=(32, 7))
 r1: wy.Tensor[Batch, Time, In] = two + 1  # error: [assignment] Incompatible types in assignment (expression has type "Add[Input[tuple[Any, Any]], Constant[Any], tuple[Any, Any]]", variable has type "Node[Any, tuple[Batch, Time, In]]")
 r2: wy.Tensor[Batch, Time, In] = two + two  # error: [assignment] Incompatible types in assignment
-r3: wy.Tensor[Batch, Time, In] = two + wy.Input(dims=(7,))  # error: [operator] Unsupported operand types for + ("Input[tuple[Any, Any]]" and "Input[tuple[Any]]")
+r3: wy.Tensor[Batch, Time, In] = two + wy.Input(dims=(7,))  # error: [assignment] Incompatible types in assignment
 r4: wy.Tensor[Batch, Time, In] = two * scale  # error: [operator] Unsupported operand types for * ("Input[tuple[Any, Any]]" and "Parameter[tuple[()]]")
 r5: wy.Tensor[Batch, Time, In] = scale * two  # error: [assignment] Incompatible types in assignment
 r6: wy.Tensor[Batch, Time, In] = vector - two  # error: [assignment] Incompatible types in assignment

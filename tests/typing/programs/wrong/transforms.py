@@ -165,3 +165,34 @@ wy.updating(x @ w, {"mean": x.mean()})  # error: [dict-item] Dict entry 0 has in
 #@ updates_by_an_array
 mean = wy.Buffer(np.zeros(7), dims=(In,))
 wy.updating(x @ w, {mean: numbers(7)})  # error: [dict-item] Dict entry 0 has incompatible type "Buffer[tuple[In]]": "ndarray[tuple[Any, ...], dtype[floating[_32Bit]]]";
+#@ scan_carry_that_changes_axes
+steps = wy.Input(dims=(time, batch, hid))
+def step(carry: wy.Tensor[Batch, Hid], row: wy.Tensor[Batch, Hid]) -> tuple[wy.Tensor[Batch, Out], wy.Tensor[Batch, Hid]]:
+    return carry @ w2, carry
+wy.scan(step, h0, steps)  # error: [arg-type] Argument 1 to "scan" has incompatible type "Callable[[Node[Any, tuple[Batch, Hid]], Node[Any, tuple[Batch, Hid]]], tuple[Node[Any, tuple[Batch,
+#@ scan_of_a_cell_of_another_row
+steps = wy.Input(dims=(time, batch, emb))
+def step(carry: wy.Tensor[Batch, Hid], row: wy.Tensor[Batch, Hid]) -> tuple[wy.Tensor[Batch, Hid], None]:
+    return carry + row, None
+wy.scan(step, h0, steps)  # error: [arg-type] Argument 1 to "scan" has incompatible type "Callable[[Node[Any, tuple[Batch, Hid]], Node[Any, tuple[Batch, Hid]]], tuple[Node[Any, tuple[Batch,
+#@ scan_last_in_another_product
+steps = wy.Input(dims=(time, batch, hid))
+last, _ = wy.scan(lambda h, row: ((h + row).tanh(), None), h0, steps)
+last @ w  # error: [operator] Unsupported operand types for @ ("Node[Any, tuple[Batch, Hid]]" and "Parameter[tuple[In, Out]]")
+#@ scan_without_a_result
+steps = wy.Input(dims=(time, batch, hid))
+def step(carry: wy.Tensor[Batch, Hid], row: wy.Tensor[Batch, Hid]) -> wy.Tensor[Batch, Hid]:
+    return carry + row
+wy.scan(step, h0, steps)  # error: [arg-type] Argument 1 to "scan" has incompatible type "Callable[[Node[Any, tuple[Batch, Hid]], Node[Any, tuple[Batch, Hid]]], Node[Any, tuple[Batch, Hid]]]";
+#@ scan_with_steps_in_part
+wy.scan(lambda carry, row: (carry, None), vector, None, 2.5)  # error: [call-overload] No overload variant of "scan" matches argument types "Callable[[Any, Any], tuple[Any, None]]", "Input[tuple[In]]", "None", "float"
+#@ scan_for_a_class
+wy.scan(wy.nn.Linear, h0, sequence)  # error: [arg-type] Argument 1 to "scan" has incompatible type "type[Linear[In@Linear, Out]]"; expected "Callable[[Node[Any, tuple[Batch, Hid]], Node[Any, tuple[Time,
+#@ loop_of_a_carry_that_changes_axes
+def grow(carry: wy.Tensor[Batch, Hid]) -> wy.Tensor[Batch, Out]:
+    return carry @ w2
+wy.while_loop(lambda carry: carry.sum() < 1.0, grow, h0)  # error: [arg-type] Argument 2 to "while_loop" has incompatible type "Callable[[Node[Any, tuple[Batch, Hid]]], Node[Any, tuple[Batch, Out]]]"; expected
+#@ loop_with_its_functions_exchanged
+wy.while_loop(lambda v: v * 2.0, lambda v: v.sum() < 1.0, x)  # error: [return-value] Incompatible return value type (got "Less[Sum[Any, tuple[()]], Constant[Any], tuple[()]]", expected "Node[Any, tuple[Batch, In]]")
+#@ loop_with_a_limit_by_name
+wy.while_loop(lambda v: v.sum() < 1.0, lambda v: v * 2.0, x, max_steps="10")  # error: [call-overload] No overload variant of "while_loop" matches argument types "Callable[[Any], Any]", "Callable[[Any], Any]", "Input[tuple[Batch, In]]", "str"

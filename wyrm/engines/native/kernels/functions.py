@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, known
 from wyrm.ops.elementwise import fast_math
-from wyrm.ops.random import standard_draws
+from wyrm.ops.random import rejection, standard_draws
 
 if TYPE_CHECKING:
     from wyrm.engines.native.kernels.statements import FunctionBody
@@ -206,7 +206,7 @@ def kernel_of(function: FunctionType, name: str | None = None) -> KernelFunction
     Only kernels of this library may use fused multiply-adds. Users' arithmetic and that of random draws are compiled as
     written, so they give the same numbers as NumPy.
     """
-    if function.__module__ == standard_draws.__name__:
+    if function.__module__ in (standard_draws.__name__, rejection.__name__):
         return KernelFunction(function, name=name, inlined=True)
     if function.__module__ == fast_math.__name__:
         return KernelFunction(function, name=name, inlined=True, fused=True)

@@ -14,8 +14,9 @@ from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.graph.axes import open_axes, resolve_axis
 from wyrm.graph.base import BaseNode
+from wyrm.graph.index_checks import first_out_of_range
 from wyrm.graph.leaves import Input
-from wyrm.graph.storage import Storage, first_out_of_range, fits_in, is_finite, stored
+from wyrm.graph.storage import Storage, fits_in, is_finite, stored
 
 
 class _InputTarget(NamedTuple):
@@ -50,7 +51,7 @@ class RepeatedCall:
                 isinstance(leaf, Input) and leaf._finite,
                 tuple(
                     (resolve_axis(axis, binding.sizes), ignore_index, from_end)
-                    for limited, _, axis, ignore_index, from_end in graph.ranges.limits
+                    for limited, _, (_, axis, ignore_index, from_end), _ in graph.ranges.limits
                     # Native code checks the others.
                     if limited is leaf and set(open_axes((axis,))) <= binding.sizes.keys()
                 ),

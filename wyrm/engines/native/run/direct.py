@@ -77,7 +77,7 @@ class _Result:
         """Return the output in the memory that `renew` chose."""
         block, like = self._blocks[self._last], self._like
         offset = _aligned(block) - address_of(block)
-        return np.ndarray(like.shape, like.dtype, block, offset, like.strides)  # type: ignore[arg-type]  # an array is a buffer
+        return np.ndarray(like.shape, like.dtype, block, offset, like.strides)
 
 
 # An input of the program, and the array to read.

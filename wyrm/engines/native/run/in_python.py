@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.engines.graph import Targets
 from wyrm.engines.native.ir import arrays
 from wyrm.engines.native.ir.arrays import ArrayFunction, Callee, Expression, Statement
 from wyrm.engines.native.stages.memory import Binding
@@ -112,7 +113,7 @@ class Interpreter:
         raise AssertionError(f"{expression} is not an expression")
 
 
-def index_error(name: str, schedule: Schedule, binding: Binding, error: IndexError) -> Exception:
+def index_error(name: str, targets: Targets, binding: Binding, error: IndexError) -> Exception:
     """Return the error to raise for an `IndexError` of native code, which stands for a `LinAlgError` too.
 
     Debug mode checks every array access; there, an error that no index check raised is an access outside an array.
@@ -120,7 +121,7 @@ def index_error(name: str, schedule: Schedule, binding: Binding, error: IndexErr
     unsolvable = str(error) == NO_SOLUTION
     if DEBUG and not unsolvable and str(error) != OUT_OF_RANGE:
         return AssertionError(f"{name}: native code reads or writes outside of an array: {error}")
-    cause = _cause(schedule, binding)
+    cause = _cause(Schedule(targets.original or targets.nodes), binding)
     kind, known = (LinAlgError, NO_SOLUTION) if unsolvable else (IndexOutOfRange, "an index is out of range")
     which = f": {cause}" if isinstance(cause, kind) else ""
     return kind(f"{name}: {known}{which}; no parameter has moved in this step")

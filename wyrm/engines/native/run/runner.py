@@ -152,7 +152,7 @@ class NativeRunner:
             from wyrm.engines.native.run.in_python import index_error
 
             binding.forget_rows()
-            raise index_error(self.name, self.graph.schedule, binding, error) from None
+            raise index_error(self.name, self.graph.targets, binding, error) from None
         except BaseException:
             binding.forget_rows()
             raise

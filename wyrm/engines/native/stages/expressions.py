@@ -135,15 +135,18 @@ class UniqueNames:
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
+        # The last number that a text was given.
+        self._counts: dict[str, int] = {}
 
     def __call__(self, text: str) -> str:
         base = identifier(text) or "value"
         if base[0].isdigit() or keyword.iskeyword(base) or base in RESERVED or _RESERVED_FORMS.fullmatch(base):
             base = f"the_{base}"
-        name, count = base, 1
+        name, count = base, self._counts.get(base, 1)
         while name in self._taken:
             count += 1
             name = f"{base}_{count}"
+        self._counts[base] = count
         self._taken.add(name)
         return name
 

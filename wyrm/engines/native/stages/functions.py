@@ -36,9 +36,10 @@ from wyrm.engines.native.stages.loops import (
     Reference,
     ScalarBlock,
     SizeArgument,
+    in_scope,
     loop_index,
 )
-from wyrm.engines.native.stages.materialize import Materialized, in_scope
+from wyrm.engines.native.stages.materialize import Materialized
 from wyrm.engines.native.stages.nests import merged
 from wyrm.engines.native.stages.reductions import ReductionWriter
 from wyrm.engines.native.stages.runtime import OpKernels, claim

@@ -6,8 +6,8 @@ for memory.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -56,13 +56,28 @@ def recompute(tree: LoopTree) -> None:
     """Compute values anew in the loops that read them; no array stores them then."""
     copies, changes = _Copies(tree), True
     while changes:
-        changes = False
+        changed = set[Computed]()
         for value, readings in _read_elsewhere(tree).items():
-            if not changes and all(_pays(value, each) for each in readings):
+            # Where others read this value now, its readings are no longer all.
+            if value not in changed and all(_pays(value, each) for each in readings):
                 for each in readings:
                     copies.read_anew(value, each)
-                _remove_if_unread(tree, value)
-                changes = True
+                changed |= {value, *_sources(value)}
+        changes = bool(changed)
+        _remove_unread(tree, changed)
+        copies.forget_removed()
+
+
+def _sources(value: Computed) -> set[Computed]:
+    """Return the values that copies of a value may read."""
+    found, waiting = set[Computed](), [value]
+    while waiting:
+        statement = waiting.pop().chain[-1]
+        for operand in statement.operands if isinstance(statement, ElementStatement) else ():
+            if isinstance(operand.target, Computed) and operand.target not in found:
+                found.add(operand.target)
+                waiting.append(operand.target)
+    return found
 
 
 def _read_elsewhere(tree: LoopTree) -> dict[Computed, list[_Reading]]:
@@ -93,19 +108,21 @@ def _statements(block: Block, path: list[Block]) -> Iterator[tuple[ElementStatem
 
 def _pays(value: Computed, reading: _Reading) -> bool:
     """Return whether a loop that computes a value anew reads no more arrays than one that reads the value's."""
-    cost = _cost(value, reading.path)
-    if cost is None or cost.operations > _MOST:
+    cost = _cost(value, reading.path, _MOST)
+    if cost is None:
         return False
     block = reading.path[-1]
     read = {each for item in block.items if isinstance(item, ElementStatement) for each in map(_array, item.operands)}
     return len(cost.arrays - read) <= 1
 
 
-def _cost(value: Computed, path: Sequence[Block]) -> _Cost | None:
-    """Return what a value costs in the innermost of these loops; None if it cannot be computed there."""
+def _cost(value: Computed, path: Sequence[Block], most: int) -> _Cost | None:
+    """Return what a value costs in the innermost of these loops; None for more operations, or if it must be stored."""
     formula, statement = value.node.formula, value.chain[-1]
     calls = () if formula is None else parse(formula)
-    if not calls or not isinstance(statement, ElementStatement) or not {call.function for call in calls} <= _CHEAP:
+    if not 0 < len(calls) <= most or not isinstance(statement, ElementStatement):
+        return None
+    if not {call.function for call in calls} <= _CHEAP:
         return None
     operations, found = len(calls), frozenset[ArrayBuffer]()
     for operand in statement.operands:
@@ -116,7 +133,7 @@ def _cost(value: Computed, path: Sequence[Block]) -> _Cost | None:
             found |= {array} if len(loop_axes(array.dims)) == len(path) else frozenset()
             continue
         assert isinstance(operand.target, Computed)
-        inner = _cost(operand.target, path)
+        inner = _cost(operand.target, path, most - operations)
         if inner is None or operand.index != loop_index(operand.target.node.dims):
             return None
         operations, found = operations + inner.operations, found | inner.arrays
@@ -149,6 +166,12 @@ class _Copies:
     def __init__(self, tree: LoopTree) -> None:
         self._tree = tree
         self._made: dict[Block, dict[Computed, Computed]] = defaultdict(dict)
+
+    def forget_removed(self) -> None:
+        """Forget the copies that no longer stand in their loops."""
+        for block, made in self._made.items():
+            there = set(block.items)
+            self._made[block] = {value: copy for value, copy in made.items() if copy.chain[-1] in there}
 
     def read_anew(self, value: Computed, reading: _Reading) -> None:
         """Let a statement read a value that its loop computes anew."""
@@ -197,20 +220,39 @@ def _in_order(statements: Sequence[Item]) -> list[Item]:
     return list(order)
 
 
-def _remove_if_unread(tree: LoopTree, value: Computed) -> None:
-    """Remove the statement that computes a value, and its loops if they are empty then, unless it is read."""
-    *path, statement = value.chain
-    assert isinstance(path[-1], Block)
-    for each in path[-1].items:
-        if isinstance(each, ElementStatement) and any(operand.target is value for operand in each.operands):
-            return
-        if isinstance(each, Block):
-            return
+def _remove_unread(tree: LoopTree, values: Collection[Computed]) -> None:
+    """Remove the statements that compute these values unless they are read, and loops that are empty then."""
+    reads = Counter(each for statement, _ in _statements(tree.root, []) for each in _read_by(statement))
+    waiting = [value for value in values if value.register and value not in tree.as_arrays]
+    while waiting:
+        value = waiting.pop()
+        statement = value.chain[-1]
+        if reads[value] or not isinstance(statement, ElementStatement) or not _remove(tree, value.chain):
+            continue
+        for each in _read_by(statement):
+            reads[each] -= 1
+            if each in values:
+                waiting.append(each)
+
+
+def _read_by(statement: ElementStatement) -> Iterator[Computed]:
+    """Yield the values that a statement reads."""
+    integers = [each for entry in statement.target_index for each in integers_in(entry)]
+    for reference in references_in([*statement.operands, *integers]):
+        if isinstance(reference.target, Computed):
+            yield reference.target
+
+
+def _remove(tree: LoopTree, chain: Sequence[Item]) -> bool:
+    """Remove the last item of a chain from its loop, and loops that are empty then; return whether it was there."""
+    *path, item = chain
     while path:
         block = path.pop()
-        assert isinstance(block, Block)
-        block.items.remove(statement)
-        if block.items or not isinstance(block, Loop) or block.starts or block.fills:
-            return
-        statement = block
-    tree.root.items.remove(statement)
+        if not isinstance(block, Loop) or item not in block.items:
+            return False
+        block.items.remove(item)
+        if block.items or block.starts or block.fills:
+            return True
+        item = block
+    tree.root.items.remove(item)
+    return True
