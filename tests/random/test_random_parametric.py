@@ -180,8 +180,8 @@ def test_expectations_have_the_right_gradients() -> None:
     np.testing.assert_allclose(found, [9 * (2 * 2 + 1), 2 * 3 * 2 * 3, 3 / 25, -2 / 25], rtol=0.05)
     np.testing.assert_allclose(of_dirichlet, [5 / 36, -1 / 36, -1 / 36], rtol=0.05)
     rate = wy.Parameter(np.full(3, 2.0))
-    count = wy.random.poisson((3,), rate, stream=1)
-    assert not at_step(wy.grad(count.astype(np.float64).square().sum(), rate)).any()
+    counted = wy.random.poisson((3,), rate, stream=1)
+    assert not at_step(wy.grad(counted.astype(np.float64).square().sum(), rate)).any()
 
 
 def test_gradients_of_gammas_are_pytorch_s() -> None:

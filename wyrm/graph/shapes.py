@@ -68,9 +68,9 @@ def remedy(dims: Dims, shape: tuple[int, ...], integers: bool = False) -> str:
                 return f"; add the axis of size 1, as in x[{':, ' * place}None]"
     if len(shape) == rank >= 3 and not fit(sizes, shape):
         orders = {(0, rank - 1, *range(1, rank - 1)): "second", (0, *range(2, rank), 1): "last"}
-        for order, place in orders.items():
+        for order, position in orders.items():
             if fit(sizes, [shape[axis] for axis in order]):
-                return f"; channels come {place}: x.transpose({', '.join(map(str, order))})"
+                return f"; channels come {position}: x.transpose({', '.join(map(str, order))})"
     known = [size for size in sizes[1:] if size is not None]
     if len(shape) == 2 < rank and len(known) == rank - 1 and math.prod(known) == shape[1]:
         return f"; give the rows their shape, as in x.reshape(-1, {', '.join(map(str, known))})"

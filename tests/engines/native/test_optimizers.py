@@ -28,6 +28,7 @@ from wyrm.optim import (
     Lion,
     Muon,
     NAdam,
+    ParameterGroup,
     RAdam,
 )
 
@@ -40,7 +41,7 @@ def muon(parameters: list[Any], **options: Any) -> Combined:
 
 def grouped(parameters: list[Any], **options: Any) -> AdamW:
     table, bias, weight, *rest = parameters
-    groups = [
+    groups: list[ParameterGroup] = [
         {"parameters": [table, weight], "learning_rate_factor": 0.5, "lower": -0.4},
         {"parameters": [bias], "weight_decay": 0.0, "clip_value": 0.01},
         {"parameters": rest, "learning_rate": 0.02},
