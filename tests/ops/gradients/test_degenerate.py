@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 import wyrm as wy
 from tests.degenerate_points import ROWS, Row, weights_of
+from tests.once import computed_once
 from wyrm.errors import LinAlgError
 
 NAMES = [row.name for row in ROWS]
@@ -25,7 +26,6 @@ def _nodes(row: Row) -> list[Any]:
     return [node, *wy.grad((node * weights_of(node.shape)).sum(), leaves, allow_unused=True)]
 
 
-@cache
 def _theirs() -> dict[str, list[Any]]:
     """Return JAX's value and gradients of all rows; one function compiles in less time than many."""
     operands = [[np.asarray(x, np.float64) for x in row.operands] for row in SOLVABLE]
@@ -42,7 +42,6 @@ def _theirs() -> dict[str, list[Any]]:
         return {row.name: [np.asarray(x) for x in each] for row, each in zip(SOLVABLE, found, strict=True)}
 
 
-@cache
 def _ours(engine: Any) -> dict[str, list[Any]]:
     """Return our value and gradients of all rows that are no errors, by one program."""
     groups = [_nodes(row) for row in SOLVABLE]
@@ -51,12 +50,24 @@ def _ours(engine: Any) -> dict[str, list[Any]]:
     return {row.name: [next(flat) for _ in group] for row, group in zip(SOLVABLE, groups, strict=True)}
 
 
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    return computed_once(tmp_path_factory, "degenerate-theirs", _theirs)
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, list[Any]]]:
+    return cache(lambda engine: computed_once(tmp_path_factory, f"degenerate-{engine}", lambda: _ours(engine)))
+
+
 @pytest.mark.parametrize("engine", ["reference", "native", "jax"])
 @pytest.mark.parametrize("row", SOLVABLE, ids=[row.name for row in SOLVABLE])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_row_is_jaxs_number_or_its_choice(row: Row, engine: str) -> None:
-    value, *gradients = _theirs()[row.name]
-    found, *slopes = _ours(engine)[row.name]
+def test_a_row_is_jaxs_number_or_its_choice(
+    row: Row, engine: str, theirs: dict[str, list[Any]], ours: Callable[[str], dict[str, list[Any]]]
+) -> None:
+    value, *gradients = theirs[row.name]
+    found, *slopes = ours(engine)[row.name]
     assert bool(row.reason) == (row.gradients is not None)
     np.testing.assert_allclose(found, value, rtol=1e-7, atol=1e-12, err_msg=row.name)
     expected = gradients if row.gradients is None else row.gradients
