@@ -7,9 +7,12 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
+from tests.once import computed_once
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("WYRM_DATA", ROOT / ".." / "shared" / "data"))
@@ -35,16 +38,40 @@ def figure(text: str, pattern: str) -> float:
     return float(found[1])
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_help(name: str) -> None:
-    text = run(name, "--help")
-    for option in ("--data", "--epochs", "--seed", "--pictures"):
-        assert option in text
+def together(calls: list[list[str]]) -> list[str]:
+    """Return what examples print that run one after the other in one process."""
+    command = [sys.executable, "-W", "error", "-m", "tests.examples.together", json.dumps(calls)]
+    finished = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert finished.returncode == 0, finished.stderr
+    found: list[str] = json.loads(finished.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
+    """What the examples print with one seed in two processes, in each of which they run in an order of its own."""
+
+    def run_in(order: list[str]) -> dict[str, str]:
+        found = together([[name, "--epochs", "1", "--seed", "3"] for name in order])
+        return dict(zip(order, found, strict=True))
+
+    def run_in_two_orders() -> list[dict[str, str]]:
+        with ThreadPoolExecutor() as pool:
+            return list(pool.map(run_in, (EXAMPLES, EXAMPLES[::-1])))
+
+    return computed_once(tmp_path_factory, "seeded-examples", run_in_two_orders)
+
+
+def test_help() -> None:
+    for name, text in zip(EXAMPLES, together([[name, "--help"] for name in EXAMPLES]), strict=True):
+        assert text.startswith(f"usage: {name}")
+        for option in ("--data", "--epochs", "--seed", "--pictures"):
+            assert option in text
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_a_seed_gives_the_same_figures_again(name: str) -> None:
-    first, second = (run(name, "--epochs", 1, "--seed", 3) for _ in range(2))
+def test_a_seed_gives_the_same_figures_again(seeded: list[dict[str, str]], name: str) -> None:
+    first, second = (found[name] for found in seeded)
     assert first == second != ""
 
 
