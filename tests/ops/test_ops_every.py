@@ -128,8 +128,8 @@ def test_gradient_in_float32(sample: Sample) -> None:
         node.sum().backward()
     for p, q in zip(wide.parameters(), narrow.parameters(), strict=True):
         assert q.gradient.dtype == np.float32
-        largest = float(np.abs(p.gradient).max(initial=1.0))  # small elements may be differences of such ones
-        np.testing.assert_allclose(q.gradient, p.gradient, rtol=1e-4, atol=1e-5 * largest)
+        # Where the terms of a gradient cancel to 0, as those of group norm may, their rounding is left.
+        np.testing.assert_allclose(q.gradient, p.gradient, rtol=1e-4, atol=2e-5)
 
 
 @every(lambda sample: sample.misfit is not None)
