@@ -165,10 +165,14 @@ def test_an_axis_that_nothing_tells_is_an_error() -> None:
     untold = (
         r"BatchNorm: nothing says which axis of input \(Batch\(\), .*\) float32 .*; give axis=1 for \(batch, channels"
     )
-    for dims in ((8, 8, 8), (8, 28, 28), (Width(), 8, 8), (5, 8), (5, Width()), (5, Width(8))):
+    for dims in ((8, 8, 8), (Width(), 8, 8), (5, 8), (5, Width()), (5, Width(8))):
         for layer in (wy.nn.BatchNorm(8), wy.nn.BatchNorm(channels)):
             with pytest.raises(ShapeError, match=untold):
                 layer(wy.Input(dims=(Batch(), *dims)))
+    with pytest.raises(
+        ShapeError, match=r"BatchNorm: features, 8, is axis 1 of input .*, not the last axis; give axis=1"
+    ):
+        wy.nn.BatchNorm(8)(wy.Input(dims=(Batch(), 8, 28, 28)))
     elsewhere = r"BatchNorm: features, Channels\(8\), is axis 1 of input .*, not the last axis; give axis=1"
     for rest in ((8, 8), (Width(8), 8), ()):
         with pytest.raises(ShapeError, match=elsewhere):

@@ -25,7 +25,7 @@ from wyrm.graph.source_location import located_at
 from wyrm.graph.text import text_of
 from wyrm.graph.traversal import shallow_first, topological_order
 from wyrm.ops.control.updating import updates_of
-from wyrm.ops.cross_entropy.softmax import CrossEntropy
+from wyrm.ops.cross_entropy.softmax import cross_entropy_over
 from wyrm.ops.gradients.reverse import pull_back
 from wyrm.ops.indexing.index import row_gradient, row_parts
 from wyrm.ops.random.philox import COUNTERS, STEP
@@ -273,9 +273,7 @@ class ProgramGraph:
     def contrast(self) -> BaseNode | None:
         """A cross-entropy whose classes are the rows of a batch, as in `info_nce`, if there is one."""
         rows = {leaf.dims[0] for leaf in self.inputs if leaf.dims and axis_size(leaf.dims[0]) is None}
-        nodes = topological_order(self.outputs)
-        found = (node for node in nodes if isinstance(node, CrossEntropy) and node.parents[0].dims[-1] in rows)
-        return next(found, None)
+        return cross_entropy_over(rows, topological_order(self.outputs))
 
     @property
     def differentiated(self) -> Targets:

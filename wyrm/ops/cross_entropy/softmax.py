@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Generic, Literal, overload
 
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Dims, axis_size, unify
-from wyrm.graph.base import ZERO, Gradient, explain, format_dims, label
+from wyrm.graph.axes import Axis, Dims, axis_size, unify
+from wyrm.graph.base import ZERO, BaseNode, Gradient, explain, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
@@ -342,3 +342,8 @@ def cross_entropy(
     if reduction == "none":
         return total
     return weighted_mean(total, factors) if reduction == "mean" else total.sum()
+
+
+def cross_entropy_over(axes: Collection[Axis], nodes: Iterable[BaseNode]) -> BaseNode | None:
+    """Return the first cross-entropy among nodes whose classes are the elements of one of these axes."""
+    return next((node for node in nodes if isinstance(node, CrossEntropy) and node.parents[0].dims[-1] in axes), None)

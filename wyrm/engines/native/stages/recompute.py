@@ -223,7 +223,8 @@ def _in_order(statements: Sequence[Item]) -> list[Item]:
 def _remove_unread(tree: LoopTree, values: Collection[Computed]) -> None:
     """Remove the statements that compute these values unless they are read, and loops that are empty then."""
     reads = Counter(each for statement, _ in _statements(tree.root, []) for each in _read_by(statement))
-    waiting = [value for value in values if value.register and value not in tree.as_arrays]
+    removable = {value for value in values if value.register and value not in tree.as_arrays}
+    waiting = list(removable)
     while waiting:
         value = waiting.pop()
         statement = value.chain[-1]
@@ -231,7 +232,7 @@ def _remove_unread(tree: LoopTree, values: Collection[Computed]) -> None:
             continue
         for each in _read_by(statement):
             reads[each] -= 1
-            if each in values:
+            if each in removable:
                 waiting.append(each)
 
 
