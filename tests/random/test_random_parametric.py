@@ -177,7 +177,8 @@ def test_expectations_have_the_right_gradients() -> None:
             wy.grad(first, c),
         ]
     )
-    np.testing.assert_allclose(found, [9 * (2 * 2 + 1), 2 * 3 * 2 * 3, 3 / 25, -2 / 25], rtol=0.05)
+    np.testing.assert_allclose(found[:2], [9 * (2 * 2 + 1), 2 * 3 * 2 * 3], rtol=0.05)
+    np.testing.assert_allclose(found[2:], [3 / 25, -2 / 25], rtol=0.03)
     np.testing.assert_allclose(of_dirichlet, [5 / 36, -1 / 36, -1 / 36], rtol=0.05)
     rate = wy.Parameter(np.full(3, 2.0))
     counted = wy.random.poisson((3,), rate, stream=1)
