@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, cached_property
 from typing import Any, NamedTuple, cast
 
 from mypy.checker import TypeChecker
@@ -148,22 +148,19 @@ class _Call(ABC):
     def _written(self, reader: Reader, value: Any) -> Type:
         if reader.has_array and not isinstance(value, Elementwise):
             raise Unknown
-        names = frozenset(_classes_of(self.declared()))
-        return Writer(self._plugin, self._checker, self._classes, reader.leaves, names).result(value)
+        return Writer(self._plugin, self._checker, self._classes, reader.leaves, self._returned).result(value)
+
+    @cached_property
+    def _returned(self) -> frozenset[str]:
+        """The names of the classes that the declarations return."""
+        return frozenset(_classes_of(self.declared()))
 
     def _by_declarations(self) -> Type:
         """Return the type that the declarations give, and mypy's own errors."""
         try:
-            found, _ = self._checker.expr_checker.check_call(
-                self.declared(),
-                [_checked(argument.expression, argument.type) for argument in self._arguments],
-                [argument.kind for argument in self._arguments],
-                self._context.context,
-                [argument.name for argument in self._arguments],
-            )
+            return _check_call(self._checker, self.declared(), self._arguments, self._context.context)
         except RuntimeError:  # mypy cannot expand `*Bs` by a union of known and unknown axes
             return unknown()
-        return found
 
 
 class MethodCall(_Call):
@@ -212,22 +209,35 @@ class FunctionCall(_Call):
 def type_of_module_call(context: MethodContext, receiver: Instance) -> Type:
     """Return the type of a call of a module as it is declared; an error about a node names its axes alone."""
     assert isinstance(context.api, TypeChecker)
-    checker, arguments = context.api, list(_arguments(context))
+    checker = context.api
+    callee = _member("__call__", receiver, context.context, checker)
     with checker.msg.filter_errors(save_filtered_errors=True) as errors:
-        found, _ = checker.expr_checker.check_call(
-            _member("__call__", receiver, context.context, checker),
-            [_checked(argument.expression, argument.type) for argument in arguments],
-            [argument.kind for argument in arguments],
-            context.context,
-            [argument.name for argument in arguments],
-            object_type=receiver,
-        )
+        found = _check_call(checker, callee, list(_arguments(context)), context.context, receiver)
     for error in errors.filtered_errors():
         short = shortened(error.message)
         if short is None:
             checker.msg.add_errors([error])
         else:
             checker.fail(short, context.context, code=AXES)
+    return found
+
+
+def _check_call(
+    checker: TypeChecker,
+    callee: Type,
+    arguments: Sequence[_Argument],
+    context: Context,
+    receiver: Instance | None = None,
+) -> Type:
+    """Return the type that mypy itself gives a call."""
+    found, _ = checker.expr_checker.check_call(
+        callee,
+        [_checked(argument.expression, argument.type) for argument in arguments],
+        [argument.kind for argument in arguments],
+        context,
+        [argument.name for argument in arguments],
+        object_type=receiver,
+    )
     return found
 
 

@@ -31,7 +31,7 @@ OPERATORS = {
 }
 REFLECTED = frozenset(f"__r{name}__" for name in _SYMBOLS)
 
-
+# mypy's message about an argument of a module, and a shape in it: axes may have parts, as `Plus[A, B]` has.
 _ARGUMENT = re.compile(r'^Argument (.+) to "__call__" of "(\w+)" has incompatible type "(.+)"; expected "(.+)"$')
 _TUPLE = re.compile(r"\btuple\[((?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*)\]")
 
@@ -52,13 +52,14 @@ def shortened(text: str) -> str | None:
 
 
 def message(name: str, operands: Sequence[Instance], error: Exception) -> str:
-    """Return the first line of a run-time error, with the axes of the operands in place of the op's name."""
+    """Return the first line of a run-time error, with the axes of the operands after the op's name.
+
+    Of a long reason, the two axes that do not fit are enough.
+    """
     shapes = [_text(operand) for operand in (operands[::-1] if name in REFLECTED else operands)]
     reason = _SIZE.sub("", str(error).partition("\n")[0]).replace(" (different axes)", "")
     reason = _LEAF.sub("the operand", reason)
-    _, separator, rest = reason.partition(": ")
-    if separator and not rest.startswith(("unexpected", "did you")):
-        reason = rest
+    reason = reason.partition(": ")[2] or reason
     detail, separator, pair = reason.rpartition(": ")
     if separator and " against " in pair and len(detail) > 30:
         reason = pair

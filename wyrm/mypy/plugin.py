@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,7 @@ TESTED = ("2.4",)
 # Methods that build no node, or whose result has no axes of its own.
 _OTHERS = frozenset({"backward", "erase", "forward", "item", "parameters", "set", "tolist", "zero_gradient"})
 
-AnySignature = TypeVar("AnySignature", MethodSigContext, FunctionSigContext)
+SignatureContext = TypeVar("SignatureContext", MethodSigContext, FunctionSigContext)
 
 
 def _methods() -> frozenset[str]:
@@ -65,7 +66,7 @@ class WyrmPlugin(Plugin):
         return self._version if is_users else None
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], CallableType] | None:
-        if fullname.endswith(".__call__") and self._has_base(fullname.rpartition(".")[0], MODULE):
+        if self._calls_module(fullname):
             return self._signatures(of_modules=True)
         return self._signatures() if self._builds_nodes(fullname) or fullname in CALLED else None
 
@@ -75,7 +76,7 @@ class WyrmPlugin(Plugin):
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         if fullname in CALLED:
             return self._of_called
-        if fullname.endswith(".__call__") and self._has_base(fullname.rpartition(".")[0], MODULE):
+        if self._calls_module(fullname):
             return self._of_module
         return partial(self._of_method, fullname.rpartition(".")[2]) if self._builds_nodes(fullname) else None
 
@@ -90,6 +91,11 @@ class WyrmPlugin(Plugin):
         """Return whether a method is one of nodes that builds a node."""
         owner, _, name = fullname.rpartition(".")
         return name in METHODS and self._has_base(owner, NODE)
+
+    def _calls_module(self, fullname: str) -> bool:
+        """Return whether a method is what calls a module."""
+        owner, _, name = fullname.rpartition(".")
+        return name == "__call__" and self._has_base(owner, MODULE)
 
     def _has_base(self, name: str, base: str) -> bool:
         """Return whether a class has a base class, by the names of both."""
@@ -106,8 +112,7 @@ class WyrmPlugin(Plugin):
 
     def _of_called(self, context: MethodContext) -> Type:
         """Return the type of a call of a function that is declared as a variable."""
-        callee = context.context.callee if isinstance(context.context, CallExpr) else None
-        function = run_time_function(callee.fullname) if isinstance(callee, RefExpr) else None
+        function = _called_function(context)
         if function is None or not isinstance(context.type, Instance):
             return context.default_return_type
         return FunctionCall(self, self._axes, function, context.type, context).type()
@@ -125,19 +130,19 @@ class WyrmPlugin(Plugin):
         return FunctionCall(self, self._axes, function, declared or unknown(), context).type()
 
     @staticmethod
-    def _signatures(of_modules: bool = False) -> Callable[[AnySignature], CallableType]:
+    def _signatures(of_modules: bool = False) -> Callable[[SignatureContext], CallableType]:
         """Return a hook for the overloads of one callee, which mypy passes in order.
 
         The first takes any arguments, and the others none that there are. mypy then checks each argument once, where it
         would check it for the types of each overload; nested calls would take time that is exponential in their depth.
         """
-        passed: list[CallableType] = []
+        positions = itertools.count()
 
-        def opened(context: AnySignature) -> CallableType:
-            passed.append(context.default_signature)
+        def opened(context: SignatureContext) -> CallableType:
+            is_first = next(positions) == 0
             if isinstance(context, MethodSigContext) and not of_modules and not _is_taken(context):
                 return context.default_signature
-            return _open(context.default_signature, first=len(passed) == 1)
+            return _open(context.default_signature, is_first)
 
         return opened
 
@@ -166,10 +171,13 @@ def _keep_axes(context: ClassDefContext) -> None:
 
 def _is_taken(context: MethodSigContext) -> bool:
     """Return whether the plugin computes the type of a call of a method."""
-    if _has_known_axes(context.type):
-        return True
+    return _has_known_axes(context.type) or _called_function(context) is not None
+
+
+def _called_function(context: MethodSigContext | MethodContext) -> Callable[..., object] | None:
+    """Return the function of nodes that is called by the name of a variable."""
     callee = context.context.callee if isinstance(context.context, CallExpr) else None
-    return isinstance(callee, RefExpr) and run_time_function(callee.fullname) is not None
+    return run_time_function(callee.fullname) if isinstance(callee, RefExpr) else None
 
 
 def _has_known_axes(type_: Type) -> bool:

@@ -40,7 +40,7 @@ NODE, INDEX_NODE = "wyrm.graph.base.BaseNode", "wyrm.graph.node.IndexNode"
 MODULE = "wyrm.module.Module"
 _DIM, _ONE = "wyrm.graph.axes.Dim", "wyrm.graph.axes.One"
 _DERIVED: Mapping[str, type[Plus | Times]] = {f"wyrm.graph.axes.{kind.__name__}": kind for kind in (Plus, Times)}
-# A list of more is taken for one of unknown length: a loop over an axis would build as many nodes.
+# Sizes of axes, none a multiple of another. They are small: a function that loops over an axis builds as many nodes.
 _PRIMES = (101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199)
 
 

@@ -7,7 +7,6 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from wyrm.graph.axes import Dims
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel
@@ -20,24 +19,19 @@ from wyrm.ops.linalg.jax_forms import EigPartForm, EigResidualsForm
 from wyrm.ops.linalg.kernels import eig_kernel
 from wyrm.ops.linalg.lu import LUResiduals, Solve
 from wyrm.ops.linalg.matrices import (
-    Factorization,
-    FactorizationPart,
+    EigenResiduals,
+    EigenvalueRow,
+    EigenvectorRows,
     KernelArgument,
     ReciprocalGaps,
-    joined,
     matrices,
-    square,
 )
 
 
-class EigResiduals(Factorization[Axes]):
+class EigResiduals(EigenResiduals[Axes]):
     """The eigenvalues of `a` in the order of LAPACK, above the eigenvectors, of the axes (..., n + 1, n)."""
 
     __slots__ = ()
-
-    def shape_rule(self) -> Dims:
-        batch, size = square(self.parents[0])
-        return (*batch, joined(1, size), size)
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         a = np.asarray(operands[0])
@@ -69,15 +63,10 @@ class _EigResidualsLoops(ByKernel):
         return matrices(operands[0]), matrices(out), *arrays, scratch(1, np.int32)
 
 
-class GeneralEigenvalues(FactorizationPart[Axes]):
+class GeneralEigenvalues(EigenvalueRow[Axes]):
     """The eigenvalues, in the order of LAPACK."""
 
     __slots__ = ()
-    is_row = True
-
-    def shape_rule(self) -> Dims:
-        batch, size = square(self.parents[1])
-        return (*batch, size)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         # Giles, "An extended collection of matrix derivative results", 2008, section 3.1.
@@ -85,15 +74,10 @@ class GeneralEigenvalues(FactorizationPart[Axes]):
         return ZERO, _turned(vectors, gradient[..., :, None] * vectors.mT)
 
 
-class GeneralEigenvectors(FactorizationPart[Axes]):
+class GeneralEigenvectors(EigenvectorRows[Axes]):
     """The matrix whose columns are the eigenvectors of length 1."""
 
     __slots__ = ()
-    first = 1
-
-    def shape_rule(self) -> Dims:
-        batch, size = square(self.parents[1])
-        return (*batch, size, size)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         # Giles' formula, less the part of each vector's change along the vector itself, whose length stays 1:

@@ -7,7 +7,6 @@ from typing import cast
 
 import numpy as np
 
-from wyrm.graph.axes import Dims
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel
@@ -19,25 +18,20 @@ from wyrm.ops.kernels.native import scratch
 from wyrm.ops.linalg.jax_forms import EighResidualsForm
 from wyrm.ops.linalg.kernels import eigh_kernel
 from wyrm.ops.linalg.matrices import (
-    Factorization,
-    FactorizationPart,
+    EigenResiduals,
+    EigenvalueRow,
+    EigenvectorRows,
     KernelArgument,
     ReciprocalGaps,
-    joined,
     matrices,
-    square,
     symmetrized,
 )
 
 
-class EighResiduals(Factorization[Axes]):
+class EighResiduals(EigenResiduals[Axes]):
     """The eigenvalues of `(a + a.mT) / 2` in ascending order, above the eigenvectors, of the axes (..., n + 1, n)."""
 
     __slots__ = ()
-
-    def shape_rule(self) -> Dims:
-        batch, size = square(self.parents[0])
-        return (*batch, joined(1, size), size)
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         symmetric = symmetrized(operands[0])
@@ -70,30 +64,20 @@ class _EighResidualsLoops(ByKernel):
         )
 
 
-class Eigenvalues(FactorizationPart[Axes]):
+class Eigenvalues(EigenvalueRow[Axes]):
     """The eigenvalues, in ascending order."""
 
     __slots__ = ()
-    is_row = True
-
-    def shape_rule(self) -> Dims:
-        batch, size = square(self.parents[1])
-        return (*batch, size)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         vectors: Node = Eigenvectors(*self.parents)
         return ZERO, (vectors * gradient[..., None, :]) @ vectors.mT
 
 
-class Eigenvectors(FactorizationPart[Axes]):
+class Eigenvectors(EigenvectorRows[Axes]):
     """The matrix whose columns are the eigenvectors of length 1."""
 
     __slots__ = ()
-    first = 1
-
-    def shape_rule(self) -> Dims:
-        batch, size = square(self.parents[1])
-        return (*batch, size, size)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         # Giles, "An extended collection of matrix derivative results", 2008, section 3.1.

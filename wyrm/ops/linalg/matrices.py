@@ -89,6 +89,38 @@ class FactorizationPart(MatrixOp[Axes], abstract=True):
         return residuals[..., first, :] if self.is_row else residuals[..., first : first + shape[-2], :]
 
 
+class EigenResiduals(Factorization[Axes], abstract=True):
+    """Eigenvalues above the eigenvectors of square matrices, of the axes (..., n + 1, n)."""
+
+    __slots__ = ()
+
+    def shape_rule(self) -> Dims:
+        batch, size = square(self.parents[0])
+        return (*batch, joined(1, size), size)
+
+
+class EigenvalueRow(FactorizationPart[Axes], abstract=True):
+    """The eigenvalues among `EigenResiduals`."""
+
+    __slots__ = ()
+    is_row = True
+
+    def shape_rule(self) -> Dims:
+        batch, size = square(self.parents[1])
+        return (*batch, size)
+
+
+class EigenvectorRows(FactorizationPart[Axes], abstract=True):
+    """The matrix among `EigenResiduals` whose columns are the eigenvectors."""
+
+    __slots__ = ()
+    first = 1
+
+    def shape_rule(self) -> Dims:
+        batch, size = square(self.parents[1])
+        return (*batch, size, size)
+
+
 @LOOPS.register(FactorizationPart)
 class _PartLoops(Gathered):
     def gather_index(self, node: FactorizationPart, index: IndexMap) -> IndexMap:
