@@ -41,7 +41,7 @@ class Layer(Module, Generic[In, Out]):
     @overload
     def __rshift__(self, other: Layer[Out, Next]) -> Layer[In, Next]: ...
     def __rshift__(self, other: object) -> Any:
-        return Sequential(self, other) if isinstance(other, Module) else NotImplemented
+        return composed(self, other)
 
     if TYPE_CHECKING:  # so that two layers whose axes differ are an error
 
@@ -131,7 +131,7 @@ class Sequential(Layer[In, Out]):
 
 
 def composed(first: Module, second: object) -> Any:
-    """Return `first >> second` of modules that are no layers."""
+    """Return `first >> second` of any two modules; `NotImplemented` if `second` is no module."""
     return Sequential(first, second) if isinstance(second, Module) else NotImplemented
 
 

@@ -81,8 +81,8 @@ class Linear(Layer[In, Out]):
         """
         if isinstance(x, BaseNode):  # an array has no names
             _check_input(self.weight.dims[0], x)
-        product: Tensor[*Bs, Out] = x @ self.weight
-        return product if self.bias is None else product + self.bias
+        result: Tensor[*Bs, Out] = x @ self.weight
+        return result if self.bias is None else result + self.bias
 
     def __repr__(self) -> str:
         in_features, out_features = self.weight.dims
