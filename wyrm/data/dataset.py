@@ -299,7 +299,7 @@ class Mapped(LazyDataset):
         """Return the function's columns for these rows."""
         given = self._source.take(rows, epoch=epoch, batch=batch)
         random = [] if self._seed is None else [np.random.default_rng([self._seed, epoch, batch])]
-        name = getattr(self._function, "__name__", type(self._function).__name__)
+        name = _name_of(self._function)
         found: Any = self._function(given, *random)
         if not isinstance(found, Mapping) or not found:
             raise DTypeError(
@@ -320,6 +320,11 @@ class Mapped(LazyDataset):
         return Mapped(self._source[rows], self._function, self._seed)
 
 
+def _name_of(function: Callable[..., object]) -> str:
+    """Return the function's name for messages."""
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
 def _check_arguments(function: Callable[..., object], seed: int | None) -> None:
     """Raise `TypeError` if a function takes another number of arguments than `map` gives."""
     given = ["columns"] if seed is None else ["columns", "generator"]
@@ -331,8 +336,7 @@ def _check_arguments(function: Callable[..., object], seed: int | None) -> None:
         signature.bind(*given)
     except TypeError as error:
         advice = "give seed=0 for a random generator" if seed is None else "leave out seed= if it draws nothing"
-        name = getattr(function, "__name__", type(function).__name__)
-        raise TypeError(f"map calls {name}({', '.join(given)}), and {error}: {advice}") from None
+        raise TypeError(f"map calls {_name_of(function)}({', '.join(given)}), and {error}: {advice}") from None
 
 
 class Selected(LazyDataset):

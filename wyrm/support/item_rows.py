@@ -127,6 +127,11 @@ class ItemRows:
         """The number of items of each user, of shape (users,)."""
         return np.diff(self.indptr)
 
+    @property
+    def _users(self) -> Indices:
+        """The user of each of `indices`."""
+        return np.repeat(np.arange(len(self)), self.counts)
+
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
@@ -169,8 +174,7 @@ class ItemRows:
                 f"rows of {self.shape[0]} users and {self.shape[1]} items, and others of {other.shape[0]} and "
                 f"{other.shape[1]}; expected as many of both"
             )
-        users = [np.repeat(np.arange(len(rows)), rows.counts) for rows in (self, other)]
-        pairs = np.concatenate(users), np.concatenate([self.indices, other.indices])
+        pairs = np.concatenate([self._users, other._users]), np.concatenate([self.indices, other.indices])
         return ItemRows(*_distinct(*pairs, *self.shape), self.item_count)
 
     def mask(self) -> Mask:
@@ -181,7 +185,7 @@ class ItemRows:
                [False, False]])
         """
         result = np.zeros(self.shape, np.bool_)
-        result[np.repeat(np.arange(len(self)), self.counts), self.indices] = True
+        result[self._users, self.indices] = True
         return result
 
     def has(self, items: Indices) -> Mask:
@@ -203,7 +207,7 @@ class ItemRows:
         if not len(self.indices):
             return np.zeros(items.shape, np.bool_)
         width = max(self.item_count, int(items.max(initial=0)) + 1)
-        own = np.repeat(np.arange(len(self)), self.counts) * width + self.indices
+        own = self._users * width + self.indices
         asked = users * width + items
         found: Mask = (own[np.minimum(np.searchsorted(own, asked), len(own) - 1)] == asked) & (items >= 0)
         return found
