@@ -88,8 +88,9 @@ def refuse_named_elsewhere(
 ) -> None:
     """Raise `ShapeError` if `x` has an axis named as `axis`, the `argument` of a layer, but not at `position`.
 
-    Sizes alone do not tell: the width of an image may equal the number of channels. But where the size at `position` is
-    another one, an axis of the size of `axis` is the one that is meant.
+    A name decides first. Sizes decide only where the axis at `position` has another size than `axis`: then an axis of
+    that size is the one that is meant, unless it is the first, the batch. Where the sizes agree nothing is refused: the
+    width of an image may equal the number of channels.
     """
     dims: Dims = x.dims
     if not dims:
@@ -97,7 +98,8 @@ def refuse_named_elsewhere(
     found = None
     if isinstance(axis, Dim) and type(dims[position]) is not type(axis):
         found = next((i for i, other in enumerate(dims) if type(other) is type(axis)), None)
-    if found is None and axis_size(dims[position]) not in (None, size := axis_size(axis)):
+    size = axis_size(axis)
+    if found is None and axis_size(dims[position]) not in (None, size):
         found = next((i for i, other in enumerate(dims) if i and axis_size(other) == size), None)
     if found is not None:
         wanted = "the last axis" if position == -1 else f"axis {position}"

@@ -338,16 +338,11 @@ def _applied(cell: Any, state: Any, x: Any, context: object) -> tuple[Any, Any]:
 def _takes_context(cell: Any) -> bool:
     """Return whether a cell has three arguments that must be given."""
     try:
-        given = inspect.signature(cell).parameters.values()
-    except (TypeError, ValueError):
+        parameters = inspect.signature(cell).parameters.values()
+    except (TypeError, ValueError):  # as of some builtins
         return False
-    return (
-        sum(
-            each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-            for each in given
-        )
-        == 3
-    )
+    positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    return sum(each.default is each.empty for each in positional) == 3
 
 
 def _initial(cell: Any, x: Any) -> Any:

@@ -19,7 +19,7 @@ from wyrm.nn.sequences import Sequences
 
 
 def path_in_words(names: Mapping[str, str], path: str) -> str:
-    """Return what users call a placeholder of a loop; `names` has that of the beginnings of paths."""
+    """Return the name of a carry or row of a loop for messages, from its path; `names` has one for each prefix."""
     for start, name in names.items():
         if path.startswith(start):
             rest = path.removeprefix(start)
@@ -38,6 +38,7 @@ def shown(tree: object) -> str:
 
 
 def _nodes(tree: object) -> tuple[list[Any], Any]:
+    """Return the leaves of a tree as nodes, and its structure."""
     leaves, structure = flatten(tree, "a state or result of Recurrent")
     return leaf_nodes(leaves, dtype_of(leaves)), structure
 
@@ -65,12 +66,12 @@ def check_next_state(cell: str, before: object, after: object, y: object) -> Non
         return
     swapped = "; y is like the state: return (state, y), in this order" if _alike(before, y) else ""
     raise ShapeError(
-        f"Recurrent: the state of {cell} changes from {shown(before)} to {described(after)}: a cell returns "
+        f"Recurrent: the state of {cell} changes from {shown(before)} to {_described(after)}: a cell returns "
         f"(state, y), whose state keeps its structure and axes from step to step{swapped}"
     )
 
 
-def described(tree: object) -> str:
+def _described(tree: object) -> str:
     """Return the nodes of a state or result with the lines that made them."""
     found = [describe(node) for node in _nodes(tree)[0]]
     return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
@@ -83,18 +84,17 @@ def check_fed_back(again: object, fed: object, has_feedback: bool) -> None:
     what = "feedback(y)" if has_feedback else "y"
     remedy = "let feedback return what a step takes" if has_feedback else "give feedback="
     raise ShapeError(
-        f"Recurrent: {what} is {described(again)} and the x of a step is {shown(fed)}: {remedy}, such as "
+        f"Recurrent: {what} is {_described(again)} and the x of a step is {shown(fed)}: {remedy}, such as "
         f"feedback=lambda y: y.argmax(axis=-1)"
     )
 
 
 def first_row(first: Any, state: Any) -> Any:
     """Return the `x` of the first step with the axis of the batch, which a number takes from the `state`."""
-    if isinstance(first, list) and all(isinstance(each, int) for each in first):
-        first = np.asarray(first)
+    integers = isinstance(first, list) and all(isinstance(each, int) for each in first)
+    if integers or (isinstance(first, int | np.integer) and not isinstance(first, bool)):
+        first = np.asarray(first)  # else a list is a tree of its elements, and a number becomes a float
     batch: Axis | None = next((node.dims[0] for node in ([] if state is None else _nodes(state)[0]) if node.dims), None)
-    if isinstance(first, int | np.integer) and not isinstance(first, bool):
-        first = np.asarray(first)
     leaves, structure = flatten(first, "first of Recurrent.run")
     made = []
     for leaf, node in zip(leaves, leaf_nodes(leaves, dtype_of(leaves)), strict=True):
