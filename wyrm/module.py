@@ -106,7 +106,7 @@ class Module(ExplainsNames):
     training and one for evaluation can exist together. A `RuntimeWarning` tells of a graph in the mode of another
     purpose: one built in training that is run for its value, by `forward()` or a program without an optimizer, while
     the module is in evaluation; a program that predicts with a model in training; and one whose optimizer trains all
-    parameters of a model in evaluation. Where that is meant, set the mode of the layers alone, after the model's.
+    parameters of a model in evaluation. Where that is meant, set the mode of the model and then that of such layers.
     """
 
     training: bool = True

@@ -60,7 +60,7 @@ def placeholders_of(
 ) -> list[Any]:
     """Return placeholders for the nodes, or for their rows, named by their paths; `weak` ones for weak nodes.
 
-    `called` returns the name for a path.
+    `called` returns the name of the placeholder for a path such as `carry[0]`.
     """
     return [
         (WeakPlaceholder if weak and is_weak(node.dtype) else placeholder_like)(node, node.dims[axes:], called(where))

@@ -44,7 +44,7 @@ __all__ = ["Function", "function"]
 
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
-# The same as parameters of a function: a default would hide what ty infers.
+# `P` and `R` for `function` itself, without defaults, which ty takes in place of what it infers.
 Inputs = ParamSpec("Inputs")
 Outputs = TypeVar("Outputs")
 

@@ -38,7 +38,8 @@ __all__ = ["scan", "while_loop"]
 T = TypeVar("T")
 # The shape of a carry. A variable for its axes would not do: pyright does not infer that a scalar has none.
 Carried = TypeVar("Carried")
-# The shape of the first carry: pyright learns that of a lambda's parameter, unknown to it, before the carry's.
+# The shape of `init`. It has its own variable because pyright infers `Carried` from a lambda before it looks at `init`,
+# and does not know the types of the lambda's parameters yet.
 First = TypeVar("First")
 # The axes of a row, and of results.
 Row = TypeVarTuple("Row")
@@ -134,7 +135,10 @@ def scan_of(
     reverse: bool = False,
     called: Callable[[str], str] = str,
 ) -> tuple[Any, Any]:
-    """Return what `scan` returns; messages name `what`, and `called(path)` a carry or a row, as in `carry[0]`."""
+    """Return what `scan` returns.
+
+    In messages `what` names the loop, and `called(path)` a carry or a row, whose path is one such as `carry[0]`.
+    """
     given, rows_structure = flatten(xs, f"xs of {what}")
     carry, structure, dtype = initial_carry(init, given, what)
     rows = leaf_nodes(given, dtype)
