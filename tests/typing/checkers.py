@@ -76,15 +76,8 @@ def ty(source: Path, modules: Sequence[str]) -> dict[str, Messages]:
     """Return ty's messages."""
     output = _output(
         *("ty", "check", "--output-format", "concise", "--color", "never", "--no-progress", "--python", sys.prefix),
-        *(
-            "--extra-search-path",
-            ".",
-            "--extra-search-path",
-            str(ROOT),
-            "--python-version",
-            "3.11",
-            *(f"{module}.py" for module in modules),
-        ),
+        *("--extra-search-path", ".", "--extra-search-path", str(ROOT), "--python-version", "3.11"),
+        *(f"{module}.py" for module in modules),
         cwd=source,
     )
     matches = filter(None, map(_CONCISE.match, output.splitlines()))
