@@ -20,7 +20,7 @@ from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.graph.base import BaseNode
 from wyrm.ops.kernels.native import DEBUG
-from wyrm.support.memory import ALIGNMENT
+from wyrm.support.memory import aligned_bytes
 
 # Bytes from which an array is not copied; below, preparing that takes longer.
 LARGE = 2**16
@@ -62,22 +62,21 @@ class _Result:
     def renew(self) -> None:
         """Choose memory that nobody holds, and let the program write to it."""
         blocks = self._blocks
-        for position in range(len(blocks)):
-            if _references(blocks, position) == _UNHELD:
+        for position, block in enumerate(blocks):
+            if _references(block) == _UNHELD:
                 self._last = position
                 break
         else:
             if len(blocks) == _KEPT:
                 del blocks[0]
-            blocks.append(np.empty(self._like.nbytes + ALIGNMENT, np.uint8))
+            blocks.append(aligned_bytes(self._like.nbytes))
             self._last = len(blocks) - 1
-        self.moved.to(_aligned(blocks[self._last]))
+        self.moved.to(address_of(blocks[self._last]))
 
     def array(self) -> np.ndarray:
         """Return the output in the memory that `renew` chose."""
-        block, like = self._blocks[self._last], self._like
-        offset = _aligned(block) - address_of(block)
-        return np.ndarray(like.shape, like.dtype, block, offset, like.strides)
+        like = self._like
+        return np.ndarray(like.shape, like.dtype, self._blocks[self._last], 0, like.strides)
 
 
 # An input of the program, and the array to read.
@@ -158,18 +157,12 @@ def _is_part(argument: Argument, part: np.ndarray, root: ArrayBuffer, first: int
     return root in used and 0 <= address_of(part) - first < size
 
 
-def _aligned(block: NDArray[np.uint8]) -> int:
-    """Return the first address in a block at the beginning of a cache line."""
-    address = address_of(block)
-    return address + -address % ALIGNMENT
+def _references(block: NDArray[np.uint8]) -> int:
+    """Return the number of references to the owner of a block's memory; each array in that memory has one."""
+    return sys.getrefcount(block.base)
 
 
-def _references(blocks: Sequence[NDArray[np.uint8]], position: int) -> int:
-    """Return the number of references to a block; each array in its memory has one."""
-    return sys.getrefcount(blocks[position])
-
-
-_UNHELD = _references([np.empty(0, np.uint8)], 0)
+_UNHELD = _references(aligned_bytes(0))
 
 
 _NO_INPUTS: Mapping[BaseNode, Moved] = MappingProxyType({})
