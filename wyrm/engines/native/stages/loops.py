@@ -358,6 +358,14 @@ def integers_in(entry: IndexExpression) -> list[Reference]:
     return [leaf.reference for leaf in entry.leaves() if isinstance(leaf, Read)]
 
 
+def read_by(
+    statement: ElementStatement, skips: Callable[[Reference], bool] = lambda reference: False
+) -> Iterator[Reference]:
+    """Yield the references that a statement reads, as `references_in` does."""
+    integers = [each for entry in statement.target_index for each in integers_in(entry)]
+    yield from references_in([*statement.operands, *integers], skips)
+
+
 def dependencies(references: Iterable[Reference]) -> list[tuple[Computed, IndexMap | None]]:
     """Return the values that references and their indices read, each with the index read, None for all elements."""
     found: list[tuple[Computed, IndexMap | None]] = []

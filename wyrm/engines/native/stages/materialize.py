@@ -15,8 +15,7 @@ from wyrm.engines.native.stages.loops import (
     Reference,
     ScalarBlock,
     in_scope,
-    integers_in,
-    references_in,
+    read_by,
 )
 from wyrm.engines.native.stages.recompute import recompute
 
@@ -45,8 +44,7 @@ def _read_as_elements(block: Block, path: list[Block]) -> Iterator[Computed]:
         if isinstance(item, Loop):
             yield from _read_as_elements(item, [*path, item])
         elif isinstance(item, ElementStatement):
-            read = [*item.operands, *(each for entry in item.target_index for each in integers_in(entry))]
-            for reference in references_in(read, partial(_is_variable, path)):
+            for reference in read_by(item, partial(_is_variable, path)):
                 if isinstance(reference.target, Computed):
                     yield reference.target
 

@@ -25,7 +25,7 @@ from wyrm.engines.native.stages.loops import (
     integers_in,
     loop_axes,
     loop_index,
-    references_in,
+    read_by,
 )
 from wyrm.graph.base import label
 from wyrm.ops.elementwise.formula import parse
@@ -86,8 +86,7 @@ def _read_elsewhere(tree: LoopTree) -> dict[Computed, list[_Reading]]:
     refused = set(tree.as_arrays)
     for statement, path in _statements(tree.root, []):
         direct = set(map(id, statement.operands))
-        integers = [each for entry in statement.target_index for each in integers_in(entry)]
-        for reference in references_in([*statement.operands, *integers]):
+        for reference in read_by(statement):
             value = reference.target
             if isinstance(value, Computed) and not in_scope(value, path):
                 found[value].append(_Reading(statement, path))
@@ -222,7 +221,7 @@ def _in_order(statements: Sequence[Item]) -> list[Item]:
 
 def _remove_unread(tree: LoopTree, values: Collection[Computed]) -> None:
     """Remove the statements that compute these values unless they are read, and loops that are empty then."""
-    reads = Counter(each for statement, _ in _statements(tree.root, []) for each in _read_by(statement))
+    reads = Counter(each for statement, _ in _statements(tree.root, []) for each in _values_read_by(statement))
     removable = {value for value in values if value.register and value not in tree.as_arrays}
     waiting = list(removable)
     while waiting:
@@ -230,16 +229,15 @@ def _remove_unread(tree: LoopTree, values: Collection[Computed]) -> None:
         statement = value.chain[-1]
         if reads[value] or not isinstance(statement, ElementStatement) or not _remove(tree, value.chain):
             continue
-        for each in _read_by(statement):
+        for each in _values_read_by(statement):
             reads[each] -= 1
             if each in removable:
                 waiting.append(each)
 
 
-def _read_by(statement: ElementStatement) -> Iterator[Computed]:
+def _values_read_by(statement: ElementStatement) -> Iterator[Computed]:
     """Yield the values that a statement reads."""
-    integers = [each for entry in statement.target_index for each in integers_in(entry)]
-    for reference in references_in([*statement.operands, *integers]):
+    for reference in read_by(statement):
         if isinstance(reference.target, Computed):
             yield reference.target
 
