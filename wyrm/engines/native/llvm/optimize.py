@@ -182,11 +182,13 @@ class SecondProcess:
 def _has_a_core() -> bool:
     """Return whether a second core is idle: in the mean of the last minute, or now."""
     try:
-        cores = len(os.sched_getaffinity(0))
-        if cores > 1 and os.getloadavg()[0] < (os.cpu_count() or 1):
+        if len(os.sched_getaffinity(0)) < 2:
+            return False
+        cores = os.cpu_count() or 1
+        if os.getloadavg()[0] < cores:
             return True
         running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
-        return cores > 1 and running < (os.cpu_count() or 1)
+        return running < cores
     except (AttributeError, OSError, ValueError, IndexError):  # not available on every system
         return False
 
