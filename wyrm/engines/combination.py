@@ -90,7 +90,7 @@ def row_dependence(node: BaseNode, parents: list[RowDependence], batch: set[type
     if len(axes) > 1 or Combination.MIXED in parents:
         return Combination.MIXED
     if any(isinstance(node.dims[axis], Quotient | Least) for axis in axes):
-        return Combination.MIXED  # a part of all rows is another one than the parts of batches
+        return Combination.MIXED  # the parts of the batches do not make up that part of all rows
     if all(parent is Combination.SAME for parent in parents):
         if node.shape_only and any(_row_axes(parent.dims, batch) for parent in node.parents):
             return Combination.MIXED  # such as the number of rows

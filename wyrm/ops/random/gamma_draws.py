@@ -103,9 +103,9 @@ class StandardLogGamma(_ParameterDraws, Node[tuple[Node, Node], Axes]):
 
 
 def keep(left: IntegerArray, tried: int, accepted: IntegerArray, attempts: FloatArray, found: FloatArray) -> int:
-    """Write attempts to the elements of `left` that they were for; leave those there whose attempt is not accepted.
+    """Store the first `tried` attempts in `found`, and keep in `left` the elements whose attempt is not accepted.
 
-    Return how many these are.
+    Attempt j is for element `left[j]`. Return the number of elements that are kept.
     """
     rest = 0
     for j in range(tried):

@@ -23,7 +23,8 @@ MAX_DRAWS, MAX_STEPS = 32, 2**16
 def is_excluded(columns: IntegerArray, bits: IntegerArray, low: int, high: int, row: int, ascending: bool) -> bool:
     """Return whether `columns[low:high]` contain `row`; they are `ascending`, or few and in any order.
 
-    If there are `bits`, bit `row` of those from `bits[low]` on says it.
+    If `bits` is not empty, it is read instead: the bits of the user begin at byte `low`, and bit `row` is set if the
+    user excludes that row.
     """
     if low >= high:
         return False
