@@ -26,6 +26,7 @@ from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import LOOPS, Gathered, SameIndex
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.shapes import number_of_elements
 from wyrm.graph.typing import D1, D2, D3, D4, Array, Shaped, Size, Sizes
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, method
@@ -51,11 +52,6 @@ class Rearrangement(Unchanged[tuple[Left_co], Axes], Node[tuple[Left_co], Axes],
 JAX.register(Rearrangement)(MovingForm)
 
 
-def _known(dims: Dims) -> int | None:
-    sizes = [axis_size(axis) for axis in dims]
-    return None if None in sizes else math.prod(size for size in sizes if size is not None)
-
-
 def _reshaped(dims: Dims, target: Dims) -> Dims:
     """Return `target` with -1 replaced; axes without a size must cancel out between `dims` and `target`."""
     if sum(type(axis) is int and axis == -1 for axis in target) > 1:
@@ -73,7 +69,7 @@ def _reshaped(dims: Dims, target: Dims) -> Dims:
                 old.remove(other)
                 new.remove(axis)
                 break
-    have, want = _known(tuple(old)), _known(tuple(new))
+    have, want = axis_size(number_of_elements(tuple(old))), axis_size(number_of_elements(tuple(new)))
     reason = f"cannot reshape {format_dims(dims)} to {format_dims(target)}"
     if not inferred:
         if have is None or want is None or have != want:
