@@ -38,8 +38,6 @@ class Quotient(Derived):
     def _numbers(self) -> tuple[int, int, int]:
         return self.times, self.plus, self.over
 
-    __eq__ = Derived.__eq__
-
     def __hash__(self) -> int:
         return hash((Quotient, self.parts, self._numbers))
 

@@ -97,10 +97,9 @@ class ConvolutionOp(Node[tuple[Node, ...], Axes], abstract=True):
         if window.keeps_sizes:
             return axis
         size = axis_size(axis)
-        if size is None:
-            return window.axis(axis)
-        _check_fit(window, axis, size)
-        return window.count(size)
+        if size is not None:
+            _check_fit(window, axis, size)
+        return window.axis(axis)
 
     def check_run(self, spatial: Sequence[Axis], sizes: Sequence[int], windows: Sequence[int]) -> None:
         """Raise `ShapeError` if windows of these sizes do not fit in spatial axes that have these sizes in a run."""

@@ -64,9 +64,9 @@ def _bound(node: BaseNode) -> list[type[Dim]]:
     """Return the axes that get their size from a leaf's data, those too that an axis of it is a multiple of."""
     if not node.is_leaf:
         return []
-    unsized = [axis for axis in node.dims if isinstance(axis, Dim) and axis.size is None]
-    names = [found[0] for axis in unsized if axis.derived and (found := named_multiple(axis)) is not None]
-    return [*(type(axis) for axis in unsized if not axis.derived), *names]
+    multiples = [found[0] for axis in node.dims if (found := named_multiple(axis)) is not None]
+    named = [axis for axis in node.dims if isinstance(axis, Dim) and axis.size is None and not axis.derived]
+    return [*map(type, named), *multiples]
 
 
 def with_sizes(
