@@ -10,6 +10,7 @@ import pytest
 
 import wyrm as wy
 from tests.nn.test_nn_convolution import normal
+from tests.runs import runner
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.quotients import scaled
 
@@ -89,7 +90,7 @@ def test_values_and_gradients(engine: str, dtype: Any) -> None:
     for node, case in zip(nodes, CASES, strict=True):
         assert node.dims[2:] == case[3]
     outputs = derived(nodes, [x, *weights], wyrm_grad)
-    program = None if engine == "numpy" else wy.compile(outputs, engine=engine)
+    run = runner(outputs, x, engine)
     tolerance = 1e-9 if dtype is np.float64 else 2e-3
     for sizes in SIZES if engine == "native" else SIZES[:2]:
         data = normal(sizes[0], 2, *sizes[1:]).astype(dtype)
@@ -97,11 +98,7 @@ def test_values_and_gradients(engine: str, dtype: Any) -> None:
         tensors = [torch.tensor(each.value, requires_grad=True) for each in weights]
         theirs = dict(zip(map(id, (WEIGHT, BACK)), tensors, strict=True))
         expected = [called(functional, case[0], tensor, theirs, case) for case in CASES]
-        if program is None:
-            x.set(data)
-            found = wy.run(outputs)
-        else:
-            found = program({x: data})
+        found = run(data)
         for value, wanted in zip(found, derived(expected, [tensor, *tensors], torch_grad), strict=True):
             scale = max(1.0, float(wanted.detach().abs().max()))
             np.testing.assert_allclose(value / scale, wanted.detach().numpy() / scale, rtol=0, atol=tolerance)
@@ -263,7 +260,7 @@ def test_sizes_that_are_multiples(engine: str) -> None:
     assert result.dims[2:] == x.dims[2:]
     leaves = [each for layer in (first, second, third, up, last) for each in layer.parameters()]
     outputs = [result, *wy.grad(result.square().mean(), leaves), wy.grad(low.sum(), x)]
-    program = None if engine == "numpy" else wy.compile(outputs, engine=engine)
+    run = runner(outputs, x, engine)
     for sizes in ((8, 4), (12, 16)):
         data = normal(2, 1, *sizes).astype(np.float32)
         tensor = torch.tensor(data, requires_grad=True)
@@ -275,17 +272,8 @@ def test_sizes_that_are_multiples(engine: str) -> None:
         total = functional.conv_transpose2d(middle, p[8], p[9], stride=2) + kept
         gradients = torch.autograd.grad((total**2).mean(), p, retain_graph=True)
         expected = [total, *gradients, *torch.autograd.grad(lowest.sum(), tensor)]
-        if program is None:
-            x.set(data)
-            found = wy.run(outputs)
-        else:
-            found = program({x: data})
+        found = run(data)
         for value, wanted in zip(found, expected, strict=True):
             np.testing.assert_allclose(value, wanted.detach().numpy(), rtol=1e-3, atol=1e-5)
     with pytest.raises(ShapeError, match=r"axis Times\[Wide\(\), 4\] of x .* needs a size of 4 \* n, not 6"):
-        wrong = np.ones((1, 1, 8, 6), np.float32)
-        if program is None:
-            x.set(wrong)
-            wy.run(outputs)
-        else:
-            program({x: wrong})
+        run(np.ones((1, 1, 8, 6), np.float32))

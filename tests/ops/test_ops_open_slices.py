@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.runs import runner
 from wyrm.errors import ShapeError
 from wyrm.graph.quotients import scaled
 
@@ -51,14 +52,10 @@ def test_parts(engine: str) -> None:
     gradients = [wy.grad((node * node).sum(), x) for node in nodes]
     second = [wy.grad((each * each).sum(), x) for each in gradients]
     outputs = [*nodes, *gradients, *second]
-    program = None if engine == "numpy" else wy.compile(outputs, engine=engine)
+    run = runner(outputs, x, engine)
     for size in (7, 5, 12, 7):
         data = np.random.default_rng(size).standard_normal((3, size, 2)).astype(np.float32)
-        if program is None:
-            x.set(data)
-            found = wy.run(outputs)
-        else:
-            found = program({x: data})
+        found = run(data)
         for i, (key, _) in enumerate(PARTS):
             np.testing.assert_array_equal(found[i], data[:, key])
             for order, factor in ((1, 2.0), (2, 8.0)):
@@ -175,7 +172,7 @@ def test_joined_parts(engine: str) -> None:
         for each in wy.grad((node * node * weight).sum(), [x, start], allow_unused=True)
     ]
     outputs = [*nodes, *gradients]
-    program = None if engine == "numpy" else wy.compile(outputs, engine=engine)
+    run = runner(outputs, x, engine)
     torch = pytest.importorskip("torch")
     for size in (3, 8, 2):
         data = np.random.default_rng(size).standard_normal((3, size)).astype(np.float32)
@@ -191,10 +188,6 @@ def test_joined_parts(engine: str) -> None:
             total = (each * each * torch.arange(1.0, each.shape[1] + 1)).sum()
             found = torch.autograd.grad(total, [y, z], allow_unused=True, retain_graph=True)
             wanted += [torch.zeros_like(leaf) if g is None else g for leaf, g in zip((y, z), found, strict=True)]
-        if program is None:
-            x.set(data)
-            values = wy.run(outputs)
-        else:
-            values = program({x: data})
+        values = run(data)
         for value, target in zip(values, wanted, strict=True):
             np.testing.assert_allclose(value, target.detach().numpy(), rtol=1e-4, atol=1e-5)
