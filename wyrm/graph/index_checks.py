@@ -52,9 +52,12 @@ def _wide(dims: Dims) -> Counter[Axis | int]:
     return Counter(axis if size is None else size for axis, size in sizes if size != 1)
 
 
-def on(whole: BaseNode, indices: BaseNode, by_rows: bool) -> BaseNode | None:
-    """Return `indices` as views of `whole` in place of their source, or of each row of it; None if that is unknown."""
-    node: BaseNode | None = whole
+def rebased(indices: BaseNode, onto: BaseNode, by_rows: bool) -> BaseNode | None:
+    """Return the views that `indices` are of their source, of `onto` in its place, or of each row of `onto`.
+
+    None if a view has no form for rows.
+    """
+    node: BaseNode | None = onto
     for view in _views(indices):
         if node is None:
             return None

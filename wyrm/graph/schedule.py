@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dim, One, axis_size, open_axes, resolve, resolve_axis
 from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.index_checks import first_out_of_range, has_all, on, source_of, used
+from wyrm.graph.index_checks import first_out_of_range, has_all, rebased, source_of, used
 from wyrm.graph.index_operands import IndexOperand, holds_data, is_within
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS
@@ -36,8 +36,8 @@ class Schedule:
     """
 
     __slots__ = (
-        "_checking", "_representative", "_source", "leaves", "nodes", "outputs", "parent_positions", "position",
-        "sizes", "stops",
+        "_checking", "_derived", "_representative", "_source", "leaves", "nodes", "outputs", "parent_positions",
+        "position", "sizes", "stops",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +56,12 @@ class Schedule:
         self._add(order)
         self.leaves: list[BaseNode] = [] if after is None else list(after.leaves)
         self.leaves += [node for node in self.nodes[done:] if node.is_leaf]
+        # The leaves with a derived axis that gets its size from data.
+        self._derived = [
+            leaf
+            for leaf in self.leaves
+            if any(isinstance(axis, Dim) and axis.derived and axis.size is None for axis in leaf.dims)
+        ]
         self.outputs = [self.nodes[self.position[output]] for output in outputs]
         nodes = self.nodes[done:] if original_outputs is None else topological_order(original_outputs)
         self._checking: list[BaseNode] = [] if after is None else list(after._checking)
@@ -134,15 +140,14 @@ class Schedule:
                         f"{describe(source[type(axis)])}"
                     )
                 source.setdefault(type(axis), leaf)
-        for leaf in self.leaves:
-            for axis, size in zip(leaf.dims, _data_shape(leaf, shapes) or (), strict=False):
+        derived = [(leaf, given) for leaf in self._derived if (given := _data_shape(leaf, shapes)) is not None]
+        for leaf, given in derived:
+            for axis, size in zip(leaf.dims, given, strict=True):
                 _bind_multiple(leaf, axis, size, sizes)
-        for leaf in self.leaves:
-            given = _data_shape(leaf, shapes)
-            if given is not None and any(isinstance(a, Dim) and a.derived and a.size is None for a in leaf.dims):
-                shape = resolve(leaf.dims, sizes)
-                if shape != given:
-                    raise ShapeError(f"{describe(leaf)} needs shape {shape} to fit the other data, not {given}")
+        for leaf, given in derived:
+            shape = resolve(leaf.dims, sizes)
+            if shape != given:
+                raise ShapeError(f"{describe(leaf)} needs shape {shape} to fit the other data, not {given}")
         for node in self._checking:
             if set(open_axes(axis for each in (node, *node.parents) for axis in each.dims)) <= sizes.keys():
                 node.check_sizes([resolve(parent.dims, sizes) for parent in node.parents], resolve(node.dims, sizes))
@@ -155,7 +160,7 @@ class Schedule:
 
 def _bind_multiple(leaf: BaseNode, axis: Axis, size: int, sizes: dict[type[Dim], int]) -> None:
     """Bind the axis that a leaf's axis is a multiple of, unless it is bound; raise `ShapeError` for no multiple."""
-    found = named_multiple(axis) if isinstance(axis, Dim) and axis.derived and axis.size is None else None
+    found = named_multiple(axis)
     if found is None or found[0] in sizes:
         return
     name, factor, addend = found
@@ -296,7 +301,7 @@ class Ranges:
     def _add(self, indices: BaseNode, user: BaseNode, choice: IndexOperand) -> None:
         source = source_of(indices)
         if source in self._given:
-            outside = on(self._given[source], indices, source in self._rows) if self._always else None
+            outside = rebased(indices, self._given[source], source in self._rows) if self._always else None
             if self._outer is not None and outside is not None:
                 self._outer._add(outside, user, choice)
         elif holds_data(source):
@@ -308,7 +313,7 @@ class Ranges:
                 self._below[key] = min(size, self._below.get(key, size))
 
     def is_known(self, indices: BaseNode, axis: Axis, ignore_index: int | None = None, from_end: bool = False) -> bool:
-        """Return whether indices are in range of an axis in every run, as those are of which they are a part."""
+        """Return whether indices are in range of an axis in every run; they are if all data that they view is."""
         if is_within(indices, axis):
             return True
         source, size = source_of(indices), axis_size(axis)

@@ -155,7 +155,8 @@ class NodeRunner:
 
     def forward(self, node: BaseNode) -> Any:
         """Compute the value of the node, and return it (read-only)."""
-        warn_of_training(self.modes)
+        if self.modes:
+            warn_of_training(self.modes)
         if self.runner.random:
             self.step = advance_step()
         return frozen(self.run(node).value(self.twin))
