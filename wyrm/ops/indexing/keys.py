@@ -88,7 +88,10 @@ def sliced_dims(dims: Dims, key: Key) -> Dims:
 
 
 def _open_part(axis: Axis, entry: Range) -> Axis:
-    """Return the axis of a part of an axis whose size only the data gives, and which has all elements named by it."""
+    """Return the axis of a slice of an axis whose size only the data gives, which has all elements of the slice.
+
+    `check_key` makes sure of that in a run. Raise `ShapeError` if the size does not follow in one way.
+    """
     start, stop, step = entry[0] or 0, entry[1] or 0, 1 if entry[2] is None else entry[2]
     from_end = start < 0, entry[1] is None or stop < 0
     if step < 0 or from_end == (True, False):
