@@ -26,7 +26,6 @@ from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import LOOPS, Gathered, SameIndex
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.shapes import number_of_elements
 from wyrm.graph.typing import D1, D2, D3, D4, Array, Shaped, Size, Sizes
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, method
@@ -69,7 +68,7 @@ def _reshaped(dims: Dims, target: Dims) -> Dims:
                 old.remove(other)
                 new.remove(axis)
                 break
-    have, want = axis_size(number_of_elements(tuple(old))), axis_size(number_of_elements(tuple(new)))
+    have, want = axis_size(product(tuple(old))), axis_size(product(tuple(new)))
     reason = f"cannot reshape {format_dims(dims)} to {format_dims(target)}"
     if not inferred:
         if have is None or want is None or have != want:
