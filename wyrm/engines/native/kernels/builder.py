@@ -12,13 +12,13 @@ from wyrm.engines.native.ir.program import (
     Expression,
     Fail,
     For,
-    Gemm,
     If,
     Invoke,
     LibraryCall,
     Load,
     Number,
     Operation,
+    Product,
     Select,
     Statement,
     Store,
@@ -53,7 +53,7 @@ class Builder:
 
     def add(self, statement: Statement) -> None:
         """Append a statement."""
-        if isinstance(statement, Store | Invoke | Gemm | LibraryCall):
+        if isinstance(statement, Store | Invoke | Product | LibraryCall):
             self._writes += 1
         self.statements.append(statement)
 

@@ -16,13 +16,13 @@ from wyrm.engines.native.ir.program import (
     Assign,
     Expression,
     For,
-    Gemm,
     Invoke,
     LibraryCall,
     LoopFunction,
     LoopProgram,
     Number,
     Operation,
+    Product,
     Statement,
     Store,
     Variable,
@@ -195,8 +195,8 @@ def _callees_first(root: str, calls: Callable[[str], list[str]]) -> list[str]:
     return list(ordered)
 
 
-# The position of the output among the operands of `Gemm`.
-_RESULT = 10
+# The position of the result among the operands of `Product`.
+_RESULT = 9
 
 
 def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> frozenset[int]:
@@ -226,7 +226,7 @@ def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> 
     for each in statements:
         if isinstance(each, Store):
             written |= of(each.pointer)
-        elif isinstance(each, Gemm):
+        elif isinstance(each, Product):
             written |= of(each.operands[_RESULT])
         elif isinstance(each, LibraryCall):
             written = written.union(*map(of, each.arguments))

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.engines.native.products import pool
+
 # Fortran functions, which take all arguments by address.
 BLAS = ("sgemm", "dgemm")
 # The functions that kernels call as `lapack(name, ...)`, for both float types.
@@ -97,6 +99,7 @@ class _Limits:
     def add(self, threads: int) -> None:
         with self._lock:
             limit = self.controller.limit(limits=min([threads, *self._asked]))
+            pool.limit(min([threads, *self._asked]))
             if not self._asked:
                 self._before = limit
             self._asked.append(threads)
@@ -106,8 +109,10 @@ class _Limits:
             self._asked.remove(threads)
             if self._asked:
                 self.controller.limit(limits=min(self._asked))
+                pool.limit(min(self._asked))
             else:
                 self._before.restore_original_limits()
+                pool.limit(None)
 
     def forget(self) -> None:
         """Drop all limits after a fork: the threads that set them do not exist in the child."""

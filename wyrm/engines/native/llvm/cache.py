@@ -53,7 +53,7 @@ def _versions() -> bytes:
     import llvmlite.binding
 
     native = Path(__file__).parents[1]
-    files = [file for room in ("ir", "kernels", "llvm") for file in sorted((native / room).glob("*.py"))]
+    files = [file for room in ("ir", "kernels", "llvm", "products") for file in sorted((native / room).glob("*.py"))]
     host = llvmlite.binding.get_host_cpu_name(), sys.version, llvmlite.__version__, DEBUG
     return repr(host).encode() + b"".join(file.read_bytes() for file in files)
 

@@ -15,18 +15,27 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from wyrm.engines.native.ir.program import Number
+from wyrm.engines.native.ir.program import Number, Product, every
 from wyrm.engines.native.ir.types import INT64, ScalarType
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.translate import Parameterized, Translation
 from wyrm.engines.native.kernels.values import GroupKind, Kind, NotCompiled, NumKind
 from wyrm.engines.native.llvm import cache
-from wyrm.engines.native.llvm import gemm as _products  # noqa: F401  # registers products and calls of LAPACK
-from wyrm.engines.native.llvm.blas import BLAS, LAPACK, address_of, of_scipy
+from wyrm.engines.native.llvm.blas import LAPACK, of_scipy
 from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.llvm.calling import CachedTable, LoadedFunction, kind_of_argument, table_of, words_of
 from wyrm.engines.native.llvm.emit import ENTRY, SHARED, emit
-from wyrm.engines.native.llvm.optimize import Compilation, SecondProcess, Unit, assembly, machine_code, target_machine
+from wyrm.engines.native.llvm.optimize import (
+    AS_WRITTEN,
+    Compilation,
+    SecondProcess,
+    Unit,
+    assembly,
+    machine_code,
+    target_machine,
+)
+from wyrm.engines.native.products import matrix, pool
+from wyrm.engines.native.products import multiply as _products  # noqa: F401  # registers products and calls of LAPACK
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.support.interrupts import deliver
 
@@ -169,10 +178,13 @@ class Modules:
         # By symbol, callees first; and the symbols by the names of the functions that the modules export.
         self._units: dict[str, Unit] = {}
         self._symbols: dict[str, str] = {}
+        # The symbols of the modules with products that a function's own module calls, by the function's name.
+        self._products: dict[str, list[str]] = {}
 
     def all_of(self, root: str) -> tuple[list[Unit], tuple[Number, ...]]:
         """Return the modules of a translated function, callees first, and its constants."""
-        used = dict.fromkeys([*self._outside(root), self._module(root, entry=True)])
+        own = self._module(root, entry=True)
+        used = dict.fromkeys([*self._outside(root), own])
         return [self._units[symbol] for symbol in used], self._functions.constants[root]
 
     def _outside(self, name: str) -> Iterator[str]:
@@ -180,6 +192,7 @@ class Modules:
         for each in self.translation.shared_by(name):
             yield from self._outside(each)
             yield self._shared(each)
+        yield from self._products.get(name, ())
 
     def _shared(self, name: str) -> str:
         """Return the symbol of the module of a shared function."""
@@ -191,10 +204,20 @@ class Modules:
             self._functions.add(translation.functions[each].function, translation.functions[each].source.generated)
         outside = {each: (self._shared(each), known[each]) for each in translation.shared_by(name)}
         at_use = entry and translation.functions[name].source.calls_apart
-        text = emit([known[each] for each in translation.needed(name)], outside, entry, at_use)
-        symbol = self._symbols[name] = f"wyrm_{cache.key(text)}"
+        functions = [known[each] for each in translation.needed(name)]
+        types = {each.type for function in functions for each in every(function.body) if isinstance(each, Product)}
+        modules = [matrix.module(each) for each in sorted(types, key=str)]
+        if modules:
+            modules.insert(0, pool.module())
+        self._products[name] = [self._unit(*each, level=AS_WRITTEN) for each in modules]
+        text = emit(functions, outside, entry, at_use)
+        self._symbols[name] = self._unit(f"wyrm_{cache.key(text)}", text, level=0 if at_use else cache.LEVEL)
+        return self._symbols[name]
+
+    def _unit(self, symbol: str, text: str, level: int) -> str:
+        """Return the symbol of a module; add a new one to the compilation."""
         if symbol not in self._units:
-            unit = self._units[symbol] = Unit(symbol, text, level=0 if at_use else cache.LEVEL)
+            unit = self._units[symbol] = Unit(symbol, text, level)
             self._compile(unit)
         return symbol
 
@@ -237,13 +260,17 @@ class Listing:
         return "\n".join(f"# module {each.symbol}\n{assembly(each.text, each.level)}" for each in self._units.values())
 
 
+# How products get memory for packed blocks: by functions that need no GIL.
+_MEMORY = {"wyrm_allocate": ctypes.pythonapi.PyMem_RawMalloc, "wyrm_free": ctypes.pythonapi.PyMem_RawFree}
+
+
 class Loaded:
     """A module loaded into memory, and the address of its exported function."""
 
     def __init__(self, code: bytes, symbol: str) -> None:
-        for name in BLAS:
-            if f"wyrm_{name}".encode() in code:
-                llvm.add_symbol(f"wyrm_{name}", address_of(name))
+        for name, function in _MEMORY.items():
+            if name.encode() in code:
+                llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
         for name in LAPACK:
             if f"wyrm_{name}".encode() in code:
                 llvm.add_symbol(f"wyrm_{name}", of_scipy(name))
@@ -266,6 +293,8 @@ def provide(symbol: str, code: bytes) -> None:
     loaded = Loaded(code, SHARED)
     llvm.add_symbol(symbol, loaded.address)
     _kept.append(loaded)
+    if pool.MARK in code:
+        pool.loaded(ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(loaded.address))
 
 
 # Keeps modules loaded until the process ends: their functions may be called at any time.

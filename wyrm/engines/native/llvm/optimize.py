@@ -25,6 +25,9 @@ import llvmlite.binding as llvm
 # The header of a message: an optimization level or a success flag, and the number of bytes that follow.
 _HEAD = struct.Struct("<BQ")
 
+# The level of modules whose instructions stay as they are written; machine code is chosen as for level 2.
+AS_WRITTEN = 4
+
 
 @cache
 def _processor() -> tuple[Any, str, str]:
@@ -44,10 +47,12 @@ def target_machine(level: int = 3) -> Any:
 
 
 def _optimized(text: str, level: int) -> tuple[Any, Any]:
-    machine = target_machine(level)
+    machine = target_machine(2 if level == AS_WRITTEN else level)
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
+    if level == AS_WRITTEN:
+        return module, machine
     options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = options.slp_vectorization = level > 1
     builder = llvm.create_pass_builder(machine, options)
@@ -104,7 +109,7 @@ def serve(source: IO[bytes], to: IO[bytes]) -> None:
 
 @dataclass(frozen=True)
 class Unit:
-    """A module: the symbol that others call its exported function by, its LLVM IR, and its optimization level, 0-3."""
+    """A module: the symbol that others call its exported function by, its LLVM IR, and its level, 0 to 4."""
 
     symbol: str
     text: str

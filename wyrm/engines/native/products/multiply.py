@@ -1,4 +1,4 @@
-"""Products of matrices in kernels, by BLAS or by loops where they are faster, and calls of LAPACK.
+"""Products of matrices in kernels: by tiles, or by loops where they are faster; and calls of LAPACK.
 
 The product is compiled and cached once per precision; programs only call it.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from wyrm.engines.native.ir.program import Expression, LibraryCall, Number
@@ -19,30 +18,18 @@ from wyrm.engines.native.kernels.calls import builtin, general, same_size
 from wyrm.engines.native.kernels.expressions import Expressions
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, Num, Static, View, literal
-from wyrm.engines.native.llvm.blas import LAPACK, kernels
+from wyrm.engines.native.llvm.blas import LAPACK
 from wyrm.ops.kernels import native
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.ops.kernels.sums import accumulated, natural
 from wyrm.ops.products import product
 
-# OpenBLAS's AVX-512 kernels skip packing y for products of up to 100 x 100 x 100. Packing does not pay off for at most
-# `FEW_ROWS` rows, so such products are split into blocks of rows below that size, of at least `LEAST_ROWS` rows each:
-# 32 x 128 @ 128 x 512 takes 21 us in blocks of 12 rows, and 28 us as a whole.
-UNPACKED = 10**6 if kernels() == "SkylakeX" else 0
-FEW_ROWS = 64
-LEAST_ROWS = 8
-# Loops over the rows of y beat OpenBLAS below `LOOPS_BELOW` multiplications, dot products with its columns below
-# `DOTS_BELOW`, and both where an axis has at most `FEW` elements.
-LOOPS_BELOW = 128 if UNPACKED else 2048
+# Few rows of the left operand are read with the rows of the right one as they come from memory, few columns of the
+# right one by dot products.
+FEW_ROWS, FEW_COLUMNS = 2, 4
+# Below so many multiplications the loops, which are compiled into the program, save a call and the choice of tiles.
+LOOPS_BELOW = 600
 DOTS_BELOW = 64
-FEW = 4
-# On AVX-512 processors where OpenBLAS only uses AVX2 kernels, loops are faster if the rows of y have at least `WIDE`
-# elements, or `LONG` if the inner axis is longer than `LONG`: 64 x 64 @ 64 x 64 runs at 124 GFLOP/s, in OpenBLAS at 97.
-# If the product of the two shorter axes exceeds `LARGE`, OpenBLAS uses several threads and wins.
-LOOPS_BEAT_BLAS = kernels() in ("Haswell", "Zen") and bool(llvm.get_host_cpu_features().get("avx512f"))
-WIDE, LONG, LARGE = 64, 128, 2**17
-# The elements of y per block: a block stays in the cache while all rows of x are multiplied with it.
-CACHED_ELEMENTS = 40_000
 # Longer sums are split into partial sums.
 LONGEST_SUM = 4096
 
@@ -98,62 +85,6 @@ def by_two_rows(x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, column
         two_rows(x, y, out, i, columns, inner, beta)
     if pairs < rows:
         one_row(x, y, out, pairs, columns, inner, beta)
-
-
-@_loops
-def one_row_of_part(
-    x: np.ndarray, y: np.ndarray, out: np.ndarray, i: int, first_column: int, columns: int, first: int, length: int,
-    beta: int,
-) -> None:  # fmt: skip
-    """Compute `out[i] = beta * out[i] + x[i] @ y` for a range of the inner axis and a range of columns."""
-    for offset in range(length):
-        j, adds = natural(first + offset), offset > 0 or beta
-        a = x[i, j]
-        for column in range(columns):
-            k = natural(first_column + column)
-            out[i, k] = out[i, k] + a * y[j, k] if adds else a * y[j, k]
-
-
-@_loops
-def four_rows(
-    x: np.ndarray, y: np.ndarray, out: np.ndarray, i: int, vectors: int, first: int, length: int, beta: int
-) -> None:
-    """Compute rows i to i + 3 of `out = beta * out + x @ y` together, for a range of the inner axis.
-
-    The 16 elements of x fit the AVX-512 registers together with those of y and `out`. It covers 16 columns per vector
-    only: a remainder loop would cause register spills.
-    """
-    columns, fours = 16 * vectors, length - length % 4
-    for offset in range(0, fours, 4):
-        j, adds = natural(first + offset), offset > 0 or beta
-        a0, a1, a2, a3 = x[i, j], x[i, j + 1], x[i, j + 2], x[i, j + 3]
-        b0, b1, b2, b3 = x[i + 1, j], x[i + 1, j + 1], x[i + 1, j + 2], x[i + 1, j + 3]
-        c0, c1, c2, c3 = x[i + 2, j], x[i + 2, j + 1], x[i + 2, j + 2], x[i + 2, j + 3]
-        d0, d1, d2, d3 = x[i + 3, j], x[i + 3, j + 1], x[i + 3, j + 2], x[i + 3, j + 3]
-        for k in range(columns):
-            s, t, u, v = y[j, k], y[j + 1, k], y[j + 2, k], y[j + 3, k]
-            one, two = a0 * s + a1 * t + a2 * u + a3 * v, b0 * s + b1 * t + b2 * u + b3 * v
-            three, four = c0 * s + c1 * t + c2 * u + c3 * v, d0 * s + d1 * t + d2 * u + d3 * v
-            out[i, k] = out[i, k] + one if adds else one
-            out[i + 1, k] = out[i + 1, k] + two if adds else two
-            out[i + 2, k] = out[i + 2, k] + three if adds else three
-            out[i + 3, k] = out[i + 3, k] + four if adds else four
-    for row in range(i, i + 4):
-        one_row_of_part(x, y, out, row, 0, columns, first + fours, length - fours, fours > 0 or beta)
-
-
-@_loops
-def by_four_rows(x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, columns: int, inner: int, beta: int) -> None:
-    """Compute `out = beta * out + x @ y` for y with contiguous rows, in blocks of y that fit a core's cache."""
-    whole, wide, part = rows - rows % 4, columns - columns % 16, max(16, CACHED_ELEMENTS // columns // 4 * 4)
-    for first in range(0, inner, part):
-        length, adds = min(part, inner - first), 1 if first > 0 else beta
-        for i in range(0, whole, 4):
-            four_rows(x, y, out, i, columns // 16, first, length, adds)
-            for row in range(i, i + 4):
-                one_row_of_part(x, y, out, row, wide, columns - wide, first, length, adds)
-        for i in range(whole, rows):
-            one_row_of_part(x, y, out, i, 0, columns, first, length, adds)
 
 
 @_loops
@@ -214,12 +145,9 @@ def with_any_strides(
 CHECKED = DEBUG
 
 
-def gemm(
-    x_transposed: bool, y_transposed: bool, rows: int, columns: int, inner: int, x: np.ndarray, x_step: int,
-    y: np.ndarray, y_step: int, beta: int, out: np.ndarray, step: int,
-) -> None:  # fmt: skip
-    """Call BLAS gemm for column-major matrices; see `wyrm.engines.native.ir.program.Gemm`."""
-    raise NotImplementedError("only compiled code calls BLAS")
+def in_registers(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None:
+    """Compute `out = beta * out + x @ y` by tiles; see `wyrm.engines.native.ir.program.Product`."""
+    raise NotImplementedError("only compiled code computes by tiles")
 
 
 def as_shape(x: np.ndarray, shape: tuple[int, ...]) -> Any:
@@ -240,39 +168,19 @@ def multiply(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None:
     out_row, out_column = element_strides(out)
     by_rows = out_column == 1 and y_column == 1 and (x_column == 1 or x_row == 1)
     by_dots = out_column == 1 and y_row == 1 and x_column == 1
-    # BLAS requires rows that do not overlap, unlike those of a broadcast operand. The stride of one row is ignored.
-    x_plain = x_column == 1 and (x_row >= inner or rows == 1)
-    y_plain = y_column == 1 and (y_row >= columns or inner == 1)
-    x_transposed = x_row == 1 and (x_column >= rows or inner == 1)
-    y_transposed = y_row == 1 and (y_column >= inner or columns == 1)
-    by_blas = (
-        out_column == 1
-        and (x_plain or x_transposed)
-        and (y_plain or y_transposed)
-        and (out_row >= columns or rows == 1)
-    )
-    # BLAS packs all of y first, which does not pay off for a few rows of x: 1 x 8000 @ 8000 x 64 takes 180 us, loops
-    # 27; 4 x 768 @ 768 x 768 takes 88 us, loops 54. For a few columns it packs all of x: 1000 x 1000 @ 1000 x 4 takes
-    # 213 us, loops 88.
+    # A single column as the transposed product: one row, with the columns of x as rows.
+    across = columns == 1 and x_row == 1 and y_row == 1 and out_row == 1 and not by_dots
     products = rows * columns * inner
-    packed = products > UNPACKED
-    small_by_dots = by_dots and (rows == 1 or (columns <= FEW and packed) or products < DOTS_BELOW)
-    few_rows = columns > FEW and inner <= LONGEST_SUM and (rows == 1 or (rows <= FEW and packed))
-    wide = columns >= WIDE and (columns >= LONG or inner <= LONG) and products <= LARGE * max(rows, columns, inner)
-    by_fours = LOOPS_BEAT_BLAS and wide and rows >= 4 and by_rows and (x_plain or x_transposed)
-    small_by_rows = by_fours or (by_rows and (few_rows or (inner <= FEW and packed) or products < LOOPS_BELOW))
-    if by_blas and not (small_by_dots or small_by_rows):
-        # BLAS is column-major: there, `out.T = y.T @ x.T` computes the row-major product.
-        y_step = max(y_row, columns) if y_plain else max(y_column, inner)
-        x_step = max(x_row, inner) if x_plain else max(x_column, rows)
-        out_step, part = max(out_row, columns), max(rows, 1)
-        if y_plain and LEAST_ROWS * columns * inner <= UNPACKED and packed and rows <= FEW_ROWS:
-            part = UNPACKED // (columns * inner)
-            part -= part % 4
-        for top in range(0, rows, part):
-            count = min(part, rows - top)
-            gemm(not y_plain, not x_plain, columns, count, inner, y, y_step, x[top:], x_step, beta, out[top:], out_step)
-        return
+    few_rows = rows <= FEW_ROWS and columns > FEW_COLUMNS and inner <= LONGEST_SUM
+    loops_by_rows = across or (by_rows and (few_rows or products < LOOPS_BELOW))
+    loops_by_dots = by_dots and (rows == 1 or columns <= FEW_COLUMNS or products < DOTS_BELOW)
+    if not (loops_by_rows or loops_by_dots):
+        if out_column == 1 and (y_column == 1 or y_row == 1):
+            in_registers(x, y, out, beta)
+            return
+        if out_row == 1 and (x_column == 1 or x_row == 1):
+            in_registers(y.T, x.T, out.T, beta)
+            return
     # Each loop is called at one place only, so that it is inlined once.
     if inner > 0 and by_dots and not CHECKED:
         if columns == 1 and out_row == 1:  # the transposed product: four rows of x at a time
@@ -285,22 +193,17 @@ def multiply(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None:
             )
         by_four_dots(first, second, result, first.shape[0], second.shape[0], inner, beta)
         return
-    if inner > 0 and by_fours and not CHECKED:
-        second, result = as_shape(y, (inner, y_row)), as_shape(out, (rows, out_row))
-        # x is passed with a constant stride: with unknown ones, computing addresses would add half of the time again.
-        if x_plain:
-            by_four_rows(as_shape(x, (rows, x_row)), second, result, rows, columns, inner, beta)
-        else:
-            by_four_rows(as_shape(x, (inner, x_column)).T, second, result, rows, columns, inner, beta)
-        return
-    if inner > 0 and by_rows and not CHECKED:
-        by_two_rows(x, as_shape(y, (inner, y_row)), as_shape(out, (rows, out_row)), rows, columns, inner, beta)
+    if inner > 0 and (by_rows or across) and not CHECKED:
+        left, right, result = x, as_shape(y, (inner, y_row)), as_shape(out, (rows, out_row))
+        if across:
+            left, right, result = y.T, as_shape(x, (inner, x_column)), as_shape(out, (1, rows))
+        by_two_rows(left, right, result, rows if not across else 1, columns if not across else rows, inner, beta)
         return
     with_any_strides(x, y, out, rows, columns, inner, beta)
 
 
 MULTIPLY = KernelFunction(multiply, distinct=True, fused=True, shared="always")
-builtin(gemm)(calls.gemm)
+builtin(in_registers)(calls.in_registers)
 builtin(as_shape)(calls.as_shape)
 builtin(element_strides)(calls.element_strides)
 builtin(accumulated)(calls.accumulate)

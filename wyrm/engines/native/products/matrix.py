@@ -1,0 +1,258 @@
+"""The product of two matrices of any size and strides: `out = beta * out + x @ y`.
+
+The right operand is packed a block at a time, a block of the inner axis of at most `DEPTH`; rows of the left one are
+read where they lie. The result of an element depends on the inner axis alone: not on the number of threads, nor on the
+sizes of the other axes.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from wyrm.engines.native.ir.types import ScalarType
+from wyrm.engines.native.llvm.cache import key
+from wyrm.engines.native.products import pool
+from wyrm.engines.native.products.packing import pack_columns, pack_rows
+from wyrm.engines.native.products.target import Target, host
+from wyrm.engines.native.products.tiles import sizes, table, tile
+from wyrm.engines.native.products.vectors import Vectors
+from wyrm.engines.native.products.writer import Writer
+
+# The longest block of the inner axis: sums of blocks are added, so long sums lose little precision.
+DEPTH = 256
+# Right operands that at most this many blocks of rows use are read where they lie.
+_UNPACKED_USES = 2
+# Threads share products of at least this many multiplications: a thread takes several microseconds to wake up.
+_SHARED_PRODUCTS = 8_000_000
+# Packed blocks that are kept for the next product, one for each thread that runs at the same time.
+_KEPT_BUFFERS = 16
+# The exported name of every module's function.
+_EXPORTED = "wyrm_shared"
+_OPERANDS = (
+    ("i64", "rows"), ("i64", "columns"), ("i64", "inner"), ("ptr", "a"), ("i64", "ar"), ("i64", "ac"), ("ptr", "b"),
+    ("i64", "br"), ("i64", "bc"), ("ptr", "c"), ("i64", "cr"), ("i1", "beta"),
+)  # fmt: skip
+PARAMETERS = ", ".join(f"{type} %{name}" for type, name in _OPERANDS)
+
+
+@cache
+def module(number: ScalarType) -> tuple[str, str]:
+    """Return the symbol and the text of the module for a type of floats, for this processor.
+
+    Its function takes the sizes of the three axes; the left operand and the strides of its axes in elements; the right
+    one, one of whose strides is 1, likewise; the result with contiguous rows and their stride; and whether it is added
+    to. The operands may have strides of 0.
+    """
+    text = text_for(host(), number)
+    return f"wyrm_{key(text)}", text
+
+
+def text_for(target: Target, number: ScalarType) -> str:
+    """Return the text of the module for a target."""
+    vectors = Vectors(target, number)
+    depth_bytes = DEPTH * vectors.columns * vectors.bytes
+    # Panels of columns in a packed block.
+    block = max(1, target.block_bytes // depth_bytes) * vectors.columns
+    return "\n".join([
+        *vectors.declarations(),
+        "declare i64 @llvm.smin.i64(i64, i64)",
+        "declare i64 @llvm.smax.i64(i64, i64)",
+        "declare ptr @wyrm_allocate(i64)",
+        "declare void @wyrm_free(ptr)",
+        f"declare i64 @{pool.module()[0]}(ptr, ptr, i64)",
+        table(vectors),
+        f"@buffers = internal global [{_KEPT_BUFFERS} x i64] zeroinitializer",
+        *(tile(vectors, *each) for each in sizes(vectors)),
+        pack_rows(vectors),
+        pack_columns(vectors),
+        _take((DEPTH + vectors.width) * block * vectors.bytes),
+        _give(),
+        _one_thread(vectors, block),
+        _part(vectors),
+        _entry(),
+    ])  # fmt: skip
+
+
+def _take(size: int) -> str:
+    """Return a function that returns memory for a packed block: a kept one, or new memory."""
+    to = Writer()
+
+    def look(index: str) -> None:
+        place = to.address("i64", "@buffers", index)
+        found = to.new(f"atomicrmw xchg ptr {place}, i64 0 acquire")
+        to.branch(to.compare("ne", found, 0), lambda: _return(to, to.new(f"inttoptr i64 {found} to ptr")))
+
+    to.loop(_KEPT_BUFFERS, 1, look)
+    # One register more, so that the block can be aligned.
+    return to.function("internal ptr @take() noinline nounwind", _allocating(to, size + 64))
+
+
+def _allocating(to: Writer, size: int) -> str:
+    return f"ret ptr {to.new(f'call ptr @wyrm_allocate(i64 {size})')}"
+
+
+def _return(to: Writer, value: str) -> None:
+    to.do(f"ret ptr {value}")
+    to.label(f"never{value[2:]}")
+
+
+def _give() -> str:
+    """Return a function that keeps the memory of a packed block, or frees it if there are enough."""
+    to = Writer()
+    word = to.new("ptrtoint ptr %memory to i64")
+
+    def look(index: str) -> None:
+        place = to.address("i64", "@buffers", index)
+        pair = to.new(f"cmpxchg ptr {place}, i64 0, i64 {word} release monotonic")
+        kept = to.new(f"extractvalue {{ i64, i1 }} {pair}, 1")
+        to.branch(kept, lambda: _leave(to, kept))
+
+    to.loop(_KEPT_BUFFERS, 1, look)
+    to.do("call void @wyrm_free(ptr %memory)")
+    return to.function("internal void @give(ptr %memory) noinline nounwind")
+
+
+def _leave(to: Writer, name: str) -> None:
+    to.do("ret void")
+    to.label(f"never{name[2:]}")
+
+
+def _one_thread(vectors: Vectors, block: int) -> str:
+    """Return the function that computes a product in the thread that calls it."""
+    to, width = Writer(), vectors.columns
+    by_rows = to.compare("eq", "%bc", 1)
+    few = to.compare("sle", "%rows", _UNPACKED_USES * vectors.rows)
+    in_place = to.new(f"and i1 {by_rows}, {few}")
+    # Blocks of the inner axis and tiles of the rows are as equal as they can be. An empty inner axis is one block.
+    parts = to.higher(to.divide(to.add("%inner", DEPTH - 1), DEPTH), 1)
+    part = to.divide(to.add("%inner", to.subtract(parts, 1)), parts)
+    tiles = to.higher(to.divide(to.add("%rows", vectors.rows - 1), vectors.rows), 1)
+    fewest = to.divide("%rows", tiles)
+    larger = to.subtract("%rows", to.multiply(fewest, tiles))
+    memory = to.new("call ptr @take()")
+    word = to.new(f"and i64 {to.add(to.new(f'ptrtoint ptr {memory} to i64'), 63)}, -64")
+    buffer = to.new(f"inttoptr i64 {word} to ptr")
+
+    def columns(first: str) -> None:
+        count = to.lower(to.subtract("%columns", first), block)
+        rest = to.new(f"urem i64 {count}, {width}")
+        whole = to.subtract(count, rest)
+        some = to.compare("sgt", rest, 0)
+        # The position of the last panel's tile in the table: its vectors less one.
+        wide = to.divide(to.subtract(to.higher(rest, 1), 1), vectors.width)
+
+        def inner(number: str) -> None:
+            start = to.multiply(number, part)
+            depth = to.higher(to.lower(to.subtract("%inner", start), part), 0)
+            b = vectors.address(to, "%b", to.add(to.multiply(start, "%br"), to.multiply(first, "%bc")))
+
+            def pack(how: str, stride: str, source: str, size: str) -> None:
+                given = f"ptr {source}, i64 {stride}, i64 {depth}, i64 {size}, ptr {buffer}"
+                to.do(f"call void @pack_{how}({given})")
+
+            to.branch(
+                in_place,
+                lambda: to.branch(some, lambda: pack("rows", "%br", vectors.address(to, b, whole), rest)),
+                lambda: to.branch(
+                    by_rows,
+                    lambda: pack("rows", "%br", b, count),
+                    lambda: pack("columns", "%bc", b, count),
+                ),
+            )
+            stride = to.select(in_place, "i64", "%br", width)
+            panels = to.select(in_place, "ptr", b, buffer)
+            next_panel = to.select(in_place, "i64", str(width), to.multiply(depth, width))
+            behind = vectors.address(to, buffer, to.multiply(depth, whole))
+            last = to.select(in_place, "ptr", buffer, behind)
+            adds = to.new(f"or i1 %beta, {to.compare('ne', number, 0)}")
+
+            def rows(index: str, row: str) -> list[str]:
+                more = to.new(f"zext i1 {to.compare('slt', index, larger)} to i64")
+                height = to.add(fewest, more)
+                a = vectors.address(to, "%a", to.add(to.multiply(row, "%ar"), to.multiply(start, "%ac")))
+                c = vectors.address(to, "%c", to.add(to.multiply(row, "%cr"), first))
+                choices = to.multiply(height, vectors.vectors)
+
+                def call(function: str, b: str, stride: str, column: str, size: str) -> None:
+                    place = vectors.address(to, c, column)
+                    to.do(
+                        f"call void {function}(ptr {a}, i64 %ar, i64 %ac, ptr {b}, i64 {stride}, i64 {depth}, "
+                        f"ptr {place}, i64 %cr, i64 {size}, i1 {adds})"
+                    )
+
+                full = to.new(f"load ptr, ptr {to.address('ptr', '@tiles', to.add(choices, vectors.vectors - 1))}")
+
+                def panel(column: str, b: str) -> list[str]:
+                    call(full, b, stride, column, str(width))
+                    return [vectors.address(to, b, next_panel)]
+
+                def edge() -> None:
+                    function = to.new(f"load ptr, ptr {to.address('ptr', '@tiles', to.add(choices, wide))}")
+                    call(function, last, str(width), whole, rest)
+
+                to.loop(whole, width, panel, [("ptr", panels)])
+                to.branch(some, edge)
+                return [to.add(row, height)]
+
+            to.loop(tiles, 1, rows, [("i64", "0")])
+
+        to.loop(parts, 1, inner)
+
+    to.loop("%columns", block, columns)
+    to.do(f"call void @give(ptr {memory})")
+    return to.function(f"internal void @one_thread({PARAMETERS}) noinline nounwind")
+
+
+_RECORD = "{ " + ", ".join(type for type, _ in _OPERANDS) + " }"
+
+
+def _part(vectors: Vectors) -> str:
+    """Return the function that computes a thread's part of a product: a range of the rows, or of the columns."""
+    to = Writer()
+    given = {}
+    for position, (type, name) in enumerate(_OPERANDS):
+        place = to.new(f"getelementptr {_RECORD}, ptr %record, i32 0, i32 {position}")
+        given[name] = to.new(f"load {type}, ptr {place}")
+    tall = to.compare("sge", given["rows"], given["columns"])
+    size = to.select(tall, "i64", given["rows"], given["columns"])
+    unit = to.select(tall, "i64", str(vectors.rows), vectors.columns)
+    units = to.divide(to.add(size, to.subtract(unit, 1)), unit)
+    bounds = [
+        to.lower(to.multiply(to.divide(to.multiply(units, at), "%parts"), unit), size)
+        for at in ("%part", to.add("%part", 1))
+    ]
+    first, count = bounds[0], to.subtract(bounds[1], bounds[0])
+
+    def along(stride: str) -> str:
+        return to.multiply(first, stride)
+
+    row, column = to.select(tall, "i64", first, "0"), to.select(tall, "i64", "0", first)
+    changed = given | {
+        "rows": to.select(tall, "i64", count, given["rows"]),
+        "columns": to.select(tall, "i64", given["columns"], count),
+        "a": vectors.address(to, given["a"], to.multiply(row, given["ar"])),
+        "b": vectors.address(to, given["b"], to.multiply(column, given["bc"])),
+        "c": vectors.address(to, given["c"], to.add(to.multiply(row, given["cr"]), column)),
+    }
+    arguments = ", ".join(f"{type} {changed[name]}" for type, name in _OPERANDS)
+    to.branch(to.compare("sgt", count, 0), lambda: to.do(f"call void @one_thread({arguments})"))
+    return to.function("internal void @part(ptr %record, i64 %part, i64 %parts) noinline nounwind")
+
+
+def _entry() -> str:
+    """Return the exported function, which shares large products among threads."""
+    to = Writer()
+    record = to.new(f"alloca {_RECORD}")
+    some = to.new(f"and i1 {to.compare('sgt', '%rows', 0)}, {to.compare('sgt', '%columns', 0)}")
+    work = to.multiply(to.multiply("%rows", "%columns"), "%inner")
+
+    def shared() -> None:
+        for position, (type, name) in enumerate(_OPERANDS):
+            place = to.new(f"getelementptr {_RECORD}, ptr {record}, i32 0, i32 {position}")
+            to.do(f"store {type} %{name}, ptr {place}")
+        to.new(f"call i64 @{pool.module()[0]}(ptr @part, ptr {record}, i64 0)")
+
+    alone = f"call void @one_thread({', '.join(f'{type} %{name}' for type, name in _OPERANDS)})"
+    large = to.compare("sge", work, _SHARED_PRODUCTS)
+    to.branch(some, lambda: to.branch(large, shared, lambda: to.do(alone)))
+    return to.function(f"void @{_EXPORTED}({PARAMETERS}) nounwind")

@@ -1,0 +1,244 @@
+"""Threads that share a product, inside a program: native code starts them, hands them work and waits.
+
+They sleep while there is none. One product at a time has them; others that run meanwhile use their own thread alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+
+from wyrm.engines.native.llvm.cache import key
+from wyrm.engines.native.products.writer import Writer
+
+# The most threads that share a product.
+MOST = 64
+# How often a thread looks for its next work before it sleeps, and the caller for the end of the others' parts: about 20
+# microseconds, less than sleeping and waking up takes.
+_LOOKS = 500
+# The size of a mutex and of a condition of any POSIX system is lower.
+_OPAQUE = 256
+# Only the machine code of this module has this name.
+MARK = b"pthread_create"
+# The systems with POSIX threads.
+_POSIX = os.name == "posix"
+
+_STATE = {
+    "mutex": f"[{_OPAQUE} x i8]", "started": f"[{_OPAQUE} x i8]", "ended": f"[{_OPAQUE} x i8]", "ready": "i64",
+    "busy": "i64", "limit": "i64", "threads": "i64", "turn": "i64", "pending": "i64", "parts": "i64",
+    "function": "ptr", "arguments": "ptr", "seen": f"[{MOST} x i64]",
+}  # fmt: skip
+_DECLARED = [
+    "declare i32 @pthread_create(ptr, ptr, ptr, ptr)",
+    *(f"declare i32 @pthread_{name}(ptr)" for name in ("mutex_lock", "mutex_unlock", "cond_signal", "cond_broadcast")),
+    *(f"declare i32 @pthread_{name}(ptr, ptr)" for name in ("mutex_init", "cond_init", "cond_wait")),
+]
+
+
+@cache
+def module() -> tuple[str, str]:
+    """Return the symbol and the text of the module.
+
+    Its function takes a function, its arguments and 0, and calls `function(arguments, part, parts)` once a part, all
+    parts at the same time. Without a function it sets the most parts there may be; -1 forgets threads that a forked
+    process does not have.
+    """
+    parts = [_run(), _exported()] if _POSIX else [_alone()]
+    if _POSIX:
+        state = [f"@{name} = internal global {type} zeroinitializer, align 64" for name, type in _STATE.items()]
+        parts = [*_DECLARED, *state, _worker(), *parts]
+    text = "\n".join(parts)
+    return f"wyrm_{key(text)}", text
+
+
+# --- the limit --------------------------------------------------------------------------------------------------------
+
+
+class _Loaded:
+    """The function of the module, once it is loaded, and the limit that is in force."""
+
+    call: Callable[[None, None, int], int] | None = None
+    limit = 0
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use, or fewer if the environment says so."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = [os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")]
+    return max(1, min([available, MOST, *(int(each) for each in asked if each.isdigit() and int(each))]))
+
+
+def loaded(call: Callable[[None, None, int], int]) -> None:
+    """Take over the function of the module."""
+    _Loaded.call = call
+    call(None, None, _Loaded.limit or processors())
+
+
+def limit(threads: int | None) -> None:
+    """Let products use at most this many threads; None: all processors."""
+    _Loaded.limit = threads or 0
+    if _Loaded.call is not None:
+        _Loaded.call(None, None, _Loaded.limit or processors())
+
+
+def _forget() -> None:
+    if _Loaded.call is not None:
+        _Loaded.call(None, None, -1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+# --- the text ---------------------------------------------------------------------------------------------------------
+
+
+def _load(to: Writer, name: str, type: str = "i64") -> str:
+    """Read a part of the state; other threads may have written it."""
+    return to.new(f"load atomic {type}, ptr @{name} seq_cst, align 8")
+
+
+def _store(to: Writer, name: str, value: str | int, type: str = "i64") -> None:
+    to.do(f"store atomic {type} {value}, ptr @{name} seq_cst, align 8")
+
+
+def _call(to: Writer, name: str, *places: str) -> str:
+    return to.new(f"call i32 @pthread_{name}({', '.join(f'ptr {each}' for each in places)})")
+
+
+def _look(to: Writer, name: str, how: str, to_what: str) -> None:
+    """Look for a while whether a part of the state still compares so."""
+    to.do(f"br label %enter_{name}")
+    to.label(f"enter_{name}")
+    to.do(f"br label %look_{name}")
+    to.label(f"look_{name}")
+    count = f"%looks_{name}"
+    to.do(f"{count} = phi i64 [ 0, %enter_{name} ], [ {count}.next, %look_{name} ]")
+    to.do(f"{count}.next = add i64 {count}, 1")
+    same = to.compare(how, _load(to, name), to_what)
+    more = to.new(f"and i1 {same}, {to.compare('slt', count, _LOOKS)}")
+    to.do(f"br i1 {more}, label %look_{name}, label %looked_{name}")
+    to.label(f"looked_{name}")
+
+
+def _wait(to: Writer, name: str, while_it_is: str, how: str, condition: str) -> None:
+    """Sleep until a part of the state changes; the mutex is held before and after."""
+    to.do(f"br label %wait_{name}")
+    to.label(f"wait_{name}")
+    waits = to.compare(how, _load(to, name), while_it_is)
+    to.do(f"br i1 {waits}, label %sleep_{name}, label %awake_{name}")
+    to.label(f"sleep_{name}")
+    _call(to, "cond_wait", f"@{condition}", "@mutex")
+    to.do(f"br label %wait_{name}")
+    to.label(f"awake_{name}")
+
+
+def _worker() -> str:
+    """Return the function that a thread runs: wait for work, do one part of it, and begin again."""
+    to = Writer()
+    number = to.new("ptrtoint ptr %number to i64")
+    seen = to.address("i64", "@seen", number)
+    part = to.add(number, 1)
+    to.do("br label %again")
+    to.label("again")
+    before = to.new(f"load i64, ptr {seen}")
+    _look(to, "turn", "eq", before)
+    _call(to, "mutex_lock", "@mutex")
+    _wait(to, "turn", before, "eq", "started")
+    to.do(f"store i64 {_load(to, 'turn')}, ptr {seen}")
+    parts, function, arguments = _load(to, "parts"), _load(to, "function", "ptr"), _load(to, "arguments", "ptr")
+    _call(to, "mutex_unlock", "@mutex")
+
+    def work() -> None:
+        to.do(f"call void {function}(ptr {arguments}, i64 {part}, i64 {parts})")
+        _call(to, "mutex_lock", "@mutex")
+        left = to.subtract(_load(to, "pending"), 1)
+        _store(to, "pending", left)
+
+        def tell() -> None:
+            _call(to, "cond_signal", "@ended")
+
+        to.branch(to.compare("eq", left, 0), tell)
+        _call(to, "mutex_unlock", "@mutex")
+
+    to.branch(to.compare("slt", part, parts), work)
+    return to.function("internal ptr @worker(ptr %number) nounwind", "br label %again")
+
+
+def _run() -> str:
+    """Return the function that shares work among the threads and does the first part itself."""
+    to = Writer()
+    identity = to.new("alloca i64")
+
+    def prepare() -> None:
+        for name, kind in (("mutex", "mutex"), ("started", "cond"), ("ended", "cond")):
+            _call(to, f"{kind}_init", f"@{name}", "null")
+        _store(to, "ready", 1)
+
+    to.branch(to.compare("eq", _load(to, "ready"), 0), prepare)
+
+    def start(number: str) -> None:
+        def create() -> None:
+            to.do(f"store i64 {_load(to, 'turn')}, ptr {to.address('i64', '@seen', number)}")
+            given = f"ptr {identity}, ptr null, ptr @worker, ptr {to.new(f'inttoptr i64 {number} to ptr')}"
+            failed = to.new(f"call i32 @pthread_create({given})")
+            started = to.new(f"icmp eq i32 {failed}, 0")
+            to.branch(started, lambda: _store(to, "threads", to.add(number, 1)))
+
+        to.branch(to.compare("eq", _load(to, "threads"), number), create)
+
+    others = to.subtract("%limit", 1)
+    to.loop(others, 1, start)
+    helpers = to.lower(others, _load(to, "threads"))
+    parts = to.add(helpers, 1)
+    _call(to, "mutex_lock", "@mutex")
+    _store(to, "function", "%function", "ptr")
+    _store(to, "arguments", "%arguments", "ptr")
+    _store(to, "parts", parts)
+    _store(to, "pending", helpers)
+    _store(to, "turn", to.add(_load(to, "turn"), 1))
+    _call(to, "cond_broadcast", "@started")
+    _call(to, "mutex_unlock", "@mutex")
+    to.do(f"call void %function(ptr %arguments, i64 0, i64 {parts})")
+    _look(to, "pending", "sgt", "0")
+    _call(to, "mutex_lock", "@mutex")
+    _wait(to, "pending", "0", "sgt", "ended")
+    _call(to, "mutex_unlock", "@mutex")
+    return to.function("internal void @run(ptr %function, ptr %arguments, i64 %limit) noinline nounwind")
+
+
+def _exported() -> str:
+    to = Writer()
+    limit = _load(to, "limit")
+
+    def alone() -> None:
+        to.do("call void %function(ptr %arguments, i64 0, i64 1)")
+
+    def share() -> None:
+        pair = to.new("cmpxchg ptr @busy, i64 0, i64 1 seq_cst seq_cst")
+
+        def run() -> None:
+            to.do(f"call void @run(ptr %function, ptr %arguments, i64 {limit})")
+            _store(to, "busy", 0)
+
+        to.branch(to.new(f"extractvalue {{ i64, i1 }} {pair}, 1"), run, alone)
+
+    def change() -> None:
+        def forget() -> None:
+            for name in ("ready", "busy", "threads", "turn", "pending"):
+                _store(to, name, 0)
+
+        to.branch(to.compare("slt", "%change", 0), forget, lambda: _store(to, "limit", "%change"))
+
+    none = to.new("icmp eq ptr %function, null")
+    to.branch(none, change, lambda: to.branch(to.compare("sgt", limit, 1), share, alone))
+    return to.function("i64 @wyrm_shared(ptr %function, ptr %arguments, i64 %change) nounwind", "ret i64 0")
+
+
+def _alone() -> str:
+    """Return the module of a system without POSIX threads: one part."""
+    to = Writer()
+    none = to.new("icmp eq ptr %function, null")
+    to.branch(none, lambda: None, lambda: to.do("call void %function(ptr %arguments, i64 0, i64 1)"))
+    return to.function("i64 @wyrm_shared(ptr %function, ptr %arguments, i64 %change) nounwind", "ret i64 0")

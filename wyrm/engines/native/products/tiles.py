@@ -1,0 +1,92 @@
+"""The innermost part of a product: a block of the result that stays in registers while the inner axis is summed.
+
+After Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
+"""
+
+from __future__ import annotations
+
+from wyrm.engines.native.products.vectors import Vectors
+from wyrm.engines.native.products.writer import Writer
+
+# Three rows share the register of an address: the others are one and two strides away.
+_ROWS_AN_ADDRESS = 3
+# Few rows wait for the right operand: it is fetched so many rows ahead.
+FEW, _AHEAD = 4, 16
+
+
+def tile(vectors: Vectors, rows: int, wide: int) -> str:
+    """Return a function that computes `rows` rows of `wide` vectors, of which the first `columns` elements count.
+
+    `a` has strides `ar` and `ac`; the rows of `b` are `bs` apart and whole vectors. `adds`: the result is added to `c`.
+    """
+    to = Writer()
+    bases = [vectors.address(to, "%a", to.multiply("%ar", row)) for row in range(0, rows, _ROWS_AN_ADDRESS)]
+    two_rows = to.multiply("%ar", 2)
+    ahead = to.multiply("%bs", _AHEAD)
+    offsets: list[str | int] = [0, "%ar", two_rows]
+
+    def step(_index: str, b: str, *rest: str) -> list[str]:
+        starts, totals = rest[: len(bases)], rest[len(bases) :]
+        right = [vectors.load(to, b, vector * vectors.width) for vector in range(wide)]
+        if rows <= FEW:
+            for vector in range(wide):
+                vectors.prefetch(to, vectors.address(to, b, ahead), vector * vectors.width)
+        sums: list[str] = []
+        for row in range(rows):
+            start = starts[row // _ROWS_AN_ADDRESS]
+            left = vectors.repeated(to, vectors.address(to, start, offsets[row % _ROWS_AN_ADDRESS]))
+            sums += [
+                vectors.multiply_add(to, left, each, totals[row * wide + vector]) for vector, each in enumerate(right)
+            ]
+        return [vectors.address(to, b, "%bs"), *(vectors.address(to, each, "%ac") for each in starts), *sums]
+
+    zeros = [(vectors.type, "zeroinitializer")] * (rows * wide)
+    carried = [("ptr", "%b"), *(("ptr", each) for each in bases), *zeros]
+    totals = to.loop("%depth", 1, step, carried)[1 + len(bases) :]
+
+    def write(*, whole: bool, adds: str | bool) -> None:
+        # What an addition reads: nothing where it does not add.
+        last = None if whole else vectors.below(to, to.subtract("%columns", (wide - 1) * vectors.width))
+        read: list[str | None] = [None] * (wide - 1) + [last]
+        if isinstance(adds, str):
+            count = to.select(adds, "i64", "%columns", 0)
+            read = [vectors.below(to, to.subtract(count, vector * vectors.width)) for vector in range(wide)]
+        c = "%c"
+        for row in range(rows):
+            for vector in range(wide):
+                value, mask = totals[row * wide + vector], last if vector == wide - 1 else None
+                if adds:
+                    value = vectors.add(to, value, vectors.load(to, c, vector * vectors.width, read[vector]))
+                vectors.store(to, value, c, vector * vectors.width, mask)
+            c = vectors.address(to, c, "%cr")
+
+    if vectors.target.masks:
+        write(whole=False, adds="%adds")
+    else:
+        to.branch(
+            to.compare("eq", "%columns", wide * vectors.width),
+            lambda: to.branch("%adds", lambda: write(whole=True, adds=True), lambda: write(whole=True, adds=False)),
+            lambda: to.branch("%adds", lambda: write(whole=False, adds=True), lambda: write(whole=False, adds=False)),
+        )
+    parameters = (
+        "ptr noalias %a, i64 %ar, i64 %ac, ptr noalias %b, i64 %bs, i64 %depth, ptr noalias %c, i64 %cr, "
+        "i64 %columns, i1 %adds"
+    )
+    return to.function(f"internal void @{name_of(rows, wide)}({parameters}) noinline nounwind")
+
+
+def name_of(rows: int, wide: int) -> str:
+    """Return the name of the function of a tile."""
+    return f"tile_{rows}_{wide}"
+
+
+def table(vectors: Vectors) -> str:
+    """Return a constant with the addresses of all tiles, by rows and, for each, by the number of vectors less one."""
+    names = ["ptr null"] * vectors.vectors
+    names += [f"ptr @{name_of(rows, wide)}" for rows, wide in sizes(vectors)]
+    return f"@tiles = internal constant [{len(names)} x ptr] [{', '.join(names)}]"
+
+
+def sizes(vectors: Vectors) -> list[tuple[int, int]]:
+    """Return the rows and vectors of all tiles, in the order of the table."""
+    return [(rows, wide) for rows in range(1, vectors.rows + 1) for wide in range(1, vectors.vectors + 1)]

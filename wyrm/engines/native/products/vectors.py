@@ -1,0 +1,107 @@
+"""Vectors of one type in LLVM: loads, stores, masks and the transposition of a square block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wyrm.engines.native.ir.types import FLOAT32, ScalarType
+from wyrm.engines.native.products.target import Target
+from wyrm.engines.native.products.writer import Writer
+
+
+class Vectors:
+    """Vectors of a target's register size."""
+
+    def __init__(self, target: Target, number: ScalarType) -> None:
+        self.target = target
+        self.number = "float" if number == FLOAT32 else "double"
+        self.bytes = number.itemsize
+        # The elements of a vector.
+        self.width = target.bits // number.bits
+        self.rows, self.vectors = target.tile
+        # The columns of a block of the result.
+        self.columns = self.width * self.vectors
+        self.type = f"<{self.width} x {self.number}>"
+        self._mask = f"<{self.width} x i1>"
+        self._suffix = f"v{self.width}f{number.bits}"
+
+    def declarations(self) -> list[str]:
+        """Return the declarations of the functions that the methods call."""
+        return [
+            "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)",
+            f"declare {self.type} @llvm.fmuladd.{self._suffix}({self.type}, {self.type}, {self.type})",
+            f"declare {self.type} @llvm.masked.load.{self._suffix}.p0(ptr, i32, {self._mask}, {self.type})",
+            f"declare void @llvm.masked.store.{self._suffix}.p0({self.type}, ptr, i32, {self._mask})",
+        ]
+
+    def address(self, to: Writer, base: str, index: str | int) -> str:
+        """Return the address of an element."""
+        return to.address(self.number, base, index)
+
+    def below(self, to: Writer, count: str) -> str:
+        """Return a mask of the lanes below `count`."""
+        lanes = ", ".join(f"i64 {lane}" for lane in range(self.width))
+        return to.new(f"icmp slt <{self.width} x i64> <{lanes}>, {self._repeated(to, 'i64', count)}")
+
+    def load(self, to: Writer, base: str, index: str | int = 0, mask: str | None = None) -> str:
+        """Load a vector; lanes outside of the mask are zero and not read."""
+        place = self.address(to, base, index)
+        if mask is None:
+            return to.new(f"load {self.type}, ptr {place}, align {self.bytes}")
+        return to.new(
+            f"call {self.type} @llvm.masked.load.{self._suffix}.p0"
+            f"(ptr {place}, i32 {self.bytes}, {self._mask} {mask}, {self.type} zeroinitializer)"
+        )
+
+    def prefetch(self, to: Writer, base: str, index: str | int) -> None:
+        """Ask for the memory of a vector that is read soon. Any address is allowed."""
+        to.do(f"call void @llvm.prefetch.p0(ptr {self.address(to, base, index)}, i32 0, i32 3, i32 1)")
+
+    def store(self, to: Writer, value: str, base: str, index: str | int = 0, mask: str | None = None) -> None:
+        """Store a vector; lanes outside of the mask are not written."""
+        place = self.address(to, base, index)
+        if mask is None:
+            to.do(f"store {self.type} {value}, ptr {place}, align {self.bytes}")
+        else:
+            to.do(
+                f"call void @llvm.masked.store.{self._suffix}.p0"
+                f"({self.type} {value}, ptr {place}, i32 {self.bytes}, {self._mask} {mask})"
+            )
+
+    def repeated(self, to: Writer, place: str) -> str:
+        """Load an element and repeat it in all lanes."""
+        return self._repeated(to, self.number, to.new(f"load {self.number}, ptr {place}, align {self.bytes}"))
+
+    def _repeated(self, to: Writer, type: str, value: str) -> str:
+        vector = f"<{self.width} x {type}>"
+        first = to.new(f"insertelement {vector} poison, {type} {value}, i64 0")
+        return to.new(f"shufflevector {vector} {first}, {vector} poison, <{self.width} x i32> zeroinitializer")
+
+    def multiply_add(self, to: Writer, first: str, second: str, total: str) -> str:
+        """Return `first * second + total`, rounded once where the processor can."""
+        operands = ", ".join(f"{self.type} {each}" for each in (first, second, total))
+        return to.new(f"call {self.type} @llvm.fmuladd.{self._suffix}({operands})")
+
+    def add(self, to: Writer, first: str, second: str) -> str:
+        """Return the sum of two vectors."""
+        return to.new(f"fadd {self.type} {first}, {second}")
+
+    def transposed(self, to: Writer, rows: Sequence[str]) -> list[str]:
+        """Transpose a square block: exchange blocks of 1, 2, 4, ... lanes between pairs of rows."""
+        found, distance = list(rows), 1
+        while distance < self.width:
+            pairs = [row for row in range(self.width) if not row & distance]
+            for row in pairs:
+                first, second = found[row], found[row + distance]
+                low = [lane if not lane & distance else self.width + lane - distance for lane in range(self.width)]
+                high = [lane + distance if not lane & distance else self.width + lane for lane in range(self.width)]
+                found[row], found[row + distance] = (
+                    self._shuffled(to, first, second, low),
+                    self._shuffled(to, first, second, high),
+                )
+            distance *= 2
+        return found
+
+    def _shuffled(self, to: Writer, first: str, second: str, lanes: Sequence[int]) -> str:
+        chosen = ", ".join(f"i32 {lane}" for lane in lanes)
+        return to.new(f"shufflevector {self.type} {first}, {self.type} {second}, <{self.width} x i32> <{chosen}>")
