@@ -35,6 +35,8 @@ _PUBLIC = ("wyrm", "wyrm.linalg", "wyrm.losses", "wyrm.special")
 _BY_SIZES = frozenset({
     "array_split", "broadcast_to", "dsplit", "hsplit", "reshape", "resize", "split", "squeeze", "vsplit",
 })  # fmt: skip
+# Axes are not made longer than this: some functions compute arrays of them.
+_LARGEST = 10_000
 # These may join axes into one.
 _JOINING = frozenset({"cumprod", "cumsum", "flatten", "ravel", "reshape", "resize"})
 
@@ -97,9 +99,9 @@ class _Call(ABC):
         reader, value = self._attempt(None)
         if not isinstance(value, Exception):
             return self._with_any_sizes(reader, value)
-        if reader.guessed:
+        if reader.guessed or reader.largest > _LARGEST:
             raise Unknown
-        found = [self._attempt(sizes) for sizes in (different, divisible)]
+        found = [self._attempt(sizes(reader.largest)) for sizes in (different, divisible)]
         values = [value for _, value in found]
         if all(isinstance(error, ShapeError) for error in (value, *values)) and self.name not in _BY_SIZES:
             error = values[0] if "size" in str(value) else value
@@ -121,7 +123,7 @@ class _Call(ABC):
         found = self._written(reader, value)
         if self.name not in _JOINING and not any(isinstance(axis, Times) for axis in value.dims):
             return found
-        _, sized = self._attempt(different)
+        _, sized = self._attempt(different(reader.largest))
         if isinstance(sized, Exception):
             return found
         pairs = zip(value.dims, sized.dims, strict=True)
