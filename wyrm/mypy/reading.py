@@ -115,9 +115,14 @@ def different(above: int) -> Sizes:
     return size
 
 
-def divisible(above: int) -> Sizes:
-    """Give all axes one size above a number, with many divisors."""
-    return lambda _: 60 * (above // 60 + 1)
+def divisible(by: int) -> Sizes:
+    """Give all axes one size that is a multiple of a number, with many divisors."""
+    return lambda _: 60 * max(by, 1)
+
+
+def ones(_: int) -> Sizes:
+    """Give all axes the size 1."""
+    return lambda _: 1
 
 
 class Reader:
