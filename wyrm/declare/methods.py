@@ -243,9 +243,7 @@ def formatted(text: str, file: Path) -> str:
         )
         text = finished.stdout
     if any(len(line) > 120 for line in text.splitlines()):
-        text = text.replace(
-            "\n# mypy:", "\n# ruff: noqa: E501  # docstrings are not wrapped anew\n# mypy:", 1
-        )
+        text = text.replace("\n# mypy:", "\n# ruff: noqa: E501  # docstrings are not wrapped anew\n# mypy:", 1)
     return text
 
 
