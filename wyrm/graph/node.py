@@ -18,7 +18,7 @@ from wyrm.support.late_imports import Late
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wyrm.graph.typing import A, AtLeast1D, AtLeast2D, K, M, N, Scalar, OfShape, Shaped, Values
+    from wyrm.graph.typing import A, AtLeast1D, AtLeast2D, K, M, N, OfShape, Scalar, Shaped, Values
     from wyrm.ops.elementwise.elementwise import L
     from wyrm.ops.indexing.index_update import Updates
     from wyrm.ops.indexing.slicing import Slice

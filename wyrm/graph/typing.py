@@ -126,7 +126,7 @@ Shape_co = TypeVar("Shape_co", covariant=True)
 
 
 class OfShape(Protocol[Own_co, Shape_co]):
-    """As `Shaped`, with a shape that a checker only reads: ty infers leading axes `*Bs` from this and not from `Shaped`.
+    """As `Shaped`, with a shape that is only read: ty infers leading axes `*Bs` from this and not from `Shaped`.
 
     Two shapes seen only like this join to a wider one. An axis that two operands share is therefore seen in one of
     them by `Shaped`.

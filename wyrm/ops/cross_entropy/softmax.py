@@ -14,7 +14,7 @@ from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, OfShape, Shaped
+from wyrm.graph.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, OfShape
 from wyrm.ops.cross_entropy.weights import sample_weights, weighted_mean
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, bind_class, method
 from wyrm.ops.indexing.along_axis import OneAxis, float_dtype
