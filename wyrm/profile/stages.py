@@ -192,7 +192,7 @@ def _work(function: Routine, arguments: list[Any], counted: dict[object, Work]) 
     """Return the work of a call, counted once for all calls with arguments of the same sizes."""
     from wyrm.engines.native.kernels.translate import Translation
     from wyrm.engines.native.llvm.calling import kind_of_argument, words_of
-    from wyrm.engines.native.products.multiply import MULTIPLY
+    from wyrm.engines.native.llvm.multiply import MULTIPLY
 
     kinds = tuple(map(kind_of_argument, arguments))
     numbers = [

@@ -10,9 +10,6 @@ import pytest
 
 import wyrm as wy
 from tests.native import compiled
-from wyrm.engines.native.kernels.functions import KernelFunction
-from wyrm.engines.native.llvm import cache, gemm
-from wyrm.engines.native.llvm.library import CompiledFunction
 from wyrm.ops.products.product import multiply_into
 
 pytestmark = pytest.mark.optimized
@@ -56,6 +53,9 @@ def multiply() -> Any:
         (4, 70, 31),
         (40, 4, 70),
         (41, 3, 4101),
+        (64, 1, 300),
+        (65, 200, 300),
+        (30, 101, 30),
     ],
 )
 def test_products_of_every_layout(multiply: Any, sizes: tuple[int, int, int], dtype: type) -> None:
@@ -74,39 +74,6 @@ def test_products_of_every_layout(multiply: Any, sizes: tuple[int, int, int], dt
             expected = left @ right + (before if kept else 0.0)
             np.testing.assert_allclose(out, expected, rtol=tolerance, atol=tolerance)
         assert (room[:, 0] == 0.0).all() and (room[:, -2:] == 0.0).all()
-
-
-def check_products(sizes: tuple[int, int, int], dtype: type) -> None:
-    """Check `multiply` for every layout of x, with an output inside a larger array."""
-    multiply = CompiledFunction(KernelFunction(gemm.multiply, distinct=True, fused=True))
-    rows, columns, inner = sizes
-    random = np.random.default_rng(0)
-    x: Any = random.normal(size=(rows, inner)).astype(dtype)
-    y: Any = random.normal(size=(inner, columns)).astype(dtype)
-    tolerance = 1e-4 if dtype is np.float32 else 1e-12
-    for left, kept in product(layouts(x), (0, 1)):
-        room: Any = np.ones((rows + 1, columns + 2), dtype)
-        multiply(left, y, room[:rows, 1:-1], kept)
-        np.testing.assert_allclose(room[:rows, 1:-1], left @ y + kept, rtol=tolerance, atol=tolerance)
-        assert (room[:, 0] == 1.0).all() and (room[:, -1] == 1.0).all() and (room[rows] == 1.0).all()
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sizes", [(9, 50, 20), (63, 50, 20), (64, 1, 1200), (65, 50, 20), (30, 500, 30)])
-def test_products_in_parts(sizes: tuple[int, int, int], dtype: type, monkeypatch: Any) -> None:
-    monkeypatch.setattr(gemm, "UNPACKED", 10_000)
-    monkeypatch.setattr(cache, "LEVEL", 0)
-    check_products(sizes, dtype)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sizes", [(9, 64, 20), (6, 130, 7), (64, 128, 1), (65, 200, 300), (5, 70, 50), (30, 101, 30)])
-def test_products_by_four_rows(sizes: tuple[int, int, int], dtype: type, monkeypatch: Any) -> None:
-    if dtype is np.float64:
-        monkeypatch.setattr(cache, "LEVEL", 0)  # what optimizations do does not depend on the type
-    monkeypatch.setattr(gemm, "LOOPS_BEAT_BLAS", True)
-    monkeypatch.setattr(gemm, "CACHED_ELEMENTS", 10_000)
-    check_products(sizes, dtype)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from wyrm.engines.native.ir.program import (
 )
 from wyrm.engines.native.ir.types import BOOL, PointerType, ScalarType
 from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_type
-from wyrm.engines.native.products.matrix import module
+from wyrm.engines.native.llvm.products import product_module
 
 # The exported functions: the entry point for Python, and a function for other modules.
 ENTRY, SHARED = "wyrm_entry", "wyrm_shared"
@@ -276,7 +276,7 @@ class _FunctionEmitter(Instructions):
             self._put(variable, self._new(f"extractvalue {returned} {result}, {position + fails}"))
 
     def _product(self, product: Product) -> None:
-        symbol = module(product.type)[0]
+        symbol = product_module(product.type)[0]
         types = [llvm_type(each.type) for each in product.operands]
         self._declared.add(f"declare void @{symbol}({', '.join(types)})")
         given = [f"{type} {self._value(each)}" for type, each in zip(types, product.operands, strict=True)]

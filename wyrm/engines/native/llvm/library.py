@@ -21,6 +21,7 @@ from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.translate import Parameterized, Translation
 from wyrm.engines.native.kernels.values import GroupKind, Kind, NotCompiled, NumKind
 from wyrm.engines.native.llvm import cache
+from wyrm.engines.native.llvm import multiply as _products  # noqa: F401  # registers products and calls of LAPACK
 from wyrm.engines.native.llvm.blas import LAPACK, of_scipy
 from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.llvm.calling import CachedTable, LoadedFunction, kind_of_argument, table_of, words_of
@@ -34,8 +35,8 @@ from wyrm.engines.native.llvm.optimize import (
     machine_code,
     target_machine,
 )
-from wyrm.engines.native.products import matrix, pool
-from wyrm.engines.native.products import multiply as _products  # noqa: F401  # registers products and calls of LAPACK
+from wyrm.engines.native.llvm.products import pool_module, product_module
+from wyrm.engines.native.products import pool
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.support.interrupts import deliver
 
@@ -206,9 +207,9 @@ class Modules:
         at_use = entry and translation.functions[name].source.calls_apart
         functions = [known[each] for each in translation.needed(name)]
         types = {each.type for function in functions for each in every(function.body) if isinstance(each, Product)}
-        modules = [matrix.module(each) for each in sorted(types, key=str)]
+        modules = [product_module(each) for each in sorted(types, key=str)]
         if modules:
-            modules.insert(0, pool.module())
+            modules.insert(0, pool_module())
         self._products[name] = [self._unit(*each, level=AS_WRITTEN) for each in modules]
         text = emit(functions, outside, entry, at_use)
         self._symbols[name] = self._unit(f"wyrm_{cache.key(text)}", text, level=0 if at_use else cache.LEVEL)

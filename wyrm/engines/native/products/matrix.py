@@ -7,13 +7,9 @@ sizes of the other axes.
 
 from __future__ import annotations
 
-from functools import cache
-
 from wyrm.engines.native.ir.types import ScalarType
-from wyrm.engines.native.llvm.cache import key
-from wyrm.engines.native.products import pool
 from wyrm.engines.native.products.packing import pack_columns, pack_rows
-from wyrm.engines.native.products.target import Target, host
+from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import sizes, table, tile
 from wyrm.engines.native.products.vectors import Vectors
 from wyrm.engines.native.products.writer import Writer
@@ -35,20 +31,13 @@ _OPERANDS = (
 PARAMETERS = ", ".join(f"{type} %{name}" for type, name in _OPERANDS)
 
 
-@cache
-def module(number: ScalarType) -> tuple[str, str]:
-    """Return the symbol and the text of the module for a type of floats, for this processor.
+def text(target: Target, number: ScalarType, pool: str) -> str:
+    """Return the text of the module for a type of floats, on a target; `pool` is the symbol of the threads' module.
 
     Its function takes the sizes of the three axes; the left operand and the strides of its axes in elements; the right
-    one, one of whose strides is 1, likewise; the result with contiguous rows and their stride; and whether it is added
-    to. The operands may have strides of 0.
+    one, one of whose strides is 1, likewise; the result with contiguous columns, and the stride of its rows; and
+    whether it is added to. The operands may have strides of 0.
     """
-    text = text_for(host(), number)
-    return f"wyrm_{key(text)}", text
-
-
-def text_for(target: Target, number: ScalarType) -> str:
-    """Return the text of the module for a target."""
     vectors = Vectors(target, number)
     depth_bytes = DEPTH * vectors.columns * vectors.bytes
     # Panels of columns in a packed block.
@@ -59,7 +48,7 @@ def text_for(target: Target, number: ScalarType) -> str:
         "declare i64 @llvm.smax.i64(i64, i64)",
         "declare ptr @wyrm_allocate(i64)",
         "declare void @wyrm_free(ptr)",
-        f"declare i64 @{pool.module()[0]}(ptr, ptr, i64)",
+        f"declare i64 @{pool}(ptr, ptr, i64)",
         table(vectors),
         f"@buffers = internal global [{_KEPT_BUFFERS} x i64] zeroinitializer",
         *(tile(vectors, *each) for each in sizes(vectors)),
@@ -69,7 +58,7 @@ def text_for(target: Target, number: ScalarType) -> str:
         _give(),
         _one_thread(vectors, block),
         _part(vectors),
-        _entry(),
+        _entry(pool),
     ])  # fmt: skip
 
 
@@ -239,7 +228,7 @@ def _part(vectors: Vectors) -> str:
     return to.function("internal void @part(ptr %record, i64 %part, i64 %parts) noinline nounwind")
 
 
-def _entry() -> str:
+def _entry(pool: str) -> str:
     """Return the exported function, which shares large products among threads."""
     to = Writer()
     record = to.new(f"alloca {_RECORD}")
@@ -250,7 +239,7 @@ def _entry() -> str:
         for position, (type, name) in enumerate(_OPERANDS):
             place = to.new(f"getelementptr {_RECORD}, ptr {record}, i32 0, i32 {position}")
             to.do(f"store {type} %{name}, ptr {place}")
-        to.new(f"call i64 @{pool.module()[0]}(ptr @part, ptr {record}, i64 0)")
+        to.new(f"call i64 @{pool}(ptr @part, ptr {record}, i64 0)")
 
     alone = f"call void @one_thread({', '.join(f'{type} %{name}' for type, name in _OPERANDS)})"
     large = to.compare("sge", work, _SHARED_PRODUCTS)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import cache
 
-from wyrm.engines.native.llvm.cache import key
 from wyrm.engines.native.products.writer import Writer
 
 # The most threads that share a product.
@@ -36,9 +34,8 @@ _DECLARED = [
 ]
 
 
-@cache
-def module() -> tuple[str, str]:
-    """Return the symbol and the text of the module.
+def text() -> str:
+    """Return the text of the module.
 
     Its function takes a function, its arguments and 0, and calls `function(arguments, part, parts)` once a part, all
     parts at the same time. Without a function it sets the most parts there may be; -1 forgets threads that a forked
@@ -48,8 +45,7 @@ def module() -> tuple[str, str]:
     if _POSIX:
         state = [f"@{name} = internal global {type} zeroinitializer, align 64" for name, type in _STATE.items()]
         parts = [*_DECLARED, *state, _worker(), *parts]
-    text = "\n".join(parts)
-    return f"wyrm_{key(text)}", text
+    return "\n".join(parts)
 
 
 # --- the limit --------------------------------------------------------------------------------------------------------

@@ -47,10 +47,10 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
     def write(*, whole: bool, adds: str | bool) -> None:
         # What an addition reads: nothing where it does not add.
         last = None if whole else vectors.below(to, to.subtract("%columns", (wide - 1) * vectors.width))
-        read: list[str | None] = [None] * (wide - 1) + [last]
+        read: list[str | None] = [*[None] * (wide - 1), last]
         if isinstance(adds, str):
             count = to.select(adds, "i64", "%columns", 0)
-            read = [vectors.below(to, to.subtract(count, vector * vectors.width)) for vector in range(wide)]
+            read = [*(vectors.below(to, to.subtract(count, vector * vectors.width)) for vector in range(wide))]
         c = "%c"
         for row in range(rows):
             for vector in range(wide):

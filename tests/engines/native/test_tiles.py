@@ -1,0 +1,186 @@
+"""Products by tiles equal NumPy's on every target, and have the same bits on any number of threads."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wyrm.engines.native.ir.types import FLOAT32, FLOAT64
+from wyrm.engines.native.llvm import library
+from wyrm.engines.native.llvm.emit import SHARED
+from wyrm.engines.native.llvm.optimize import AS_WRITTEN, machine_code
+from wyrm.engines.native.llvm.products import pool_module
+from wyrm.engines.native.products import matrix, pool
+from wyrm.engines.native.products.target import Target, host
+
+# Every shape of tile that `host` chooses; blocks of a few panels, so that small matrices have several.
+TARGETS = {
+    "wide": Target(512, (14, 2), masks=True, block_bytes=2**17),
+    "avx2": Target(256, (6, 2), masks=False, block_bytes=2**16),
+    "arm": Target(128, (6, 4), masks=False, block_bytes=2**16),
+    "narrow": Target(128, (4, 2), masks=False, block_bytes=2**15),
+}
+INTEGER, POINTER = ctypes.c_int64, ctypes.c_void_p
+SIGNATURE = ctypes.CFUNCTYPE(
+    None, INTEGER, INTEGER, INTEGER, POINTER, INTEGER, INTEGER, POINTER, INTEGER, INTEGER, POINTER, INTEGER,
+    ctypes.c_bool,
+)  # fmt: skip
+Multiply = Callable[[Any, Any, Any, bool], None]
+
+
+@pytest.fixture(scope="module")
+def products() -> Callable[[str, type], Multiply]:
+    """Return a function that gives the product of a target and a dtype."""
+    kept: dict[tuple[str, type], Multiply] = {}
+    symbol, threads = pool_module()
+    if symbol not in library._provided:
+        library.provide(symbol, machine_code(threads, AS_WRITTEN))
+        library._provided.add(symbol)
+
+    def of(name: str, dtype: type) -> Multiply:
+        if (name, dtype) not in kept:
+            if TARGETS[name].bits > host().bits:
+                pytest.skip("this processor has no such vectors")
+            text = matrix.text(TARGETS[name], FLOAT32 if dtype is np.float32 else FLOAT64, symbol)
+            code = machine_code(text, AS_WRITTEN)
+            loaded = library.Loaded(code, SHARED)
+            function = SIGNATURE(loaded.address)
+
+            def multiply(x: Any, y: Any, out: Any, adds: bool, _keep: object = loaded) -> None:
+                strides = [[step // each.itemsize for step in each.strides] for each in (x, y, out)]
+                given = (x.ctypes.data, *strides[0], y.ctypes.data, *strides[1], out.ctypes.data, strides[2][0])
+                function(*out.shape, x.shape[1], *given, adds)
+
+            kept[name, dtype] = multiply
+        return kept[name, dtype]
+
+    return of
+
+
+def operand(random: np.random.Generator, rows: Any, columns: Any, dtype: type, by_columns: bool) -> Any:
+    """Return a matrix inside a larger one, whose other elements are NaN: reading them would be seen."""
+    room: Any = np.full((columns + 2, rows + 5) if by_columns else (rows + 2, columns + 5), np.nan, dtype)
+    inside = room[1:-1, 2:-3]
+    inside[:] = random.normal(size=inside.shape)
+    return inside.T if by_columns else inside
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("target", TARGETS)
+def test_products_of_any_size_and_layout(products: Any, target: str, dtype: type) -> None:
+    multiply, random = products(target, dtype), np.random.default_rng(0)
+    for _ in range(150):
+        rows, columns, inner = random.integers(1, 80), random.integers(1, 150), random.integers(0, 600)
+        x, y = (operand(random, *size, dtype, bool(random.integers(2))) for size in ((rows, inner), (inner, columns)))
+        room: Any = random.normal(size=(rows + 2, columns + 40)).astype(dtype)
+        expected, adds = room.astype(np.float64), bool(random.integers(2))
+        inside = np.s_[1:-1, 7 : 7 + columns]
+        expected[inside] = x.astype(np.float64) @ y.astype(np.float64) + (expected[inside] if adds else 0.0)
+        multiply(x, y, room[inside], adds)
+        tolerance = 1e-4 if dtype is np.float32 else 1e-12
+        np.testing.assert_allclose(room, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_repeated_operands_and_any_strides_of_the_left_one(products: Any, target: str) -> None:
+    multiply, random = products(target, np.float32), np.random.default_rng(1)
+    x, y = random.normal(size=(90, 120)).astype(np.float32), random.normal(size=(40, 70)).astype(np.float32)
+    left = [x[::3, ::3], x[::-3, ::-3], np.broadcast_to(x[0, :40], (30, 40)), np.broadcast_to(x[:30, :1], (30, 40))]
+    right = [y, np.broadcast_to(y[0], y.shape), np.broadcast_to(y[:, 0].copy(), (70, 40)).T]
+    for one in left:
+        for other in right:
+            out = np.full((30, 70), np.nan, np.float32)
+            multiply(one, other, out, False)
+            np.testing.assert_allclose(out, one @ other, rtol=1e-4, atol=1e-4)
+
+
+def test_infinities_and_nan_are_those_of_numpy(products: Any) -> None:
+    multiply = products("narrow", np.float64)
+    x, y = np.ones((9, 9)), np.ones((9, 9))
+    x[0, 0], x[1, 1], y[2, 2], x[3, 3], y[3, 4], y[5, 5] = np.inf, np.nan, -np.inf, np.inf, 0.0, np.nan
+    out = np.empty((9, 9))
+    multiply(x, y, out, False)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(out, x @ y)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_errors_of_long_and_cancelling_sums_are_at_most_those_of_blas(products: Any, dtype: type) -> None:
+    multiply, random = products("avx2" if host().bits >= 256 else "narrow", dtype), np.random.default_rng(2)
+    for inner, cancels in ((300_000, False), (300_000, True), (1_000, False), (1_000, True)):
+        x: Any = random.normal(size=(6, inner)).astype(dtype)
+        y: Any = random.normal(size=(inner, 8)).astype(dtype)
+        if cancels:
+            x[:, inner // 2 :], y[inner // 2 :] = x[:, : inner // 2], -y[: inner // 2]
+            x += np.asarray(1e-3 * random.normal(size=x.shape), dtype)
+        exact = np.asarray(x, np.longdouble) @ np.asarray(y, np.longdouble)
+        out: Any = np.empty((6, 8), dtype)
+        multiply(x, y, out, False)
+        ours, theirs = (np.sqrt(np.mean((each - exact) ** 2)) for each in (out, x @ y))
+        print(inner, cancels, ours / theirs)
+        assert ours <= 1.2 * theirs, (inner, cancels)
+
+
+@pytest.fixture
+def limited_to() -> Any:
+    yield pool.limit
+    pool.limit(None)
+
+
+def test_threads_give_the_same_bits(products: Any, limited_to: Any) -> None:
+    multiply, random = products("narrow", np.float32), np.random.default_rng(3)
+    for rows, columns, inner in ((900, 101, 300), (50, 1000, 300), (4, 9_000, 500), (3_000, 1, 4_000)):
+        x, y = (random.normal(size=size).astype(np.float32) for size in ((rows, inner), (inner, columns)))
+        assert rows * columns * inner >= 8_000_000
+        found = []
+        for threads in (1, 2, 3, 7):
+            limited_to(threads)
+            out = np.full((rows, columns), np.nan, np.float32)
+            multiply(x, y, out, False)
+            found.append(out)
+        np.testing.assert_allclose(found[0], x @ y, rtol=1e-3, atol=1e-3)
+        for other in found[1:]:
+            np.testing.assert_array_equal(other, found[0])
+
+
+def test_many_threads_of_python_multiply_at_the_same_time(products: Any, limited_to: Any) -> None:
+    multiply, random = products("narrow", np.float32), np.random.default_rng(4)
+    limited_to(2)
+    x, y = (random.normal(size=(220, 220)).astype(np.float32) for _ in range(2))
+    expected, wrong = x @ y, []
+
+    def run() -> None:
+        out = np.empty_like(x)
+        for _ in range(20):
+            multiply(x, y, out, False)
+            if not np.allclose(out, expected, rtol=1e-3, atol=1e-3):
+                wrong.append(out)
+
+    threads = [threading.Thread(target=run) for _ in range(20)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_process_starts_threads_of_its_own(products: Any, limited_to: Any) -> None:
+    multiply = products("narrow", np.float32)
+    limited_to(2)
+    x = np.ones((300, 300), np.float32)
+    out = np.empty_like(x)
+    multiply(x, x, out, False)
+    child = os.fork()
+    if child == 0:
+        out[:] = 0.0
+        multiply(x, x, out, False)
+        os._exit(0 if (out == 300.0).all() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
