@@ -95,7 +95,7 @@ SAMPLES += [
     for _, op in sorted(REGISTRY.items())
     if op not in _sampled
     and issubclass(op, Unary | Binary)
-    and op.formula is not None
+    and op.formula != ""
     and op.__module__.startswith("wyrm.")
     for sample in of_formula(op)
 ]

@@ -190,7 +190,7 @@ class Totals:
             operands = [np.asarray(values[parent]) for parent in node.parents if parent in values]
             if node.same_value:
                 values[node] = operands[0]
-            elif node.formula is not None:
+            elif node.formula:
                 values[node] = formula_value(np, node, operands)
             else:
                 shape = tuple(size for axis in node.dims if (size := axis_size(axis)) is not None)

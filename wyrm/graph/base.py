@@ -189,7 +189,7 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     @classmethod
     def op_name(cls) -> str:
         """Return the operation's name in messages and generated code: the method's name if it has one."""
-        if cls.method is not None:
+        if cls.method:
             return cls.method
         return _WORD_STARTS.sub("_", cls.__name__.lstrip("_")).lower()
 

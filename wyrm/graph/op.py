@@ -29,11 +29,11 @@ class Op:
 
     # --- every op -------------------------------------------------------------------------------------------------
 
-    # The meaning as an expression of the operands, or None for an op that has `evaluate`.
-    formula: ClassVar[str | None] = None
-    # The name of the method, and of Python's operator (such as `add`), that construct the op.
-    method: ClassVar[str | None] = None
-    operator: ClassVar[str | None] = None
+    # The meaning as an expression of the operands; empty for an op that has `evaluate`.
+    formula: ClassVar[str] = ""
+    # The name of the method, and of Python's operator (such as `add`), that construct the op; empty without one.
+    method: ClassVar[str] = ""
+    operator: ClassVar[str] = ""
     # Whether the method is no function, as `x.silu()` is, of which there is no `wy.silu(x)`.
     only_method: ClassVar[bool] = False
 

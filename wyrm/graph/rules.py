@@ -120,7 +120,7 @@ def register(cls: type[BaseNode]) -> None:
         for part, present in (
             ("shape_rule", cls.shape_rule is not Op.shape_rule),
             ("dtype_rule", cls.dtype_rule is not Op.dtype_rule),
-            ("formula or evaluate", cls.formula is not None or cls.evaluate is not Op.evaluate),
+            ("formula or evaluate", bool(cls.formula) or cls.evaluate is not Op.evaluate),
             ("vjp", cls.vjp is not Op.vjp),
         )
         if not present

@@ -93,7 +93,7 @@ class Rule:
         for node in Schedule(self.outputs).nodes:
             if node in inputs or (isinstance(node, Constant) and not (self.elementwise and node.dims)):
                 continue
-            if self.elementwise and (node.is_leaf or node.formula is None):
+            if self.elementwise and (node.is_leaf or not node.formula):
                 raise RegistrationError(
                     f"an optimizer's rule must be elementwise and use only its arguments and constants; "
                     f"{describe(node)} is not. A rule over whole parameters declares `elementwise = False`"

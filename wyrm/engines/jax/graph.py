@@ -169,7 +169,7 @@ def _interval(node: BaseNode, known: Mapping[BaseNode, Interval | None]) -> Inte
     if bounds is not None and len(integers) == len(operands):
         found: Interval = bounds(integers)
         return found
-    if node.formula is None or len(integers) < len(node.parents):
+    if not node.formula or len(integers) < len(node.parents):
         return INT32 if None not in operands else None
     return interpret(node.formula, integers, lambda _: INT32, lambda value: (int(value), int(value)), _of_call)
 

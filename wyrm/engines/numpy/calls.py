@@ -146,7 +146,6 @@ def formula_calls(
 
     `constant` returns what stands for a number of dtype `number`, `result` what stands for the result of a call.
     """
-    assert node.formula is not None
     calls: list[tuple[str, tuple[T, ...], T]] = []
 
     def scalar(value: float) -> T:
@@ -165,7 +164,6 @@ def bound_calls(
     node: BaseNode, operands: list[np.ndarray], out: np.ndarray, scratch: Scratch
 ) -> list[Callable[[], Any]]:
     """Return calls without arguments that evaluate the node's formula on `operands` and write the result to `out`."""
-    assert node.formula is not None
     floats = [operand.dtype for operand in operands if operand.dtype.kind == "f"]
     number = node.dtype if node.dtype.kind == "f" else floats[0] if floats else np.dtype(np.float32)
     last = len(parse(node.formula)) - 1

@@ -51,7 +51,7 @@ def _traits(cls: type[BaseNode]) -> _Traits:
     if traits is None:
         chooses = cls.index_operands is not BaseNode.index_operands
         plain = not (cls.is_view or chooses or cls.gives_rows or cls.takes_rows)
-        simple = single_call(cls.formula) if plain and cls.formula is not None else None
+        simple = single_call(cls.formula) if plain and cls.formula else None
         traits = _known_traits[cls] = _Traits(issubclass(cls, Leaf), simple)
     return traits
 
@@ -227,7 +227,7 @@ class EvaluationPlan:
             return cell
         if cell.value is None:
             cell.value = np.empty(shape, node.dtype)
-        if node.formula is not None:
+        if node.formula:
             calls += bound_calls(node, [operand.value for operand in operands], cell.value, self._scratch)
         else:
             calls.append(EvaluateInto(node, operands, self.sizes, cell.value))

@@ -126,7 +126,7 @@ def value_of(
     if xp is np:
         check_index_operands(node, operands, sizes)
     shape = resolve(node.dims, sizes)
-    if node.formula is not None:
+    if node.formula:
         return xp.broadcast_to(formula_value(xp, node, operands), shape)
     value: Array | RowSparse = node.evaluate_for(sizes)(xp, *operands, shape=shape)
     return value

@@ -277,7 +277,7 @@ def _member(node: BaseNode, form: LoopForm) -> str | None:
         return "decompose"
     if form.by_flat_index is not None:
         return "by_flat_index"
-    if node.formula is not None:
+    if node.formula:
         return None
     if form.reducer is not None:
         return "reducer"

@@ -205,7 +205,6 @@ class _Function:
             return self._reduce(statement, operands, comment)
         if statement.kind == "copy":
             return [Let(self.variable(value), operands[0], comment)]
-        assert node.formula is not None
         dtype = float_type(node)
         lets, result = formula_code(
             node.formula, operands, lambda name: number(getattr(node, name), dtype), dtype, self.temporary

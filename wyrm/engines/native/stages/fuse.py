@@ -261,7 +261,7 @@ class LoopTree:
             return
         if node in self._sums:
             self._add_sum(node, *self._sums[node])
-        elif node.formula is not None:
+        elif node.formula:
             operands = [
                 self.read(self.schedule.representative[parent], aligned_index(parent.dims, loop_index(node.dims)))
                 for parent in node.parents

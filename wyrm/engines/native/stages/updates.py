@@ -79,7 +79,6 @@ def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> 
         if node.is_leaf:
             values[node] = number(bound_array(node).item(), dtype)
             continue
-        assert node.formula is not None
         operands = [values[parent] for parent in schedule.parents(node)]
         lets, result = formula_code(
             node.formula, operands, _attributes(node, dtype), dtype, lambda: f"t{next(used)}"
