@@ -37,6 +37,11 @@ class Op:
     # Whether the method is no function, as `x.silu()` is, of which there is no `wy.silu(x)`.
     only_method: ClassVar[bool] = False
 
+    def __init_subclass__(cls, **keywords: bool) -> None:
+        super().__init_subclass__(**keywords)
+        if "vjp" in cls.__dict__ and "vjp_by" not in cls.__dict__:
+            cls.vjp_by = Op.vjp_by  # type: ignore[method-assign]  # not that of a base class with another `vjp`
+
     def shape_rule(self) -> Dims:
         """Return the axes of the result from the parents and attributes; raise `ShapeError` with the reason."""
         raise NotImplementedError

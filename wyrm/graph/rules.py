@@ -35,7 +35,9 @@ class Rules(Generic[R]):
         rule_names: Mapping[str, str] = _NONE,
         check: Callable[[R], None] | None = None,
     ) -> None:
-        self.name, self.default, self._check = name, default, check
+        self.name = name
+        self.default = default
+        self._check = check
         self._rules: dict[type, R] = {}
         self._cache: dict[type, R] = {}
         _RULE_NAMES.update({word: (self, instead) for word, instead in rule_names.items()})

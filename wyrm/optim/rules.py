@@ -62,10 +62,13 @@ class Rule:
         elementwise: bool,
         flushes: bool,
     ) -> None:
-        self.parameter, self.gradient = parameter, gradient
-        self.state, self.hyperparameters = dict(state), dict(hyperparameters)
-        self.elementwise, self.flushes = elementwise, flushes
-        self.outputs = self._checked_outputs(*update)
+        self.parameter = parameter
+        self.gradient = gradient
+        self.state: dict[str, Input] = dict(state)
+        self.hyperparameters: dict[str, Input] = dict(hyperparameters)
+        self.elementwise = elementwise
+        self.flushes = flushes
+        self.outputs: list[Node] = self._checked_outputs(*update)
         self._check_nodes()
         self._run: _Run | None = None
 

@@ -48,16 +48,16 @@ class JaxGraph(ProgramGraph):
     def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
         super().__init__(outputs, optimizer)
         # Indices that a step must check as it computes them; the schedule returns them too.
-        self.checks = index_checks(self.schedule.nodes, self.ranges, self.schedule.representative)
+        self.checks: list[IndexCheck] = index_checks(self.schedule.nodes, self.ranges, self.schedule.representative)
         self.schedule.outputs += [check.indices for check in self.checks]
         known = {*self.trained, *self.inputs, *COUNTERS}
-        self.held = [
+        self.held: list[BaseNode] = [
             leaf
             for leaf in self.schedule.leaves
             if leaf not in known and not (isinstance(leaf, Constant) and not leaf.dims)
         ]
         # Whether the graph needs JAX's 64-bit types: for float64, or for integers beyond int32.
-        self.wide = float64_node([*self.schedule.nodes, *self.trained]) is not None or need_int64(
+        self.wide: bool = float64_node([*self.schedule.nodes, *self.trained]) is not None or need_int64(
             self.schedule.nodes, self.ranges
         )
 

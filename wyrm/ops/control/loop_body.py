@@ -84,7 +84,8 @@ class LoopBody:
     """A graph from `inputs`, which are leaves, to `outputs`; it holds no data and compares by identity."""
 
     def __init__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.inputs: tuple[Any, ...] = tuple(inputs)
+        self.outputs: tuple[Any, ...] = tuple(outputs)
         self._number = next(_numbers)
 
     def __repr__(self) -> str:

@@ -59,12 +59,12 @@ class NativeEngine(Engine):
     def _begin(self, graph: NativeGraph, runner: NativeRunner) -> None:
         super().__init__(graph)
         self.runner = runner
-        self.rate = 0.0  # steps a second of one thread
-        self.pool = Pool()
+        self.rate: float = 0.0  # steps a second of one thread
+        self.pool: Pool = Pool()
         self.snapshot: Snapshot | None = None
-        self.shuffles = defaultdict[int, Shuffle](Shuffle)
-        self.partitioner = Partitioner()
-        self.count_lock = threading.Lock()
+        self.shuffles: defaultdict[int, Shuffle] = defaultdict[int, Shuffle](Shuffle)
+        self.partitioner: Partitioner = Partitioner()
+        self.count_lock: threading.Lock = threading.Lock()
         self._step: DataParallelStep | None = None
         self._totals, self._numbers = np.zeros(1 + len(graph.outputs)), np.zeros((1, len(graph.source.hyperparameters)))
         # The first arguments of `run`, and the arrays of the last call.

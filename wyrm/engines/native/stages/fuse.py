@@ -35,10 +35,12 @@ from wyrm.engines.native.stages.loops import (
     loop_index,
 )
 from wyrm.engines.native.stages.order import by_need, sums_in_place
+from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.graph.axes import Axis, Dims, axis_size, broadcast
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexLoad, IndexMap, LoopIndex
 from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.parameters import Buffer
 from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.ops.shaping.shape import aligned_index
 
@@ -59,15 +61,17 @@ class LoopTree:
     """
 
     def __init__(self, schedule: Schedule, targets: Targets, ranges: Ranges, names: UniqueNames | None = None) -> None:
-        self.schedule, self.ranges, self.optimizer = schedule, ranges, targets.optimizer
-        self.root = Block()
+        self.schedule = schedule
+        self.ranges = ranges
+        self.optimizer: OptimizerInterface | None = targets.optimizer
+        self.root: Block = Block()
         # Calls that depend on leaves alone; they come before `root`, which begins with scalars.
         self.early: list[KernelCall] = []
         self.root.append(ScalarBlock())
         self.values: dict[BaseNode, Computed] = {}
         self.as_arrays: set[Computed] = set()
         self.buffers: dict[BaseNode, ArrayBuffer] = {}
-        self.name = names or UniqueNames()
+        self.name: UniqueNames = names or UniqueNames()
         self._views: dict[BaseNode, ArrayBuffer] = {}
         # The touched rows, shared by all tables of one size that the same nodes index.
         self._touched: dict[tuple[object, ...], tuple[ArrayBuffer, ArrayBuffer, ArrayBuffer]] = {}
@@ -78,11 +82,15 @@ class LoopTree:
         self._late = {term for term, _ in self._sums.values()}
         for node in by_need(schedule):
             self._add(node)
-        self.outputs = [self.array(output, views=True) for output in targets.outputs]
-        self.rows = [self._sum_rows(parameter, pairs) for parameter, pairs in targets.rows.items()]
-        self.gradients = {parameter: self.array(node) for parameter, node in targets.gradients.items()}
-        self.buffer_updates = {buffer: self.array(node) for buffer, node in targets.buffer_updates.items()}
-        self.loss = None if targets.loss is None else self.array(targets.loss)
+        self.outputs: list[ArrayBuffer] = [self.array(output, views=True) for output in targets.outputs]
+        self.rows: list[RowSums] = [self._sum_rows(parameter, pairs) for parameter, pairs in targets.rows.items()]
+        self.gradients: dict[BaseNode, ArrayBuffer] = {
+            parameter: self.array(node) for parameter, node in targets.gradients.items()
+        }
+        self.buffer_updates: dict[Buffer, ArrayBuffer] = {
+            buffer: self.array(node) for buffer, node in targets.buffer_updates.items()
+        }
+        self.loss: ArrayBuffer | None = None if targets.loss is None else self.array(targets.loss)
 
     # --- names and arrays -----------------------------------------------------------------------------------------
 

@@ -187,7 +187,9 @@ class UpdateCalls:
     def __init__(
         self, tree: LoopTree, optimizer: OptimizerInterface, rule_source: Callable[[UpdateRule], Source]
     ) -> None:
-        self.tree, self.optimizer, self._rule_source = tree, optimizer, rule_source
+        self.tree = tree
+        self.optimizer = optimizer
+        self._rule_source = rule_source
         self.routines: dict[object, ArrayRoutine] = {}
         self.rules: dict[UpdateRule, Source] = {}
         self.hyperparameters: list[str] = []

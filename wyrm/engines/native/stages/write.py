@@ -73,7 +73,9 @@ class Source:
     """
 
     def __init__(self, loops: Materialized, inputs: Sequence[BaseNode], op_kernels: OpKernels) -> None:
-        self.tree, self.inputs, self.op_kernels = loops.tree, list(inputs), op_kernels
+        self.tree: LoopTree = loops.tree
+        self.inputs: list[BaseNode] = list(inputs)
+        self.op_kernels = op_kernels
         tree = self.tree
         # The sources of the loops inside the graph.
         self.scans: list[Source] = []
@@ -82,12 +84,17 @@ class Source:
         self.arguments: dict[str, Argument] = {}
         self.evaluated: list[KernelCall] = []
         self.hyperparameters: list[str] = []
-        self.fed = [(leaf, tree.leaf(leaf)) for leaf in inputs if leaf in tree.buffers]
+        self.fed: list[tuple[BaseNode, ArrayBuffer]] = [
+            (leaf, tree.leaf(leaf)) for leaf in inputs if leaf in tree.buffers
+        ]
         # Buffers that are read after all invocations, so that their memory is not reused.
-        self.live_at_end = [*tree.buffer_updates.values(), *([] if tree.loss is None else [tree.loss])]
+        self.live_at_end: list[ArrayBuffer] = [
+            *tree.buffer_updates.values(),
+            *([] if tree.loss is None else [tree.loss]),
+        ]
         # The arrays that debug mode does not spoil: leaves, sums of rows, and those that a call has used.
         self._kept = {*tree.buffers.values(), *(buffer for rows in tree.rows for buffer in rows.buffers)}
-        self.loop_calls = self._loops()
+        self.loop_calls: list[LoopCall] = self._loops()
         self.updates: dict[object, ArrayRoutine] = {}
         # The functions of rules over whole parameters.
         self.rules: list[Source] = []
@@ -102,7 +109,7 @@ class Source:
             self._update(tree.optimizer)
         inner = [*self.scans, *self.rules]
         self.size: int = len(self.invocations) + len(self._last) + sum(source.size for source in inner)
-        self.run = self._routine()
+        self.run: ArrayRoutine = self._routine()
 
     @property
     def count(self) -> int:
