@@ -56,6 +56,10 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     A subclass is an op. It defines `shape_rule`, a meaning (`formula` or `evaluate`) and `vjp`; its public `__slots__`
     are its static attributes. Defining the class registers the op; `abstract=True` is for the base class of a family.
     A backend describes an op further by a rule registered for it; `wy.LOOPS` holds those of the native backend.
+
+    An op of your own gives `super().__init__(x, y, factor=factor)` its operands and all its static attributes. That
+    raises `ShapeError` or `DTypeError` where the op's rules refuse the operands, `RegistrationError` where the
+    attributes are not those of `__slots__`, and `TypeError` for an operand that is not a node.
     """
 
     __slots__ = ("__weakref__", "dims", "dtype", "name", "origin", "parents")
@@ -76,8 +80,11 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
 
     parents: P_co
     dims: S
+    """The axes: a number or a `Dim` each, whose class is the axis's name. See `shape` for the sizes."""
     dtype: np.dtype
+    """The type of the elements, such as float32: as NumPy has it, except where it is weak (see `wyrm.Constant`)."""
     name: str | None
+    """The name that messages, graphs and saved arrays use, or None."""
     origin: Origin
 
     def __init_subclass__(cls, *, abstract: bool = False, **keywords: bool) -> None:
@@ -91,15 +98,7 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     # --- construction ---------------------------------------------------------------------------------------------
 
     def __init__(self, *parents: BaseNode, name: str | None = None, **attributes: Any) -> None:
-        """Build the node from its operands and the static attributes that `__slots__` names.
-
-        An op of your own calls it as `super().__init__(x, y, factor=factor)`.
-
-        Raises:
-            ShapeError, DTypeError: the op's rules refuse the operands.
-            RegistrationError: the attributes are not those of `__slots__`.
-            TypeError: an operand is not a node.
-        """
+        # Without a docstring: language servers would show it in place of that of each class of nodes.
         self._construct(parents, name, **attributes)
 
     def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
