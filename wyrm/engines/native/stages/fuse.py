@@ -6,9 +6,9 @@ may be computed in that same loop; a value read at other indices, or as a whole,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from wyrm.engines.native.stages.loops import (
     is_aligned,
     loop_axes,
     loop_index,
+    spread,
 )
 from wyrm.engines.native.stages.order import by_need, sums_in_place
 from wyrm.engines.optimizer import OptimizerInterface
@@ -44,7 +45,6 @@ from wyrm.graph.parameters import Buffer
 from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.ops.shaping.shape import aligned_index
 
-Rest = TypeVar("Rest", IndexExpression, None)
 Dependency = tuple[Computed, IndexMap | None]
 
 
@@ -311,14 +311,14 @@ class LoopTree:
         register = reduced == list(range(first, len(axes)))
         value = Computed(node, self._new_buffer(node), [], loop_axes(node.dims), register)
         kept = [LoopIndex(depth) for depth in range(len(axes)) if depth not in reduced]
-        target_index = () if register else tuple(_spread(kept, node.dims, IndexLiteral(0)))
+        target_index = () if register else tuple(spread(kept, node.dims, IndexLiteral(0)))
         statement = ElementStatement(
             node=node, kind="reduce", operands=operands, value=value, target_index=target_index
         )
         path = self._insert(dims, statement)
         loop, inner = path[first], path[reduced[-1]]
         assert isinstance(loop, Loop) and isinstance(inner, Loop)
-        before = None if register else tuple(_spread(kept[:first], node.dims, None))
+        before = None if register else tuple(spread(kept[:first], node.dims, None))
         nested = reduced == list(range(first, first + len(reduced)))
         accumulator = Accumulator(value, [dims[axes[depth]] for depth in reduced], before, inner if nested else None)
         loop.starts.append(accumulator)
@@ -397,11 +397,3 @@ class LoopTree:
             )
             self._insert(dims, statement)
         return rows
-
-
-def _spread(kept: Sequence[IndexExpression], dims: Dims, rest: Rest) -> Iterator[IndexExpression | Rest]:
-    """Yield the kept loop indices for the axes of a result; `rest` for axes of size 1 and for the remaining axes."""
-    entries = iter(kept)
-    wide = set(loop_axes(dims))
-    for position in range(len(dims)):
-        yield next(entries, rest) if position in wide else rest

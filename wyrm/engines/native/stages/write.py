@@ -84,14 +84,10 @@ class Source:
         self.arguments: dict[str, Argument] = {}
         self.evaluated: list[KernelCall] = []
         self.hyperparameters: list[str] = []
-        self.fed: list[tuple[BaseNode, ArrayBuffer]] = [
-            (leaf, tree.leaf(leaf)) for leaf in inputs if leaf in tree.buffers
-        ]
+        self.fed: list[tuple[BaseNode, ArrayBuffer]] = [(x, tree.leaf(x)) for x in inputs if x in tree.buffers]
         # Buffers that are read after all invocations, so that their memory is not reused.
-        self.live_at_end: list[ArrayBuffer] = [
-            *tree.buffer_updates.values(),
-            *([] if tree.loss is None else [tree.loss]),
-        ]
+        loss = [] if tree.loss is None else [tree.loss]
+        self.live_at_end: list[ArrayBuffer] = [*tree.buffer_updates.values(), *loss]
         # The arrays that debug mode does not spoil: leaves, sums of rows, and those that a call has used.
         self._kept = {*tree.buffers.values(), *(buffer for rows in tree.rows for buffer in rows.buffers)}
         self.loop_calls: list[LoopCall] = self._loops()
@@ -101,9 +97,8 @@ class Source:
         # The number of invocations after which the loss is known.
         self._known = 0 if tree.loss is None else self._first_with(tree.loss)
         # Python code may raise, so no parameter changes before the last such call.
-        self._safe = max(
-            [self._known, *(i for i, each in enumerate(self.invocations, 1) if isinstance(each.function, PythonCall))]
-        )
+        python = [i for i, each in enumerate(self.invocations, 1) if isinstance(each.function, PythonCall)]
+        self._safe = max([self._known, *python])
         self._last: list[Invocation] = []
         if tree.optimizer is not None:
             self._update(tree.optimizer)
