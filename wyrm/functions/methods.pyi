@@ -32,6 +32,7 @@ from wyrm.graph.typing import (
     M,
     N,
     Number,
+    OfShape,
     Shaped,
     ShapedMask,
     Size,
@@ -91,65 +92,184 @@ from wyrm.ops.shaping.shape import BroadcastTo, IndexReshape, Reshape
 from wyrm.ops.shaping.transpose import IndexTranspose, Transpose
 
 @overload
-def abs(x: Shaped[L, S]) -> Absolute[L, S]: ...
+def abs(x: Shaped[L, S]) -> Absolute[L, S]:
+    """Elementwise absolute value `|x|`; the derivative at 0 is 0.
+
+    >>> wy.Constant([-1.0, 2.0]).abs().forward().tolist()
+    [1.0, 2.0]"""
+
 @overload
 def abs(x: _IndexNode[S]) -> _IndexNode[S]: ...
 @overload
-def abs(x: Number | Array) -> _Node: ...
+def abs(x: Number | Array) -> _Node:
+    """Elementwise absolute value `|x|`; the derivative at 0 is 0.
+
+    >>> wy.Constant([-1.0, 2.0]).abs().forward().tolist()
+    [1.0, 2.0]"""
+
 @overload
-def acos(x: Shaped[L, S]) -> Arccos[L, S]: ...
+def acos(x: Shaped[L, S]) -> Arccos[L, S]:
+    """Elementwise inverse cosine, from 0 to pi; NaN outside of -1..1.
+
+    >>> wy.arccos(wy.Constant(1.0)).forward().item()
+    0.0"""
+
 @overload
-def acos(x: Number | Array) -> _Node: ...
+def acos(x: Number | Array) -> _Node:
+    """Elementwise inverse cosine, from 0 to pi; NaN outside of -1..1.
+
+    >>> wy.arccos(wy.Constant(1.0)).forward().item()
+    0.0"""
+
 @overload
-def acosh(x: Shaped[L, S]) -> Arccosh[L, S]: ...
+def acosh(x: Shaped[L, S]) -> Arccosh[L, S]:
+    """Elementwise inverse hyperbolic cosine; NaN below 1.
+
+    >>> wy.arccosh(wy.Constant(1.0)).forward().item()
+    0.0"""
+
 @overload
-def acosh(x: Number | Array) -> _Node: ...
+def acosh(x: Number | Array) -> _Node:
+    """Elementwise inverse hyperbolic cosine; NaN below 1.
+
+    >>> wy.arccosh(wy.Constant(1.0)).forward().item()
+    0.0"""
+
 @overload
-def all(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]: ...
+def all(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]:
+    """Return whether all elements over `axis` are true, or not 0, as a mask; true over an axis of size 0.
+
+    `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) > 0).all(axis=-1).forward().tolist()
+    [False, True]"""
+
 @overload
 def all(x: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
 @overload
-def all(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> _Node[Any, tuple[*Bs]]: ...
+def all(
+    x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+) -> _Node[Any, tuple[*Bs]]: ...
 @overload
-def all(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> _Node[Any, tuple[*Bs]]: ...
+def all(x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> _Node[Any, tuple[*Bs]]: ...
 @overload
-def all(x: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
+def all(x: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
 @overload
-def all(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node: ...
+def all(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node:
+    """Return whether all elements over `axis` are true, or not 0, as a mask; true over an axis of size 0.
+
+    `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) > 0).all(axis=-1).forward().tolist()
+    [False, True]"""
+
 @overload
-def any(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]: ...
+def any(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]:
+    """Return whether any element over `axis` is true, or not 0, as a mask; false over an axis of size 0.
+
+    `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) < 0).any(axis=-1).forward().tolist()
+    [True, False]"""
+
 @overload
 def any(x: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
 @overload
-def any(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> _Node[Any, tuple[*Bs]]: ...
+def any(
+    x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+) -> _Node[Any, tuple[*Bs]]: ...
 @overload
-def any(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> _Node[Any, tuple[*Bs]]: ...
+def any(x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> _Node[Any, tuple[*Bs]]: ...
 @overload
-def any(x: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
+def any(x: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
 @overload
-def any(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node: ...
+def any(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node:
+    """Return whether any element over `axis` is true, or not 0, as a mask; false over an axis of size 0.
+
+    `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) < 0).any(axis=-1).forward().tolist()
+    [True, False]"""
+
 @overload
-def arccos(x: Shaped[L, S]) -> Arccos[L, S]: ...
+def arccos(x: Shaped[L, S]) -> Arccos[L, S]:
+    """Elementwise inverse cosine, from 0 to pi; NaN outside of -1..1.
+
+    >>> wy.arccos(wy.Constant(1.0)).forward().item()
+    0.0"""
+
 @overload
-def arccos(x: Number | Array) -> _Node: ...
+def arccos(x: Number | Array) -> _Node:
+    """Elementwise inverse cosine, from 0 to pi; NaN outside of -1..1.
+
+    >>> wy.arccos(wy.Constant(1.0)).forward().item()
+    0.0"""
+
 @overload
-def arccosh(x: Shaped[L, S]) -> Arccosh[L, S]: ...
+def arccosh(x: Shaped[L, S]) -> Arccosh[L, S]:
+    """Elementwise inverse hyperbolic cosine; NaN below 1.
+
+    >>> wy.arccosh(wy.Constant(1.0)).forward().item()
+    0.0"""
+
 @overload
-def arccosh(x: Number | Array) -> _Node: ...
+def arccosh(x: Number | Array) -> _Node:
+    """Elementwise inverse hyperbolic cosine; NaN below 1.
+
+    >>> wy.arccosh(wy.Constant(1.0)).forward().item()
+    0.0"""
+
 @overload
-def arcsin(x: Shaped[L, S]) -> Arcsin[L, S]: ...
+def arcsin(x: Shaped[L, S]) -> Arcsin[L, S]:
+    """Elementwise inverse sine, from -pi / 2 to pi / 2; NaN outside of -1..1.
+
+    >>> f'{wy.arcsin(wy.Constant(1.0)).forward().item():.4f}'
+    '1.5708'"""
+
 @overload
-def arcsin(x: Number | Array) -> _Node: ...
+def arcsin(x: Number | Array) -> _Node:
+    """Elementwise inverse sine, from -pi / 2 to pi / 2; NaN outside of -1..1.
+
+    >>> f'{wy.arcsin(wy.Constant(1.0)).forward().item():.4f}'
+    '1.5708'"""
+
 @overload
-def arcsinh(x: Shaped[L, S]) -> Arcsinh[L, S]: ...
+def arcsinh(x: Shaped[L, S]) -> Arcsinh[L, S]:
+    """Elementwise inverse hyperbolic sine.
+
+    >>> wy.arcsinh(wy.Constant(0.0)).forward().item()
+    0.0"""
+
 @overload
-def arcsinh(x: Number | Array) -> _Node: ...
+def arcsinh(x: Number | Array) -> _Node:
+    """Elementwise inverse hyperbolic sine.
+
+    >>> wy.arcsinh(wy.Constant(0.0)).forward().item()
+    0.0"""
+
 @overload
-def arctan(x: Shaped[L, S]) -> Arctan[L, S]: ...
+def arctan(x: Shaped[L, S]) -> Arctan[L, S]:
+    """Elementwise inverse tangent, from -pi / 2 to pi / 2.
+
+    >>> f'{wy.arctan(wy.Constant(np.inf)).forward().item():.4f}'
+    '1.5708'"""
+
 @overload
-def arctan(x: Number | Array) -> _Node: ...
+def arctan(x: Number | Array) -> _Node:
+    """Elementwise inverse tangent, from -pi / 2 to pi / 2.
+
+    >>> f'{wy.arctan(wy.Constant(np.inf)).forward().item():.4f}'
+    '1.5708'"""
+
 @overload
-def arctan2(x: Shaped[L, S], other: Number | Array) -> Arctan2[L, Constant, S]: ...
+def arctan2(x: Shaped[L, S], other: Number | Array) -> Arctan2[L, Constant, S]:
+    """Elementwise angle of the point with the coordinates `y` and `x`, from -pi to pi; the operands broadcast.
+
+    The gradient at the origin is NaN.
+
+    >>> wy.arctan2(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().round(4).tolist()
+    [3.1415998935699463, 1.5707999467849731]"""
+
 @overload
 def arctan2(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Arctan2[L, Any]: ...
 @overload
@@ -192,49 +312,105 @@ def arctan2(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[
 @overload
 def arctan2(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Arctan2[L, Any]: ...
 @overload
-def arctan2(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def arctan2(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise angle of the point with the coordinates `y` and `x`, from -pi to pi; the operands broadcast.
+
+    The gradient at the origin is NaN.
+
+    >>> wy.arctan2(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().round(4).tolist()
+    [3.1415998935699463, 1.5707999467849731]"""
+
 @overload
-def arctanh(x: Shaped[L, S]) -> Arctanh[L, S]: ...
+def arctanh(x: Shaped[L, S]) -> Arctanh[L, S]:
+    """Elementwise inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.
+
+    >>> wy.arctanh(wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, inf]"""
+
 @overload
-def arctanh(x: Number | Array) -> _Node: ...
+def arctanh(x: Number | Array) -> _Node:
+    """Elementwise inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.
+
+    >>> wy.arctanh(wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, inf]"""
+
 @overload
-def argmax(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
+def argmax(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]:
+    """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
+
+    Equal elements give the first index; NaN counts as the largest. Raise `ShapeError` over an axis of size 0.
+
+    >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax().forward().item()
+    1
+    >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax(axis=0).forward().tolist()
+    [1, 0]"""
+
 @overload
 def argmax(x: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
 @overload
-def argmax(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> ArgMax[tuple[*Bs]]: ...
+def argmax(x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> ArgMax[tuple[*Bs]]: ...
 @overload
-def argmax(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> ArgMax[tuple[*Bs]]: ...
+def argmax(x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> ArgMax[tuple[*Bs]]: ...
 @overload
 def argmax(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
 ) -> ArgMax[tuple[M, *Bs]]: ...
 @overload
-def argmax(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> ArgMax[tuple[*Bs, One]]: ...
+def argmax(x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> ArgMax[tuple[*Bs, One]]: ...
 @overload
-def argmax(x: Shaped[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax: ...
+def argmax(x: OfShape[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax: ...
 @overload
-def argmax(x: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode: ...
+def argmax(x: OfShape[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode: ...
 @overload
-def argmax(x: Number | Array, axis: int | None = ..., keepdims: bool = ...) -> _IndexNode: ...
+def argmax(x: Number | Array, axis: int | None = ..., keepdims: bool = ...) -> _IndexNode:
+    """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
+
+    Equal elements give the first index; NaN counts as the largest. Raise `ShapeError` over an axis of size 0.
+
+    >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax().forward().item()
+    1
+    >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax(axis=0).forward().tolist()
+    [1, 0]"""
+
 @overload
-def argmin(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
+def argmin(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]:
+    """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None.
+
+    Equal elements give the first index; NaN counts as the smallest. Raise `ShapeError` over an axis of size 0.
+
+    >>> wy.Constant([[1.0, 3.0], [2.0, 1.0]]).argmin(axis=0).forward().tolist()
+    [0, 1]"""
+
 @overload
 def argmin(x: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
 @overload
 def argmin(
-    x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
 ) -> _IndexNode[tuple[*Bs]]: ...
 @overload
 def argmin(
-    x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
 ) -> _IndexNode[tuple[*Bs]]: ...
 @overload
-def argmin(x: Shaped[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
+def argmin(x: OfShape[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
 @overload
-def argmin(x: Number | Array, axis: int | None = ..., keepdims: bool = ...) -> _IndexNode: ...
+def argmin(x: Number | Array, axis: int | None = ..., keepdims: bool = ...) -> _IndexNode:
+    """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None.
+
+    Equal elements give the first index; NaN counts as the smallest. Raise `ShapeError` over an axis of size 0.
+
+    >>> wy.Constant([[1.0, 3.0], [2.0, 1.0]]).argmin(axis=0).forward().tolist()
+    [0, 1]"""
+
 @overload
-def argsort(x: Shaped[L, AtLeast1D], axis: int | None = -1) -> ArgSort: ...
+def argsort(x: Shaped[L, AtLeast1D], axis: int | None = -1) -> ArgSort:
+    """Return the indices that sort `x` along `axis`, or all elements in row-major order if it is None.
+
+    Equal elements keep their order, and NaN comes last. Raise `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant([3.0, 1.0, 2.0]).argsort().forward().tolist()
+    [1, 2, 0]"""
+
 @overload
 def argsort(x: Shaped[L, S], axis: int = -1) -> ArgSort[S]: ...
 @overload
@@ -246,27 +422,81 @@ def argsort(x: _IndexNode[S], axis: int = -1) -> ArgSort[S]: ...
 @overload
 def argsort(x: _IndexNode[S], axis: None) -> ArgSort[tuple[Any]]: ...
 @overload
-def argsort(x: Number | Array, axis: int | None = ...) -> _IndexNode: ...
+def argsort(x: Number | Array, axis: int | None = ...) -> _IndexNode:
+    """Return the indices that sort `x` along `axis`, or all elements in row-major order if it is None.
+
+    Equal elements keep their order, and NaN comes last. Raise `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant([3.0, 1.0, 2.0]).argsort().forward().tolist()
+    [1, 2, 0]"""
+
 @overload
-def asin(x: Shaped[L, S]) -> Arcsin[L, S]: ...
+def asin(x: Shaped[L, S]) -> Arcsin[L, S]:
+    """Elementwise inverse sine, from -pi / 2 to pi / 2; NaN outside of -1..1.
+
+    >>> f'{wy.arcsin(wy.Constant(1.0)).forward().item():.4f}'
+    '1.5708'"""
+
 @overload
-def asin(x: Number | Array) -> _Node: ...
+def asin(x: Number | Array) -> _Node:
+    """Elementwise inverse sine, from -pi / 2 to pi / 2; NaN outside of -1..1.
+
+    >>> f'{wy.arcsin(wy.Constant(1.0)).forward().item():.4f}'
+    '1.5708'"""
+
 @overload
-def asinh(x: Shaped[L, S]) -> Arcsinh[L, S]: ...
+def asinh(x: Shaped[L, S]) -> Arcsinh[L, S]:
+    """Elementwise inverse hyperbolic sine.
+
+    >>> wy.arcsinh(wy.Constant(0.0)).forward().item()
+    0.0"""
+
 @overload
-def asinh(x: Number | Array) -> _Node: ...
+def asinh(x: Number | Array) -> _Node:
+    """Elementwise inverse hyperbolic sine.
+
+    >>> wy.arcsinh(wy.Constant(0.0)).forward().item()
+    0.0"""
+
 @overload
-def astype(x: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]: ...
+def astype(x: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
+    """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raise `DTypeError` for other dtypes.
+
+    >>> (wy.Constant([-1.0, 2.0]) > 0).astype("float32").forward().tolist()
+    [0.0, 1.0]"""
+
 @overload
 def astype(x: _IndexNode[S], dtype: DTypeLike) -> Cast[Any, S]: ...
 @overload
-def astype(x: Number | Array, dtype: DTypeLike) -> _Node: ...
+def astype(x: Number | Array, dtype: DTypeLike) -> _Node:
+    """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raise `DTypeError` for other dtypes.
+
+    >>> (wy.Constant([-1.0, 2.0]) > 0).astype("float32").forward().tolist()
+    [0.0, 1.0]"""
+
 @overload
-def atan(x: Shaped[L, S]) -> Arctan[L, S]: ...
+def atan(x: Shaped[L, S]) -> Arctan[L, S]:
+    """Elementwise inverse tangent, from -pi / 2 to pi / 2.
+
+    >>> f'{wy.arctan(wy.Constant(np.inf)).forward().item():.4f}'
+    '1.5708'"""
+
 @overload
-def atan(x: Number | Array) -> _Node: ...
+def atan(x: Number | Array) -> _Node:
+    """Elementwise inverse tangent, from -pi / 2 to pi / 2.
+
+    >>> f'{wy.arctan(wy.Constant(np.inf)).forward().item():.4f}'
+    '1.5708'"""
+
 @overload
-def atan2(x: Shaped[L, S], other: Number | Array) -> Arctan2[L, Constant, S]: ...
+def atan2(x: Shaped[L, S], other: Number | Array) -> Arctan2[L, Constant, S]:
+    """Elementwise angle of the point with the coordinates `y` and `x`, from -pi to pi; the operands broadcast.
+
+    The gradient at the origin is NaN.
+
+    >>> wy.arctan2(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().round(4).tolist()
+    [3.1415998935699463, 1.5707999467849731]"""
+
 @overload
 def atan2(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Arctan2[L, Any]: ...
 @overload
@@ -309,13 +539,35 @@ def atan2(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[An
 @overload
 def atan2(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Arctan2[L, Any]: ...
 @overload
-def atan2(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def atan2(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise angle of the point with the coordinates `y` and `x`, from -pi to pi; the operands broadcast.
+
+    The gradient at the origin is NaN.
+
+    >>> wy.arctan2(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().round(4).tolist()
+    [3.1415998935699463, 1.5707999467849731]"""
+
 @overload
-def atanh(x: Shaped[L, S]) -> Arctanh[L, S]: ...
+def atanh(x: Shaped[L, S]) -> Arctanh[L, S]:
+    """Elementwise inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.
+
+    >>> wy.arctanh(wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, inf]"""
+
 @overload
-def atanh(x: Number | Array) -> _Node: ...
+def atanh(x: Number | Array) -> _Node:
+    """Elementwise inverse hyperbolic tangent; infinite at -1 and 1, NaN outside.
+
+    >>> wy.arctanh(wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, inf]"""
+
 @overload
-def broadcast_to(x: Shaped[L, S], shape: Sizes) -> BroadcastTo[L]: ...
+def broadcast_to(x: Shaped[L, S], shape: Sizes) -> BroadcastTo[L]:
+    """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raise `ShapeError` if the shapes do not match.
+
+    >>> wy.Constant([1.0, 2.0]).broadcast_to((3, 2)).shape
+    (3, 2)"""
+
 @overload
 def broadcast_to(x: Shaped[L, S], shape: tuple[D1 | int]) -> BroadcastTo[L, tuple[D1]]: ...
 @overload
@@ -329,17 +581,52 @@ def broadcast_to(
 @overload
 def broadcast_to(x: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]) -> BroadcastTo[L]: ...
 @overload
-def broadcast_to(x: Number | Array, shape: Sizes | tuple[Axis, ...]) -> _Node: ...
+def broadcast_to(x: Number | Array, shape: Sizes | tuple[Axis, ...]) -> _Node:
+    """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raise `ShapeError` if the shapes do not match.
+
+    >>> wy.Constant([1.0, 2.0]).broadcast_to((3, 2)).shape
+    (3, 2)"""
+
 @overload
-def cbrt(x: Shaped[L, S]) -> Cbrt[L, S]: ...
+def cbrt(x: Shaped[L, S]) -> Cbrt[L, S]:
+    """Elementwise cube root.
+
+    >>> wy.cbrt(wy.Constant([8.0, -1.0])).forward().tolist()
+    [2.0, -1.0]"""
+
 @overload
-def cbrt(x: Number | Array) -> _Node: ...
+def cbrt(x: Number | Array) -> _Node:
+    """Elementwise cube root.
+
+    >>> wy.cbrt(wy.Constant([8.0, -1.0])).forward().tolist()
+    [2.0, -1.0]"""
+
 @overload
-def ceil(x: Shaped[L, S]) -> Ceil[L, S]: ...
+def ceil(x: Shaped[L, S]) -> Ceil[L, S]:
+    """Elementwise smallest whole number that is at least `x`.
+
+    >>> wy.ceil(wy.Constant([-1.5, 1.5])).forward().tolist()
+    [-1.0, 2.0]"""
+
 @overload
-def ceil(x: Number | Array) -> _Node: ...
+def ceil(x: Number | Array) -> _Node:
+    """Elementwise smallest whole number that is at least `x`.
+
+    >>> wy.ceil(wy.Constant([-1.5, 1.5])).forward().tolist()
+    [-1.0, 2.0]"""
+
 @overload
-def clip(x: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]: ...
+def clip(x: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]:
+    """Return `x` limited to `min`..`max`; None means no bound. The derivative is 1 within the bounds, at them too.
+
+    Bounds that are arrays or nodes broadcast with `x`; where `min` is above `max`, the result is `max`. Raise
+    `ValueError` if the number `min` is above the number `max`.
+
+    >>> wy.Constant([-2.0, 0.5, 2.0]).clip(-1.0, 1.0).forward().tolist()
+    [-1.0, 0.5, 1.0]
+    >>> wy.Constant([-2.0, 0.5]).clip(np.array([-1.0, 1.0])).forward().tolist()
+    [-1.0, 1.0]"""
+
 @overload
 def clip(
     x: Shaped[L, S],
@@ -359,11 +646,24 @@ def clip(
     x: _IndexNode[S], min: IntegerArray | Size | None = None, max: IntegerArray | Size | None = None
 ) -> _IndexNode[S]: ...
 @overload
-def clip(
-    x: Number | Array, min: float | _Node | Array | None = ..., max: float | _Node | Array | None = ...
-) -> _Node: ...
+def clip(x: Number | Array, min: float | _Node | Array | None = ..., max: float | _Node | Array | None = ...) -> _Node:
+    """Return `x` limited to `min`..`max`; None means no bound. The derivative is 1 within the bounds, at them too.
+
+    Bounds that are arrays or nodes broadcast with `x`; where `min` is above `max`, the result is `max`. Raise
+    `ValueError` if the number `min` is above the number `max`.
+
+    >>> wy.Constant([-2.0, 0.5, 2.0]).clip(-1.0, 1.0).forward().tolist()
+    [-1.0, 0.5, 1.0]
+    >>> wy.Constant([-2.0, 0.5]).clip(np.array([-1.0, 1.0])).forward().tolist()
+    [-1.0, 1.0]"""
+
 @overload
-def copysign(x: Shaped[L, S], other: Number | Array) -> Copysign[L, Constant, S]: ...
+def copysign(x: Shaped[L, S], other: Number | Array) -> Copysign[L, Constant, S]:
+    """Elementwise size of `x` with the sign of `y`; the operands broadcast. No gradient goes to `y`.
+
+    >>> wy.copysign(wy.Constant([1.0, 2.0]), wy.Constant([-0.0, 5.0])).forward().tolist()
+    [-1.0, 2.0]"""
+
 @overload
 def copysign(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Copysign[L, Any]: ...
 @overload
@@ -406,17 +706,44 @@ def copysign(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped
 @overload
 def copysign(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Copysign[L, Any]: ...
 @overload
-def copysign(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def copysign(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise size of `x` with the sign of `y`; the operands broadcast. No gradient goes to `y`.
+
+    >>> wy.copysign(wy.Constant([1.0, 2.0]), wy.Constant([-0.0, 5.0])).forward().tolist()
+    [-1.0, 2.0]"""
+
 @overload
-def cos(x: Shaped[L, S]) -> Cos[L, S]: ...
+def cos(x: Shaped[L, S]) -> Cos[L, S]:
+    """Elementwise cosine of `x` in radians.
+
+    >>> wy.Constant(0.0).cos().forward().item()
+    1.0"""
+
 @overload
-def cos(x: Number | Array) -> _Node: ...
+def cos(x: Number | Array) -> _Node:
+    """Elementwise cosine of `x` in radians.
+
+    >>> wy.Constant(0.0).cos().forward().item()
+    1.0"""
+
 @overload
-def cosh(x: Shaped[L, S]) -> Cosh[L, S]: ...
+def cosh(x: Shaped[L, S]) -> Cosh[L, S]:
+    """Elementwise hyperbolic cosine."""
+
 @overload
-def cosh(x: Number | Array) -> _Node: ...
+def cosh(x: Number | Array) -> _Node:
+    """Elementwise hyperbolic cosine."""
+
 @overload
-def cummax(x: Shaped[L, AtLeast1D], axis: int | None = None) -> TakeAlongAxis[L, _IndexNode]: ...
+def cummax(x: Shaped[L, AtLeast1D], axis: int | None = None) -> TakeAlongAxis[L, _IndexNode]:
+    """Return the greatest of the elements up to each one along `axis`, or of all in row-major order if it is None.
+
+    This is `numpy.maximum.accumulate`. The gradient of each element goes to the one that it came from, of equal ones to
+    the last. From the first NaN on the result is NaN. Raise `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant([1.0, 3.0, 2.0, 4.0]).cummax().forward().tolist()
+    [1.0, 3.0, 3.0, 4.0]"""
+
 @overload
 def cummax(x: Shaped[L, S], axis: int) -> TakeAlongAxis[L, _IndexNode, S]: ...
 @overload
@@ -428,9 +755,24 @@ def cummax(x: _IndexNode[S], axis: int) -> IndexTakeAlongAxis[S]: ...
 @overload
 def cummax(x: _IndexNode[S], axis: None = None) -> IndexTakeAlongAxis[tuple[Any]]: ...
 @overload
-def cummax(x: Number | Array, axis: int | None = ...) -> _Node: ...
+def cummax(x: Number | Array, axis: int | None = ...) -> _Node:
+    """Return the greatest of the elements up to each one along `axis`, or of all in row-major order if it is None.
+
+    This is `numpy.maximum.accumulate`. The gradient of each element goes to the one that it came from, of equal ones to
+    the last. From the first NaN on the result is NaN. Raise `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant([1.0, 3.0, 2.0, 4.0]).cummax().forward().tolist()
+    [1.0, 3.0, 3.0, 4.0]"""
+
 @overload
-def cummin(x: Shaped[L, AtLeast1D], axis: int | None = None) -> TakeAlongAxis[L, _IndexNode]: ...
+def cummin(x: Shaped[L, AtLeast1D], axis: int | None = None) -> TakeAlongAxis[L, _IndexNode]:
+    """Return the least of the elements up to each one along `axis`, or of all in row-major order if it is None.
+
+    This is `numpy.minimum.accumulate`; gradients, NaN and errors are as in `cummax`.
+
+    >>> wy.Constant([3.0, 1.0, 2.0, 0.0]).cummin().forward().tolist()
+    [3.0, 1.0, 1.0, 0.0]"""
+
 @overload
 def cummin(x: Shaped[L, S], axis: int) -> TakeAlongAxis[L, _IndexNode, S]: ...
 @overload
@@ -442,17 +784,45 @@ def cummin(x: _IndexNode[S], axis: int) -> IndexTakeAlongAxis[S]: ...
 @overload
 def cummin(x: _IndexNode[S], axis: None = None) -> IndexTakeAlongAxis[tuple[Any]]: ...
 @overload
-def cummin(x: Number | Array, axis: int | None = ...) -> _Node: ...
+def cummin(x: Number | Array, axis: int | None = ...) -> _Node:
+    """Return the least of the elements up to each one along `axis`, or of all in row-major order if it is None.
+
+    This is `numpy.minimum.accumulate`; gradients, NaN and errors are as in `cummax`.
+
+    >>> wy.Constant([3.0, 1.0, 2.0, 0.0]).cummin().forward().tolist()
+    [3.0, 1.0, 1.0, 0.0]"""
+
 @overload
-def cumprod(x: Shaped[L, AtLeast1D], axis: int | None = None) -> CumProd: ...
+def cumprod(x: Shaped[L, AtLeast1D], axis: int | None = None) -> CumProd:
+    """Return the products of the elements up to each one along `axis`, or of all in row-major order if it is None.
+
+    The gradient is correct at zeros too. Raise `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant([1.0, 2.0, 3.0]).cumprod().forward().tolist()
+    [1.0, 2.0, 6.0]"""
+
 @overload
 def cumprod(x: Shaped[L, S], axis: int) -> CumProd[S]: ...
 @overload
 def cumprod(x: Shaped[L, S], axis: None = None) -> CumProd[tuple[Any]]: ...
 @overload
-def cumprod(x: Number | Array, axis: int | None = ...) -> _Node: ...
+def cumprod(x: Number | Array, axis: int | None = ...) -> _Node:
+    """Return the products of the elements up to each one along `axis`, or of all in row-major order if it is None.
+
+    The gradient is correct at zeros too. Raise `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant([1.0, 2.0, 3.0]).cumprod().forward().tolist()
+    [1.0, 2.0, 6.0]"""
+
 @overload
-def cumsum(x: Shaped[L, AtLeast1D], axis: int | None = None) -> CumSum: ...
+def cumsum(x: Shaped[L, AtLeast1D], axis: int | None = None) -> CumSum:
+    """Return the sums of the elements up to each one along `axis`, or of all elements in row-major order if it is None.
+
+    Raise `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).cumsum(axis=1).forward().tolist()
+    [[1.0, 3.0], [3.0, 7.0]]"""
+
 @overload
 def cumsum(x: Shaped[L, S], axis: int) -> CumSum[S]: ...
 @overload
@@ -464,33 +834,89 @@ def cumsum(x: _IndexNode[S], axis: int) -> IndexCumSum[S]: ...
 @overload
 def cumsum(x: _IndexNode[S], axis: None = None) -> IndexCumSum[tuple[Any]]: ...
 @overload
-def cumsum(x: Number | Array, axis: int | None = ...) -> _Node: ...
+def cumsum(x: Number | Array, axis: int | None = ...) -> _Node:
+    """Return the sums of the elements up to each one along `axis`, or of all elements in row-major order if it is None.
+
+    Raise `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).cumsum(axis=1).forward().tolist()
+    [[1.0, 3.0], [3.0, 7.0]]"""
+
 @overload
-def diagonal(x: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node: ...
+def diagonal(x: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
+    """Return the diagonals of the matrices over two axes of `x`, which become its last axis.
+
+    With an `offset` above 0 it is a diagonal above the main one, below 0 one below. Raise `ShapeError` for fewer than
+    two axes, for equal axes, or if the data of each run decides the size of one; the main diagonal of matrices that
+    have the same axis twice may have any size.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).diagonal().forward().tolist()
+    [1.0, 4.0]"""
+
 @overload
-def diagonal(x: Number | Array, offset: int = ..., axis1: int = ..., axis2: int = ...) -> _Node: ...
+def diagonal(x: Number | Array, offset: int = ..., axis1: int = ..., axis2: int = ...) -> _Node:
+    """Return the diagonals of the matrices over two axes of `x`, which become its last axis.
+
+    With an `offset` above 0 it is a diagonal above the main one, below 0 one below. Raise `ShapeError` for fewer than
+    two axes, for equal axes, or if the data of each run decides the size of one; the main diagonal of matrices that
+    have the same axis twice may have any size.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).diagonal().forward().tolist()
+    [1.0, 4.0]"""
+
 @overload
-def erf(x: Shaped[L, S]) -> Erf[L, S]: ...
+def erf(x: Shaped[L, S]) -> Erf[L, S]:
+    """Elementwise error function (Abramowitz and Stegun 7.1.1).
+
+    >>> wy.Constant([0.0, 10.0]).erf().forward().tolist()
+    [0.0, 1.0]"""
+
 @overload
-def erf(x: Number | Array) -> _Node: ...
+def erf(x: Number | Array) -> _Node:
+    """Elementwise error function (Abramowitz and Stegun 7.1.1).
+
+    >>> wy.Constant([0.0, 10.0]).erf().forward().tolist()
+    [0.0, 1.0]"""
+
 @overload
-def exp(x: Shaped[L, S]) -> Exp[L, S]: ...
+def exp(x: Shaped[L, S]) -> Exp[L, S]:
+    """Elementwise exponential `exp(x)`.
+
+    >>> wy.Constant([0.0, -np.inf]).exp().forward().tolist()
+    [1.0, 0.0]"""
+
 @overload
-def exp(x: Number | Array) -> _Node: ...
+def exp(x: Number | Array) -> _Node:
+    """Elementwise exponential `exp(x)`.
+
+    >>> wy.Constant([0.0, -np.inf]).exp().forward().tolist()
+    [1.0, 0.0]"""
+
 @overload
-def exp2(x: Shaped[L, S]) -> Exp2[L, S]: ...
+def exp2(x: Shaped[L, S]) -> Exp2[L, S]:
+    """Elementwise `2 ** x`."""
+
 @overload
-def exp2(x: Number | Array) -> _Node: ...
+def exp2(x: Number | Array) -> _Node:
+    """Elementwise `2 ** x`."""
+
 @overload
-def expand_dims(x: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L]: ...
+def expand_dims(x: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L]:
+    """Return `x` with axes of size 1 inserted, at the positions `axis` of the result.
+
+    Raise `ShapeError` for a position beyond the result's axes or a repeated one.
+
+    >>> wy.Constant([1.0, 2.0]).expand_dims(0).shape
+    (1, 2)"""
+
 @overload
-def expand_dims(x: Shaped[L, tuple[*Bs]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs, One]]: ...
+def expand_dims(x: OfShape[L, tuple[*Bs]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs, One]]: ...
 @overload
-def expand_dims(x: Shaped[L, tuple[*Bs]], axis: Literal[0]) -> Reshape[L, tuple[One, *Bs]]: ...
+def expand_dims(x: OfShape[L, tuple[*Bs]], axis: Literal[0]) -> Reshape[L, tuple[One, *Bs]]: ...
 @overload
-def expand_dims(x: Shaped[L, tuple[M, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, One, *Bs]]: ...
+def expand_dims(x: OfShape[L, tuple[M, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, One, *Bs]]: ...
 @overload
-def expand_dims(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-2]) -> Reshape[L, tuple[*Bs, One, N]]: ...
+def expand_dims(x: OfShape[L, tuple[*Bs, N]], axis: Literal[-2]) -> Reshape[L, tuple[*Bs, One, N]]: ...
 @overload
 def expand_dims(x: Shaped[L, S], axis: AxisLike) -> Reshape[L]: ...
 @overload
@@ -506,27 +932,79 @@ def expand_dims(x: _IndexNode[tuple[*Bs, N]], axis: Literal[-2]) -> IndexReshape
 @overload
 def expand_dims(x: _IndexNode[S], axis: AxisLike) -> IndexReshape: ...
 @overload
-def expand_dims(x: Number | Array, axis: AxisLike) -> _Node: ...
+def expand_dims(x: Number | Array, axis: AxisLike) -> _Node:
+    """Return `x` with axes of size 1 inserted, at the positions `axis` of the result.
+
+    Raise `ShapeError` for a position beyond the result's axes or a repeated one.
+
+    >>> wy.Constant([1.0, 2.0]).expand_dims(0).shape
+    (1, 2)"""
+
 @overload
-def expm1(x: Shaped[L, S]) -> Expm1[L, S]: ...
+def expm1(x: Shaped[L, S]) -> Expm1[L, S]:
+    """Elementwise `exp(x) - 1`, accurate near 0.
+
+    >>> wy.Constant([0.0, -np.inf]).expm1().forward().tolist()
+    [0.0, -1.0]"""
+
 @overload
-def expm1(x: Number | Array) -> _Node: ...
+def expm1(x: Number | Array) -> _Node:
+    """Elementwise `exp(x) - 1`, accurate near 0.
+
+    >>> wy.Constant([0.0, -np.inf]).expm1().forward().tolist()
+    [0.0, -1.0]"""
+
 @overload
-def fix(x: Shaped[L, S]) -> Trunc[L, S]: ...
+def fix(x: Shaped[L, S]) -> Trunc[L, S]:
+    """Elementwise `x` without its fraction: `x` rounded towards zero.
+
+    >>> wy.trunc(wy.Constant([-1.5, 1.5])).forward().tolist()
+    [-1.0, 1.0]"""
+
 @overload
-def fix(x: Number | Array) -> _Node: ...
+def fix(x: Number | Array) -> _Node:
+    """Elementwise `x` without its fraction: `x` rounded towards zero.
+
+    >>> wy.trunc(wy.Constant([-1.5, 1.5])).forward().tolist()
+    [-1.0, 1.0]"""
+
 @overload
-def flatten(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]: ...
+def flatten(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
+    """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default.
+
+    >>> wy.Constant(np.zeros((2, 3, 4))).flatten(1).shape
+    (2, 12)"""
+
 @overload
 def flatten(x: Shaped[L, S], start_axis: int) -> Reshape[L]: ...
 @overload
-def flatten(x: Number | Array, start_axis: int = ...) -> _Node: ...
+def flatten(x: Number | Array, start_axis: int = ...) -> _Node:
+    """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default.
+
+    >>> wy.Constant(np.zeros((2, 3, 4))).flatten(1).shape
+    (2, 12)"""
+
 @overload
-def floor(x: Shaped[L, S]) -> Floor[L, S]: ...
+def floor(x: Shaped[L, S]) -> Floor[L, S]:
+    """Elementwise largest whole number that is at most `x`.
+
+    >>> wy.floor(wy.Constant([-1.5, 1.5])).forward().tolist()
+    [-2.0, 1.0]"""
+
 @overload
-def floor(x: Number | Array) -> _Node: ...
+def floor(x: Number | Array) -> _Node:
+    """Elementwise largest whole number that is at most `x`.
+
+    >>> wy.floor(wy.Constant([-1.5, 1.5])).forward().tolist()
+    [-2.0, 1.0]"""
+
 @overload
-def floor_divide(x: Shaped[L, S], other: Number | Array) -> FloorDivide[L, Constant, S]: ...
+def floor_divide(x: Shaped[L, S], other: Number | Array) -> FloorDivide[L, Constant, S]:
+    """Elementwise quotient `x // y`, rounded down; the gradient is zero.
+
+    >>> (wy.Constant([7.0, -7.0]) // 2.0).forward().tolist()
+    [3.0, -4.0]"""
+
 @overload
 def floor_divide(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> FloorDivide[L, Any]: ...
 @overload
@@ -585,9 +1063,21 @@ def floor_divide(
     x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]
 ) -> FloorDivide[L, Any]: ...
 @overload
-def floor_divide(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def floor_divide(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise quotient `x // y`, rounded down; the gradient is zero.
+
+    >>> (wy.Constant([7.0, -7.0]) // 2.0).forward().tolist()
+    [3.0, -4.0]"""
+
 @overload
-def fmax(x: Shaped[L, S], other: Number | Array) -> Fmax[L, Constant, S]: ...
+def fmax(x: Shaped[L, S], other: Number | Array) -> Fmax[L, Constant, S]:
+    """Elementwise maximum of two operands, or the other operand where one is NaN; they broadcast.
+
+    Equal elements get half the gradient each.
+
+    >>> wy.fmax(wy.Constant([np.nan, 4.0]), 3.0).forward().tolist()
+    [3.0, 4.0]"""
+
 @overload
 def fmax(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Fmax[L, Any]: ...
 @overload
@@ -630,9 +1120,23 @@ def fmax(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any
 @overload
 def fmax(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Fmax[L, Any]: ...
 @overload
-def fmax(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def fmax(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise maximum of two operands, or the other operand where one is NaN; they broadcast.
+
+    Equal elements get half the gradient each.
+
+    >>> wy.fmax(wy.Constant([np.nan, 4.0]), 3.0).forward().tolist()
+    [3.0, 4.0]"""
+
 @overload
-def fmin(x: Shaped[L, S], other: Number | Array) -> Fmin[L, Constant, S]: ...
+def fmin(x: Shaped[L, S], other: Number | Array) -> Fmin[L, Constant, S]:
+    """Elementwise minimum of two operands, or the other operand where one is NaN; they broadcast.
+
+    Equal elements get half the gradient each.
+
+    >>> wy.fmin(wy.Constant([np.nan, 4.0]), 3.0).forward().tolist()
+    [3.0, 3.0]"""
+
 @overload
 def fmin(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Fmin[L, Any]: ...
 @overload
@@ -675,9 +1179,23 @@ def fmin(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any
 @overload
 def fmin(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Fmin[L, Any]: ...
 @overload
-def fmin(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def fmin(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise minimum of two operands, or the other operand where one is NaN; they broadcast.
+
+    Equal elements get half the gradient each.
+
+    >>> wy.fmin(wy.Constant([np.nan, 4.0]), 3.0).forward().tolist()
+    [3.0, 3.0]"""
+
 @overload
-def fmod(x: Shaped[L, S], other: Number | Array) -> Fmod[L, Constant, S]: ...
+def fmod(x: Shaped[L, S], other: Number | Array) -> Fmod[L, Constant, S]:
+    """Elementwise rest of the division that rounds towards zero; it has the sign of `x`.
+
+    The derivative with respect to `y` is minus the quotient, rounded towards zero.
+
+    >>> wy.fmod(wy.Constant([7.0, -7.0]), 3.0).forward().tolist()
+    [1.0, -1.0]"""
+
 @overload
 def fmod(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Fmod[L, Any]: ...
 @overload
@@ -720,9 +1238,21 @@ def fmod(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any
 @overload
 def fmod(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Fmod[L, Any]: ...
 @overload
-def fmod(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def fmod(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise rest of the division that rounds towards zero; it has the sign of `x`.
+
+    The derivative with respect to `y` is minus the quotient, rounded towards zero.
+
+    >>> wy.fmod(wy.Constant([7.0, -7.0]), 3.0).forward().tolist()
+    [1.0, -1.0]"""
+
 @overload
-def heaviside(x: Shaped[L, S], other: Number | Array) -> Heaviside[L, Constant, S]: ...
+def heaviside(x: Shaped[L, S], other: Number | Array) -> Heaviside[L, Constant, S]:
+    """Elementwise step: 0 for `x` below 0, 1 above, and `y` at 0; the operands broadcast.
+
+    >>> wy.heaviside(wy.Constant([-2.0, 0.0, 3.0]), 0.5).forward().tolist()
+    [0.0, 0.5, 1.0]"""
+
 @overload
 def heaviside(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Heaviside[L, Any]: ...
 @overload
@@ -769,9 +1299,19 @@ def heaviside(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shape
 @overload
 def heaviside(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Heaviside[L, Any]: ...
 @overload
-def heaviside(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def heaviside(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise step: 0 for `x` below 0, 1 above, and `y` at 0; the operands broadcast.
+
+    >>> wy.heaviside(wy.Constant([-2.0, 0.0, 3.0]), 0.5).forward().tolist()
+    [0.0, 0.5, 1.0]"""
+
 @overload
-def hypot(x: Shaped[L, S], other: Number | Array) -> Hypot[L, Constant, S]: ...
+def hypot(x: Shaped[L, S], other: Number | Array) -> Hypot[L, Constant, S]:
+    """Elementwise `sqrt(x ** 2 + y ** 2)` without overflow; the operands broadcast. The gradient at the origin is 0.
+
+    >>> wy.hypot(wy.Constant([3.0]), 4.0).forward().tolist()
+    [5.0]"""
+
 @overload
 def hypot(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Hypot[L, Any]: ...
 @overload
@@ -814,47 +1354,134 @@ def hypot(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[An
 @overload
 def hypot(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Hypot[L, Any]: ...
 @overload
-def hypot(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def hypot(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise `sqrt(x ** 2 + y ** 2)` without overflow; the operands broadcast. The gradient at the origin is 0.
+
+    >>> wy.hypot(wy.Constant([3.0]), 4.0).forward().tolist()
+    [5.0]"""
+
 @overload
-def i0(x: Shaped[L, S]) -> I0[L, S]: ...
+def i0(x: Shaped[L, S]) -> I0[L, S]:
+    """Elementwise modified Bessel function of order 0.
+
+    >>> wy.special.i0(wy.Constant(0.0)).forward().item()
+    1.0"""
+
 @overload
-def i0(x: Number | Array) -> _Node: ...
+def i0(x: Number | Array) -> _Node:
+    """Elementwise modified Bessel function of order 0.
+
+    >>> wy.special.i0(wy.Constant(0.0)).forward().item()
+    1.0"""
+
 @overload
-def isfinite(x: Shaped[L, S]) -> IsFinite[L, S]: ...
+def isfinite(x: Shaped[L, S]) -> IsFinite[L, S]:
+    """Elementwise, whether `x` is neither infinite nor NaN.
+
+    >>> wy.isfinite(wy.Constant([np.inf, np.nan, 1.0])).forward().tolist()
+    [False, False, True]"""
+
 @overload
-def isfinite(x: Number | Array) -> _Node: ...
+def isfinite(x: Number | Array) -> _Node:
+    """Elementwise, whether `x` is neither infinite nor NaN.
+
+    >>> wy.isfinite(wy.Constant([np.inf, np.nan, 1.0])).forward().tolist()
+    [False, False, True]"""
+
 @overload
-def isinf(x: Shaped[L, S]) -> IsInf[L, S]: ...
+def isinf(x: Shaped[L, S]) -> IsInf[L, S]:
+    """Elementwise, whether `x` is infinite, of either sign.
+
+    >>> wy.isinf(wy.Constant([-np.inf, np.nan])).forward().tolist()
+    [True, False]"""
+
 @overload
-def isinf(x: Number | Array) -> _Node: ...
+def isinf(x: Number | Array) -> _Node:
+    """Elementwise, whether `x` is infinite, of either sign.
+
+    >>> wy.isinf(wy.Constant([-np.inf, np.nan])).forward().tolist()
+    [True, False]"""
+
 @overload
-def isnan(x: Shaped[L, S]) -> IsNan[L, S]: ...
+def isnan(x: Shaped[L, S]) -> IsNan[L, S]:
+    """Elementwise, whether `x` is NaN.
+
+    >>> wy.isnan(wy.Constant([np.nan, 1.0])).forward().tolist()
+    [True, False]"""
+
 @overload
-def isnan(x: Number | Array) -> _Node: ...
+def isnan(x: Number | Array) -> _Node:
+    """Elementwise, whether `x` is NaN.
+
+    >>> wy.isnan(wy.Constant([np.nan, 1.0])).forward().tolist()
+    [True, False]"""
+
 @overload
-def log(x: Shaped[L, S]) -> Log[L, S]: ...
+def log(x: Shaped[L, S]) -> Log[L, S]:
+    """Elementwise natural logarithm; -inf at 0, NaN for negative `x`.
+
+    >>> wy.Constant([1.0, 0.0]).log().forward().tolist()
+    [0.0, -inf]"""
+
 @overload
-def log(x: Number | Array) -> _Node: ...
+def log(x: Number | Array) -> _Node:
+    """Elementwise natural logarithm; -inf at 0, NaN for negative `x`.
+
+    >>> wy.Constant([1.0, 0.0]).log().forward().tolist()
+    [0.0, -inf]"""
+
 @overload
-def log10(x: Shaped[L, S]) -> Log10[L, S]: ...
+def log10(x: Shaped[L, S]) -> Log10[L, S]:
+    """Elementwise base-10 logarithm; -inf at 0, NaN for negative `x`."""
+
 @overload
-def log10(x: Number | Array) -> _Node: ...
+def log10(x: Number | Array) -> _Node:
+    """Elementwise base-10 logarithm; -inf at 0, NaN for negative `x`."""
+
 @overload
-def log1p(x: Shaped[L, S]) -> Log1p[L, S]: ...
+def log1p(x: Shaped[L, S]) -> Log1p[L, S]:
+    """Elementwise `log(1 + x)`, accurate near 0; -inf at -1, NaN below.
+
+    >>> wy.Constant([0.0, -1.0]).log1p().forward().tolist()
+    [0.0, -inf]"""
+
 @overload
-def log1p(x: Number | Array) -> _Node: ...
+def log1p(x: Number | Array) -> _Node:
+    """Elementwise `log(1 + x)`, accurate near 0; -inf at -1, NaN below.
+
+    >>> wy.Constant([0.0, -1.0]).log1p().forward().tolist()
+    [0.0, -inf]"""
+
 @overload
-def log2(x: Shaped[L, S]) -> Log2[L, S]: ...
+def log2(x: Shaped[L, S]) -> Log2[L, S]:
+    """Elementwise base-2 logarithm; -inf at 0, NaN for negative `x`."""
+
 @overload
-def log2(x: Number | Array) -> _Node: ...
+def log2(x: Number | Array) -> _Node:
+    """Elementwise base-2 logarithm; -inf at 0, NaN for negative `x`."""
+
 @overload
-def log_softmax(x: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L]: ...
+def log_softmax(x: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L]:
+    """`x - logsumexp(x)` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
+
+    >>> wy.Constant([0.0, 0.0]).log_softmax().forward().round(4).tolist()
+    [-0.6930999755859375, -0.6930999755859375]"""
+
 @overload
-def log_softmax(x: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> LogSoftmax[L, tuple[N, *Bs]]: ...
+def log_softmax(x: OfShape[L, tuple[N, *Bs]], axis: int = -1) -> LogSoftmax[L, tuple[N, *Bs]]: ...
 @overload
-def log_softmax(x: Number | Array, axis: int = ...) -> _Node: ...
+def log_softmax(x: Number | Array, axis: int = ...) -> _Node:
+    """`x - logsumexp(x)` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
+
+    >>> wy.Constant([0.0, 0.0]).log_softmax().forward().round(4).tolist()
+    [-0.6930999755859375, -0.6930999755859375]"""
+
 @overload
-def logaddexp(x: Shaped[L, S], other: Number | Array) -> LogAddExp[L, Constant, S]: ...
+def logaddexp(x: Shaped[L, S], other: Number | Array) -> LogAddExp[L, Constant, S]:
+    """Elementwise `log(exp(x) + exp(y))` without overflow; the operands broadcast.
+
+    Equal operands share the gradient, infinite ones too; an infinity above a finite operand has all of it."""
+
 @overload
 def logaddexp(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> LogAddExp[L, Any]: ...
 @overload
@@ -901,9 +1528,18 @@ def logaddexp(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shape
 @overload
 def logaddexp(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> LogAddExp[L, Any]: ...
 @overload
-def logaddexp(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def logaddexp(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise `log(exp(x) + exp(y))` without overflow; the operands broadcast.
+
+    Equal operands share the gradient, infinite ones too; an infinity above a finite operand has all of it."""
+
 @overload
-def logaddexp2(x: Shaped[L, S], other: Number | Array) -> LogAddExp2[L, Constant, S]: ...
+def logaddexp2(x: Shaped[L, S], other: Number | Array) -> LogAddExp2[L, Constant, S]:
+    """Elementwise `log2(2 ** x + 2 ** y)` without overflow; the operands broadcast. See `logaddexp` for infinities.
+
+    >>> wy.logaddexp2(wy.Constant([3.0]), 3.0).forward().tolist()
+    [4.0]"""
+
 @overload
 def logaddexp2(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> LogAddExp2[L, Any]: ...
 @overload
@@ -950,89 +1586,125 @@ def logaddexp2(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shap
 @overload
 def logaddexp2(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> LogAddExp2[L, Any]: ...
 @overload
-def logaddexp2(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def logaddexp2(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise `log2(2 ** x + 2 ** y)` without overflow; the operands broadcast. See `logaddexp` for infinities.
+
+    >>> wy.logaddexp2(wy.Constant([3.0]), 3.0).forward().tolist()
+    [4.0]"""
+
 @overload
-def logsumexp(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> LogSumExp[L, tuple[()]]: ...
+def logsumexp(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> LogSumExp[L, tuple[()]]:
+    """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
+
+    `keepdims=True` keeps them at size 1. Raise `ShapeError` over an axis of size 0.
+
+    >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
+    True"""
+
 @overload
 def logsumexp(x: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]: ...
 @overload
 def logsumexp(
-    x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
+    x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
 ) -> LogSumExp[L, tuple[*Bs, One]]: ...
 @overload
 def logsumexp(
-    x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
 ) -> LogSumExp[L, tuple[*Bs]]: ...
 @overload
 def logsumexp(
-    x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
 ) -> LogSumExp[L, tuple[*Bs]]: ...
 @overload
 def logsumexp(
-    x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]
+    x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]
 ) -> LogSumExp[L, tuple[One, *Bs]]: ...
 @overload
 def logsumexp(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
 ) -> LogSumExp[L, tuple[M, *Bs]]: ...
 @overload
 def logsumexp(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
+    x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
 ) -> LogSumExp[L, tuple[M, One, *Bs]]: ...
 @overload
 def logsumexp(
-    x: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
 ) -> LogSumExp[L, tuple[*Bs, N]]: ...
 @overload
 def logsumexp(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
 ) -> LogSumExp[L, tuple[*Bs]]: ...
 @overload
 def logsumexp(
-    x: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
 ) -> LogSumExp[L, tuple[*Bs]]: ...
 @overload
-def logsumexp(x: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]: ...
+def logsumexp(x: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]: ...
 @overload
-def logsumexp(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node: ...
+def logsumexp(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node:
+    """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
+
+    `keepdims=True` keeps them at size 1. Raise `ShapeError` over an axis of size 0.
+
+    >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
+    True"""
+
 @overload
-def matrix_transpose(x: Shaped[L, AtLeast2D]) -> Transpose[L]: ...
+def matrix_transpose(x: Shaped[L, AtLeast2D]) -> Transpose[L]:
+    """Return `x` with its last two axes swapped; `.mT` for short. Raise `ShapeError` for fewer than two axes.
+
+    >>> wy.Constant(np.zeros((2, 3, 4))).matrix_transpose().shape
+    (2, 4, 3)"""
+
 @overload
-def matrix_transpose(x: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]: ...
+def matrix_transpose(x: OfShape[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]: ...
 @overload
-def matrix_transpose(x: Number | Array) -> _Node: ...
+def matrix_transpose(x: Number | Array) -> _Node:
+    """Return `x` with its last two axes swapped; `.mT` for short. Raise `ShapeError` for fewer than two axes.
+
+    >>> wy.Constant(np.zeros((2, 3, 4))).matrix_transpose().shape
+    (2, 4, 3)"""
+
 @overload
-def max(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Max[L, tuple[()]]: ...
+def max(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Max[L, tuple[()]]:
+    """Maximum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    Equal largest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
+
+    >>> wy.Constant([1.0, 3.0]).max().forward().item()
+    3.0"""
+
 @overload
 def max(x: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Max[L]: ...
 @overload
-def max(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Max[L, tuple[*Bs, One]]: ...
+def max(x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Max[L, tuple[*Bs, One]]: ...
 @overload
-def max(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> Max[L, tuple[*Bs]]: ...
+def max(x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> Max[L, tuple[*Bs]]: ...
 @overload
-def max(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> Max[L, tuple[*Bs]]: ...
+def max(x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> Max[L, tuple[*Bs]]: ...
 @overload
-def max(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Max[L, tuple[One, *Bs]]: ...
+def max(x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Max[L, tuple[One, *Bs]]: ...
 @overload
 def max(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
 ) -> Max[L, tuple[M, *Bs]]: ...
 @overload
-def max(x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]) -> Max[L, tuple[M, One, *Bs]]: ...
+def max(x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]) -> Max[L, tuple[M, One, *Bs]]: ...
 @overload
 def max(
-    x: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
 ) -> Max[L, tuple[*Bs, N]]: ...
 @overload
 def max(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
 ) -> Max[L, tuple[*Bs]]: ...
 @overload
 def max(
-    x: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
 ) -> Max[L, tuple[*Bs]]: ...
 @overload
-def max(x: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Max[L]: ...
+def max(x: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Max[L]: ...
 @overload
 def max(x: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
 @overload
@@ -1046,9 +1718,21 @@ def max(x: _IndexNode[tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False]
 @overload
 def max(x: _IndexNode, axis: AxisLike = None, keepdims: bool = False) -> _IndexNode: ...
 @overload
-def max(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node: ...
+def max(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node:
+    """Maximum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    Equal largest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
+
+    >>> wy.Constant([1.0, 3.0]).max().forward().item()
+    3.0"""
+
 @overload
-def maximum(x: Shaped[L, S], other: Number | Array) -> Maximum[L, Constant, S]: ...
+def maximum(x: Shaped[L, S], other: Number | Array) -> Maximum[L, Constant, S]:
+    """Elementwise maximum of two operands, which broadcast; equal elements get half the gradient each.
+
+    >>> wy.Constant([1.0, 4.0]).maximum(3.0).forward().tolist()
+    [3.0, 4.0]"""
+
 @overload
 def maximum(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Maximum[L, Any]: ...
 @overload
@@ -1107,73 +1791,101 @@ def maximum(x: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexM
 @overload
 def maximum(x: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMaximum[tuple[*Bs, N]]: ...
 @overload
-def maximum(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def maximum(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise maximum of two operands, which broadcast; equal elements get half the gradient each.
+
+    >>> wy.Constant([1.0, 4.0]).maximum(3.0).forward().tolist()
+    [3.0, 4.0]"""
+
 @overload
-def mean(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Mean[L, tuple[()]]: ...
+def mean(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Mean[L, tuple[()]]:
+    """Arithmetic mean over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    For elements near the largest number of the dtype, see `sum`. Raise `ShapeError` over an axis of size 0 or one that
+    the operand lacks.
+
+    >>> wy.Constant([1.0, 3.0]).mean().forward().item()
+    2.0"""
+
 @overload
 def mean(x: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]: ...
 @overload
-def mean(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Mean[L, tuple[*Bs, One]]: ...
+def mean(x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Mean[L, tuple[*Bs, One]]: ...
 @overload
-def mean(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> Mean[L, tuple[*Bs]]: ...
+def mean(x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> Mean[L, tuple[*Bs]]: ...
 @overload
-def mean(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> Mean[L, tuple[*Bs]]: ...
+def mean(x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> Mean[L, tuple[*Bs]]: ...
 @overload
-def mean(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Mean[L, tuple[One, *Bs]]: ...
+def mean(x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Mean[L, tuple[One, *Bs]]: ...
 @overload
 def mean(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
 ) -> Mean[L, tuple[M, *Bs]]: ...
 @overload
-def mean(x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]) -> Mean[L, tuple[M, One, *Bs]]: ...
+def mean(x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]) -> Mean[L, tuple[M, One, *Bs]]: ...
 @overload
 def mean(
-    x: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
 ) -> Mean[L, tuple[*Bs, N]]: ...
 @overload
 def mean(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
 ) -> Mean[L, tuple[*Bs]]: ...
 @overload
 def mean(
-    x: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
 ) -> Mean[L, tuple[*Bs]]: ...
 @overload
-def mean(x: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]: ...
+def mean(x: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]: ...
 @overload
-def mean(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node: ...
+def mean(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node:
+    """Arithmetic mean over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    For elements near the largest number of the dtype, see `sum`. Raise `ShapeError` over an axis of size 0 or one that
+    the operand lacks.
+
+    >>> wy.Constant([1.0, 3.0]).mean().forward().item()
+    2.0"""
+
 @overload
-def min(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Min[L, tuple[()]]: ...
+def min(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Min[L, tuple[()]]:
+    """Minimum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    Equal smallest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
+
+    >>> wy.Constant([1.0, 3.0]).min().forward().item()
+    1.0"""
+
 @overload
 def min(x: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Min[L]: ...
 @overload
-def min(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Min[L, tuple[*Bs, One]]: ...
+def min(x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Min[L, tuple[*Bs, One]]: ...
 @overload
-def min(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> Min[L, tuple[*Bs]]: ...
+def min(x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> Min[L, tuple[*Bs]]: ...
 @overload
-def min(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> Min[L, tuple[*Bs]]: ...
+def min(x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> Min[L, tuple[*Bs]]: ...
 @overload
-def min(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Min[L, tuple[One, *Bs]]: ...
+def min(x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Min[L, tuple[One, *Bs]]: ...
 @overload
 def min(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
 ) -> Min[L, tuple[M, *Bs]]: ...
 @overload
-def min(x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]) -> Min[L, tuple[M, One, *Bs]]: ...
+def min(x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]) -> Min[L, tuple[M, One, *Bs]]: ...
 @overload
 def min(
-    x: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
 ) -> Min[L, tuple[*Bs, N]]: ...
 @overload
 def min(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
 ) -> Min[L, tuple[*Bs]]: ...
 @overload
 def min(
-    x: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
 ) -> Min[L, tuple[*Bs]]: ...
 @overload
-def min(x: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Min[L]: ...
+def min(x: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Min[L]: ...
 @overload
 def min(x: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
 @overload
@@ -1187,9 +1899,21 @@ def min(x: _IndexNode[tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False]
 @overload
 def min(x: _IndexNode, axis: AxisLike = None, keepdims: bool = False) -> _IndexNode: ...
 @overload
-def min(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node: ...
+def min(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node:
+    """Minimum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    Equal smallest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
+
+    >>> wy.Constant([1.0, 3.0]).min().forward().item()
+    1.0"""
+
 @overload
-def minimum(x: Shaped[L, S], other: Number | Array) -> Minimum[L, Constant, S]: ...
+def minimum(x: Shaped[L, S], other: Number | Array) -> Minimum[L, Constant, S]:
+    """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each.
+
+    >>> wy.Constant([1.0, 4.0]).minimum(3.0).forward().tolist()
+    [1.0, 3.0]"""
+
 @overload
 def minimum(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Minimum[L, Any]: ...
 @overload
@@ -1248,9 +1972,21 @@ def minimum(x: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexM
 @overload
 def minimum(x: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMinimum[tuple[*Bs, N]]: ...
 @overload
-def minimum(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def minimum(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each.
+
+    >>> wy.Constant([1.0, 4.0]).minimum(3.0).forward().tolist()
+    [1.0, 3.0]"""
+
 @overload
-def mod(x: Shaped[L, S], other: Number | Array) -> Remainder[L, Constant, S]: ...
+def mod(x: Shaped[L, S], other: Number | Array) -> Remainder[L, Constant, S]:
+    """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
+
+    The derivative with respect to `y` is `-(x // y)`.
+
+    >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
+    [1.0, 2.0]"""
+
 @overload
 def mod(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Remainder[L, Any]: ...
 @overload
@@ -1293,53 +2029,101 @@ def mod(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any,
 @overload
 def mod(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Remainder[L, Any]: ...
 @overload
-def mod(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def mod(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
+
+    The derivative with respect to `y` is `-(x // y)`.
+
+    >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
+    [1.0, 2.0]"""
+
 @overload
-def prod(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Prod[L, tuple[()]]: ...
+def prod(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Prod[L, tuple[()]]:
+    """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    The gradient is correct at zeros too. Raise `ShapeError` for an axis that the operand lacks.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
+    [2.0, 12.0]"""
+
 @overload
 def prod(x: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]: ...
 @overload
-def prod(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Prod[L, tuple[*Bs, One]]: ...
+def prod(x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Prod[L, tuple[*Bs, One]]: ...
 @overload
-def prod(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> Prod[L, tuple[*Bs]]: ...
+def prod(x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> Prod[L, tuple[*Bs]]: ...
 @overload
-def prod(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> Prod[L, tuple[*Bs]]: ...
+def prod(x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> Prod[L, tuple[*Bs]]: ...
 @overload
-def prod(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Prod[L, tuple[One, *Bs]]: ...
+def prod(x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Prod[L, tuple[One, *Bs]]: ...
 @overload
 def prod(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
 ) -> Prod[L, tuple[M, *Bs]]: ...
 @overload
-def prod(x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]) -> Prod[L, tuple[M, One, *Bs]]: ...
+def prod(x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]) -> Prod[L, tuple[M, One, *Bs]]: ...
 @overload
 def prod(
-    x: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
 ) -> Prod[L, tuple[*Bs, N]]: ...
 @overload
 def prod(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
 ) -> Prod[L, tuple[*Bs]]: ...
 @overload
 def prod(
-    x: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
 ) -> Prod[L, tuple[*Bs]]: ...
 @overload
-def prod(x: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]: ...
+def prod(x: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]: ...
 @overload
-def prod(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node: ...
+def prod(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node:
+    """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    The gradient is correct at zeros too. Raise `ShapeError` for an axis that the operand lacks.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
+    [2.0, 12.0]"""
+
 @overload
-def ravel(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]: ...
+def ravel(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
+    """Return the elements of `x` in row-major order on one axis.
+
+    >>> wy.Constant([[1.0], [2.0]]).ravel().shape
+    (2,)"""
+
 @overload
 def ravel(x: _IndexNode[S]) -> IndexReshape[tuple[Any]]: ...
 @overload
-def ravel(x: Number | Array) -> _Node: ...
+def ravel(x: Number | Array) -> _Node:
+    """Return the elements of `x` in row-major order on one axis.
+
+    >>> wy.Constant([[1.0], [2.0]]).ravel().shape
+    (2,)"""
+
 @overload
-def relu(x: Shaped[L, S]) -> Relu[L, S]: ...
+def relu(x: Shaped[L, S]) -> Relu[L, S]:
+    """Rectified linear unit, `max(x, 0)`; the derivative at 0 is 0.
+
+    >>> wy.Constant([-1.0, 2.0]).relu().forward().tolist()
+    [0.0, 2.0]"""
+
 @overload
-def relu(x: Number | Array) -> _Node: ...
+def relu(x: Number | Array) -> _Node:
+    """Rectified linear unit, `max(x, 0)`; the derivative at 0 is 0.
+
+    >>> wy.Constant([-1.0, 2.0]).relu().forward().tolist()
+    [0.0, 2.0]"""
+
 @overload
-def remainder(x: Shaped[L, S], other: Number | Array) -> Remainder[L, Constant, S]: ...
+def remainder(x: Shaped[L, S], other: Number | Array) -> Remainder[L, Constant, S]:
+    """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
+
+    The derivative with respect to `y` is `-(x // y)`.
+
+    >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
+    [1.0, 2.0]"""
+
 @overload
 def remainder(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Remainder[L, Any]: ...
 @overload
@@ -1386,13 +2170,44 @@ def remainder(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shape
 @overload
 def remainder(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Remainder[L, Any]: ...
 @overload
-def remainder(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def remainder(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
+
+    The derivative with respect to `y` is `-(x // y)`.
+
+    >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
+    [1.0, 2.0]"""
+
 @overload
-def repeat(x: Shaped[L, S], repeats: int | Sequence[int] | IntegerArray, axis: int | None = None) -> _Node: ...
+def repeat(x: Shaped[L, S], repeats: int | Sequence[int] | IntegerArray, axis: int | None = None) -> _Node:
+    """Return `x` with each element repeated along `axis`, or all elements in row-major order if it is None.
+
+    `repeats` is one count for all elements, or one for each position along the axis. Raise `ShapeError` if their number
+    differs, or if the data of each run decides the size of the axis.
+
+    >>> wy.Constant([1.0, 2.0]).repeat(2).forward().tolist(), wy.Constant([1.0, 2.0]).repeat([1, 2]).forward().tolist()
+    ([1.0, 1.0, 2.0, 2.0], [1.0, 2.0, 2.0])"""
+
 @overload
-def repeat(x: Number | Array, repeats: int | Sequence[int] | IntegerArray, axis: int | None = ...) -> _Node: ...
+def repeat(x: Number | Array, repeats: int | Sequence[int] | IntegerArray, axis: int | None = ...) -> _Node:
+    """Return `x` with each element repeated along `axis`, or all elements in row-major order if it is None.
+
+    `repeats` is one count for all elements, or one for each position along the axis. Raise `ShapeError` if their number
+    differs, or if the data of each run decides the size of the axis.
+
+    >>> wy.Constant([1.0, 2.0]).repeat(2).forward().tolist(), wy.Constant([1.0, 2.0]).repeat([1, 2]).forward().tolist()
+    ([1.0, 1.0, 2.0, 2.0], [1.0, 2.0, 2.0])"""
+
 @overload
-def reshape(x: Shaped[L, S], shape: Sizes, /) -> Reshape[L]: ...
+def reshape(x: Shaped[L, S], shape: Sizes, /) -> Reshape[L]:
+    """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred.
+
+    An axis may be an instance of a `Dim` subclass, which the type checker then knows. Raise `ShapeError` if the
+    numbers of elements differ.
+
+    >>> wy.Constant([1.0, 2.0, 3.0, 4.0]).reshape(2, -1).shape
+    (2, 2)"""
+
 @overload
 def reshape(x: Shaped[L, S], shape: tuple[D1 | int], /) -> Reshape[L, tuple[D1]]: ...
 @overload
@@ -1457,47 +2272,155 @@ def reshape(
     e: Size | Axis = ...,
     /,
     *more: Axis,
-) -> _Node: ...
+) -> _Node:
+    """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred.
+
+    An axis may be an instance of a `Dim` subclass, which the type checker then knows. Raise `ShapeError` if the
+    numbers of elements differ.
+
+    >>> wy.Constant([1.0, 2.0, 3.0, 4.0]).reshape(2, -1).shape
+    (2, 2)"""
+
 @overload
-def rint(x: Shaped[L, S]) -> Rint[L, S]: ...
+def rint(x: Shaped[L, S]) -> Rint[L, S]:
+    """Elementwise nearest whole number; halves round to the even one.
+
+    >>> wy.rint(wy.Constant([0.5, 1.5, 2.6])).forward().tolist()
+    [0.0, 2.0, 3.0]"""
+
 @overload
-def rint(x: Number | Array) -> _Node: ...
+def rint(x: Number | Array) -> _Node:
+    """Elementwise nearest whole number; halves round to the even one.
+
+    >>> wy.rint(wy.Constant([0.5, 1.5, 2.6])).forward().tolist()
+    [0.0, 2.0, 3.0]"""
+
 @overload
-def round(x: Shaped[L, S], decimals: int = 0) -> _Node[Any, S]: ...
+def round(x: Shaped[L, S], decimals: int = 0) -> _Node[Any, S]:
+    """Return `x` rounded to a number of decimals, halves to even, as `numpy.round`; the gradient is zero.
+
+    With `decimals` below 0 it rounds to tens, hundreds, and so on. `decimals` must be an int; else raise `TypeError`.
+
+    >>> wy.Constant([1.25, -3.14159]).round(2).forward().tolist()
+    [1.25, -3.140000104904175]
+    >>> wy.Constant([1250.0]).round(-2).forward().tolist()
+    [1200.0]"""
+
 @overload
-def round(x: Number | Array, decimals: int = ...) -> _Node: ...
+def round(x: Number | Array, decimals: int = ...) -> _Node:
+    """Return `x` rounded to a number of decimals, halves to even, as `numpy.round`; the gradient is zero.
+
+    With `decimals` below 0 it rounds to tens, hundreds, and so on. `decimals` must be an int; else raise `TypeError`.
+
+    >>> wy.Constant([1.25, -3.14159]).round(2).forward().tolist()
+    [1.25, -3.140000104904175]
+    >>> wy.Constant([1250.0]).round(-2).forward().tolist()
+    [1200.0]"""
+
 @overload
-def sigmoid(x: Shaped[L, S]) -> Sigmoid[L, S]: ...
+def sigmoid(x: Shaped[L, S]) -> Sigmoid[L, S]:
+    """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow.
+
+    >>> wy.Constant([0.0, 1e4]).sigmoid().forward().tolist()
+    [0.5, 1.0]"""
+
 @overload
-def sigmoid(x: Number | Array) -> _Node: ...
+def sigmoid(x: Number | Array) -> _Node:
+    """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow.
+
+    >>> wy.Constant([0.0, 1e4]).sigmoid().forward().tolist()
+    [0.5, 1.0]"""
+
 @overload
-def sign(x: Shaped[L, S]) -> Sign[L, S]: ...
+def sign(x: Shaped[L, S]) -> Sign[L, S]:
+    """Elementwise sign: -1, 0 or 1; the gradient is zero.
+
+    >>> wy.Constant([-3.0, 0.0, 2.0]).sign().forward().tolist()
+    [-1.0, 0.0, 1.0]"""
+
 @overload
-def sign(x: Number | Array) -> _Node: ...
+def sign(x: Number | Array) -> _Node:
+    """Elementwise sign: -1, 0 or 1; the gradient is zero.
+
+    >>> wy.Constant([-3.0, 0.0, 2.0]).sign().forward().tolist()
+    [-1.0, 0.0, 1.0]"""
+
 @overload
-def signbit(x: Shaped[L, S]) -> Signbit[L, S]: ...
+def signbit(x: Shaped[L, S]) -> Signbit[L, S]:
+    """Elementwise, whether the sign bit of `x` is set: `x` is below zero, or a zero below zero.
+
+    >>> wy.signbit(wy.Constant([-0.0, 0.0, -2.0])).forward().tolist()
+    [True, False, True]"""
+
 @overload
-def signbit(x: Number | Array) -> _Node: ...
+def signbit(x: Number | Array) -> _Node:
+    """Elementwise, whether the sign bit of `x` is set: `x` is below zero, or a zero below zero.
+
+    >>> wy.signbit(wy.Constant([-0.0, 0.0, -2.0])).forward().tolist()
+    [True, False, True]"""
+
 @overload
-def sin(x: Shaped[L, S]) -> Sin[L, S]: ...
+def sin(x: Shaped[L, S]) -> Sin[L, S]:
+    """Elementwise sine of `x` in radians.
+
+    >>> wy.Constant(0.0).sin().forward().item()
+    0.0"""
+
 @overload
-def sin(x: Number | Array) -> _Node: ...
+def sin(x: Number | Array) -> _Node:
+    """Elementwise sine of `x` in radians.
+
+    >>> wy.Constant(0.0).sin().forward().item()
+    0.0"""
+
 @overload
-def sinh(x: Shaped[L, S]) -> Sinh[L, S]: ...
+def sinh(x: Shaped[L, S]) -> Sinh[L, S]:
+    """Elementwise hyperbolic sine."""
+
 @overload
-def sinh(x: Number | Array) -> _Node: ...
+def sinh(x: Number | Array) -> _Node:
+    """Elementwise hyperbolic sine."""
+
 @overload
-def softmax(x: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L]: ...
+def softmax(x: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L]:
+    """`exp(x) / sum(exp(x))` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
+
+    >>> wy.Constant([1e4, 1e4]).softmax().forward().tolist()
+    [0.5, 0.5]"""
+
 @overload
-def softmax(x: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> Softmax[L, tuple[N, *Bs]]: ...
+def softmax(x: OfShape[L, tuple[N, *Bs]], axis: int = -1) -> Softmax[L, tuple[N, *Bs]]: ...
 @overload
-def softmax(x: Number | Array, axis: int = ...) -> _Node: ...
+def softmax(x: Number | Array, axis: int = ...) -> _Node:
+    """`exp(x) / sum(exp(x))` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
+
+    >>> wy.Constant([1e4, 1e4]).softmax().forward().tolist()
+    [0.5, 0.5]"""
+
 @overload
-def softplus(x: Shaped[L, S]) -> Softplus[L, S]: ...
+def softplus(x: Shaped[L, S]) -> Softplus[L, S]:
+    """Elementwise `log(1 + exp(x))`, without overflow.
+
+    >>> wy.Constant([-1e4, 1e4]).softplus().forward().tolist()
+    [0.0, 10000.0]"""
+
 @overload
-def softplus(x: Number | Array) -> _Node: ...
+def softplus(x: Number | Array) -> _Node:
+    """Elementwise `log(1 + exp(x))`, without overflow.
+
+    >>> wy.Constant([-1e4, 1e4]).softplus().forward().tolist()
+    [0.0, 10000.0]"""
+
 @overload
-def sort(x: Shaped[L, AtLeast1D], axis: int | None = -1) -> TakeAlongAxis[L, _IndexNode]: ...
+def sort(x: Shaped[L, AtLeast1D], axis: int | None = -1) -> TakeAlongAxis[L, _IndexNode]:
+    """Return `x` sorted along `axis`, or all elements in row-major order if it is None. NaN comes last.
+
+    The gradient of each element goes to the element that it came from; of equal ones, the first comes first. Raise
+    `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant([3.0, 1.0, 2.0]).sort().forward().tolist()
+    [1.0, 2.0, 3.0]"""
+
 @overload
 def sort(x: Shaped[L, S], axis: int = -1) -> TakeAlongAxis[L, _IndexNode, S]: ...
 @overload
@@ -1509,37 +2432,86 @@ def sort(x: _IndexNode[S], axis: int = -1) -> IndexTakeAlongAxis[S]: ...
 @overload
 def sort(x: _IndexNode[S], axis: None) -> IndexTakeAlongAxis[tuple[Any]]: ...
 @overload
-def sort(x: Number | Array, axis: int | None = ...) -> _Node: ...
+def sort(x: Number | Array, axis: int | None = ...) -> _Node:
+    """Return `x` sorted along `axis`, or all elements in row-major order if it is None. NaN comes last.
+
+    The gradient of each element goes to the element that it came from; of equal ones, the first comes first. Raise
+    `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant([3.0, 1.0, 2.0]).sort().forward().tolist()
+    [1.0, 2.0, 3.0]"""
+
 @overload
-def split(x: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]: ...
+def split(x: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]:
+    """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`.
+
+    Raise `ShapeError` if the axis does not divide into equal parts.
+
+    >>> [part.shape for part in wy.Constant(np.zeros((2, 6))).split(3, axis=1)]
+    [(2, 2), (2, 2), (2, 2)]"""
+
 @overload
 def split(
-    x: Shaped[L, tuple[N, *Bs]], sections: int | Sequence[int], axis: Literal[0] = 0
+    x: OfShape[L, tuple[N, *Bs]], sections: int | Sequence[int], axis: Literal[0] = 0
 ) -> list[Slice[L, tuple[Any, *Bs]]]: ...
 @overload
 def split(
-    x: Shaped[L, tuple[*Bs, N]], sections: int | Sequence[int], axis: Literal[-1]
+    x: OfShape[L, tuple[*Bs, N]], sections: int | Sequence[int], axis: Literal[-1]
 ) -> list[Slice[L, tuple[*Bs, Any]]]: ...
 @overload
 def split(x: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]: ...
 @overload
-def split(x: Number | Array, sections: int | Sequence[int], axis: int = ...) -> list[_Node]: ...
+def split(x: Number | Array, sections: int | Sequence[int], axis: int = ...) -> list[_Node]:
+    """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`.
+
+    Raise `ShapeError` if the axis does not divide into equal parts.
+
+    >>> [part.shape for part in wy.Constant(np.zeros((2, 6))).split(3, axis=1)]
+    [(2, 2), (2, 2), (2, 2)]"""
+
 @overload
-def sqrt(x: Shaped[L, S]) -> Sqrt[L, S]: ...
+def sqrt(x: Shaped[L, S]) -> Sqrt[L, S]:
+    """Elementwise square root; NaN for negative `x`. The derivative at 0 is infinite.
+
+    >>> wy.Constant([4.0, 9.0]).sqrt().forward().tolist()
+    [2.0, 3.0]"""
+
 @overload
-def sqrt(x: Number | Array) -> _Node: ...
+def sqrt(x: Number | Array) -> _Node:
+    """Elementwise square root; NaN for negative `x`. The derivative at 0 is infinite.
+
+    >>> wy.Constant([4.0, 9.0]).sqrt().forward().tolist()
+    [2.0, 3.0]"""
+
 @overload
-def square(x: Shaped[L, S]) -> Square[L, S]: ...
+def square(x: Shaped[L, S]) -> Square[L, S]:
+    """Elementwise square `x * x`.
+
+    >>> wy.Constant([-3.0, 2.0]).square().forward().tolist()
+    [9.0, 4.0]"""
+
 @overload
-def square(x: Number | Array) -> _Node: ...
+def square(x: Number | Array) -> _Node:
+    """Elementwise square `x * x`.
+
+    >>> wy.Constant([-3.0, 2.0]).square().forward().tolist()
+    [9.0, 4.0]"""
+
 @overload
-def squeeze(x: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L]: ...
+def squeeze(x: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L]:
+    """Return `x` without its axes of size 1: all of them, or those in `axis`.
+
+    Raise `ShapeError` if an axis in `axis` has another size.
+
+    >>> wy.Constant([[1.0], [2.0]]).squeeze(-1).shape
+    (2,)"""
+
 @overload
-def squeeze(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs]]: ...
+def squeeze(x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs]]: ...
 @overload
-def squeeze(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0]) -> Reshape[L, tuple[*Bs]]: ...
+def squeeze(x: OfShape[L, tuple[N, *Bs]], axis: Literal[0]) -> Reshape[L, tuple[*Bs]]: ...
 @overload
-def squeeze(x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, *Bs]]: ...
+def squeeze(x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, *Bs]]: ...
 @overload
 def squeeze(x: Shaped[L, S], axis: AxisLike = None) -> Reshape[L]: ...
 @overload
@@ -1553,60 +2525,108 @@ def squeeze(x: _IndexNode[tuple[M, N, *Bs]], axis: Literal[1]) -> IndexReshape[t
 @overload
 def squeeze(x: _IndexNode[S], axis: AxisLike = None) -> IndexReshape: ...
 @overload
-def squeeze(x: Number | Array, axis: AxisLike = ...) -> _Node: ...
+def squeeze(x: Number | Array, axis: AxisLike = ...) -> _Node:
+    """Return `x` without its axes of size 1: all of them, or those in `axis`.
+
+    Raise `ShapeError` if an axis in `axis` has another size.
+
+    >>> wy.Constant([[1.0], [2.0]]).squeeze(-1).shape
+    (2,)"""
+
 @overload
-def std(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0) -> Std[L, tuple[()]]: ...
+def std(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0) -> Std[L, tuple[()]]:
+    """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`.
+
+    The gradient is not finite where all elements are equal.
+
+    >>> wy.Constant([1.0, 3.0]).std().forward().item()
+    1.0"""
+
 @overload
 def std(x: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]: ...
 @overload
 def std(
-    x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
+    x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
 ) -> Std[L, tuple[*Bs, One]]: ...
 @overload
 def std(
-    x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False, ddof: int = 0
+    x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False, ddof: int = 0
 ) -> Std[L, tuple[*Bs]]: ...
 @overload
 def std(
-    x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False, ddof: int = 0
+    x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False, ddof: int = 0
 ) -> Std[L, tuple[*Bs]]: ...
 @overload
 def std(
-    x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True], ddof: int = 0
+    x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True], ddof: int = 0
 ) -> Std[L, tuple[One, *Bs]]: ...
 @overload
 def std(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False, ddof: int = 0
+    x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False, ddof: int = 0
 ) -> Std[L, tuple[M, *Bs]]: ...
 @overload
 def std(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True], ddof: int = 0
+    x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True], ddof: int = 0
 ) -> Std[L, tuple[M, One, *Bs]]: ...
 @overload
 def std(
-    x: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False, ddof: int = 0
+    x: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False, ddof: int = 0
 ) -> Std[L, tuple[*Bs, N]]: ...
 @overload
 def std(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False, ddof: int = 0
+    x: OfShape[L, tuple[M, N, *Bs]],
+    axis: tuple[Literal[0], Literal[1]],
+    keepdims: Literal[False] = False,
+    ddof: int = 0,
 ) -> Std[L, tuple[*Bs]]: ...
 @overload
 def std(
-    x: Shaped[L, tuple[*Bs, M, N]],
+    x: OfShape[L, tuple[*Bs, M, N]],
     axis: tuple[Literal[-2], Literal[-1]],
     keepdims: Literal[False] = False,
     ddof: int = 0,
 ) -> Std[L, tuple[*Bs]]: ...
 @overload
-def std(x: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]: ...
+def std(x: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]: ...
 @overload
-def std(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ..., ddof: int = ...) -> _Node: ...
+def std(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ..., ddof: int = ...) -> _Node:
+    """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`.
+
+    The gradient is not finite where all elements are equal.
+
+    >>> wy.Constant([1.0, 3.0]).std().forward().item()
+    1.0"""
+
 @overload
-def stop_gradient(x: Shaped[L, S]) -> StopGradient[L, S]: ...
+def stop_gradient(x: Shaped[L, S]) -> StopGradient[L, S]:
+    """`x`, as a constant to differentiation: its gradient is zero.
+
+    >>> x = wy.Parameter(3.0)
+    >>> wy.grad(x * x.stop_gradient(), x).forward().item()
+    3.0"""
+
 @overload
-def stop_gradient(x: Number | Array) -> _Node: ...
+def stop_gradient(x: Number | Array) -> _Node:
+    """`x`, as a constant to differentiation: its gradient is zero.
+
+    >>> x = wy.Parameter(3.0)
+    >>> wy.grad(x * x.stop_gradient(), x).forward().item()
+    3.0"""
+
 @overload
-def sum(x: ShapedMask[S], axis: None = None, keepdims: Literal[False] = False) -> CountTrue[tuple[()]]: ...
+def sum(x: ShapedMask[S], axis: None = None, keepdims: Literal[False] = False) -> CountTrue[tuple[()]]:
+    """Sum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    The sum of a mask is the number of its true elements, as integers. Raise `ShapeError` for an axis that the operand
+    lacks.
+
+    Engines add long axes in parts, in another order than NumPy, and compiled programs all but fewer than eight elements
+    of axes with sizes. Such a sum is finite where that of the absolute values is in the range of the dtype; beyond it,
+    a part may overflow, such as that of the numbers above 0 in `[3e38, -3e38, 3e38, -3e38, ...]`.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).sum(axis=-1).forward().tolist()
+    [3.0, 7.0]"""
+
 @overload
 def sum(x: ShapedMask[S], axis: AxisLike = None, keepdims: bool = False) -> CountTrue: ...
 @overload
@@ -1614,33 +2634,33 @@ def sum(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) ->
 @overload
 def sum(x: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]: ...
 @overload
-def sum(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Sum[L, tuple[*Bs, One]]: ...
+def sum(x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Sum[L, tuple[*Bs, One]]: ...
 @overload
-def sum(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> Sum[L, tuple[*Bs]]: ...
+def sum(x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False) -> Sum[L, tuple[*Bs]]: ...
 @overload
-def sum(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> Sum[L, tuple[*Bs]]: ...
+def sum(x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False) -> Sum[L, tuple[*Bs]]: ...
 @overload
-def sum(x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Sum[L, tuple[One, *Bs]]: ...
+def sum(x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Sum[L, tuple[One, *Bs]]: ...
 @overload
 def sum(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
 ) -> Sum[L, tuple[M, *Bs]]: ...
 @overload
-def sum(x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]) -> Sum[L, tuple[M, One, *Bs]]: ...
+def sum(x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]) -> Sum[L, tuple[M, One, *Bs]]: ...
 @overload
 def sum(
-    x: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
 ) -> Sum[L, tuple[*Bs, N]]: ...
 @overload
 def sum(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
 ) -> Sum[L, tuple[*Bs]]: ...
 @overload
 def sum(
-    x: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
 ) -> Sum[L, tuple[*Bs]]: ...
 @overload
-def sum(x: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]: ...
+def sum(x: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]: ...
 @overload
 def sum(x: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
 @overload
@@ -1654,33 +2674,66 @@ def sum(x: _IndexNode[tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False]
 @overload
 def sum(x: _IndexNode, axis: AxisLike = None, keepdims: bool = False) -> _IndexNode: ...
 @overload
-def sum(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node: ...
+def sum(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node:
+    """Sum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+    The sum of a mask is the number of its true elements, as integers. Raise `ShapeError` for an axis that the operand
+    lacks.
+
+    Engines add long axes in parts, in another order than NumPy, and compiled programs all but fewer than eight elements
+    of axes with sizes. Such a sum is finite where that of the absolute values is in the range of the dtype; beyond it,
+    a part may overflow, such as that of the numbers above 0 in `[3e38, -3e38, 3e38, -3e38, ...]`.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).sum(axis=-1).forward().tolist()
+    [3.0, 7.0]"""
+
 @overload
-def swapaxes(x: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L]: ...
+def swapaxes(x: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L]:
+    """Return `x` with two axes swapped. Raise `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant(np.zeros((2, 3, 4))).swapaxes(0, -1).shape
+    (4, 3, 2)"""
+
 @overload
 def swapaxes(
-    x: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-1], axis2: Literal[-2]
+    x: OfShape[L, tuple[*Bs, M, N]], axis1: Literal[-1], axis2: Literal[-2]
 ) -> Transpose[L, tuple[*Bs, N, M]]: ...
 @overload
 def swapaxes(
-    x: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-2], axis2: Literal[-1]
+    x: OfShape[L, tuple[*Bs, M, N]], axis1: Literal[-2], axis2: Literal[-1]
 ) -> Transpose[L, tuple[*Bs, N, M]]: ...
 @overload
 def swapaxes(
-    x: Shaped[L, tuple[M, N, *Bs]], axis1: Literal[0], axis2: Literal[1]
+    x: OfShape[L, tuple[M, N, *Bs]], axis1: Literal[0], axis2: Literal[1]
 ) -> Transpose[L, tuple[N, M, *Bs]]: ...
 @overload
 def swapaxes(
-    x: Shaped[L, tuple[A, M, N, *Bs]], axis1: Literal[1], axis2: Literal[2]
+    x: OfShape[L, tuple[A, M, N, *Bs]], axis1: Literal[1], axis2: Literal[2]
 ) -> Transpose[L, tuple[A, N, M, *Bs]]: ...
 @overload
-def swapaxes(x: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]: ...
+def swapaxes(x: OfShape[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]: ...
 @overload
-def swapaxes(x: Number | Array, axis1: int, axis2: int) -> _Node: ...
+def swapaxes(x: Number | Array, axis1: int, axis2: int) -> _Node:
+    """Return `x` with two axes swapped. Raise `ShapeError` for an axis that `x` lacks.
+
+    >>> wy.Constant(np.zeros((2, 3, 4))).swapaxes(0, -1).shape
+    (4, 3, 2)"""
+
 @overload
 def take(
     x: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
-) -> _Node: ...
+) -> _Node:
+    """Return the elements that `indices` select along `axis`, by default among all in row-major order.
+
+    As in `numpy.take`, the axes of `indices` replace `axis` in the result, and negative indices count from the end.
+    `x[rows]` and `axis=0` take rows. Raise `IndexOutOfRange` for an index beyond the axis; with `mode="wrap"` it counts
+    on from the other end, and with `mode="clip"` it becomes the first or the last. These two raise `ShapeError` for an
+    axis whose size comes from data. Raise `OptionError` for another mode.
+
+    >>> x = wy.Constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    >>> x.take([3, 0]).forward().tolist(), x.take([1, 1], axis=0).forward().tolist()
+    ([4.0, 1.0], [[4.0, 5.0, 6.0], [4.0, 5.0, 6.0]])"""
+
 @overload
 def take(
     x: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: TakeMode = "raise"
@@ -1734,32 +2787,49 @@ def take(
     x: _IndexNode[S], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
 ) -> _IndexNode: ...
 @overload
-def take(
-    x: Number | Array, indices: _IndexNode | Indices, axis: int | None = ..., *, mode: TakeMode = ...
-) -> _Node: ...
+def take(x: Number | Array, indices: _IndexNode | Indices, axis: int | None = ..., *, mode: TakeMode = ...) -> _Node:
+    """Return the elements that `indices` select along `axis`, by default among all in row-major order.
+
+    As in `numpy.take`, the axes of `indices` replace `axis` in the result, and negative indices count from the end.
+    `x[rows]` and `axis=0` take rows. Raise `IndexOutOfRange` for an index beyond the axis; with `mode="wrap"` it counts
+    on from the other end, and with `mode="clip"` it becomes the first or the last. These two raise `ShapeError` for an
+    axis whose size comes from data. Raise `OptionError` for another mode.
+
+    >>> x = wy.Constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    >>> x.take([3, 0]).forward().tolist(), x.take([1, 1], axis=0).forward().tolist()
+    ([4.0, 1.0], [[4.0, 5.0, 6.0], [4.0, 5.0, 6.0]])"""
+
 @overload
 def take_along_axis(
     x: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
+) -> TakeAlongAxis[L, _IndexNode]:
+    """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
+
+    `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
+    Raise `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
+    [[2.0], [3.0]]"""
+
+@overload
+def take_along_axis(
+    x: OfShape[L, tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
 ) -> TakeAlongAxis[L, _IndexNode]: ...
 @overload
 def take_along_axis(
-    x: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
-) -> TakeAlongAxis[L, _IndexNode]: ...
-@overload
-def take_along_axis(
-    x: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
+    x: OfShape[L, tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
 ) -> TakeAlongAxis[L, _IndexNode[tuple[*Bs, M]], tuple[*Bs, M]]: ...
 @overload
 def take_along_axis(
-    x: Shaped[L, tuple[N, *Bs]], indices: _IndexNode[tuple[M, *Bs]], axis: Literal[0]
+    x: OfShape[L, tuple[N, *Bs]], indices: _IndexNode[tuple[M, *Bs]], axis: Literal[0]
 ) -> TakeAlongAxis[L, _IndexNode[tuple[M, *Bs]], tuple[M, *Bs]]: ...
 @overload
 def take_along_axis(
-    x: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
+    x: OfShape[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
 ) -> TakeAlongAxis[L, _IndexNode]: ...
 @overload
 def take_along_axis(
-    x: Shaped[L, tuple[N, *Bs]], indices: _IndexNode, axis: int | None
+    x: OfShape[L, tuple[N, *Bs]], indices: _IndexNode, axis: int | None
 ) -> TakeAlongAxis[L, _IndexNode]: ...
 @overload
 def take_along_axis(
@@ -1782,21 +2852,66 @@ def take_along_axis(x: _IndexNode[tuple[N, *Bs]], indices: Indices, axis: int | 
 @overload
 def take_along_axis(x: _IndexNode[tuple[N, *Bs]], indices: _IndexNode, axis: int | None) -> IndexTakeAlongAxis: ...
 @overload
-def take_along_axis(x: Number | Array, indices: _IndexNode | Indices, axis: int | None = ...) -> _Node: ...
+def take_along_axis(x: Number | Array, indices: _IndexNode | Indices, axis: int | None = ...) -> _Node:
+    """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
+
+    `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
+    Raise `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
+    [[2.0], [3.0]]"""
+
 @overload
-def tan(x: Shaped[L, S]) -> Tan[L, S]: ...
+def tan(x: Shaped[L, S]) -> Tan[L, S]:
+    """Elementwise tangent of `x` in radians.
+
+    >>> wy.tan(wy.Constant(0.0)).forward().item()
+    0.0"""
+
 @overload
-def tan(x: Number | Array) -> _Node: ...
+def tan(x: Number | Array) -> _Node:
+    """Elementwise tangent of `x` in radians.
+
+    >>> wy.tan(wy.Constant(0.0)).forward().item()
+    0.0"""
+
 @overload
-def tanh(x: Shaped[L, S]) -> Tanh[L, S]: ...
+def tanh(x: Shaped[L, S]) -> Tanh[L, S]:
+    """Elementwise hyperbolic tangent.
+
+    >>> wy.Constant([0.0, 100.0]).tanh().forward().tolist()
+    [0.0, 1.0]"""
+
 @overload
-def tanh(x: Number | Array) -> _Node: ...
+def tanh(x: Number | Array) -> _Node:
+    """Elementwise hyperbolic tangent.
+
+    >>> wy.Constant([0.0, 100.0]).tanh().forward().tolist()
+    [0.0, 1.0]"""
+
 @overload
-def trace(x: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node: ...
+def trace(x: Shaped[L, S], offset: int = 0, axis1: int = 0, axis2: int = 1) -> _Node:
+    """Return the sums of the diagonals of the matrices over two axes of `x`; arguments and errors as in `diagonal`.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).trace().forward().item()
+    5.0"""
+
 @overload
-def trace(x: Number | Array, offset: int = ..., axis1: int = ..., axis2: int = ...) -> _Node: ...
+def trace(x: Number | Array, offset: int = ..., axis1: int = ..., axis2: int = ...) -> _Node:
+    """Return the sums of the diagonals of the matrices over two axes of `x`; arguments and errors as in `diagonal`.
+
+    >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).trace().forward().item()
+    5.0"""
+
 @overload
-def transpose(x: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L]: ...
+def transpose(x: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L]:
+    """Return `x` with its axes in the order `axes`, reversed by default.
+
+    Raise `ShapeError` if `axes` does not name each axis once.
+
+    >>> wy.Constant(np.zeros((2, 3, 4))).transpose(1, 0, 2).shape
+    (3, 2, 4)"""
+
 @overload
 def transpose(x: Shaped[L, tuple[M, N]]) -> Transpose[L, tuple[N, M]]: ...
 @overload
@@ -1843,57 +2958,90 @@ def transpose(
     n: int | Sequence[int] = ...,
     k: int | Sequence[int] = ...,
     /,
-) -> _Node: ...
+) -> _Node:
+    """Return `x` with its axes in the order `axes`, reversed by default.
+
+    Raise `ShapeError` if `axes` does not name each axis once.
+
+    >>> wy.Constant(np.zeros((2, 3, 4))).transpose(1, 0, 2).shape
+    (3, 2, 4)"""
+
 @overload
-def trunc(x: Shaped[L, S]) -> Trunc[L, S]: ...
+def trunc(x: Shaped[L, S]) -> Trunc[L, S]:
+    """Elementwise `x` without its fraction: `x` rounded towards zero.
+
+    >>> wy.trunc(wy.Constant([-1.5, 1.5])).forward().tolist()
+    [-1.0, 1.0]"""
+
 @overload
-def trunc(x: Number | Array) -> _Node: ...
+def trunc(x: Number | Array) -> _Node:
+    """Elementwise `x` without its fraction: `x` rounded towards zero.
+
+    >>> wy.trunc(wy.Constant([-1.5, 1.5])).forward().tolist()
+    [-1.0, 1.0]"""
+
 @overload
-def var(
-    x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0
-) -> Variance[L, tuple[()]]: ...
+def var(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0) -> Variance[L, tuple[()]]:
+    """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
+
+    `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1. Raise `ShapeError` unless
+    `n > ddof`.
+
+    >>> wy.Constant([1.0, 3.0]).var().forward().item()
+    1.0"""
+
 @overload
 def var(x: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Variance[L]: ...
 @overload
 def var(
-    x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
+    x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
 ) -> Variance[L, tuple[*Bs, One]]: ...
 @overload
 def var(
-    x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False, ddof: int = 0
+    x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False, ddof: int = 0
 ) -> Variance[L, tuple[*Bs]]: ...
 @overload
 def var(
-    x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False, ddof: int = 0
+    x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False, ddof: int = 0
 ) -> Variance[L, tuple[*Bs]]: ...
 @overload
 def var(
-    x: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True], ddof: int = 0
+    x: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True], ddof: int = 0
 ) -> Variance[L, tuple[One, *Bs]]: ...
 @overload
 def var(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False, ddof: int = 0
+    x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False, ddof: int = 0
 ) -> Variance[L, tuple[M, *Bs]]: ...
 @overload
 def var(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True], ddof: int = 0
+    x: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True], ddof: int = 0
 ) -> Variance[L, tuple[M, One, *Bs]]: ...
 @overload
 def var(
-    x: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False, ddof: int = 0
+    x: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False, ddof: int = 0
 ) -> Variance[L, tuple[*Bs, N]]: ...
 @overload
 def var(
-    x: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False, ddof: int = 0
+    x: OfShape[L, tuple[M, N, *Bs]],
+    axis: tuple[Literal[0], Literal[1]],
+    keepdims: Literal[False] = False,
+    ddof: int = 0,
 ) -> Variance[L, tuple[*Bs]]: ...
 @overload
 def var(
-    x: Shaped[L, tuple[*Bs, M, N]],
+    x: OfShape[L, tuple[*Bs, M, N]],
     axis: tuple[Literal[-2], Literal[-1]],
     keepdims: Literal[False] = False,
     ddof: int = 0,
 ) -> Variance[L, tuple[*Bs]]: ...
 @overload
-def var(x: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Variance[L]: ...
+def var(x: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Variance[L]: ...
 @overload
-def var(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ..., ddof: int = ...) -> _Node: ...
+def var(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ..., ddof: int = ...) -> _Node:
+    """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
+
+    `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1. Raise `ShapeError` unless
+    `n > ddof`.
+
+    >>> wy.Constant([1.0, 3.0]).var().forward().item()
+    1.0"""
