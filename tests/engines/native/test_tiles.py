@@ -113,18 +113,17 @@ def test_infinities_and_nan_are_those_of_numpy(products: Any) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_errors_of_long_and_cancelling_sums_are_at_most_those_of_blas(products: Any, dtype: type) -> None:
     multiply, random = products("avx2" if host().bits >= 256 else "narrow", dtype), np.random.default_rng(2)
-    for inner, cancels in ((300_000, False), (300_000, True), (1_000, False), (1_000, True)):
-        x: Any = random.normal(size=(6, inner)).astype(dtype)
-        y: Any = random.normal(size=(inner, 8)).astype(dtype)
+    for inner, cancels in ((100_000, False), (100_000, True), (1_000, False), (1_000, True)):
+        x: Any = random.normal(size=(24, inner)).astype(dtype)
+        y: Any = random.normal(size=(inner, 24)).astype(dtype)
         if cancels:
             x[:, inner // 2 :], y[inner // 2 :] = x[:, : inner // 2], -y[: inner // 2]
             x += np.asarray(1e-3 * random.normal(size=x.shape), dtype)
         exact = np.asarray(x, np.longdouble) @ np.asarray(y, np.longdouble)
-        out: Any = np.empty((6, 8), dtype)
+        out: Any = np.empty((24, 24), dtype)
         multiply(x, y, out, False)
         ours, theirs = (np.sqrt(np.mean((each - exact) ** 2)) for each in (out, x @ y))
-        print(inner, cancels, ours / theirs)
-        assert ours <= 1.2 * theirs, (inner, cancels)
+        assert ours <= theirs, (inner, cancels)
 
 
 @pytest.fixture

@@ -1,11 +1,12 @@
 """The product of two matrices of any size and strides: `out = beta * out + x @ y`.
 
-The right operand is packed a block at a time, a block of the inner axis of at most `DEPTH`; rows of the left one are
-read where they lie. The result of an element depends on the inner axis alone: not on the number of threads, nor on the
+The right operand is packed a block at a time; rows of the left one are read where they lie. The result of an element depends on the inner axis alone: not on the number of threads, nor on the
 sizes of the other axes.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from wyrm.engines.native.ir.types import ScalarType
 from wyrm.engines.native.products.packing import pack_columns, pack_rows
@@ -14,8 +15,10 @@ from wyrm.engines.native.products.tiles import sizes, table, tile
 from wyrm.engines.native.products.vectors import Vectors
 from wyrm.engines.native.products.writer import Writer
 
-# The longest block of the inner axis: sums of blocks are added, so long sums lose little precision.
-DEPTH = 256
+# Blocks of the inner axis, whose sums are added: a block of about the square root of its length loses least precision.
+# A block is read from the cache several times, so it is not shorter.
+_DEPTHS = (256, 512)
+DEPTH = _DEPTHS[-1]
 # Right operands that at most this many blocks of rows use are read where they lie.
 _UNPACKED_USES = 2
 # Threads share products of at least this many multiplications: a thread takes several microseconds to wake up.
@@ -113,7 +116,10 @@ def _one_thread(vectors: Vectors, block: int) -> str:
     few = to.compare("sle", "%rows", _UNPACKED_USES * vectors.rows)
     in_place = to.new(f"and i1 {by_rows}, {few}")
     # Blocks of the inner axis and tiles of the rows are as equal as they can be. An empty inner axis is one block.
-    parts = to.higher(to.divide(to.add("%inner", DEPTH - 1), DEPTH), 1)
+    depth = str(_DEPTHS[0])
+    for shorter, longer in pairwise(_DEPTHS):
+        depth = to.select(to.compare("sgt", "%inner", shorter**2), "i64", str(longer), depth)
+    parts = to.higher(to.divide(to.add("%inner", to.subtract(depth, 1)), depth), 1)
     part = to.divide(to.add("%inner", to.subtract(parts, 1)), parts)
     tiles = to.higher(to.divide(to.add("%rows", vectors.rows - 1), vectors.rows), 1)
     fewest = to.divide("%rows", tiles)

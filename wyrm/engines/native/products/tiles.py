@@ -5,11 +5,15 @@ After Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication"
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from wyrm.engines.native.products.vectors import Vectors
 from wyrm.engines.native.products.writer import Writer
 
 # Three rows share the register of an address: the others are one and two strides away.
 _ROWS_AN_ADDRESS = 3
+# So many terms are summed in registers. Sums of these sums lose less precision than one long sum.
+_BLOCK = 128
 # Few rows wait for the right operand: it is fetched so many rows ahead.
 FEW, _AHEAD = 4, 16
 
@@ -40,9 +44,35 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
             ]
         return [vectors.address(to, b, "%bs"), *(vectors.address(to, each, "%ac") for each in starts), *sums]
 
-    zeros = [(vectors.type, "zeroinitializer")] * (rows * wide)
-    carried = [("ptr", "%b"), *(("ptr", each) for each in bases), *zeros]
-    totals = to.loop("%depth", 1, step, carried)[1 + len(bases) :]
+    count, pointers = rows * wide, ["%b", *bases]
+    memory = to.new(f"alloca [{count} x {vectors.type}], align {vectors.target.bits // 8}")
+    places = [to.address(vectors.type, memory, position) for position in range(count)]
+    long = to.compare("sgt", "%depth", _BLOCK)
+
+    def clear() -> None:
+        for place in places:
+            vectors.store(to, "zeroinitializer", place)
+
+    def remembered(totals: Sequence[str]) -> list[str]:
+        return [vectors.add(to, vectors.load(to, each), total) for each, total in zip(places, totals, strict=True)]
+
+    found: list[str] = []
+
+    def block(start: str, *given: str) -> tuple[str, list[str]]:
+        carried = [*(("ptr", each) for each in given), *[(vectors.type, "zeroinitializer")] * count]
+        found[:] = to.loop(to.lower(to.subtract("%depth", start), _BLOCK), 1, step, carried)
+        next = to.add(start, _BLOCK)
+        return to.compare("sge", next, "%depth"), [next, *found[: len(pointers)]]
+
+    def remember() -> None:
+        sums = remembered(found[len(pointers) :])
+        for place, each in zip(places, sums, strict=True):
+            vectors.store(to, each, place)
+
+    to.branch(long, clear)
+    to.repeat(block, remember, [("i64", "0"), *(("ptr", each) for each in pointers)])
+    alone = found[len(pointers) :]
+    totals = to.either(long, lambda: remembered(alone), alone, vectors.type)
 
     def write(*, whole: bool, adds: str | bool) -> None:
         # What an addition reads: nothing where it does not add.

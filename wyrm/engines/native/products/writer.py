@@ -106,6 +106,46 @@ class Writer:
         self.label(f"end{number}")
         return values
 
+    def repeat(
+        self, body: Callable[..., tuple[str, Sequence[str]]], again: Callable[[], None], carried: Sequence[Carried]
+    ) -> None:
+        """Write a loop that ends in its middle.
+
+        `body(*values)` returns whether it ends and the values of the next turn; `again()` follows if it does not end.
+        """
+        self._count += 1
+        number, before = self._count, self._block
+        self.do(f"br label %turn{number}")
+        self.label(f"turn{number}")
+        place = len(self._lines)
+        values = [f"%r{number}.{position}" for position in range(len(carried))]
+        ends, after = body(*values)
+        self.do(f"br i1 {ends}, label %done{number}, label %again{number}")
+        self.label(f"again{number}")
+        again()
+        self.do(f"br label %turn{number}")
+        self._lines[place:place] = [
+            f"  {value} = phi {type} [ {first}, %{before} ], [ {next}, %{self._block} ]"
+            for value, (type, first), next in zip(values, carried, after, strict=True)
+        ]
+        self.label(f"done{number}")
+
+    def either(
+        self, condition: str, then: Callable[[], Sequence[str]], otherwise: Sequence[str], type: str
+    ) -> list[str]:
+        """Return the values of `then()` if the condition holds, else `otherwise`."""
+        self._count += 1
+        number, before = self._count, self._block
+        self.do(f"br i1 {condition}, label %given{number}, label %joined{number}")
+        self.label(f"given{number}")
+        chosen, last = then(), self._block
+        self.do(f"br label %joined{number}")
+        self.label(f"joined{number}")
+        return [
+            self.new(f"phi {type} [ {first}, %{last} ], [ {second}, %{before} ]")
+            for first, second in zip(chosen, otherwise, strict=True)
+        ]
+
     def branch(self, condition: str, then: Callable[[], None], otherwise: Callable[[], None] = lambda: None) -> None:
         """Write a branch."""
         self._count += 1
