@@ -37,7 +37,7 @@ B = TypeVar("B")
 _WEIGHT, _BIAS = XavierUniform(), Zeros()
 
 
-class _Options(TypedDict, total=False):
+class ConvOptions(TypedDict, total=False):
     """The options of all layers after the first ones, with the defaults of `_begin`."""
 
     dilation: PerAxis
@@ -49,7 +49,9 @@ class _Options(TypedDict, total=False):
     dtype: DTypeLike
 
 
-class _TransposedOptions(_Options, total=False):
+class TransposedOptions(ConvOptions, total=False):
+    """The options of transposed convolutions after the first ones."""
+
     output_padding: PerAxis
 
 
@@ -173,7 +175,7 @@ class Conv1d(Convolution1d[In, Out]):
 
     def __init__(
         self: Conv1d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_Options],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[ConvOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
@@ -199,7 +201,7 @@ class Conv2d(Convolution2d[In, Out]):
 
     def __init__(
         self: Conv2d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_Options],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[ConvOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
@@ -213,7 +215,7 @@ class Conv3d(Convolution3d[In, Out]):
 
     def __init__(
         self: Conv3d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_Options],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[ConvOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
@@ -229,7 +231,7 @@ class ConvTranspose1d(Convolution1d[In, Out]):
 
     def __init__(
         self: ConvTranspose1d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_TransposedOptions],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[TransposedOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
@@ -249,7 +251,7 @@ class ConvTranspose2d(Convolution2d[In, Out]):
 
     def __init__(
         self: ConvTranspose2d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_TransposedOptions],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[TransposedOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
@@ -265,6 +267,6 @@ class ConvTranspose3d(Convolution3d[In, Out]):
 
     def __init__(
         self: ConvTranspose3d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_TransposedOptions],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[TransposedOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)

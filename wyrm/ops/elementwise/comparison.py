@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 import numpy as np
-from typing_extensions import TypeVar
+from typing_extensions import TypeAliasType, TypeVar
 
 from wyrm.errors import DTypeError
 from wyrm.graph.arrays import as_array
@@ -209,11 +209,19 @@ class Where(Elementwise[tuple[Any, Left_co, Right_co], Axes]):
         return common_dtype((x, y))
 
 
-Mask = BoolArray | bool
+Mask = TypeAliasType("Mask", BoolArray | bool)
 OneNumber = Number | Array | Shaped[Any, tuple[()]]
 Shape = TypeVar("Shape")  # mypy's messages show this name
 
 
+@overload
+def where(
+    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Shaped[L, Shape], y: Number | Array
+) -> Where[L, Constant, Shape]: ...
+@overload
+def where(
+    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Number | Array, y: Shaped[R, Shape]
+) -> Where[Constant, R, Shape]: ...
 @overload
 def where(
     condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask,
@@ -228,14 +236,6 @@ def where(
     x: Shaped[L, Shape],
     y: Shaped[R, Shape] | Shaped[R, tuple[()]],
 ) -> Where[L, R, Shape]: ...
-@overload
-def where(
-    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Shaped[L, Shape], y: Number | Array
-) -> Where[L, Constant, Shape]: ...
-@overload
-def where(
-    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Number | Array, y: Shaped[R, Shape]
-) -> Where[Constant, R, Shape]: ...
 @overload
 def where(condition: Shaped[Any, Shape], x: OneNumber, y: OneNumber) -> Where[Any, Any, Shape]: ...
 @overload
