@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Times, product
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
-from wyrm.graph.typing import Unnamed
+from wyrm.graph.typing import DTypeLike, Unnamed
 from wyrm.module import Module
 from wyrm.nn.axes import B, In, M, N, Out, T, sized_axes
 from wyrm.nn.initializers import Uniform
