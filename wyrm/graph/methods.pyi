@@ -36,6 +36,7 @@ from wyrm.graph.typing import (
     M,
     N,
     Number,
+    OfShape,
     Shaped,
     ShapedMask,
     Size,
@@ -1143,37 +1144,37 @@ class Node:
     @overload
     def __getitem__(self: Shaped[L, AtLeast1D], key: Key_) -> Slice[L]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[N, *Bs]], key: int) -> Slice[L, tuple[*Bs]]: ...
+    def __getitem__(self: OfShape[L, tuple[N, *Bs]], key: int) -> Slice[L, tuple[*Bs]]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[N, *Bs]], key: slice) -> Slice[L, tuple[Any, *Bs]]: ...
+    def __getitem__(self: OfShape[L, tuple[N, *Bs]], key: slice) -> Slice[L, tuple[Any, *Bs]]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[*Bs]], key: None) -> Slice[L, tuple[One, *Bs]]: ...
+    def __getitem__(self: OfShape[L, tuple[*Bs]], key: None) -> Slice[L, tuple[One, *Bs]]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[M, *Bs]], key: tuple[All, None]) -> Slice[L, tuple[M, One, *Bs]]: ...
+    def __getitem__(self: OfShape[L, tuple[M, *Bs]], key: tuple[All, None]) -> Slice[L, tuple[M, One, *Bs]]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[M, *Bs]], key: tuple[None, All]) -> Slice[L, tuple[One, M, *Bs]]: ...
+    def __getitem__(self: OfShape[L, tuple[M, *Bs]], key: tuple[None, All]) -> Slice[L, tuple[One, M, *Bs]]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[*Bs]], key: tuple[EllipsisType, None]) -> Slice[L, tuple[*Bs, One]]: ...
+    def __getitem__(self: OfShape[L, tuple[*Bs]], key: tuple[EllipsisType, None]) -> Slice[L, tuple[*Bs, One]]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[M, N, *Bs]], key: tuple[int, All]) -> Slice[L, tuple[N, *Bs]]: ...
+    def __getitem__(self: OfShape[L, tuple[M, N, *Bs]], key: tuple[int, All]) -> Slice[L, tuple[N, *Bs]]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[M, N, *Bs]], key: tuple[All, slice]) -> Slice[L, tuple[M, Any, *Bs]]: ...
+    def __getitem__(self: OfShape[L, tuple[M, N, *Bs]], key: tuple[All, slice]) -> Slice[L, tuple[M, Any, *Bs]]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[M, N, K, *Bs]], key: tuple[All, All, int]) -> Slice[L, tuple[M, N, *Bs]]: ...
+    def __getitem__(self: OfShape[L, tuple[M, N, K, *Bs]], key: tuple[All, All, int]) -> Slice[L, tuple[M, N, *Bs]]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[M, N, *Bs]], key: tuple[int, int]) -> Slice[L, tuple[*Bs]]: ...
+    def __getitem__(self: OfShape[L, tuple[M, N, *Bs]], key: tuple[int, int]) -> Slice[L, tuple[*Bs]]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[M, N, *Bs]], key: tuple[All, int]) -> Slice[L, tuple[M, *Bs]]: ...
+    def __getitem__(self: OfShape[L, tuple[M, N, *Bs]], key: tuple[All, int]) -> Slice[L, tuple[M, *Bs]]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[*Bs, N]], key: tuple[EllipsisType, int]) -> Slice[L, tuple[*Bs]]: ...
+    def __getitem__(self: OfShape[L, tuple[*Bs, N]], key: tuple[EllipsisType, int]) -> Slice[L, tuple[*Bs]]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[*Bs, N]], key: tuple[EllipsisType, slice]) -> Slice[L, tuple[*Bs, Any]]: ...
+    def __getitem__(self: OfShape[L, tuple[*Bs, N]], key: tuple[EllipsisType, slice]) -> Slice[L, tuple[*Bs, Any]]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[N, *Bs]], key: Key_) -> Slice[L]: ...
+    def __getitem__(self: OfShape[L, tuple[N, *Bs]], key: Key_) -> Slice[L]: ...
     @overload
     def __getitem__(self: Shaped[L, tuple[()]], key: EllipsisType) -> Slice[L]: ...
     @overload
-    def __getitem__(self: Shaped[L, tuple[N, *Bs]], key: _IndexNode[tuple[M]]) -> _Node[Any, tuple[M, *Bs]]: ...
+    def __getitem__(self: OfShape[L, tuple[N, *Bs]], key: _IndexNode[tuple[M]]) -> _Node[Any, tuple[M, *Bs]]: ...
     @overload
     def __getitem__(self: Shaped[L, S], key: Advanced) -> _Node:
         """Return the part of `x` that ints, slices, `None`, `...`, index nodes, lists and arrays select, as in NumPy.
@@ -1196,14 +1197,14 @@ class Node:
     def __matmul__(self: Shaped[L, tuple[N]], other: Shaped[L, tuple[N]]) -> MatMul[L, L, tuple[()]]: ...
     @overload
     def __matmul__(
-        self: Shaped[L, tuple[*Bs, N, N]], other: Shaped[L, tuple[*Bs, N, N]]
+        self: OfShape[L, tuple[*Bs, N, N]], other: Shaped[L, tuple[*Bs, N, N]]
     ) -> MatMul[L, L, tuple[*Bs, N, N]]: ...
     @overload
-    def __matmul__(self: Shaped[L, tuple[*Bs, K]], other: Array) -> MatMul[L, Constant]: ...
+    def __matmul__(self: OfShape[L, tuple[*Bs, K]], other: Array) -> MatMul[L, Constant]: ...
     @overload
     def __matmul__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> MatMul[L]: ...
     @overload
-    def __matmul__(self: Shaped[L, tuple[*Bs, K]], other: Shaped[R, tuple[K, N]]) -> MatMul[L, R, tuple[*Bs, N]]:
+    def __matmul__(self: OfShape[L, tuple[*Bs, K]], other: Shaped[R, tuple[K, N]]) -> MatMul[L, R, tuple[*Bs, N]]:
         """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
 
         Each engine and each library adds the terms in its own order; see `sum` for terms near the largest number."""
@@ -1213,28 +1214,28 @@ class Node:
     @overload
     def __rmatmul__(self: Shaped[R, S], other: Shaped[L, AtLeast1D]) -> MatMul[L, R]: ...
     @overload
-    def __rmatmul__(self: Shaped[R, FittingShape], other: Shaped[L, tuple[*Bs, K]]) -> MatMul[L, R]: ...
+    def __rmatmul__(self: Shaped[R, FittingShape], other: OfShape[L, tuple[*Bs, K]]) -> MatMul[L, R]: ...
     @overload
-    def __rmatmul__(self: Shaped[R, tuple[K, N]], other: Shaped[L, tuple[*Bs, K]]) -> MatMul[L, R, tuple[*Bs, N]]: ...
+    def __rmatmul__(self: Shaped[R, tuple[K, N]], other: OfShape[L, tuple[*Bs, K]]) -> MatMul[L, R, tuple[*Bs, N]]: ...
     @overload
-    def __rmatmul__(self: Shaped[R, tuple[K]], other: Shaped[L, tuple[*Bs, K]]) -> MatMul[L, R, tuple[*Bs]]: ...
+    def __rmatmul__(self: Shaped[R, tuple[K]], other: OfShape[L, tuple[*Bs, K]]) -> MatMul[L, R, tuple[*Bs]]: ...
     @overload
     def __rmatmul__(
-        self: Shaped[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[*Bs, M, K]]
+        self: Shaped[R, tuple[*Bs, K, N]], other: OfShape[L, tuple[*Bs, M, K]]
     ) -> MatMul[L, R, tuple[*Bs, M, N]]: ...
     @overload
-    def __rmatmul__(self: Shaped[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[K]]) -> MatMul[L, R, tuple[*Bs, N]]: ...
+    def __rmatmul__(self: OfShape[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[K]]) -> MatMul[L, R, tuple[*Bs, N]]: ...
     @overload
     def __rmatmul__(
-        self: Shaped[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[M, K]]
+        self: OfShape[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[M, K]]
     ) -> MatMul[L, R, tuple[*Bs, M, N]]: ...
     @overload
     def __rmatmul__(
-        self: Shaped[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[A, *Bs, M, K]]
+        self: OfShape[R, tuple[*Bs, K, N]], other: Shaped[L, tuple[A, *Bs, M, K]]
     ) -> MatMul[L, R, tuple[A, *Bs, M, N]]: ...
     @overload
     def __rmatmul__(
-        self: Shaped[R, tuple[A, *Bs, K, N]], other: Shaped[L, tuple[*Bs, M, K]]
+        self: Shaped[R, tuple[A, *Bs, K, N]], other: OfShape[L, tuple[*Bs, M, K]]
     ) -> MatMul[L, R, tuple[A, *Bs, M, N]]:
         """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
 
@@ -1250,7 +1251,7 @@ class Node:
     @overload
     def softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L]: ...
     @overload
-    def softmax(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> Softmax[L, tuple[N, *Bs]]:
+    def softmax(self: OfShape[L, tuple[N, *Bs]], axis: int = -1) -> Softmax[L, tuple[N, *Bs]]:
         """`exp(x) / sum(exp(x))` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
 
         >>> wy.Constant([1e4, 1e4]).softmax().forward().tolist()
@@ -1259,7 +1260,7 @@ class Node:
     @overload
     def log_softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L]: ...
     @overload
-    def log_softmax(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> LogSoftmax[L, tuple[N, *Bs]]:
+    def log_softmax(self: OfShape[L, tuple[N, *Bs]], axis: int = -1) -> LogSoftmax[L, tuple[N, *Bs]]:
         """`x - logsumexp(x)` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
 
         >>> wy.Constant([0.0, 0.0]).log_softmax().forward().round(4).tolist()
@@ -1267,7 +1268,7 @@ class Node:
 
     @overload
     def cross_entropy(
-        self: Shaped[L, tuple[*Bs, N]],
+        self: OfShape[L, tuple[*Bs, N]],
         labels: _IndexNode[tuple[*Bs]] | IntegerArray,
         *,
         sample_weight: None = None,
@@ -1275,7 +1276,7 @@ class Node:
     ) -> CrossEntropy[L, tuple[()]]: ...
     @overload
     def cross_entropy(
-        self: Shaped[L, tuple[*Bs, N]],
+        self: OfShape[L, tuple[*Bs, N]],
         labels: _IndexNode[tuple[*Bs]] | IntegerArray,
         *,
         sample_weight: None = None,
@@ -1283,7 +1284,7 @@ class Node:
     ) -> CrossEntropy[L, tuple[*Bs]]: ...
     @overload
     def cross_entropy(
-        self: Shaped[L, tuple[*Bs, N]],
+        self: OfShape[L, tuple[*Bs, N]],
         labels: _IndexNode[tuple[*Bs]] | IntegerArray,
         *,
         sample_weight: _Node | Array,
@@ -1291,7 +1292,7 @@ class Node:
     ) -> _Node[Any, tuple[()]]: ...
     @overload
     def cross_entropy(
-        self: Shaped[L, tuple[*Bs, N]],
+        self: OfShape[L, tuple[*Bs, N]],
         labels: _IndexNode[tuple[*Bs]] | IntegerArray,
         *,
         sample_weight: _Node | Array,
@@ -1405,9 +1406,9 @@ class Node:
     @overload
     def glu(self: Shaped[L, AtLeast1D], axis: int = -1) -> _Node: ...
     @overload
-    def glu(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> _Node[Any, tuple[*Bs, Any]]: ...
+    def glu(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> _Node[Any, tuple[*Bs, Any]]: ...
     @overload
-    def glu(self: Shaped[L, tuple[*Bs, N]], axis: int) -> _Node:
+    def glu(self: OfShape[L, tuple[*Bs, N]], axis: int) -> _Node:
         """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`.
 
         Dauphin et al., "Language modeling with gated convolutional networks" (2017). `wyrm.nn.GLU` takes other activations.
@@ -1781,13 +1782,13 @@ class Node:
 
     @overload
     def concat(
-        self: Shaped[L, tuple[*Bs, M]], other: Shaped[Any, FittingShape[tuple[*Bs, M]]]
+        self: OfShape[L, tuple[*Bs, M]], other: Shaped[Any, FittingShape[tuple[*Bs, M]]]
     ) -> Concatenate[tuple[L, Any], tuple[*Bs, Any]]: ...
     @overload
     def concat(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R]]: ...
     @overload
     def concat(
-        self: Shaped[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
+        self: OfShape[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
     ) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]:
         """Return this node joined with another along the last axis, which becomes `Plus[M, N]`.
 
@@ -1800,11 +1801,11 @@ class Node:
     def split(self: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]: ...
     @overload
     def split(
-        self: Shaped[L, tuple[N, *Bs]], sections: int | Sequence[int], axis: Literal[0] = 0
+        self: OfShape[L, tuple[N, *Bs]], sections: int | Sequence[int], axis: Literal[0] = 0
     ) -> list[Slice[L, tuple[Any, *Bs]]]: ...
     @overload
     def split(
-        self: Shaped[L, tuple[*Bs, N]], sections: int | Sequence[int], axis: Literal[-1]
+        self: OfShape[L, tuple[*Bs, N]], sections: int | Sequence[int], axis: Literal[-1]
     ) -> list[Slice[L, tuple[*Bs, Any]]]: ...
     @overload
     def split(self: Shaped[L, S], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]:
@@ -1846,23 +1847,23 @@ class Node:
     ) -> TakeAlongAxis[L, _IndexNode]: ...
     @overload
     def take_along_axis(
-        self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
+        self: OfShape[L, tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
     ) -> TakeAlongAxis[L, _IndexNode]: ...
     @overload
     def take_along_axis(
-        self: Shaped[L, tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
+        self: OfShape[L, tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
     ) -> TakeAlongAxis[L, _IndexNode[tuple[*Bs, M]], tuple[*Bs, M]]: ...
     @overload
     def take_along_axis(
-        self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode[tuple[M, *Bs]], axis: Literal[0]
+        self: OfShape[L, tuple[N, *Bs]], indices: _IndexNode[tuple[M, *Bs]], axis: Literal[0]
     ) -> TakeAlongAxis[L, _IndexNode[tuple[M, *Bs]], tuple[M, *Bs]]: ...
     @overload
     def take_along_axis(
-        self: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
+        self: OfShape[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
     ) -> TakeAlongAxis[L, _IndexNode]: ...
     @overload
     def take_along_axis(
-        self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode, axis: int | None
+        self: OfShape[L, tuple[N, *Bs]], indices: _IndexNode, axis: int | None
     ) -> TakeAlongAxis[L, _IndexNode]:
         """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
 
@@ -1917,7 +1918,7 @@ class Node:
     ) -> LayerNorm[L]: ...
     @overload
     def layer_norm(
-        self: Shaped[L, tuple[*Bs, N]],
+        self: OfShape[L, tuple[*Bs, N]],
         weight: Shaped[Any, tuple[N]] | Array,
         bias: Shaped[Any, tuple[N]] | Array | None = None,
         epsilon: float = 1e-05,
@@ -1933,7 +1934,7 @@ class Node:
     def rms_norm(self: Shaped[L, AtLeast1D], weight: _Node | Array, epsilon: float = 1e-05) -> RMSNorm[L]: ...
     @overload
     def rms_norm(
-        self: Shaped[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-05
+        self: OfShape[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-05
     ) -> RMSNorm[L, tuple[*Bs, N]]:
         """Return `x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis.
 
@@ -1963,7 +1964,7 @@ class Node:
     ) -> LinearGelu[L]: ...
     @overload
     def linear_gelu(
-        self: Shaped[L, tuple[*Bs, M]],
+        self: OfShape[L, tuple[*Bs, M]],
         weight: Shaped[Any, tuple[M, N]],
         bias: Shaped[Any, tuple[N]] | Array | None = None,
         approximate: bool = False,
@@ -1976,17 +1977,19 @@ class Node:
         [0.0]"""
 
     @overload
-    def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, FittingShape[tuple[*Bs, N]]]) -> VectorDot[L]: ...
+    def vector_dot(
+        self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, FittingShape[tuple[*Bs, N]]]
+    ) -> VectorDot[L]: ...
     @overload
     def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R]: ...
     @overload
-    def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+    def vector_dot(self: OfShape[L, tuple[*Bs, N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
     @overload
-    def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+    def vector_dot(self: OfShape[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
     @overload
-    def vector_dot(self: Shaped[L, tuple[N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+    def vector_dot(self: Shaped[L, tuple[N]], other: OfShape[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
     @overload
-    def vector_dot(self: Shaped[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant]:
+    def vector_dot(self: OfShape[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant]:
         """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast.
 
         Raise `ShapeError` if the last axes differ.
@@ -2022,24 +2025,24 @@ class Node:
     def argmax(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
     @overload
     def argmax(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
     ) -> ArgMax[tuple[*Bs]]: ...
     @overload
     def argmax(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
     ) -> ArgMax[tuple[*Bs]]: ...
     @overload
     def argmax(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
     ) -> ArgMax[tuple[M, *Bs]]: ...
     @overload
     def argmax(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
     ) -> ArgMax[tuple[*Bs, One]]: ...
     @overload
-    def argmax(self: Shaped[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax: ...
+    def argmax(self: OfShape[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax: ...
     @overload
-    def argmax(self: Shaped[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode:
+    def argmax(self: OfShape[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode:
         """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
 
         Equal elements give the first index; NaN counts as the largest. Raise `ShapeError` over an axis of size 0.
@@ -2055,14 +2058,14 @@ class Node:
     def argmin(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
     @overload
     def argmin(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
     ) -> _IndexNode[tuple[*Bs]]: ...
     @overload
     def argmin(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
     ) -> _IndexNode[tuple[*Bs]]: ...
     @overload
-    def argmin(self: Shaped[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
+    def argmin(self: OfShape[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
         """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None.
 
         Equal elements give the first index; NaN counts as the smallest. Raise `ShapeError` over an axis of size 0.
@@ -2076,14 +2079,14 @@ class Node:
     def any(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
     @overload
     def any(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
     ) -> _Node[Any, tuple[*Bs]]: ...
     @overload
     def any(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
     ) -> _Node[Any, tuple[*Bs]]: ...
     @overload
-    def any(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node:
+    def any(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node:
         """Return whether any element over `axis` is true, or not 0, as a mask; false over an axis of size 0.
 
         `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
@@ -2097,14 +2100,14 @@ class Node:
     def all(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
     @overload
     def all(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
     ) -> _Node[Any, tuple[*Bs]]: ...
     @overload
     def all(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
     ) -> _Node[Any, tuple[*Bs]]: ...
     @overload
-    def all(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node:
+    def all(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node:
         """Return whether all elements over `axis` are true, or not 0, as a mask; true over an axis of size 0.
 
         `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
@@ -2144,40 +2147,42 @@ class Node:
     def prod(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]: ...
     @overload
     def prod(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
     ) -> Prod[L, tuple[*Bs, One]]: ...
     @overload
     def prod(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
     ) -> Prod[L, tuple[*Bs]]: ...
     @overload
     def prod(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
     ) -> Prod[L, tuple[*Bs]]: ...
     @overload
-    def prod(self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Prod[L, tuple[One, *Bs]]: ...
+    def prod(
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]
+    ) -> Prod[L, tuple[One, *Bs]]: ...
     @overload
     def prod(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
     ) -> Prod[L, tuple[M, *Bs]]: ...
     @overload
     def prod(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
     ) -> Prod[L, tuple[M, One, *Bs]]: ...
     @overload
     def prod(
-        self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
     ) -> Prod[L, tuple[*Bs, N]]: ...
     @overload
     def prod(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
     ) -> Prod[L, tuple[*Bs]]: ...
     @overload
     def prod(
-        self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Prod[L, tuple[*Bs]]: ...
     @overload
-    def prod(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]:
+    def prod(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]:
         """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
         The gradient is correct at zeros too. Raise `ShapeError` for an axis that the operand lacks.
@@ -2194,39 +2199,39 @@ class Node:
     @overload
     def sum(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]: ...
     @overload
-    def sum(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Sum[L, tuple[*Bs, One]]: ...
+    def sum(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Sum[L, tuple[*Bs, One]]: ...
     @overload
     def sum(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
     ) -> Sum[L, tuple[*Bs]]: ...
     @overload
     def sum(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
     ) -> Sum[L, tuple[*Bs]]: ...
     @overload
-    def sum(self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Sum[L, tuple[One, *Bs]]: ...
+    def sum(self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Sum[L, tuple[One, *Bs]]: ...
     @overload
     def sum(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
     ) -> Sum[L, tuple[M, *Bs]]: ...
     @overload
     def sum(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
     ) -> Sum[L, tuple[M, One, *Bs]]: ...
     @overload
     def sum(
-        self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
     ) -> Sum[L, tuple[*Bs, N]]: ...
     @overload
     def sum(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
     ) -> Sum[L, tuple[*Bs]]: ...
     @overload
     def sum(
-        self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Sum[L, tuple[*Bs]]: ...
     @overload
-    def sum(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]:
+    def sum(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]:
         """Sum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
         The sum of a mask is the number of its true elements, as integers. Raise `ShapeError` for an axis that the operand
@@ -2245,40 +2250,42 @@ class Node:
     def mean(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]: ...
     @overload
     def mean(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
     ) -> Mean[L, tuple[*Bs, One]]: ...
     @overload
     def mean(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
     ) -> Mean[L, tuple[*Bs]]: ...
     @overload
     def mean(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
     ) -> Mean[L, tuple[*Bs]]: ...
     @overload
-    def mean(self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Mean[L, tuple[One, *Bs]]: ...
+    def mean(
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]
+    ) -> Mean[L, tuple[One, *Bs]]: ...
     @overload
     def mean(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
     ) -> Mean[L, tuple[M, *Bs]]: ...
     @overload
     def mean(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
     ) -> Mean[L, tuple[M, One, *Bs]]: ...
     @overload
     def mean(
-        self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
     ) -> Mean[L, tuple[*Bs, N]]: ...
     @overload
     def mean(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
     ) -> Mean[L, tuple[*Bs]]: ...
     @overload
     def mean(
-        self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Mean[L, tuple[*Bs]]: ...
     @overload
-    def mean(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]:
+    def mean(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]:
         """Arithmetic mean over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
         For elements near the largest number of the dtype, see `sum`. Raise `ShapeError` over an axis of size 0 or one that
@@ -2292,39 +2299,39 @@ class Node:
     @overload
     def max(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Max[L]: ...
     @overload
-    def max(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Max[L, tuple[*Bs, One]]: ...
+    def max(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Max[L, tuple[*Bs, One]]: ...
     @overload
     def max(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
     ) -> Max[L, tuple[*Bs]]: ...
     @overload
     def max(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
     ) -> Max[L, tuple[*Bs]]: ...
     @overload
-    def max(self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Max[L, tuple[One, *Bs]]: ...
+    def max(self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Max[L, tuple[One, *Bs]]: ...
     @overload
     def max(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
     ) -> Max[L, tuple[M, *Bs]]: ...
     @overload
     def max(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
     ) -> Max[L, tuple[M, One, *Bs]]: ...
     @overload
     def max(
-        self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
     ) -> Max[L, tuple[*Bs, N]]: ...
     @overload
     def max(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
     ) -> Max[L, tuple[*Bs]]: ...
     @overload
     def max(
-        self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Max[L, tuple[*Bs]]: ...
     @overload
-    def max(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Max[L]:
+    def max(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Max[L]:
         """Maximum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
         Equal largest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
@@ -2337,39 +2344,39 @@ class Node:
     @overload
     def min(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Min[L]: ...
     @overload
-    def min(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Min[L, tuple[*Bs, One]]: ...
+    def min(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Min[L, tuple[*Bs, One]]: ...
     @overload
     def min(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
     ) -> Min[L, tuple[*Bs]]: ...
     @overload
     def min(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
     ) -> Min[L, tuple[*Bs]]: ...
     @overload
-    def min(self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Min[L, tuple[One, *Bs]]: ...
+    def min(self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]) -> Min[L, tuple[One, *Bs]]: ...
     @overload
     def min(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
     ) -> Min[L, tuple[M, *Bs]]: ...
     @overload
     def min(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
     ) -> Min[L, tuple[M, One, *Bs]]: ...
     @overload
     def min(
-        self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
     ) -> Min[L, tuple[*Bs, N]]: ...
     @overload
     def min(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
     ) -> Min[L, tuple[*Bs]]: ...
     @overload
     def min(
-        self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Min[L, tuple[*Bs]]: ...
     @overload
-    def min(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Min[L]:
+    def min(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Min[L]:
         """Minimum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
         Equal smallest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
@@ -2385,42 +2392,42 @@ class Node:
     def logsumexp(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]: ...
     @overload
     def logsumexp(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
     ) -> LogSumExp[L, tuple[*Bs, One]]: ...
     @overload
     def logsumexp(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
     ) -> LogSumExp[L, tuple[*Bs]]: ...
     @overload
     def logsumexp(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
     ) -> LogSumExp[L, tuple[*Bs]]: ...
     @overload
     def logsumexp(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]
     ) -> LogSumExp[L, tuple[One, *Bs]]: ...
     @overload
     def logsumexp(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
     ) -> LogSumExp[L, tuple[M, *Bs]]: ...
     @overload
     def logsumexp(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
     ) -> LogSumExp[L, tuple[M, One, *Bs]]: ...
     @overload
     def logsumexp(
-        self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
     ) -> LogSumExp[L, tuple[*Bs, N]]: ...
     @overload
     def logsumexp(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
     ) -> LogSumExp[L, tuple[*Bs]]: ...
     @overload
     def logsumexp(
-        self: Shaped[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+        self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> LogSumExp[L, tuple[*Bs]]: ...
     @overload
-    def logsumexp(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]:
+    def logsumexp(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]:
         """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
 
         `keepdims=True` keeps them at size 1. Raise `ShapeError` over an axis of size 0.
@@ -2438,49 +2445,49 @@ class Node:
     ) -> Variance[L]: ...
     @overload
     def var(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
     ) -> Variance[L, tuple[*Bs, One]]: ...
     @overload
     def var(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False, ddof: int = 0
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False, ddof: int = 0
     ) -> Variance[L, tuple[*Bs]]: ...
     @overload
     def var(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False, ddof: int = 0
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False, ddof: int = 0
     ) -> Variance[L, tuple[*Bs]]: ...
     @overload
     def var(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True], ddof: int = 0
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True], ddof: int = 0
     ) -> Variance[L, tuple[One, *Bs]]: ...
     @overload
     def var(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False, ddof: int = 0
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False, ddof: int = 0
     ) -> Variance[L, tuple[M, *Bs]]: ...
     @overload
     def var(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True], ddof: int = 0
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True], ddof: int = 0
     ) -> Variance[L, tuple[M, One, *Bs]]: ...
     @overload
     def var(
-        self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False, ddof: int = 0
+        self: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False, ddof: int = 0
     ) -> Variance[L, tuple[*Bs, N]]: ...
     @overload
     def var(
-        self: Shaped[L, tuple[M, N, *Bs]],
+        self: OfShape[L, tuple[M, N, *Bs]],
         axis: tuple[Literal[0], Literal[1]],
         keepdims: Literal[False] = False,
         ddof: int = 0,
     ) -> Variance[L, tuple[*Bs]]: ...
     @overload
     def var(
-        self: Shaped[L, tuple[*Bs, M, N]],
+        self: OfShape[L, tuple[*Bs, M, N]],
         axis: tuple[Literal[-2], Literal[-1]],
         keepdims: Literal[False] = False,
         ddof: int = 0,
     ) -> Variance[L, tuple[*Bs]]: ...
     @overload
     def var(
-        self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
+        self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
     ) -> Variance[L]:
         """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
 
@@ -2498,48 +2505,48 @@ class Node:
     def std(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]: ...
     @overload
     def std(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
     ) -> Std[L, tuple[*Bs, One]]: ...
     @overload
     def std(
-        self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False, ddof: int = 0
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False, ddof: int = 0
     ) -> Std[L, tuple[*Bs]]: ...
     @overload
     def std(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False, ddof: int = 0
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False, ddof: int = 0
     ) -> Std[L, tuple[*Bs]]: ...
     @overload
     def std(
-        self: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True], ddof: int = 0
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True], ddof: int = 0
     ) -> Std[L, tuple[One, *Bs]]: ...
     @overload
     def std(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False, ddof: int = 0
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False, ddof: int = 0
     ) -> Std[L, tuple[M, *Bs]]: ...
     @overload
     def std(
-        self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True], ddof: int = 0
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True], ddof: int = 0
     ) -> Std[L, tuple[M, One, *Bs]]: ...
     @overload
     def std(
-        self: Shaped[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False, ddof: int = 0
+        self: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False, ddof: int = 0
     ) -> Std[L, tuple[*Bs, N]]: ...
     @overload
     def std(
-        self: Shaped[L, tuple[M, N, *Bs]],
+        self: OfShape[L, tuple[M, N, *Bs]],
         axis: tuple[Literal[0], Literal[1]],
         keepdims: Literal[False] = False,
         ddof: int = 0,
     ) -> Std[L, tuple[*Bs]]: ...
     @overload
     def std(
-        self: Shaped[L, tuple[*Bs, M, N]],
+        self: OfShape[L, tuple[*Bs, M, N]],
         axis: tuple[Literal[-2], Literal[-1]],
         keepdims: Literal[False] = False,
         ddof: int = 0,
     ) -> Std[L, tuple[*Bs]]: ...
     @overload
-    def std(self: Shaped[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]:
+    def std(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]:
         """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`.
 
         The gradient is not finite where all elements are equal.
@@ -2604,13 +2611,13 @@ class Node:
     @overload
     def expand_dims(self: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L]: ...
     @overload
-    def expand_dims(self: Shaped[L, tuple[*Bs]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs, One]]: ...
+    def expand_dims(self: OfShape[L, tuple[*Bs]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs, One]]: ...
     @overload
-    def expand_dims(self: Shaped[L, tuple[*Bs]], axis: Literal[0]) -> Reshape[L, tuple[One, *Bs]]: ...
+    def expand_dims(self: OfShape[L, tuple[*Bs]], axis: Literal[0]) -> Reshape[L, tuple[One, *Bs]]: ...
     @overload
-    def expand_dims(self: Shaped[L, tuple[M, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, One, *Bs]]: ...
+    def expand_dims(self: OfShape[L, tuple[M, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, One, *Bs]]: ...
     @overload
-    def expand_dims(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-2]) -> Reshape[L, tuple[*Bs, One, N]]: ...
+    def expand_dims(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-2]) -> Reshape[L, tuple[*Bs, One, N]]: ...
     @overload
     def expand_dims(self: Shaped[L, S], axis: AxisLike) -> Reshape[L]:
         """Return `x` with axes of size 1 inserted, at the positions `axis` of the result.
@@ -2623,11 +2630,11 @@ class Node:
     @overload
     def squeeze(self: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L]: ...
     @overload
-    def squeeze(self: Shaped[L, tuple[*Bs, N]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs]]: ...
+    def squeeze(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs]]: ...
     @overload
-    def squeeze(self: Shaped[L, tuple[N, *Bs]], axis: Literal[0]) -> Reshape[L, tuple[*Bs]]: ...
+    def squeeze(self: OfShape[L, tuple[N, *Bs]], axis: Literal[0]) -> Reshape[L, tuple[*Bs]]: ...
     @overload
-    def squeeze(self: Shaped[L, tuple[M, N, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, *Bs]]: ...
+    def squeeze(self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1]) -> Reshape[L, tuple[M, *Bs]]: ...
     @overload
     def squeeze(self: Shaped[L, S], axis: AxisLike = None) -> Reshape[L]:
         """Return `x` without its axes of size 1: all of them, or those in `axis`.
@@ -2742,22 +2749,22 @@ class Node:
     def swapaxes(self: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L]: ...
     @overload
     def swapaxes(
-        self: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-1], axis2: Literal[-2]
+        self: OfShape[L, tuple[*Bs, M, N]], axis1: Literal[-1], axis2: Literal[-2]
     ) -> Transpose[L, tuple[*Bs, N, M]]: ...
     @overload
     def swapaxes(
-        self: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-2], axis2: Literal[-1]
+        self: OfShape[L, tuple[*Bs, M, N]], axis1: Literal[-2], axis2: Literal[-1]
     ) -> Transpose[L, tuple[*Bs, N, M]]: ...
     @overload
     def swapaxes(
-        self: Shaped[L, tuple[M, N, *Bs]], axis1: Literal[0], axis2: Literal[1]
+        self: OfShape[L, tuple[M, N, *Bs]], axis1: Literal[0], axis2: Literal[1]
     ) -> Transpose[L, tuple[N, M, *Bs]]: ...
     @overload
     def swapaxes(
-        self: Shaped[L, tuple[A, M, N, *Bs]], axis1: Literal[1], axis2: Literal[2]
+        self: OfShape[L, tuple[A, M, N, *Bs]], axis1: Literal[1], axis2: Literal[2]
     ) -> Transpose[L, tuple[A, N, M, *Bs]]: ...
     @overload
-    def swapaxes(self: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]:
+    def swapaxes(self: OfShape[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]:
         """Return `x` with two axes swapped. Raise `ShapeError` for an axis that `x` lacks.
 
         >>> wy.Constant(np.zeros((2, 3, 4))).swapaxes(0, -1).shape
@@ -2766,7 +2773,7 @@ class Node:
     @overload
     def matrix_transpose(self: Shaped[L, AtLeast2D]) -> Transpose[L]: ...
     @overload
-    def matrix_transpose(self: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]:
+    def matrix_transpose(self: OfShape[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]:
         """Return `x` with its last two axes swapped; `.mT` for short. Raise `ShapeError` for fewer than two axes.
 
         >>> wy.Constant(np.zeros((2, 3, 4))).matrix_transpose().shape
@@ -2779,7 +2786,7 @@ class Parameter:
     @overload
     def index(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices) -> Index[L, _IndexNode]: ...
     @overload
-    def index(self: Shaped[L, tuple[N, *Bs]], indices: _IndexNode[AnyShape]) -> Index[L, _IndexNode]: ...
+    def index(self: OfShape[L, tuple[N, *Bs]], indices: _IndexNode[AnyShape]) -> Index[L, _IndexNode]: ...
     @overload
     def index(
         self: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]]
@@ -2793,7 +2800,7 @@ class Parameter:
         self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]]
     ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
     @overload
-    def index(self: Shaped[L, tuple[N, *Bs]], indices: Indices) -> Index[L, _IndexNode]:
+    def index(self: OfShape[L, tuple[N, *Bs]], indices: Indices) -> Index[L, _IndexNode]:
         """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows.
 
         Raise `IndexOutOfRange` for an index below 0 or beyond the last row; for an index input, when its data is set.

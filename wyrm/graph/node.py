@@ -18,7 +18,7 @@ from wyrm.support.late_imports import Late
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wyrm.graph.typing import A, AtLeast1D, AtLeast2D, K, M, N, Scalar, Shaped, Values
+    from wyrm.graph.typing import A, AtLeast1D, AtLeast2D, K, M, N, OfShape, Scalar, Shaped, Values
     from wyrm.ops.elementwise.elementwise import L
     from wyrm.ops.indexing.index_update import Updates
     from wyrm.ops.indexing.slicing import Slice
@@ -118,7 +118,7 @@ class Node(methods.Node, values.Node[FloatArray], BaseNode[P_co, S], abstract=Tr
         @overload
         def __iter__(self: Shaped[L, AtLeast1D]) -> Iterator[Slice[L]]: ...
         @overload
-        def __iter__(self: Shaped[L, tuple[N, *Bs]]) -> Iterator[Slice[L, tuple[*Bs]]]: ...
+        def __iter__(self: OfShape[L, tuple[N, *Bs]]) -> Iterator[Slice[L, tuple[*Bs]]]: ...
         def __iter__(self) -> Any:
             """Iterate over the rows; raise `ShapeError` if their number comes from data."""
 

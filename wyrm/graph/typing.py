@@ -122,3 +122,19 @@ class Shaped(Protocol[Own_co, ShapeOf]):
 
     @property
     def _own(self) -> Own_co: ...
+
+
+Shape_co = TypeVar("Shape_co", covariant=True)
+
+
+class OfShape(Protocol[Own_co, Shape_co]):
+    """As `Shaped`, with a shape that is only read: ty infers leading axes `*Bs` from this and not from `Shaped`.
+
+    Two shapes seen only like this join to a wider one. An axis that two operands share is therefore seen in one of
+    them by `Shaped`.
+    """
+
+    @property
+    def dims(self) -> Shape_co: ...
+    @property
+    def _own(self) -> Own_co: ...

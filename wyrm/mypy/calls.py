@@ -16,27 +16,32 @@ from mypy.types import (
     CallableType,
     Instance,
     Overloaded,
+    TupleType,
     Type,
     UnionType,
     get_proper_type,
 )
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Times
+from wyrm.graph.axes import Axis, Plus, Times
 from wyrm.mypy.messages import AXES, OPERATORS, message, shortened
-from wyrm.mypy.reading import AxisClasses, Reader, Sizes, Unknown, different, divisible, is_axis, is_node
+from wyrm.mypy.reading import AxisClasses, Reader, Sizes, Unknown, different, divisible, is_axis, is_node, ones
 from wyrm.mypy.writing import Writer, unknown, without_axes
 from wyrm.ops.elementwise.elementwise import Elementwise
 
 # Where functions of nodes are defined, and from where users take them.
-_DEFINED = ("wyrm.functions.", "wyrm.linalg.", "wyrm.losses.", "wyrm.ops.", "wyrm.special.")
-_PUBLIC = ("wyrm", "wyrm.linalg", "wyrm.losses", "wyrm.special")
+_DEFINED = (
+    "wyrm.functions.", "wyrm.linalg.", "wyrm.losses.", "wyrm.nn.", "wyrm.ops.", "wyrm.random.", "wyrm.special.",
+)  # fmt: skip
+_PUBLIC = ("wyrm", "wyrm.linalg", "wyrm.losses", "wyrm.nn", "wyrm.random", "wyrm.special")
 # Whether these raise an error is up to the sizes of axes, which types do not have.
-_BY_SIZES = frozenset({
-    "array_split", "broadcast_to", "dsplit", "hsplit", "reshape", "resize", "split", "squeeze", "vsplit",
-})  # fmt: skip
-# These may join axes into one.
-_JOINING = frozenset({"cumprod", "cumsum", "flatten", "ravel", "reshape", "resize"})
+_BY_SIZES = frozenset({"reshape", "resize"})
+# These take axes of size 1 that they refuse otherwise.
+_OF_ONES = frozenset({"broadcast_to", "squeeze"})
+# Axes are not made longer than this: some functions compute arrays of them.
+_LARGEST = 10_000
+# These may join axes into one, or make a new one of another.
+_JOINING = frozenset({"column_stack", "cumprod", "cumsum", "flatten", "ravel", "reshape", "resize"})
 
 
 @cache
@@ -97,21 +102,23 @@ class _Call(ABC):
         reader, value = self._attempt(None)
         if not isinstance(value, Exception):
             return self._with_any_sizes(reader, value)
-        if reader.guessed:
+        if reader.guessed or reader.largest > _LARGEST:
             raise Unknown
-        found = [self._attempt(sizes) for sizes in (different, divisible)]
-        values = [value for _, value in found]
-        if all(isinstance(error, ShapeError) for error in (value, *values)) and self.name not in _BY_SIZES:
-            error = values[0] if "size" in str(value) else value
+        choices = [different, divisible, *([ones] if self.name in _OF_ONES else [])]
+        found = [self._attempt(sizes(reader.largest)) for sizes in choices]
+        errors = [error for error in (value, *(value for _, value in found)) if isinstance(error, ShapeError)]
+        if len(errors) == 1 + len(choices) and self.name not in _BY_SIZES:
+            error = errors[1] if "size" in str(value) else value
             operands = [type_ for _, type_ in reader.leaves]
             self._checker.fail(message(self.name, operands, error), self._context.context, code=AXES)
             return unknown()
-        if any(isinstance(value, Exception) for value in values):
+        fitting = [each for each in found[:2] if not isinstance(each[1], ShapeError)]
+        if not fitting or any(isinstance(value, Exception) for _, value in fitting):
             raise Unknown
-        first, second = (self._written(*each) for each in found)
-        if first != second:
+        written = [self._written(*each) for each in fitting]
+        if written[0] != written[-1]:
             raise Unknown
-        return first
+        return written[0]
 
     def _with_any_sizes(self, reader: Reader, value: Any) -> Type:
         """Return the type of a node that was built of axes without sizes.
@@ -119,9 +126,11 @@ class _Call(ABC):
         Axes that are joined into one, as by `reshape(-1)`, have a name only as long as none of them has a size.
         """
         found = self._written(reader, value)
-        if self.name not in _JOINING and not any(isinstance(axis, Times) for axis in value.dims):
+        if isinstance(value, tuple | list):
             return found
-        _, sized = self._attempt(different)
+        if self.name not in _JOINING and not any(map(_has_times, value.dims)):
+            return found
+        _, sized = self._attempt(different(reader.largest))
         if isinstance(sized, Exception):
             return found
         pairs = zip(value.dims, sized.dims, strict=True)
@@ -222,6 +231,11 @@ def type_of_module_call(context: MethodContext, receiver: Instance) -> Type:
     return found
 
 
+def _has_times(axis: Axis) -> bool:
+    """Return whether an axis is joined of others, or has such a part."""
+    return isinstance(axis, Times) or (isinstance(axis, Plus) and any(map(_has_times, axis.parts)))
+
+
 def _check_call(
     checker: TypeChecker,
     callee: Type,
@@ -264,9 +278,21 @@ def _classes_of(callee: Type) -> Iterator[str]:
     proper = get_proper_type(callee)
     items = proper.items if isinstance(proper, Overloaded) else [proper]
     for item in items:
-        found = get_proper_type(item.ret_type) if isinstance(item, CallableType) else None
-        if isinstance(found, Instance):
-            yield found.type.fullname
+        if isinstance(item, CallableType):
+            yield from _names_in(item.ret_type)
+
+
+def _names_in(type_: Type) -> Iterator[str]:
+    """Yield the names of a class, and of those in a tuple or list."""
+    found = get_proper_type(type_)
+    parts: Sequence[Type] = ()
+    if isinstance(found, TupleType):
+        parts = found.items
+    elif isinstance(found, Instance):
+        yield found.type.fullname
+        parts = found.args if found.type.fullname in ("builtins.list", "builtins.tuple") else ()
+    for part in parts:
+        yield from _names_in(part)
 
 
 def _checked(expression: Expression, type_: Type) -> Expression:

@@ -10,8 +10,9 @@ from mypy.types import Instance, ProperType, TupleType, TypeVarType, UnpackType,
 
 from wyrm.mypy.reading import shape_of
 
-# A size that was chosen for the check, and a leaf that was made for it.
+# A size that was chosen for the check, the name of the op before a reason, and a leaf that was made for it.
 _SIZE = re.compile(r"(?<=\w)\(\d*\)")
+_OP = re.compile(r"^\w+(?:\(.*?\))?: ")
 _LEAF = re.compile(r"\b(?:greater|input) \([^()]*\) \w+ \(at [^()]*\)")
 
 AXES = ErrorCode("axes", "Operands whose axes do not fit", "wyrm")
@@ -59,7 +60,7 @@ def message(name: str, operands: Sequence[Instance], error: Exception) -> str:
     shapes = [_text(operand) for operand in (operands[::-1] if name in REFLECTED else operands)]
     reason = _SIZE.sub("", str(error).partition("\n")[0]).replace(" (different axes)", "")
     reason = _LEAF.sub("the operand", reason)
-    reason = reason.partition(": ")[2] or reason
+    reason = _OP.sub("", reason)
     detail, separator, pair = reason.rpartition(": ")
     if separator and " against " in pair and len(detail) > 30:
         reason = pair

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mypy.nodes import ARG_NAMED, ARG_STAR, ARG_STAR2, CallExpr, RefExpr, TypeInfo
 from mypy.options import Options
@@ -31,6 +32,8 @@ from wyrm.mypy.writing import unknown
 TESTED = ("2.4",)
 # Methods that build no node, or whose result has no axes of its own.
 _OTHERS = frozenset({"backward", "erase", "forward", "item", "parameters", "set", "tolist", "zero_gradient"})
+
+RAISES = "WYRM_MYPY_RAISES" in os.environ
 
 SignatureContext = TypeVar("SignatureContext", MethodSigContext, FunctionSigContext)
 
@@ -67,25 +70,27 @@ class WyrmPlugin(Plugin):
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], CallableType] | None:
         if self._calls_module(fullname):
-            return self._signatures(of_modules=True)
-        return self._signatures() if self._builds_nodes(fullname) or fullname in CALLED else None
+            return guarded(self._signatures(of_modules=True), _as_declared)
+        is_known = self._builds_nodes(fullname) or fullname in CALLED
+        return guarded(self._signatures(), _as_declared) if is_known else None
 
     def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], CallableType] | None:
-        return self._signatures() if run_time_function(fullname) is not None else None
+        return None if run_time_function(fullname) is None else guarded(self._signatures(), _as_declared)
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         if fullname in CALLED:
-            return self._of_called
+            return guarded(self._of_called, _returned)
         if self._calls_module(fullname):
-            return self._of_module
-        return partial(self._of_method, fullname.rpartition(".")[2]) if self._builds_nodes(fullname) else None
+            return guarded(self._of_module, _returned)
+        of_method = partial(self._of_method, fullname.rpartition(".")[2])
+        return guarded(of_method, _returned) if self._builds_nodes(fullname) else None
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         function = run_time_function(fullname)
-        return None if function is None else partial(self._of_function, fullname, function)
+        return None if function is None else guarded(partial(self._of_function, fullname, function), _returned)
 
     def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
-        return _keep_axes if fullname in OPS_OF_USERS else None
+        return guarded(_keep_axes, _nothing) if fullname in OPS_OF_USERS else None
 
     def _builds_nodes(self, fullname: str) -> bool:
         """Return whether a method is one of nodes that builds a node."""
@@ -145,6 +150,35 @@ class WyrmPlugin(Plugin):
             return _open(context.default_signature, is_first)
 
         return opened
+
+
+def guarded(hook: Callable[[Any], Any], otherwise: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a hook that does what mypy does without the plugin where an exception is raised, and never stops mypy.
+
+    With `WYRM_MYPY_RAISES` in the environment, as in the tests, the exception is raised.
+    """
+
+    def guarded(context: Any) -> Any:
+        try:
+            return hook(context)
+        except Exception:
+            if RAISES:
+                raise
+            return otherwise(context)
+
+    return guarded
+
+
+def _as_declared(context: MethodSigContext | FunctionSigContext) -> CallableType:
+    return context.default_signature
+
+
+def _returned(context: MethodContext | FunctionContext) -> Type:
+    return context.default_return_type
+
+
+def _nothing(context: ClassDefContext) -> None:
+    pass
 
 
 def _keep_axes(context: ClassDefContext) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -40,8 +42,6 @@ NODE, INDEX_NODE = "wyrm.graph.base.BaseNode", "wyrm.graph.node.IndexNode"
 MODULE = "wyrm.module.Module"
 _DIM, _ONE = "wyrm.graph.axes.Dim", "wyrm.graph.axes.One"
 _DERIVED: Mapping[str, type[Plus | Times]] = {f"wyrm.graph.axes.{kind.__name__}": kind for kind in (Plus, Times)}
-# Sizes of axes, none a multiple of another. They are small: a function that loops over an axis builds as many nodes.
-_PRIMES = (101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199)
 
 
 class Unknown(Exception):
@@ -100,14 +100,29 @@ class AxisClasses:
 Sizes = Callable[[int], int] | None
 
 
-def different(position: int) -> int:
-    """Give each axis another size; no one is a multiple of another."""
-    return _PRIMES[position % len(_PRIMES)]
+def different(above: int) -> Sizes:
+    """Give each axis another size, a prime above a number, so that no one is a multiple of another.
+
+    Sizes are small: a function that loops over an axis builds as many nodes, and some functions compute arrays.
+    """
+    primes = (n for n in itertools.count(max(above + 1, 11)) if all(n % d for d in range(2, math.isqrt(n) + 1)))
+    found: list[int] = []
+
+    def size(position: int) -> int:
+        found.extend(itertools.islice(primes, max(position + 1 - len(found), 0)))
+        return found[position]
+
+    return size
 
 
-def divisible(position: int) -> int:
-    """Give all axes one size, with many divisors."""
-    return 720
+def divisible(by: int) -> Sizes:
+    """Give all axes one size that is a multiple of a number, with many divisors."""
+    return lambda _: 60 * max(by, 1)
+
+
+def ones(_: int) -> Sizes:
+    """Give all axes the size 1."""
+    return lambda _: 1
 
 
 class Reader:
@@ -120,6 +135,8 @@ class Reader:
         self.leaves: list[tuple[Any, Instance]] = []
         # Whether an axis has no name, or a value is a guess: then an error may be false.
         self.guessed = False
+        # The largest number among the arguments: an axis must be longer than what indexes it or cuts from it.
+        self.largest = 0
         # Whether an array of unknown axes is among the arguments, which broadcasts only in an elementwise op.
         self.has_array = False
 
@@ -191,7 +208,7 @@ class Reader:
         if isinstance(type_, NoneType):
             return None
         if isinstance(type_, LiteralType):
-            return type_.value
+            return self._constant(type_.value)
         if isinstance(type_, TupleType):
             return tuple(self._of_type(get_proper_type(item)) for item in type_.items)
         if isinstance(type_, CallableType) and type_.is_type_obj():
@@ -201,12 +218,17 @@ class Reader:
         if not isinstance(type_, Instance):
             raise Unknown
         if type_.last_known_value is not None:
-            return type_.last_known_value.value
+            return self._constant(type_.last_known_value.value)
         if is_node(type_):
             return self.node(type_)
         if is_axis(type_):
             return self._axis(type_)
         return self._number(type_.type.fullname)
+
+    def _constant(self, value: object) -> object:
+        if isinstance(value, int):
+            self.largest = max(self.largest, abs(value))
+        return value
 
     def _number(self, fullname: str) -> Any:
         """Return a number for a type of numbers or arrays; which one, and which axes, is not known."""

@@ -14,7 +14,7 @@ from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, Shaped
+from wyrm.graph.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, OfShape
 from wyrm.ops.cross_entropy.weights import sample_weights, weighted_mean
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, bind_class, method
 from wyrm.ops.indexing.along_axis import OneAxis, float_dtype
@@ -34,7 +34,7 @@ class _Normalized(OneAxis[tuple[Left_co], Axes], Node[tuple[Left_co], Axes], Gen
 @overload
 def {method}(self: Shaped[L, AtLeast1D], axis: int = -1) -> {op}[L]: ...
 @overload
-def {method}(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> {op}[L, tuple[N, *Bs]]: ...
+def {method}(self: OfShape[L, tuple[N, *Bs]], axis: int = -1) -> {op}[L, tuple[N, *Bs]]: ...
 """
 
     def __init_subclass__(cls, **keywords: bool) -> None:
@@ -284,7 +284,7 @@ class _CrossEntropyGradientLoops(ByKernel):
 
 @overload
 def cross_entropy(
-    logits: Shaped[L, tuple[*Bs, N]],
+    logits: OfShape[L, tuple[*Bs, N]],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     sample_weight: None = None,
@@ -292,7 +292,7 @@ def cross_entropy(
 ) -> CrossEntropy[L, tuple[()]]: ...
 @overload
 def cross_entropy(
-    logits: Shaped[L, tuple[*Bs, N]],
+    logits: OfShape[L, tuple[*Bs, N]],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     sample_weight: None = None,
@@ -300,7 +300,7 @@ def cross_entropy(
 ) -> CrossEntropy[L, tuple[*Bs]]: ...
 @overload
 def cross_entropy(
-    logits: Shaped[L, tuple[*Bs, N]],
+    logits: OfShape[L, tuple[*Bs, N]],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     sample_weight: Node | Array,
@@ -308,7 +308,7 @@ def cross_entropy(
 ) -> Node[Any, tuple[()]]: ...
 @overload
 def cross_entropy(
-    logits: Shaped[L, tuple[*Bs, N]],
+    logits: OfShape[L, tuple[*Bs, N]],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     sample_weight: Node | Array,

@@ -9,7 +9,7 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import axis_size, normalize_axis
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node
-from wyrm.graph.typing import AtLeast1D, Bs, N, Shaped
+from wyrm.graph.typing import AtLeast1D, Bs, N, OfShape, Shaped
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, Unary, method
 from wyrm.support.foreign_names import explains_keywords
@@ -254,9 +254,9 @@ def log_sigmoid(x: Shaped[L, S]) -> Node[Any, S]:
 @overload
 def glu(x: Shaped[L, AtLeast1D], axis: int = -1) -> Node: ...
 @overload
-def glu(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> Node[Any, tuple[*Bs, Any]]: ...
+def glu(x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> Node[Any, tuple[*Bs, Any]]: ...
 @overload
-def glu(x: Shaped[L, tuple[*Bs, N]], axis: int) -> Node: ...
+def glu(x: OfShape[L, tuple[*Bs, N]], axis: int) -> Node: ...
 @method("glu", function=False)
 def glu(x: Any, axis: int = -1) -> Node:
     """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`.

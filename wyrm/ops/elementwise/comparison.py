@@ -14,7 +14,7 @@ from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import A, Array, BoolArray, Bs, FittingShape, IntegerArray, M, N, Number, Shaped, Size
+from wyrm.graph.typing import A, Array, BoolArray, Bs, FittingShape, IntegerArray, M, N, Number, OfShape, Shaped, Size
 from wyrm.graph.weak_types import FLOATS, chosen, default_type
 from wyrm.ops.elementwise.broadcasts import operator_of_integers
 from wyrm.ops.elementwise.elementwise import (
@@ -243,22 +243,22 @@ def where(condition: Shaped[Any, Shape] | Mask, x: Shaped[L, tuple[()]], y: Shap
 @overload
 def where(
     condition: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]] | Mask,
-    x: Shaped[L, tuple[*Bs, N]],
+    x: OfShape[L, tuple[*Bs, N]],
     y: Shaped[R, tuple[*Bs, N]] | Shaped[R, tuple[N]] | Shaped[R, tuple[*Bs, One]],
 ) -> Where[L, R, tuple[*Bs, N]]: ...
 @overload
 def where(
     condition: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]] | Mask,
     x: Shaped[L, tuple[N]] | Shaped[L, tuple[*Bs, One]],
-    y: Shaped[R, tuple[*Bs, N]],
+    y: OfShape[R, tuple[*Bs, N]],
 ) -> Where[L, R, tuple[*Bs, N]]: ...
 @overload
 def where(
-    condition: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]], x: Shaped[L, tuple[*Bs, N]], y: Number | Array
+    condition: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]], x: OfShape[L, tuple[*Bs, N]], y: Number | Array
 ) -> Where[L, Constant, tuple[*Bs, N]]: ...
 @overload
 def where(
-    condition: Shaped[Any, tuple[M, N]], x: Shaped[L, tuple[A, *Bs, M, N]], y: Number | Array
+    condition: Shaped[Any, tuple[M, N]], x: OfShape[L, tuple[A, *Bs, M, N]], y: Number | Array
 ) -> Where[L, Constant, tuple[A, *Bs, M, N]]: ...
 @overload
 def where(condition: Node | Mask, x: IndexNode, y: IndexNode | Size | IntegerArray) -> IndexNode: ...
