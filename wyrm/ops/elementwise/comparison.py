@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 import numpy as np
-from typing_extensions import TypeAliasType, TypeVar
+from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError
 from wyrm.graph.arrays import as_array
@@ -209,7 +209,7 @@ class Where(Elementwise[tuple[Any, Left_co, Right_co], Axes]):
         return common_dtype((x, y))
 
 
-Mask = TypeAliasType("Mask", BoolArray | bool)
+Mask = BoolArray | bool
 OneNumber = Number | Array | Shaped[Any, tuple[()]]
 Shape = TypeVar("Shape")  # mypy's messages show this name
 
