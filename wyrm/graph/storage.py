@@ -36,7 +36,7 @@ class Changes:
     __slots__ = ("latest",)
 
     def __init__(self) -> None:
-        self.latest = 0
+        self.latest: int = 0
 
 
 CHANGES = Changes()
@@ -61,10 +61,10 @@ class Storage:
     __slots__ = ("array", "gradient", "limits", "newer", "version")
 
     def __init__(self, array: np.ndarray | None) -> None:
-        self.array = array
+        self.array: np.ndarray | None = array
         # Copies a newer array from a device into `array`; only `DeviceStorage` calls it.
         self.newer: Callable[[], None] | None = None
-        self.version = tick()
+        self.version: int = tick()
         self.gradient: FloatArray | RowSparse | None = None
         # For integers: the limits of the ops that index with them, by the op's identity and its operand.
         self.limits: dict[tuple[int, int], IndexLimit] | None = None

@@ -179,7 +179,8 @@ class MethodCall(_Call):
         self, plugin: Plugin, classes: AxisClasses, name: str, receiver: Instance, context: MethodContext
     ) -> None:
         super().__init__(plugin, classes, context)
-        self.name, self._receiver = name, receiver
+        self.name: str = name
+        self._receiver = receiver
 
     def callee(self, reader: Reader) -> Callable[..., Any]:
         try:
@@ -204,7 +205,9 @@ class FunctionCall(_Call):
         context: MethodContext | FunctionContext,
     ) -> None:
         super().__init__(plugin, classes, context)
-        self.name, self._function, self._declared = function.__name__, function, declared
+        self.name: str = function.__name__
+        self._function = function
+        self._declared = declared
 
     def callee(self, reader: Reader) -> Callable[..., Any]:
         return self._function

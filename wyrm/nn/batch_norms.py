@@ -33,6 +33,7 @@ class _BatchNorm(Module, Generic[Features]):
 
     # The name of the argument with the features.
     _argument: ClassVar[str]
+    epsilon: float
     momentum: float | None
     running_mean: Buffer[tuple[Features]]
     running_var: Buffer[tuple[Features]]
@@ -124,7 +125,7 @@ class BatchNorm(_BatchNorm[Features], Layer[Features, Features], Generic[Feature
         axis: int | None = None, dtype: DTypeLike = np.float32,
     ) -> None:  # fmt: skip
         self.weight, self.bias = self._begin(features, epsilon, momentum, dtype)
-        self.axis = None if axis is None else axis_number("BatchNorm", axis)
+        self.axis: int | None = None if axis is None else axis_number("BatchNorm", axis)
 
     @overload
     def __call__(self, x: Tensor[*Bs, Features]) -> Tensor[*Bs, Features]: ...

@@ -8,7 +8,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import axis_size
+from wyrm.graph.axes import Axis, axis_size
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
@@ -105,6 +105,8 @@ class _ChannelNorm(Module, Generic[Features]):
     # The least number of spatial axes, and their number if it is fixed.
     _least: ClassVar[int] = 1
     _rank: ClassVar[int | None] = None
+    channels: Axis
+    epsilon: float
     weight: Parameter[tuple[Features]] | None
     bias: Parameter[tuple[Features]] | None
 
@@ -140,7 +142,7 @@ class GroupNorm(_ChannelNorm[Features]):
         *, dtype: DTypeLike = np.float32,
     ) -> None:  # fmt: skip
         self._begin(num_channels, epsilon, affine, dtype)
-        self.num_groups = whole("GroupNorm: num_groups", num_groups, 1)
+        self.num_groups: int = whole("GroupNorm: num_groups", num_groups, 1)
         if int(self.channels) % self.num_groups:
             raise ShapeError(f"GroupNorm: {self.channels!r} cannot be divided into {num_groups} equal groups")
 

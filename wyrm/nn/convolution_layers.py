@@ -8,6 +8,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
+from wyrm.graph.axes import Axis
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
@@ -60,6 +61,8 @@ class _Convolution(Module, Generic[In, Out]):
     # The number of spatial axes, and whether the convolution is transposed.
     rank: int
     transposed = False
+    in_channels: Axis
+    out_channels: Axis
     weight: Parameter
     bias: Parameter[tuple[Out]] | None
 
@@ -83,10 +86,15 @@ class _Convolution(Module, Generic[In, Out]):
         """Check the options and draw the parameters."""
         name = type(self).__name__
         axes = sized_axes(name, in_channels=in_channels, out_channels=out_channels)
-        self.kernel_size = window_options(name, self.rank, kernel_size, stride, padding, dilation).kernel
+        self.kernel_size: tuple[int, ...] = window_options(
+            name, self.rank, kernel_size, stride, padding, dilation
+        ).kernel
         per_axis(name, "output_padding", output_padding, self.rank, 0)
-        self.stride, self.padding, self.dilation = stride, padding, dilation
-        self.output_padding, self.groups = output_padding, whole(f"{name}: groups", groups, 1, ShapeError)
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.output_padding = output_padding
+        self.groups: int = whole(f"{name}: groups", groups, 1, ShapeError)
         for argument, axis in zip(("in_channels", "out_channels"), axes, strict=True):
             if int(axis) % groups:
                 raise ShapeError(f"{name}: {argument}, {axis!r}, cannot be divided into {groups} equal groups")

@@ -56,6 +56,7 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
     (5, 3, 28, 28)
     """
 
+    epsilon: float
     weight: Parameter[tuple[Features]]
     bias: Parameter[tuple[Features]] | None
 
@@ -119,6 +120,7 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
     [[1.0, -1.0], [0.0, 0.0]]
     """
 
+    epsilon: float
     weight: Parameter[tuple[Features]]
 
     def __init__(

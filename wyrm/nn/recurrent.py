@@ -94,7 +94,7 @@ class _LSTM(_Recurrent[In, Out]):
     ) -> None:  # fmt: skip
         if coupled and forget_bias is not None:
             raise ValueError(f"{type(self).__name__}: forget_bias needs a forget gate, which coupled=True leaves out")
-        self.coupled = bool(coupled)
+        self.coupled: bool = bool(coupled)
         names = ("bias", "input_weight", "recurrent_weight")
         self._draw(input_size, hidden_size, 3 if coupled else 4, names, seed, dtype, forget_bias)
 

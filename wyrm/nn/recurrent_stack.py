@@ -55,7 +55,7 @@ class _Stack(Module, Generic[Recurrent]):
         name = type(self).__name__
         hidden = sized_axis(name, "hidden_size", hidden_size)
         count = whole(f"{name}: num_layers", num_layers, 1)
-        self.dropout = Dropout(dropout, dropout_seed)
+        self.dropout: Dropout = Dropout(dropout, dropout_seed)
         inner: Any = 2 * int(hidden) if bidirectional else hidden
         sizes = [input_size, *[inner] * (count - 1)]
 

@@ -62,10 +62,13 @@ class Rule:
         elementwise: bool,
         flushes: bool,
     ) -> None:
-        self.parameter, self.gradient = parameter, gradient
-        self.state, self.hyperparameters = dict(state), dict(hyperparameters)
-        self.elementwise, self.flushes = elementwise, flushes
-        self.outputs = self._checked_outputs(*update)
+        self.parameter = parameter
+        self.gradient = gradient
+        self.state: dict[str, Input] = dict(state)
+        self.hyperparameters: dict[str, Input] = dict(hyperparameters)
+        self.elementwise = elementwise
+        self.flushes = flushes
+        self.outputs: list[Node] = self._checked_outputs(*update)
         self._check_nodes()
         self._run: _Run | None = None
 
@@ -93,7 +96,7 @@ class Rule:
         for node in Schedule(self.outputs).nodes:
             if node in inputs or (isinstance(node, Constant) and not (self.elementwise and node.dims)):
                 continue
-            if self.elementwise and (node.is_leaf or node.formula is None):
+            if self.elementwise and (node.is_leaf or not node.formula):
                 raise RegistrationError(
                     f"an optimizer's rule must be elementwise and use only its arguments and constants; "
                     f"{describe(node)} is not. A rule over whole parameters declares `elementwise = False`"
