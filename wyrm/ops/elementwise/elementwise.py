@@ -70,10 +70,10 @@ def bind_class(cls: Any, of_masks: Callable[[Node], Callable[..., Any]] | None =
 
 def _signature_of(cls: Any) -> inspect.Signature:
     """Return what `help` and notebooks show of the method that constructs `cls`: the arguments after the node."""
-    parameters = list(inspect.signature(cls.__init__).parameters.values())[2:]
-    own = [each for each in parameters if each.kind is not each.VAR_KEYWORD]
-    node = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return inspect.Signature([node, *own], return_annotation=cls.__name__)
+    arguments = list(inspect.signature(cls.__init__).parameters.values())[2:]
+    # Annotations are text, whose names the module of the method has not.
+    own = [each.replace(annotation=each.empty) for each in arguments if each.kind is not each.VAR_KEYWORD]
+    return inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *own])
 
 
 def common_dtype(parents: Iterable[BaseNode]) -> np.dtype:
