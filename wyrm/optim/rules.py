@@ -243,7 +243,7 @@ class GroupRules(ExplainsNames):
     if not TYPE_CHECKING:  # hidden from language servers, which would show it in place of `__init__`
 
         def __new__(cls, *arguments: object, **keywords: object) -> Self:
-            """Refuse unknown keywords; of `SGD(parameters, lr=0.1)` Python would say that `learning_rate` is missing."""
+            """Refuse unknown keywords: Python would say of `SGD(x, lr=0.1)` that `learning_rate` is missing."""
             if cls.__init__.__module__.startswith("wyrm."):
                 check_names(cls.__name__, keywords, keywords_of(cls.__init__))
             return super().__new__(cls)
