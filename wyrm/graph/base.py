@@ -89,8 +89,6 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
 
     def __init_subclass__(cls, *, abstract: bool = False, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
-        if "vjp" in cls.__dict__ and "vjp_by" not in cls.__dict__:
-            cls.vjp_by = BaseNode.vjp_by  # type: ignore[method-assign]  # not that of a base class with another `vjp`
         slots = [klass.__dict__.get("__slots__", ()) for klass in reversed(cls.__mro__) if klass not in _BASES]
         names = [name for group in slots for name in ((group,) if isinstance(group, str) else group)]
         cls.attributes = tuple(dict.fromkeys(name for name in names if not name.startswith("_")))
@@ -188,7 +186,7 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     @classmethod
     def op_name(cls) -> str:
         """Return the operation's name in messages and generated code: the method's name if it has one."""
-        if cls.method is not None:
+        if cls.method:
             return cls.method
         return _WORD_STARTS.sub("_", cls.__name__.lstrip("_")).lower()
 
@@ -243,7 +241,12 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_node")
 
     # Nodes hash by identity. `==` returns a mask, and a class that defines `__eq__` has no hash otherwise.
-    __hash__ = object.__hash__
+    if TYPE_CHECKING:
+
+        def __hash__(self) -> int: ...
+
+    else:
+        __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         description = describe(self)

@@ -38,7 +38,7 @@ from mypy.types import (
 import wyrm as wy
 from wyrm.graph.axes import Axis, Dim, One, Plus, Times
 
-NODE, INDEX_NODE = "wyrm.graph.base.BaseNode", "wyrm.graph.node.IndexNode"
+NODE, FLOAT_NODE, INDEX_NODE = "wyrm.graph.base.BaseNode", "wyrm.graph.node.Node", "wyrm.graph.node.IndexNode"
 MODULE = "wyrm.module.Module"
 _DIM, _ONE = "wyrm.graph.axes.Dim", "wyrm.graph.axes.One"
 _DERIVED: Mapping[str, type[Plus | Times]] = {f"wyrm.graph.axes.{kind.__name__}": kind for kind in (Plus, Times)}
@@ -134,11 +134,11 @@ class Reader:
         # The leaves, and the types that they stand for, in the order of the arguments.
         self.leaves: list[tuple[Any, Instance]] = []
         # Whether an axis has no name, or a value is a guess: then an error may be false.
-        self.guessed = False
+        self.guessed: bool = False
         # The largest number among the arguments: an axis must be longer than what indexes it or cuts from it.
-        self.largest = 0
+        self.largest: int = 0
         # Whether an array of unknown axes is among the arguments, which broadcasts only in an elementwise op.
-        self.has_array = False
+        self.has_array: bool = False
 
     # --- axes -----------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Generic, Literal, overload
+from typing import Any, ClassVar, Generic, Literal, overload
 
 import numpy as np
 
@@ -127,7 +127,7 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
 
     __slots__ = ("reduction",)
     _own: CrossEntropy[Any, Axes]
-    residual_parents = frozenset([2])
+    residual_parents: ClassVar[frozenset[int]] = frozenset([2])
     reduction: LossReduction
 
     def __init__(self, logits: Node, labels: IndexNode | Indices, reduction: LossReduction = "mean") -> None:

@@ -113,7 +113,7 @@ class ReductionLoops(Reduced):
     """A loop that reduces the axes of a `Reduction`."""
 
     def __init__(self, reducer: Reducer) -> None:
-        self.reducer = reducer
+        self.reducer: Reducer = reducer
 
     def reduce_axes(self, node: Reduction) -> tuple[int, ...]:
         return node.axis
@@ -124,7 +124,7 @@ class Count(Reduction[Left_co, Axes]):
 
     __slots__ = ()
     _own: Count[Any, Axes]
-    empty = 0.0
+    empty: float | None = 0.0
     shape_only = True
 
     def shape_rule(self) -> Dims:

@@ -46,7 +46,10 @@ class Specialization:
     """A specialized function: its code, the kind of its result, and the positions of the parameters it writes to."""
 
     def __init__(self, function: LoopFunction, result: Kind | None, source: Routine, written: frozenset[int]) -> None:
-        self.function, self.result, self.source, self.written = function, result, source, written
+        self.function = function
+        self.result = result
+        self.source = source
+        self.written = written
 
 
 class Translation:
