@@ -104,7 +104,7 @@ class AtLeast2D:
     """The shape of a node with two axes or more."""
 
 
-# The shape of a node of which no checker knows how many axes it has: Any, or one with a part such as `*tuple[Any, ...]`.
+# The shape of a node of which no checker knows how many axes it has: Any, or one with a part like `*tuple[Any, ...]`.
 AnyRank: TypeAlias = tuple[Any, *tuple[AtLeast1D, ...], Any]
 
 
