@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any, Literal, overload
 
-from numpy.typing import DTypeLike
-
 from wyrm.graph.axes import Axis, AxisLike, One, Plus
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode as _IndexNode
@@ -30,6 +28,7 @@ from wyrm.graph.typing import (
     AtLeast1D,
     AtLeast2D,
     Bs,
+    DTypeLike,
     FittingShape,
     Indices,
     IntegerArray,

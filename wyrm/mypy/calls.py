@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache, cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, cached_property, partial
 from typing import Any, NamedTuple, cast
 
 from mypy.checker import TypeChecker
 from mypy.checkmember import analyze_member_access
-from mypy.nodes import ARG_NAMED, ARG_POS, ArgKind, Context, Expression, TempNode
+from mypy.errorcodes import ErrorCode
+from mypy.errors import ErrorInfo
+from mypy.nodes import ARG_NAMED, ARG_POS, ARG_STAR, ARG_STAR2, ArgKind, Context, Expression, TempNode, TypeInfo
 from mypy.plugin import FunctionContext, MethodContext, Plugin
 from mypy.types import (
     CallableType,
@@ -24,8 +26,21 @@ from mypy.types import (
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Plus, Times
-from wyrm.mypy.messages import AXES, OPERATORS, message, shortened
-from wyrm.mypy.reading import AxisClasses, Reader, Sizes, Unknown, different, divisible, is_axis, is_node, ones
+from wyrm.mypy.messages import AXES, OPERATORS, message
+from wyrm.mypy.reading import (
+    FLOAT_NODE,
+    AxisClasses,
+    Reader,
+    Sizes,
+    Unknown,
+    base_of,
+    different,
+    divisible,
+    is_axis,
+    is_node,
+    ones,
+)
+from wyrm.mypy.shortening import of_function, of_module
 from wyrm.mypy.writing import Writer, unknown, without_axes
 from wyrm.ops.elementwise.elementwise import Elementwise
 
@@ -76,7 +91,7 @@ class _Call(ABC):
         self._plugin, self._classes, self._context = plugin, classes, context
         assert isinstance(context.api, TypeChecker)
         self._checker = context.api
-        self._arguments = list(_arguments(context))
+        self._arguments = list(_each_once(_arguments(context)))
 
     @abstractmethod
     def declared(self) -> Type:
@@ -111,7 +126,7 @@ class _Call(ABC):
             error = errors[1] if "size" in str(value) else value
             operands = [type_ for _, type_ in reader.leaves]
             self._checker.fail(message(self.name, operands, error), self._context.context, code=AXES)
-            return unknown()
+            return self._unknown_node()
         fitting = [each for each in found[:2] if not isinstance(each[1], ShapeError)]
         if not fitting or any(isinstance(value, Exception) for _, value in fitting):
             raise Unknown
@@ -140,15 +155,24 @@ class _Call(ABC):
         """Return what the call returns, or the error that it raises."""
         reader = Reader(self._checker, self._classes, sizes)
         function = self.callee(reader)
-        if any(argument.kind not in (ARG_POS, ARG_NAMED) for argument in self._arguments):
-            raise Unknown
         if self.name in OPERATORS and any(is_axis(argument.type) for argument in self._arguments):
             raise Unknown  # the declarations refuse an axis as a number
-        values = [(argument.name, reader.value(argument.expression, argument.type)) for argument in self._arguments]
+        positional: list[Any] = []
+        keywords: dict[str, Any] = {}
+        for argument in self._arguments:
+            if argument.kind not in (ARG_POS, ARG_NAMED, ARG_STAR):
+                raise Unknown
+            value = reader.value(argument.expression, argument.type)
+            if argument.name is not None:
+                keywords[argument.name] = value
+            elif argument.kind == ARG_STAR:
+                if not isinstance(value, tuple | list):
+                    raise Unknown
+                positional.extend(value)
+            else:
+                positional.append(value)
         if not reader.leaves:
             raise Unknown
-        positional = [value for name, value in values if name is None]
-        keywords = {name: value for name, value in values if name is not None}
         try:
             return reader, function(*positional, **keywords)
         except Exception as error:
@@ -164,10 +188,21 @@ class _Call(ABC):
         """The names of the classes that the declarations return."""
         return frozenset(_classes_of(self.declared()))
 
+    def _unknown_node(self) -> Type:
+        """Return the type of a node of unknown axes, so that a function may return it; `Any` for no node."""
+        symbols = [self._plugin.lookup_fully_qualified(name) for name in self._returned]
+        infos = [symbol.node for symbol in symbols if symbol is not None and isinstance(symbol.node, TypeInfo)]
+        node = next(filter(None, (base_of(info, FLOAT_NODE) for info in infos)), None)
+        return unknown() if node is None else Instance(node, [unknown(), unknown()])
+
     def _by_declarations(self) -> Type:
         """Return the type that the declarations give, and mypy's own errors."""
         try:
-            return _check_call(self._checker, self.declared(), self._arguments, self._context.context)
+            with self._checker.msg.filter_errors(save_filtered_errors=True) as errors:
+                found = _check_call(self._checker, self.declared(), self._arguments, self._context.context)
+            shorten = partial(of_function, function=OPERATORS.get(self.name, self.name))
+            _report(self._checker, errors.filtered_errors(), shorten)
+            return found
         except RuntimeError:  # mypy cannot expand `*Bs` by a union of known and unknown axes
             return unknown()
 
@@ -224,14 +259,32 @@ def type_of_module_call(context: MethodContext, receiver: Instance) -> Type:
     checker = context.api
     callee = _member("__call__", receiver, context.context, checker)
     with checker.msg.filter_errors(save_filtered_errors=True) as errors:
-        found = _check_call(checker, callee, list(_arguments(context)), context.context, receiver)
-    for error in errors.filtered_errors():
-        short = shortened(error.message)
+        found = _check_call(checker, callee, list(_each_once(_arguments(context))), context.context, receiver)
+    _report(checker, errors.filtered_errors(), partial(of_module, module=receiver.type.name), AXES)
+    return found
+
+
+def _report(
+    checker: TypeChecker,
+    errors: Sequence[ErrorInfo],
+    shorten: Callable[[str], str | None],
+    code: ErrorCode | None = None,
+) -> None:
+    """Add errors to mypy's, in short where `shorten` can, without the notes that follow.
+
+    Of a lambda whose result does not fit, mypy says two things; the second says all.
+    """
+    returned = any(error.message.startswith("Incompatible return value") for error in errors)
+    short: str | None = None
+    for error in errors:
+        if error.severity == "error":
+            short = shorten(error.message)
+            if short is not None and not (returned and error.message.startswith("Argument ")):
+                place = Context(error.line, error.column)
+                place.end_line, place.end_column = error.end_line, error.end_column
+                checker.fail(short, place, code=code or error.code)
         if short is None:
             checker.msg.add_errors([error])
-        else:
-            checker.fail(short, context.context, code=AXES)
-    return found
 
 
 def _has_times(axis: Axis) -> bool:
@@ -249,7 +302,7 @@ def _check_call(
     """Return the type that mypy itself gives a call."""
     found, _ = checker.expr_checker.check_call(
         callee,
-        [_checked(argument.expression, argument.type) for argument in arguments],
+        [_checked(checker, argument) for argument in arguments],
         [argument.kind for argument in arguments],
         context,
         [argument.name for argument in arguments],
@@ -276,6 +329,15 @@ def _arguments(context: MethodContext | FunctionContext) -> Iterator[_Argument]:
         yield from map(_Argument, *parts)
 
 
+def _each_once(arguments: Iterable[_Argument]) -> Iterator[_Argument]:
+    """Yield arguments; `*operands` comes once, though mypy gives it for positional and for named ones."""
+    starred: set[int] = set()
+    for argument in arguments:
+        if argument.kind not in (ARG_STAR, ARG_STAR2) or id(argument.expression) not in starred:
+            starred.add(id(argument.expression))
+            yield argument
+
+
 def _classes_of(callee: Type) -> Iterator[str]:
     """Yield the names of the classes that a callee returns, by its declarations."""
     proper = get_proper_type(callee)
@@ -298,8 +360,11 @@ def _names_in(type_: Type) -> Iterator[str]:
         yield from _names_in(part)
 
 
-def _checked(expression: Expression, type_: Type) -> Expression:
-    """Return an argument, or what stands for a node, which mypy does not check again."""
-    proper = get_proper_type(type_)
+def _checked(checker: TypeChecker, argument: _Argument) -> Expression:
+    """Return an argument, or what stands for a node or for one type of a union, which mypy does not check again."""
+    proper = get_proper_type(argument.type)
     items = proper.items if isinstance(proper, UnionType) else [proper]
-    return TempNode(type_, context=expression) if any(is_node(get_proper_type(item)) for item in items) else expression
+    is_known = argument.expression in checker.expr_checker.type_overrides
+    if is_known or any(is_node(get_proper_type(item)) for item in items):
+        return TempNode(argument.type, context=argument.expression)
+    return argument.expression

@@ -32,25 +32,6 @@ OPERATORS = {
 }
 REFLECTED = frozenset(f"__r{name}__" for name in _SYMBOLS)
 
-# mypy's message about an argument of a module, and a shape in it: axes may have parts, as `Plus[A, B]` has.
-_ARGUMENT = re.compile(r'^Argument (.+) to "__call__" of "(\w+)" has incompatible type "(.+)"; expected "(.+)"$')
-_TUPLE = re.compile(r"\btuple\[((?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*)\]")
-
-
-def shortened(text: str) -> str | None:
-    """Return mypy's message about a module's argument with the axes alone; None for an argument that is no node."""
-    found = _ARGUMENT.match(text)
-    if found is None:
-        return None
-    position, module, given, expected = found.groups()
-    shapes = _TUPLE.findall(given)[-1:] + _TUPLE.findall(expected)
-    if len(shapes) != 2 or "tuple[" in "".join(shapes) or given.startswith("tuple"):
-        return None
-    name = f"{module}({position[1:-1]}=)" if position.startswith('"') else module
-    axes = shapes[1].split(", ")
-    wanted = f"{len(axes)} axes" if set(axes) == {"Never"} else f"({shapes[1].replace('Never', 'Any')})"
-    return f"{name} of ({shapes[0]}): expected {wanted}"
-
 
 def message(name: str, operands: Sequence[Instance], error: Exception) -> str:
     """Return the first line of a run-time error, with the axes of the operands after the op's name.
