@@ -1467,7 +1467,7 @@ def log_softmax(x: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L]:
     [-0.6930999755859375, -0.6930999755859375]"""
 
 @overload
-def log_softmax(x: OfShape[L, tuple[N, *Bs]], axis: int = -1) -> LogSoftmax[L, tuple[N, *Bs]]: ...
+def log_softmax(x: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> LogSoftmax[L, tuple[*Bs, N]]: ...
 @overload
 def log_softmax(x: Number | Array, axis: int = ...) -> _Node:
     """`x - logsumexp(x)` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
@@ -2388,7 +2388,7 @@ def softmax(x: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L]:
     [0.5, 0.5]"""
 
 @overload
-def softmax(x: OfShape[L, tuple[N, *Bs]], axis: int = -1) -> Softmax[L, tuple[N, *Bs]]: ...
+def softmax(x: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> Softmax[L, tuple[*Bs, N]]: ...
 @overload
 def softmax(x: Number | Array, axis: int = ...) -> _Node:
     """`exp(x) / sum(exp(x))` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.

@@ -104,6 +104,10 @@ class AtLeast2D:
     """The shape of a node with two axes or more."""
 
 
+# The shape of a node of which no checker knows how many axes it has: Any, or one with a part like `*tuple[Any, ...]`.
+AnyRank: TypeAlias = tuple[Any, *tuple[AtLeast1D, ...], Any]
+
+
 class ShapedMask(Protocol[ShapeOf]):
     """A node seen as its shape, of a class whose nodes are always masks."""
 
