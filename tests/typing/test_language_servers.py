@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -101,6 +102,28 @@ def test_completion_has_the_names_of_run_time(name: str, server: LanguageServer)
     # ty adds the modules of a package.
     modules = {path.stem for path in Path(str(module.__file__)).parent.iterdir()}
     assert shown - {each for each in dir(module) if not each.startswith("_")} - modules == set()
+
+
+@pytest.fixture(scope="module")
+def jedi_of_program() -> Callable[[str], Any]:
+    """Return what gives Jedi's view, which IPython and some editors show, of the program with a text at its end."""
+    jedi = pytest.importorskip("jedi")
+    project = jedi.Project(ROOT)
+    return lambda text: jedi.Script(PROGRAM + text, project=project)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("wy.")])
+def test_jedi_finds_the_docstring(name: str, jedi_of_program: Callable[[str], Any]) -> None:
+    documented = inspect.getdoc(of_program(name))
+    (shown,) = jedi_of_program(name).help(PROGRAM.count("\n") + 1, len(name) - 1)
+    assert documented is not None
+    assert documented.partition("\n")[0] in shown.docstring()
+
+
+def test_jedi_completes_public_names(jedi_of_program: Callable[[str], Any]) -> None:
+    for module in (wy.nn, wy.losses, wy.optim, wy.linalg):
+        shown = {each.name for each in jedi_of_program(f"{module.__name__.replace('wyrm', 'wy')}.").complete()}
+        assert set(module.__all__) <= shown
 
 
 def functions(path: Path) -> Iterator[tuple[str, list[ast.FunctionDef]]]:
