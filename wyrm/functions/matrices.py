@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
 from wyrm.functions.operands import Numbers, Operand, S, as_node, as_nodes, shape_error
@@ -15,7 +14,7 @@ from wyrm.graph.axes import Axis, Dim, axis_size, normalize_axis, product
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import Constant, as_constant, constant_of
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import D1, D2, S2, A, AtLeast1D, Bs, FittingShape, K, M, N, OfShape, Shaped, Size
+from wyrm.graph.typing import D1, D2, S2, A, AtLeast1D, Bs, DTypeLike, FittingShape, K, M, N, OfShape, Shaped, Size
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.conversion import weak_floats
 from wyrm.ops.elementwise.elementwise import L, R

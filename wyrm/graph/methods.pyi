@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any, Literal, overload
 
-from numpy.typing import DTypeLike
-
 from wyrm.graph.axes import Axis, AxisLike, One, Plus
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode as _IndexNode
@@ -25,11 +23,13 @@ from wyrm.graph.typing import (
     D3,
     D4,
     A,
+    AnyRank,
     AnyShape,
     Array,
     AtLeast1D,
     AtLeast2D,
     Bs,
+    DTypeLike,
     FittingShape,
     Indices,
     IntegerArray,
@@ -1203,7 +1203,7 @@ class Node:
     @overload
     def __matmul__(self: OfShape[L, tuple[*Bs, K]], other: Array) -> MatMul[L, Constant]: ...
     @overload
-    def __matmul__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> MatMul[L]: ...
+    def __matmul__(self: Shaped[L, S], other: Shaped[Any, AnyRank]) -> MatMul[L]: ...
     @overload
     def __matmul__(self: OfShape[L, tuple[*Bs, K]], other: Shaped[R, tuple[K, N]]) -> MatMul[L, R, tuple[*Bs, N]]:
         """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
@@ -1252,7 +1252,7 @@ class Node:
     @overload
     def softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L]: ...
     @overload
-    def softmax(self: OfShape[L, tuple[N, *Bs]], axis: int = -1) -> Softmax[L, tuple[N, *Bs]]:
+    def softmax(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> Softmax[L, tuple[*Bs, N]]:
         """`exp(x) / sum(exp(x))` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
 
         >>> wy.Constant([1e4, 1e4]).softmax().forward().tolist()
@@ -1261,7 +1261,7 @@ class Node:
     @overload
     def log_softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L]: ...
     @overload
-    def log_softmax(self: OfShape[L, tuple[N, *Bs]], axis: int = -1) -> LogSoftmax[L, tuple[N, *Bs]]:
+    def log_softmax(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> LogSoftmax[L, tuple[*Bs, N]]:
         """`x - logsumexp(x)` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
 
         >>> wy.Constant([0.0, 0.0]).log_softmax().forward().round(4).tolist()

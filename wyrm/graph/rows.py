@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from wyrm.graph.typing import FloatArray, IntegerArray
+from wyrm.graph.typing import DTypeLike, FloatArray, IntegerArray
 
 
 class RowSparse:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, NotFinite, NotSet, ShapeError
 from wyrm.graph.arrays import as_array
@@ -18,7 +18,7 @@ from wyrm.graph.axes import Axis, Dim, Dims, axis_size, is_name
 from wyrm.graph.base import _BASES, BaseNode, describe
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.shapes import remedy, wrong_rank
-from wyrm.graph.typing import FloatArray, Size
+from wyrm.graph.typing import DTypeLike, FloatArray, Size
 from wyrm.graph.weak_types import FLOATS, chosen
 from wyrm.support.memory import aligned
 

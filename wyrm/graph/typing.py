@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Generic, Literal, Protocol, TypeAlias, Union
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+import numpy.typing as npt
+from numpy.typing import NDArray
 from typing_extensions import TypeAliasType, TypeVar, TypeVarTuple
 
 from wyrm.graph.axes import Dim
@@ -29,6 +30,7 @@ NewDims = TypeVar("NewDims", bound=tuple[Dim, ...])
 AxisOf: TypeAlias = D | type[D] | int
 
 # Hover texts show the names of these: editors write other aliases out.
+DTypeLike = TypeAliasType("DTypeLike", npt.DTypeLike)
 FloatArray = TypeAliasType("FloatArray", NDArray[np.floating])
 IntegerArray = TypeAliasType("IntegerArray", NDArray[np.integer])
 BoolArray = TypeAliasType("BoolArray", NDArray[np.bool_])
@@ -100,6 +102,10 @@ class AtLeast1D:
 
 class AtLeast2D:
     """The shape of a node with two axes or more."""
+
+
+# The shape of a node of which no checker knows how many axes it has: Any, or one with a part like `*tuple[Any, ...]`.
+AnyRank: TypeAlias = tuple[Any, *tuple[AtLeast1D, ...], Any]
 
 
 class ShapedMask(Protocol[ShapeOf]):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError, OptionError
 from wyrm.graph.axes import Dim
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
+from wyrm.graph.typing import DTypeLike
 from wyrm.nn.axes import Axes, Bs, axis_number, feature_axis, sized_axis, with_axes_after
 from wyrm.nn.layer import Layer, Pointwise
 from wyrm.ops.elementwise.activation import halves

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, overload
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
@@ -15,7 +15,7 @@ from wyrm.graph.leaves import as_constant, constant_beside
 from wyrm.graph.modes import record_evaluation_mode, record_training_mode
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
-from wyrm.graph.typing import S2, A, BoolArray, D, K, N, Unnamed
+from wyrm.graph.typing import S2, A, BoolArray, D, DTypeLike, K, N, Unnamed
 from wyrm.module import Module
 from wyrm.nn.axes import Axes, B, M, T, Width, sized_axis
 from wyrm.nn.dropout import Dropout

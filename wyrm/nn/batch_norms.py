@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, Generic, overload
 
 import numpy as np
-from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import OptionError, ShapeError
@@ -13,7 +12,7 @@ from wyrm.graph.base import describe
 from wyrm.graph.modes import record_evaluation_mode, record_training_mode
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Buffer, Parameter
-from wyrm.graph.typing import A, Unnamed
+from wyrm.graph.typing import A, DTypeLike, Unnamed
 from wyrm.module import Module
 from wyrm.nn.axes import CHANNELS_SECOND, Bs, Features, M, axis_number, check_axis, feature_axis, with_axes_after
 from wyrm.nn.layer import Layer

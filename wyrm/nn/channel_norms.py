@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, Generic
 
 import numpy as np
-from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
@@ -13,7 +12,7 @@ from wyrm.graph.axes import Axis, axis_size
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
-from wyrm.graph.typing import Array, Unnamed
+from wyrm.graph.typing import Array, DTypeLike, Unnamed
 from wyrm.module import Module
 from wyrm.nn.axes import CHANNELS_SECOND, Bs, Features, M, check_axis
 from wyrm.nn.normalization import affine_parameters, shown_epsilon

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Generic, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
@@ -13,7 +12,7 @@ from wyrm.graph.axes import Axis
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
-from wyrm.graph.typing import Unnamed
+from wyrm.graph.typing import DTypeLike, Unnamed
 from wyrm.module import Module
 from wyrm.nn.axes import (
     CHANNELS_SECOND,
@@ -38,7 +37,7 @@ B = TypeVar("B")
 _WEIGHT, _BIAS = XavierUniform(), Zeros()
 
 
-class _Options(TypedDict, total=False):
+class ConvOptions(TypedDict, total=False):
     """The options of all layers after the first ones, with the defaults of `_begin`."""
 
     dilation: PerAxis
@@ -50,7 +49,9 @@ class _Options(TypedDict, total=False):
     dtype: DTypeLike
 
 
-class _TransposedOptions(_Options, total=False):
+class TransposedOptions(ConvOptions, total=False):
+    """The options of transposed convolutions after the first ones."""
+
     output_padding: PerAxis
 
 
@@ -181,7 +182,7 @@ class Conv1d(Convolution1d[In, Out]):
 
     def __init__(
         self: Conv1d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_Options],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[ConvOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
@@ -207,7 +208,7 @@ class Conv2d(Convolution2d[In, Out]):
 
     def __init__(
         self: Conv2d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_Options],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[ConvOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
@@ -221,7 +222,7 @@ class Conv3d(Convolution3d[In, Out]):
 
     def __init__(
         self: Conv3d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_Options],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[ConvOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
@@ -237,7 +238,7 @@ class ConvTranspose1d(Convolution1d[In, Out]):
 
     def __init__(
         self: ConvTranspose1d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_TransposedOptions],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[TransposedOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
@@ -257,7 +258,7 @@ class ConvTranspose2d(Convolution2d[In, Out]):
 
     def __init__(
         self: ConvTranspose2d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_TransposedOptions],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[TransposedOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
@@ -273,6 +274,6 @@ class ConvTranspose3d(Convolution3d[In, Out]):
 
     def __init__(
         self: ConvTranspose3d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_TransposedOptions],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[TransposedOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)

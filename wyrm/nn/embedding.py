@@ -6,13 +6,12 @@ import math
 from typing import Any, Generic, Literal, get_args
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.base import describe
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.parameters import Parameter
-from wyrm.graph.typing import Array, Unnamed
+from wyrm.graph.typing import Array, DTypeLike, Unnamed
 from wyrm.module import Module
 from wyrm.nn.axes import Bs, Columns, M, N, Rows, sized_axes
 from wyrm.nn.initializers import Initializer, Normal, initialized

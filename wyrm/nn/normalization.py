@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Generic, SupportsIndex, overload
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dim, Dims, product
 from wyrm.graph.base import describe, format_dims
 from wyrm.graph.node import Tensor
 from wyrm.graph.parameters import Parameter
-from wyrm.graph.typing import Unnamed
+from wyrm.graph.typing import DTypeLike, Unnamed
 from wyrm.nn.axes import Bs, Features, M, check_axis, refuse_named_elsewhere, sized_axis
 from wyrm.nn.layer import Layer
 from wyrm.ops.elementwise.elementwise import operand

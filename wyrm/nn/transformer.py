@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Generic
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.graph.axes import Dim
 from wyrm.graph.node import Node, Tensor
-from wyrm.graph.typing import BoolArray, Unnamed
+from wyrm.graph.typing import BoolArray, DTypeLike, Unnamed
 from wyrm.module import Module
 from wyrm.nn.activation import Activation, checked_activation, silu
 from wyrm.nn.attention import MultiHeadAttention

@@ -240,11 +240,13 @@ class GroupRules(ExplainsNames):
         learning_rate = Rate()
         lr = ForeignName("lr", "use optimizer.learning_rate")
 
-    def __new__(cls, *arguments: object, **keywords: object) -> Self:
-        """Refuse unknown keywords; Python would say of `SGD(parameters, lr=0.1)` that `learning_rate` is missing."""
-        if cls.__init__.__module__.startswith("wyrm."):
-            check_names(cls.__name__, keywords, keywords_of(cls.__init__))
-        return super().__new__(cls)
+    if not TYPE_CHECKING:  # hidden from language servers, which would show it in place of `__init__`
+
+        def __new__(cls, *arguments: object, **keywords: object) -> Self:
+            """Refuse unknown keywords: Python would say of `SGD(x, lr=0.1)` that `learning_rate` is missing."""
+            if cls.__init__.__module__.startswith("wyrm."):
+                check_names(cls.__name__, keywords, keywords_of(cls.__init__))
+            return super().__new__(cls)
 
     # --- defined by subclasses ------------------------------------------------------------------------------------
 

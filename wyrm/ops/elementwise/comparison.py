@@ -216,6 +216,14 @@ Shape = TypeVar("Shape")  # mypy's messages show this name
 
 @overload
 def where(
+    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Shaped[L, Shape], y: Number | Array
+) -> Where[L, Constant, Shape]: ...
+@overload
+def where(
+    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Number | Array, y: Shaped[R, Shape]
+) -> Where[Constant, R, Shape]: ...
+@overload
+def where(
     condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask,
     x: Shaped[L, Shape],
     y: Shaped[Any, FittingShape[Shape]],
@@ -228,14 +236,6 @@ def where(
     x: Shaped[L, Shape],
     y: Shaped[R, Shape] | Shaped[R, tuple[()]],
 ) -> Where[L, R, Shape]: ...
-@overload
-def where(
-    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Shaped[L, Shape], y: Number | Array
-) -> Where[L, Constant, Shape]: ...
-@overload
-def where(
-    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Number | Array, y: Shaped[R, Shape]
-) -> Where[Constant, R, Shape]: ...
 @overload
 def where(condition: Shaped[Any, Shape], x: OneNumber, y: OneNumber) -> Where[Any, Any, Shape]: ...
 @overload

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Number
@@ -60,8 +61,19 @@ def bind_class(cls: Any, of_masks: Callable[[Node], Callable[..., Any]] | None =
             raise
 
     # Forwarding empty arguments would take a sixth of the time of building a node.
-    build = plain if cls.__init__ is Unary.__init__ else with_arguments
+    build: Any = plain
+    if cls.__init__ is not Unary.__init__:
+        build = with_arguments
+        build.__signature__ = _signature_of(cls)
     method(cls.method, op=cls, function=not cls.only_method)(build)
+
+
+def _signature_of(cls: Any) -> inspect.Signature:
+    """Return what `help` and notebooks show of the method that constructs `cls`: the arguments after the node."""
+    arguments = list(inspect.signature(cls.__init__).parameters.values())[2:]
+    # Annotations are text, whose names the module of the method has not.
+    own = [each.replace(annotation=each.empty) for each in arguments if each.kind is not each.VAR_KEYWORD]
+    return inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *own])
 
 
 def common_dtype(parents: Iterable[BaseNode]) -> np.dtype:

@@ -50,6 +50,8 @@ class Specialization:
         self.result = result
         self.source = source
         self.written = written
+        # The function in each call of its body, duplicates included.
+        self.calls = called(function.body)
 
 
 class Translation:
@@ -167,7 +169,7 @@ class Translation:
         return _callees_first(name, self._calls)
 
     def _calls(self, name: str) -> list[str]:
-        return called(self.functions[name].function.body)
+        return self.functions[name].calls
 
     def _inside(self, name: str) -> list[str]:
         by = self.functions[name].source
