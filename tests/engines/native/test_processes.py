@@ -74,9 +74,29 @@ assert forked(lambda: program.epoch(columns, batch_size=16, progress=True)) == 0
 program.epoch(columns, batch_size=16, progress=True)
 """
 
+# Nor do the threads that share a product, also if one is at work while the process is forked.
+PRODUCTS = """
+from wyrm.engines.native.products import pool
+pool.limit(2)
+matrix = wy.Input(dims=(400, 400), name="matrix")
+square, ones = wy.compile(matrix @ matrix), {matrix: np.ones((400, 400), np.float32)}
+def works():
+    for _ in range(5):
+        assert (square(ones) == 400.0).all()
+works()
+thread = threading.Thread(target=lambda: [works() for _ in range(40)])
+other = wy.compile(matrix @ matrix)
+other(ones)
+thread.start()
+for _ in range(10):
+    assert forked(lambda: (other(ones) == 400.0).all() or os._exit(1)) == 0
+thread.join()
+works()
+"""
+
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks")
-@pytest.mark.parametrize("work", [THREADS, INSIDE, BARS], ids=["threads", "inside", "bars"])
+@pytest.mark.parametrize("work", [THREADS, INSIDE, BARS, PRODUCTS], ids=["threads", "inside", "bars", "products"])
 def test_a_program_is_used_in_a_process_that_was_forked(work: str) -> None:
     found = subprocess.run([sys.executable, "-c", PROGRAM + work], capture_output=True, text=True, timeout=300)
     assert found.returncode == 0, found.stderr

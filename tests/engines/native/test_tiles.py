@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -167,19 +166,3 @@ def test_many_threads_of_python_multiply_at_the_same_time(products: Any, limited
     for each in threads:
         each.join()
     assert not wrong
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_a_forked_process_starts_threads_of_its_own(products: Any, limited_to: Any) -> None:
-    multiply = products("narrow", np.float32)
-    limited_to(2)
-    x = np.ones((300, 300), np.float32)
-    out = np.empty_like(x)
-    multiply(x, x, out, False)
-    child = os.fork()
-    if child == 0:
-        out[:] = 0.0
-        multiply(x, x, out, False)
-        os._exit(0 if (out == 300.0).all() else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

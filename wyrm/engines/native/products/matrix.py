@@ -1,7 +1,7 @@
 """The product of two matrices of any size and strides: `out = beta * out + x @ y`.
 
-The right operand is packed a block at a time; rows of the left one are read where they lie. The result of an element depends on the inner axis alone: not on the number of threads, nor on the
-sizes of the other axes.
+The right operand is packed a block at a time; rows of the left one are read where they lie. The result of an element
+depends on the inner axis alone: not on the number of threads, nor on the sizes of the other axes.
 """
 
 from __future__ import annotations
