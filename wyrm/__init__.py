@@ -62,10 +62,11 @@ and a program in its calls, as in `compile(loss)({x: array})`.
 - *source location*: the user's file and line that built a node.
 """
 
-import builtins
-import itertools
-import sys
-from typing import TYPE_CHECKING
+# What is no public name has an underscore: language servers complete `wy.` by every name of this file.
+import builtins as _builtins
+import itertools as _itertools
+import sys as _sys
+import typing as _typing
 
 from wyrm import _names, errors
 from wyrm.engines.numpy import Timing, run, time_ops, watch_nan
@@ -98,10 +99,10 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Binary, Elementwise, Unary
 from wyrm.ops.gradients import grad, value_and_grad
 from wyrm.ops.indexing.joining import concatenate, stack
-from wyrm.support.late_imports import lazy_imports
-from wyrm.support.moved import tell_of_moved_modules
+from wyrm.support.late_imports import lazy_imports as _lazy_imports
+from wyrm.support.moved import tell_of_moved_modules as _tell_of_moved_modules
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from wyrm import data, io, linalg, losses, metrics, nn, optim, profile, random, special, testing, train, view, watch
     from wyrm import jax as jax  # not in `__all__`, because `import *` must not hide the package jax
     from wyrm._names import *  # noqa: F403  # a generated table
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
     from wyrm._names import divmod as divmod
     from wyrm._names import max as max
     from wyrm._names import min as min
+    from wyrm._names import pow as pow
     from wyrm._names import round as round
     from wyrm._names import sum as sum
     from wyrm.data.recommending import recommend
@@ -123,10 +125,10 @@ if TYPE_CHECKING:
     from wyrm.view.derivation import show
     from wyrm.view.model_summary import summary
 
-if not TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every name
+if not _typing.TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every name
     # Imported on first use: subpackages, and names by the module that defines them.
     _ROOMS = "data engines io jax linalg losses metrics nn optim profile random special testing train view watch"
-    __getattr__, __dir__, _ = lazy_imports(
+    __getattr__, __dir__, _ = _lazy_imports(
         __name__,
         {
             **dict.fromkeys(_ROOMS.split(), ""),
@@ -211,15 +213,15 @@ __all__ = [
     "where",
 ]
 
-if TYPE_CHECKING:  # a form that pyright reads
+if _typing.TYPE_CHECKING:  # a form that pyright reads
     __all__ += _names.__all__
 else:
     # The builtins keep their names after `from wyrm import *`.
-    __all__ = sorted({*__all__, *itertools.chain(*_names.FUNCTIONS.values())} - set(dir(builtins)) | {"compile"})
+    __all__ = sorted({*__all__, *_itertools.chain(*_names.FUNCTIONS.values())} - set(dir(_builtins)) | {"compile"})
 
-    tell_of_moved_modules()
+    _tell_of_moved_modules()
     # The shell of a notebook, if wyrm is imported in one.
-    _shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    _shell = getattr(_sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if _shell is not None:
         from wyrm.graph.text import show_axes_as_tables
 

@@ -58,7 +58,7 @@ class WrittenEngine(SimpleEngine):
             operands = [f"v{parent}" for parent in parents]
             if node.is_leaf:
                 value = f"leaves(n{i})"
-            elif node.formula is not None:
+            elif node.formula:
                 value = f"np.asarray({self._formula(node, i, operands)}, n{i}.dtype)"
             else:
                 value = f"by_numpy(n{i}, [{', '.join(operands)}], shape_of(n{i}))"
@@ -76,5 +76,4 @@ class WrittenEngine(SimpleEngine):
             self._names[f"f_{each.function}"] = array_function(np, each.function)
             return f"f_{each.function}({', '.join(arguments)})"
 
-        assert node.formula is not None
         return interpret(node.formula, operands, attribute, repr, call)

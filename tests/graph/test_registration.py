@@ -280,7 +280,7 @@ def test_an_undefined_gradient_that_nobody_asks_for_is_no_error() -> None:
 
 
 def test_evaluate_that_breaks_its_shape_rule() -> None:
-    op = unary(formula=None, evaluate=lambda self, xp, x, *, shape: xp.sum(x))
+    op = unary(formula="", evaluate=lambda self, xp, x, *, shape: xp.sum(x))
     with pytest.raises(ShapeError, match=r"unsound: evaluate returned shape \(\), but shape_rule gives \(2,\)"):
         op(parameter(1.0, 2.0)).forward()
 
@@ -289,11 +289,11 @@ def test_evaluate_that_fails_is_noted_with_the_line() -> None:
     def fail(self: Any, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         raise KeyError("missing")
 
-    node = unary(formula=None, evaluate=fail)(parameter(1.0, name="p"))
+    node = unary(formula="", evaluate=fail)(parameter(1.0, name="p"))
     with pytest.raises(KeyError, match="missing") as raised:
         node.forward()
     (note,) = raised.value.__notes__
-    assert note.startswith("unsound: failed with KeyError") and "node = unary(formula=None" in note
+    assert note.startswith("unsound: failed with KeyError") and 'node = unary(formula=""' in note
 
 
 def test_evaluate_cannot_change_its_operands() -> None:
@@ -303,5 +303,5 @@ def test_evaluate_cannot_change_its_operands() -> None:
 
     p = parameter(1.0)
     with pytest.raises(ValueError, match="read-only"):
-        unary(formula=None, evaluate=careless)(p).forward()
+        unary(formula="", evaluate=careless)(p).forward()
     assert p.value.tolist() == [1.0]

@@ -55,7 +55,7 @@ def test_formulas_of_wyrm_are_valid() -> None:
     assert len(ops) > 80
     for op in ops:
         op.check_formulas()
-        for call in () if op.formula is None else parse(op.formula):
+        for call in parse(op.formula) if op.formula else ():
             assert all(x.position < op.needs for x in call.arguments if isinstance(x, Operand))
 
 

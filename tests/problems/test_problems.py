@@ -16,6 +16,8 @@ from tests.problems.problem import Problem
 
 PROBLEMS = {problem.name: problem for room in (statistics, dynamics, networks, loops) for problem in room.PROBLEMS}
 assert len(PROBLEMS) >= 40
+# Operations of JAX.
+LONG = 2000
 
 
 def _all(problem: Problem) -> tuple[int, ...]:
@@ -38,9 +40,14 @@ def test_to_second_order(name: str) -> None:
         theirs = partial(problem.function, jnp)
         arrays = tuple(map(jnp.asarray, problem.arrays))
         directions = tuple(map(jnp.asarray, along))
-        found = jax.value_and_grad(theirs, _all(problem))(*arrays)
-        second = jax.jvp(lambda *x: jax.grad(theirs, _all(problem))(*x), arrays, directions)[1]
-        (value, gradient), pushed = jax.tree.map(np.asarray, (found, second))
+
+        def derivatives(arrays: Any, directions: Any) -> Any:
+            return jax.jvp(jax.value_and_grad(theirs, _all(problem)), arrays, directions)
+
+        # One function compiles in less time than each operation of it, but for long loops that are unrolled.
+        short = len(jax.make_jaxpr(derivatives)(arrays, directions).eqns) < LONG
+        computed = (jax.jit(derivatives) if short else derivatives)(arrays, directions)
+        (value, gradient), (_, pushed) = jax.tree.map(np.asarray, computed)
     _close(mine.value_and_grad(_all(problem))(*problem.arrays), (value, gradient))
     _close(wy.hvp(mine, problem.arrays, along), pushed)
     _close(wy.jvp(mine, problem.arrays, along)[1], sum((g * t).sum() for g, t in zip(gradient, along, strict=True)))

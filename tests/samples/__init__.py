@@ -93,9 +93,6 @@ _sampled = {sample.op for sample in SAMPLES}
 SAMPLES += [
     sample
     for _, op in sorted(REGISTRY.items())
-    if op not in _sampled
-    and issubclass(op, Unary | Binary)
-    and op.formula is not None
-    and op.__module__.startswith("wyrm.")
+    if op not in _sampled and issubclass(op, Unary | Binary) and op.formula != "" and op.__module__.startswith("wyrm.")
     for sample in of_formula(op)
 ]

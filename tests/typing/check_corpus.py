@@ -177,7 +177,7 @@ def _run_mypy(corpus: list[Program], name: str, options: str, plain: bool) -> tu
             *(f"plain/{module}.py" for module in modules if plain),
         ],
         cwd=source,
-        env={**os.environ, "MYPYPATH": MYPYPATH, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "MYPYPATH": MYPYPATH, "PYTHONPATH": str(ROOT), "WYRM_MYPY_RAISES": "1"},
         capture_output=True,
         text=True,
         check=False,  # it exits with 1 where it has found errors

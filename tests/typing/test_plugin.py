@@ -16,7 +16,7 @@ from tests.typing.check_corpus import MYPYPATH, short
 from tests.typing.checkers import ROOT
 from tests.typing.random_programs import PREAMBLE, axes_at_run_time, expressions
 from wyrm.mypy import plugin
-from wyrm.mypy.plugin import TESTED
+from wyrm.mypy.plugin import TESTED, guarded
 
 _COUNT = 1000
 _LINE = re.compile(r"^program\.py:(\d+): (error|note): (.*?)(?:  \[([\w-]+)\])?$")
@@ -30,7 +30,7 @@ def says(source: str, folder: Path) -> dict[int, list[tuple[str, str, str]]]:
     finished = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(cache), "program.py"],
         cwd=folder,
-        env={**os.environ, "MYPYPATH": MYPYPATH, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "MYPYPATH": MYPYPATH, "PYTHONPATH": str(ROOT), "WYRM_MYPY_RAISES": "1"},
         capture_output=True,
         text=True,
         check=False,  # it exits with 1 where it has found errors
@@ -126,7 +126,7 @@ CALLS = {
     "wy.nn.GRU(a, b)(x_abc)": "GRU of (A, B, C): expected (A, B, A)",
     "wy.nn.GRU(c, b)(x_abc, x_abc)": "GRU of (A, B, C): expected (A, B)",
     "wy.nn.MultiHeadAttention(c, 1)(x_abc, key=x_acb)": "MultiHeadAttention(key=) of (A, C, B): expected (A, C, C)",
-    "wy.nn.Conv2d(a, b, 3)(x_abc)": "Convolution2d of (A, B, C): expected (Any, A, Any, Any)",
+    "wy.nn.Conv2d(a, b, 3)(x_abc)": "Conv2d of (A, B, C): expected (Any, A, Any, Any)",
 }
 
 
@@ -186,6 +186,18 @@ def test_own_ops_without_type_arguments_keep_their_axes(tmp_path: Path) -> None:
         ("error", "+ of (A, B) and (B, A): A against B"),
     ]
     assert [severity for severity, _, _ in said[3:]] == ["note"]
+
+
+def test_an_exception_in_a_hook_leaves_what_mypy_does_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(context: str) -> str:
+        raise KeyError(context)
+
+    module = sys.modules[guarded.__module__]
+    monkeypatch.setattr(module, "RAISES", False)
+    assert guarded(fails, str.upper)("context") == "CONTEXT"
+    monkeypatch.setattr(module, "RAISES", True)
+    with pytest.raises(KeyError):
+        guarded(fails, str.upper)("context")
 
 
 def test_other_versions_of_mypy_are_refused() -> None:

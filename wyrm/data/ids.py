@@ -37,7 +37,7 @@ class Ids:
     """
 
     def __init__(self, values: ArrayLike | Iterable[Hashable]) -> None:
-        self.values = numbered("ids", values)[0]
+        self.values: np.ndarray = numbered("ids", values)[0]
 
     @classmethod
     def of_distinct(cls, values: np.ndarray) -> Ids:

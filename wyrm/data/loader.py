@@ -78,9 +78,9 @@ class DataLoader:
                 f"DataLoader takes a Dataset, as in Dataset(images=x, labels=y), not {type(dataset).__name__}"
             )
         self.dataset = dataset
-        self.batch_size = whole_number("batch_size", batch_size, minimum=1)
+        self.batch_size: int = whole_number("batch_size", batch_size, minimum=1)
         self.shuffle = shuffle
-        self.seed = whole_number("seed", seed, minimum=0)
+        self.seed: int = whole_number("seed", seed, minimum=0)
         self.drop_last = drop_last
         self._epoch = 0
         self._cumulative = None if weights is None else _cumulative(weights, len(dataset))

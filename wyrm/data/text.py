@@ -125,9 +125,9 @@ class TokenBlocks:
     def __init__(
         self, tokens: NDArray[np.integer], block_size: int, *, vocab_size: int | None = None, seed: int = 0
     ) -> None:
-        self.block_size = whole_number("block_size", block_size, minimum=1)
-        self.seed = whole_number("seed", seed, minimum=0)
-        self.vocab_size = None if vocab_size is None else whole_number("vocab_size", vocab_size, minimum=1)
+        self.block_size: int = whole_number("block_size", block_size, minimum=1)
+        self.seed: int = whole_number("seed", seed, minimum=0)
+        self.vocab_size: int | None = None if vocab_size is None else whole_number("vocab_size", vocab_size, minimum=1)
         self._tokens = _checked(tokens, self.block_size, self.vocab_size)
         count = (len(self._tokens) - 1) // self.block_size
         whole = count * self.block_size

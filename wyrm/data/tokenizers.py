@@ -35,7 +35,8 @@ def _package() -> ModuleType:
 class Tokenizer:
     """A byte-level byte-pair encoding from text to token ids and back, lossless for any text.
 
-    Create one with `Tokenizer.train`, `Tokenizer.gpt2` or `Tokenizer.load`.
+    Create one with `Tokenizer.train`, `Tokenizer.gpt2` or `Tokenizer.load`; the constructor wraps a
+    `tokenizers.Tokenizer`.
 
     >>> tokenizer = Tokenizer.train("low lower lowest low lower lowest", vocab_size=260)
     >>> tokenizer
@@ -48,7 +49,6 @@ class Tokenizer:
     __slots__ = ("_inner",)
 
     def __init__(self, inner: Any) -> None:
-        """Wrap a `tokenizers.Tokenizer`; the class methods create one."""
         self._inner = inner
 
     @classmethod

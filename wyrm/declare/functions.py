@@ -56,10 +56,11 @@ def _overload(method: ast.FunctionDef) -> tuple[ast.FunctionDef, ast.arg]:
 
 def _functions(
     declared: list[ast.FunctionDef], of_integers: list[ast.FunctionDef], classes: Mapping[str, Any]
-) -> Iterator[ast.FunctionDef]:
-    """Yield the overloads of a function: the methods', then one for arrays and numbers, which become constants."""
-    for method in [*declared, *of_integers]:
-        yield _overload(method)[0]
+) -> list[ast.FunctionDef]:
+    """Return the overloads of a function: the methods', then one for arrays and numbers, which become constants.
+
+    The first and the last have the docstring: pyrefly reads that of the first, Jedi that of the last.
+    """
     of_arrays, x = _overload(max(declared, key=lambda method: len(_parameters(method))))
     others = [parameter for parameter in _parameters(of_arrays) if parameter is not x]
     for parameter in others:
@@ -72,7 +73,10 @@ def _functions(
     arguments.kw_defaults = [ast.Constant(...) if each.arg in optional else None for each in arguments.kwonlyargs]
     x.annotation = ast.parse("Number | Array", mode="eval").body
     of_arrays.returns = ast.parse(_of_arrays(declared, classes), mode="eval").body
-    yield of_arrays
+    functions = [*(_overload(method)[0] for method in [*declared, *of_integers]), of_arrays]
+    for documented in filter(ast.get_docstring, declared):
+        functions[0].body = functions[-1].body = documented.body
+    return functions
 
 
 def _of_arrays(declared: list[ast.FunctionDef], classes: Mapping[str, Any]) -> str:

@@ -193,9 +193,9 @@ def _class_and_arguments(annotation: ast.expr) -> tuple[str, list[str]]:
 
 
 def _documented(statements: list[ast.FunctionDef], docstring: str | None, module: str) -> Declaration:
-    """Return the declaration with the first line of the docstring in its last statement."""
+    """Return the declaration with the docstring in its last statement, where every language server finds it."""
     if docstring:
-        statements[-1].body = [ast.Expr(ast.Constant(docstring.partition("\n")[0]))]
+        statements[-1].body = [ast.Expr(ast.Constant(inspect.cleandoc(docstring)))]
     return Declaration(statements, module)
 
 
@@ -243,9 +243,7 @@ def formatted(text: str, file: Path) -> str:
         )
         text = finished.stdout
     if any(len(line) > 120 for line in text.splitlines()):
-        text = text.replace(
-            "\n# mypy:", "\n# ruff: noqa: E501  # the first lines of docstrings are not wrapped\n# mypy:", 1
-        )
+        text = text.replace("\n# mypy:", "\n# ruff: noqa: E501  # docstrings are not wrapped anew\n# mypy:", 1)
     return text
 
 

@@ -132,7 +132,7 @@ def _of_rows(node: BaseNode, parents: list[RowDependence], axes: list[int]) -> R
         return _of_reduction(node, rows, axes)
     if not axes:
         return Combination.MIXED
-    if node.formula is not None:
+    if node.formula:
         return axes[0]
     if node.same_elements:
         # Rows stay in order if their axis is the outermost one, before and after.

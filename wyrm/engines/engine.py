@@ -112,7 +112,7 @@ class Engine(ABC):
         """
         self.graph = graph
         self.steps = self.epochs = 0
-        self.position = EpochPosition()
+        self.position: EpochPosition = EpochPosition()
 
     # --- what it must define --------------------------------------------------------------------------------------
 

@@ -252,7 +252,7 @@ class EpochPosition:
     """What is done of the current epoch."""
 
     def __init__(self) -> None:
-        self.done = Done.nothing(0)
+        self.done: Done = Done.nothing(0)
         # The options of the current epoch that decide which rows a batch has; None between epochs.
         self._options: Mapping[str, Any] | None = None
         # The position of a checkpoint, from which the next epoch resumes.

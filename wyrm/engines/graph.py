@@ -248,21 +248,24 @@ class ProgramGraph:
     STAGES: ClassVar[Sequence[CompilerStage]] = (DIFFERENTIATE, DECOMPOSE, DEDUPLICATE)
 
     def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
-        self.outputs, self.optimizer = list(outputs), optimizer
+        self.outputs: list[BaseNode] = list(outputs)
+        self.optimizer = optimizer
         value: Any = Targets(self.outputs, optimizer)
         self._values: dict[str, Any] = {"graph": value}
         for stage in self.STAGES:
             value = self._values[stage.name] = stage.make(value)
         scheduled: Scheduled = self._values["deduplicate"]
-        self.targets, self.schedule, self.ranges = scheduled.targets, scheduled.schedule, scheduled.ranges
-        self.merged = scheduled.merged
+        self.targets: Targets = scheduled.targets
+        self.schedule: Schedule = scheduled.schedule
+        self.ranges: Ranges = scheduled.ranges
+        self.merged: list[str] = scheduled.merged
         leaves = [leaf for leaf in self.schedule.leaves if leaf not in COUNTERS]
-        self.inputs = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput)]
+        self.inputs: list[BaseNode] = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput)]
         trained = self.targets.gradients.keys() | self.targets.rows.keys()
         self.parameters: list[Parameter] = [p for p in (optimizer.parameters if optimizer else []) if p in trained]
         self.buffers: list[Buffer] = list(self.targets.buffer_updates)
         # Whether there are random nodes.
-        self.draws = any(leaf is STEP for leaf in self.schedule.leaves)
+        self.draws: bool = any(leaf is STEP for leaf in self.schedule.leaves)
 
     @property
     def trained(self) -> list[Parameter | Buffer]:

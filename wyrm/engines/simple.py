@@ -36,7 +36,7 @@ def by_numpy(node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...]) ->
 
     A gradient of some rows of a table is a `RowSparse` array, which has `dense()`.
     """
-    if node.formula is not None:
+    if node.formula:
         return np.asarray(formula_value(np, node, operands), node.dtype)
     return node.evaluate(np, *operands, shape=shape)
 

@@ -47,9 +47,11 @@ class Totals:
         *,
         only_scalars: bool = False,
     ) -> None:
-        self.columns, self._outputs, self._simplified = frozenset(columns), list(outputs), simplified
+        self.columns: frozenset[BaseNode] = frozenset(columns)
+        self._outputs = list(outputs)
+        self._simplified = simplified
         self._only_scalars = only_scalars
-        self.nodes = list(outputs)
+        self.nodes: list[BaseNode] = list(outputs)
         # Whether each node is a mean, a sum, or neither, which counts as a mean.
         self._kinds = [Combination.MIXED] * len(self.nodes)
         # The nodes that compute an output from means and sums, parents first; None for an output that is itself one.
@@ -190,7 +192,7 @@ class Totals:
             operands = [np.asarray(values[parent]) for parent in node.parents if parent in values]
             if node.same_value:
                 values[node] = operands[0]
-            elif node.formula is not None:
+            elif node.formula:
                 values[node] = formula_value(np, node, operands)
             else:
                 shape = tuple(size for axis in node.dims if (size := axis_size(axis)) is not None)

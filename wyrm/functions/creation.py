@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.operands import Operand, S, as_nodes
@@ -16,7 +15,7 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant, as_constant, constant_of
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import D1, Bs, Indices, NewDims, Number, Size, Sizes
+from wyrm.graph.typing import D1, Bs, DTypeLike, Indices, NewDims, Number, Size, Sizes
 from wyrm.ops.gradients.reverse import with_sizes
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.shaping.arange import positions

@@ -68,7 +68,8 @@ def rad2deg(x: Operand[S]) -> Node[Any, S]:
     return as_node(x) * (180.0 / math.pi)
 
 
-radians, degrees = deg2rad, rad2deg
+radians = deg2rad
+degrees = rad2deg
 
 
 def sinc(x: Operand[S]) -> Node[Any, S]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
 from wyrm.functions.operands import Numbers, Operand, S, as_node, as_nodes, shape_error
@@ -15,7 +14,7 @@ from wyrm.graph.axes import Axis, Dim, axis_size, normalize_axis, product
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import Constant, as_constant, constant_of
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import D1, D2, S2, A, AtLeast1D, Bs, FittingShape, K, M, N, Shaped, Size
+from wyrm.graph.typing import D1, D2, S2, A, AtLeast1D, Bs, DTypeLike, FittingShape, K, M, N, OfShape, Shaped, Size
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.conversion import weak_floats
 from wyrm.ops.elementwise.elementwise import L, R
@@ -208,25 +207,27 @@ def matmul(x1: Shaped[L, S2], x2: Shaped[Any, FittingShape[S2]]) -> MatMul[L]: .
 def matmul(x1: Shaped[L, AtLeast1D], x2: Shaped[R, S2]) -> MatMul[L, R]: ...
 @overload
 def matmul(  # type: ignore[overload-overlap]  # where two of these match, they give the same axes
-    x1: Shaped[L, tuple[*Bs, K]], x2: Shaped[R, tuple[K, N]]
+    x1: OfShape[L, tuple[*Bs, K]], x2: Shaped[R, tuple[K, N]]
 ) -> MatMul[L, R, tuple[*Bs, N]]: ...
 @overload
-def matmul(x1: Shaped[L, tuple[*Bs, K]], x2: Shaped[R, tuple[K]]) -> MatMul[L, R, tuple[*Bs]]: ...
-@overload
-def matmul(x1: Shaped[L, tuple[*Bs, M, K]], x2: Shaped[R, tuple[*Bs, K, N]]) -> MatMul[L, R, tuple[*Bs, M, N]]: ...
-@overload
-def matmul(x1: Shaped[L, tuple[K]], x2: Shaped[R, tuple[*Bs, K, N]]) -> MatMul[L, R, tuple[*Bs, N]]: ...
+def matmul(x1: OfShape[L, tuple[*Bs, K]], x2: Shaped[R, tuple[K]]) -> MatMul[L, R, tuple[*Bs]]: ...
 @overload
 def matmul(  # type: ignore[overload-overlap]  # as above
-    x1: Shaped[L, tuple[M, K]], x2: Shaped[R, tuple[*Bs, K, N]]
+    x1: OfShape[L, tuple[*Bs, M, K]], x2: Shaped[R, tuple[*Bs, K, N]]
+) -> MatMul[L, R, tuple[*Bs, M, N]]: ...
+@overload
+def matmul(x1: Shaped[L, tuple[K]], x2: OfShape[R, tuple[*Bs, K, N]]) -> MatMul[L, R, tuple[*Bs, N]]: ...
+@overload
+def matmul(  # type: ignore[overload-overlap]  # as above
+    x1: Shaped[L, tuple[M, K]], x2: OfShape[R, tuple[*Bs, K, N]]
 ) -> MatMul[L, R, tuple[*Bs, M, N]]: ...
 @overload
 def matmul(
-    x1: Shaped[L, tuple[A, *Bs, M, K]], x2: Shaped[R, tuple[*Bs, K, N]]
+    x1: Shaped[L, tuple[A, *Bs, M, K]], x2: OfShape[R, tuple[*Bs, K, N]]
 ) -> MatMul[L, R, tuple[A, *Bs, M, N]]: ...
 @overload
 def matmul(
-    x1: Shaped[L, tuple[*Bs, M, K]], x2: Shaped[R, tuple[A, *Bs, K, N]]
+    x1: OfShape[L, tuple[*Bs, M, K]], x2: Shaped[R, tuple[A, *Bs, K, N]]
 ) -> MatMul[L, R, tuple[A, *Bs, M, N]]: ...
 @overload
 def matmul(x1: Numbers, x2: Operand) -> MatMul: ...

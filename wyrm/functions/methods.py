@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -33,6 +34,10 @@ def _function(name: str) -> Callable[..., Any]:
         return getattr(x, name)(*arguments, **keywords)
 
     function.__module__, function.__qualname__ = __name__, name
+    signature = inspect.signature(function)
+    _, *others = signature.parameters.values()
+    node = inspect.Parameter("x", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    setattr(function, "__signature__", signature.replace(parameters=[node, *others]))  # noqa: B010  # as in `loss`
     return function
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.arrays import as_array
@@ -14,6 +13,7 @@ from wyrm.graph.axes import AxisLike
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.typing import DTypeLike
 from wyrm.ops.elementwise.comparison import where as select
 from wyrm.ops.elementwise.conversion import Cast, weak_floats
 from wyrm.ops.reducing.base import refuse_keywords

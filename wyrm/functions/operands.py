@@ -17,7 +17,7 @@ from wyrm.graph.binding import FUNCTIONS
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
 from wyrm.graph.source_location import user_location
-from wyrm.graph.typing import Array, AtLeast1D, Bs, N, Number, Shaped
+from wyrm.graph.typing import Array, AtLeast1D, Bs, N, Number, OfShape, Shaped
 from wyrm.ops.elementwise.elementwise import L, operand
 
 # The axes of an operand that is a node; for numbers, type checkers infer the default.
@@ -66,11 +66,11 @@ class ReductionFunction(Protocol):
     def __call__(self, a: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Node: ...
     @overload
     def __call__(
-        self, a: Shaped[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+        self, a: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
     ) -> Node[Any, tuple[*Bs]]: ...
     @overload
     def __call__(
-        self, a: Shaped[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+        self, a: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
     ) -> Node[Any, tuple[*Bs]]: ...
     @overload
     def __call__(self, a: Operand, axis: AxisLike = None, keepdims: bool = False) -> Node: ...

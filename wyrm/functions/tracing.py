@@ -105,7 +105,8 @@ class Trace:
         ]
         with enclosing_trace(self.inputs):
             result = function(*unflatten(structure, self.inputs), **static)
-        leaves, self.structure = flatten(result, f"the result of {name}")
+        leaves, returned = flatten(result, f"the result of {name}")
+        self.structure: PyTreeDef = returned
         kind = next((leaf.dtype for leaf in self.inputs if leaf.dtype.kind == "f"), None) or number_dtype(())
         self.outputs: list[Any] = [
             in_type(leaf, kind) if isinstance(leaf, BaseNode) else as_constant(leaf, kind) for leaf in leaves
@@ -116,7 +117,7 @@ class Trace:
             if node.is_leaf and node not in own
             and isinstance(node, Argument | IndexArgument | Placeholder | IndexPlaceholder)
         ]  # fmt: skip
-        self.open = any(around.has(node) for around in traced for node in foreign)
+        self.open: bool = any(around.has(node) for around in traced for node in foreign)
         for node in foreign:
             if isinstance(node, Argument | IndexArgument) and not any(around.has(node) for around in traced):
                 raise ShapeError(
@@ -236,7 +237,7 @@ class Specialization:
     def __init__(self, trace: Trace, kinds: Sequence[ArrayType], engine: str, plain: bool) -> None:
         self.trace = trace
         # "auto" becomes the engine that it chooses.
-        self.engine = engine
+        self.engine: str = engine
         # The signature if every argument is one array or number, so that `fits` can check it fast.
         self._arrays = kinds if plain else None
         self._dtypes = [dtype for _, dtype in kinds]
@@ -244,7 +245,7 @@ class Specialization:
         self._storages = [stored(leaf) for leaf in trace.inputs]
         self._runner: ReferenceRunner | None = None
         # Whether the arrays of a call are allocated.
-        self.holds_arrays = False
+        self.holds_arrays: bool = False
 
     @functools.cached_property
     def bytes(self) -> int:

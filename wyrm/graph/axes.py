@@ -174,7 +174,7 @@ class Derived(Dim):
     derived = True
 
     def __init__(self, parts: Iterable[Axis]) -> None:
-        self.parts = tuple(parts)
+        self.parts: tuple[Axis, ...] = tuple(parts)
         known = [axis_size(part) for part in self.parts]
         super().__init__(None if None in known else self._combine([size for size in known if size is not None]))
 

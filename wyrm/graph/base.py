@@ -56,6 +56,10 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     A subclass is an op. It defines `shape_rule`, a meaning (`formula` or `evaluate`) and `vjp`; its public `__slots__`
     are its static attributes. Defining the class registers the op; `abstract=True` is for the base class of a family.
     A backend describes an op further by a rule registered for it; `wy.LOOPS` holds those of the native backend.
+
+    An op of your own gives `super().__init__(x, y, factor=factor)` its operands and all its static attributes. That
+    raises `ShapeError` or `DTypeError` where the op's rules refuse the operands, `RegistrationError` where the
+    attributes are not those of `__slots__`, and `TypeError` for an operand that is not a node.
     """
 
     __slots__ = ("__weakref__", "dims", "dtype", "name", "origin", "parents")
@@ -76,14 +80,15 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
 
     parents: P_co
     dims: S
+    """The axes: a number or a `Dim` each, whose class is the axis's name. See `shape` for the sizes."""
     dtype: np.dtype
+    """The type of the elements, such as float32: as NumPy has it, except where it is weak (see `wyrm.Constant`)."""
     name: str | None
+    """The name that messages, graphs and saved arrays use, or None."""
     origin: Origin
 
     def __init_subclass__(cls, *, abstract: bool = False, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
-        if "vjp" in cls.__dict__ and "vjp_by" not in cls.__dict__:
-            cls.vjp_by = BaseNode.vjp_by  # type: ignore[method-assign]  # not that of a base class with another `vjp`
         slots = [klass.__dict__.get("__slots__", ()) for klass in reversed(cls.__mro__) if klass not in _BASES]
         names = [name for group in slots for name in ((group,) if isinstance(group, str) else group)]
         cls.attributes = tuple(dict.fromkeys(name for name in names if not name.startswith("_")))
@@ -93,15 +98,7 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     # --- construction ---------------------------------------------------------------------------------------------
 
     def __init__(self, *parents: BaseNode, name: str | None = None, **attributes: Any) -> None:
-        """Build the node from its operands and the static attributes that `__slots__` names.
-
-        An op of your own calls it as `super().__init__(x, y, factor=factor)`.
-
-        Raises:
-            ShapeError, DTypeError: the op's rules refuse the operands.
-            RegistrationError: the attributes are not those of `__slots__`.
-            TypeError: an operand is not a node.
-        """
+        # Without a docstring: language servers would show it in place of that of each class of nodes.
         self._construct(parents, name, **attributes)
 
     def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
@@ -189,7 +186,7 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     @classmethod
     def op_name(cls) -> str:
         """Return the operation's name in messages and generated code: the method's name if it has one."""
-        if cls.method is not None:
+        if cls.method:
             return cls.method
         return _WORD_STARTS.sub("_", cls.__name__.lstrip("_")).lower()
 
@@ -244,7 +241,12 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_node")
 
     # Nodes hash by identity. `==` returns a mask, and a class that defines `__eq__` has no hash otherwise.
-    __hash__ = object.__hash__
+    if TYPE_CHECKING:
+
+        def __hash__(self) -> int: ...
+
+    else:
+        __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         description = describe(self)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TypedDict, overload
 
 import numpy as np
-from numpy.typing import DTypeLike
 from typing_extensions import Unpack
 
 from wyrm.graph.base import _BASES, _set
@@ -13,7 +12,7 @@ from wyrm.graph.index_checks import check_limits
 from wyrm.graph.leaves import S_co, pickled_leaf
 from wyrm.graph.node import IndexNode
 from wyrm.graph.storage import DeclaredDims, Leaf, Storage, check_shape, declared_dims, index_array, store
-from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, Indices, NewDims, Size, Sizes
+from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, DTypeLike, Indices, NewDims, Size, Sizes
 from wyrm.support.foreign_names import explains_keywords
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, TypedDict, overload
 
 import numpy as np
-from numpy.typing import DTypeLike
 from typing_extensions import TypeVar, Unpack
 
 from wyrm.errors import DTypeError, ShapeError
@@ -27,7 +26,7 @@ from wyrm.graph.storage import (
     put_number,
     store,
 )
-from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, DType, NewDims, Number, Size, Sizes, Values
+from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, DType, DTypeLike, NewDims, Number, Size, Sizes, Values
 from wyrm.graph.weak_types import FLOATS, WEAK32, WEAK64, chosen, default_type, is_weak, weak
 from wyrm.support.foreign_names import explains_keywords
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Literal, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from wyrm.graph.typing import Array, BoolArray, FloatArray, IntegerArray, Number
+from wyrm.graph.typing import Array, BoolArray, DTypeLike, FloatArray, IntegerArray, Number
 
 # The element type of an array, and of a function's result.
 Element = TypeVar("Element", bound=np.generic)

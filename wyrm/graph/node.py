@@ -18,7 +18,7 @@ from wyrm.support.late_imports import Late
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wyrm.graph.typing import A, AtLeast1D, AtLeast2D, K, M, N, Scalar, Shaped, Values
+    from wyrm.graph.typing import A, AtLeast1D, AtLeast2D, K, M, N, OfShape, Scalar, Shaped, Values
     from wyrm.ops.elementwise.elementwise import L
     from wyrm.ops.indexing.index_update import Updates
     from wyrm.ops.indexing.slicing import Slice
@@ -88,6 +88,7 @@ class Node(methods.Node, values.Node[FloatArray], BaseNode[P_co, S], abstract=Tr
 
     __slots__ = ()
     dims: S
+    """The axes: a number or a `Dim` each, whose class is the axis's name. See `shape` for the sizes."""
     # For type checkers: the class of this node as that of a parent. An op that has type parameters for its parents
     # declares it with `Any` for them, so that types do not grow with the depth of the graph.
     _own: Self
@@ -102,10 +103,10 @@ class Node(methods.Node, values.Node[FloatArray], BaseNode[P_co, S], abstract=Tr
         """Return this node; type checkers forget its parents and keep its shape."""
         return self
 
-    # The axes in reverse order.
     T: Reversed[S] = Reversed()
-    # The last two axes exchanged.
+    """The node with its axes in reverse order."""
     mT: MatrixTransposed[S] = MatrixTransposed()
+    """The node with its last two axes exchanged."""
 
     if TYPE_CHECKING:
 
@@ -117,7 +118,7 @@ class Node(methods.Node, values.Node[FloatArray], BaseNode[P_co, S], abstract=Tr
         @overload
         def __iter__(self: Shaped[L, AtLeast1D]) -> Iterator[Slice[L]]: ...
         @overload
-        def __iter__(self: Shaped[L, tuple[N, *Bs]]) -> Iterator[Slice[L, tuple[*Bs]]]: ...
+        def __iter__(self: OfShape[L, tuple[N, *Bs]]) -> Iterator[Slice[L, tuple[*Bs]]]: ...
         def __iter__(self) -> Any:
             """Iterate over the rows; raise `ShapeError` if their number comes from data."""
 

@@ -29,13 +29,18 @@ class Op:
 
     # --- every op -------------------------------------------------------------------------------------------------
 
-    # The meaning as an expression of the operands, or None for an op that has `evaluate`.
-    formula: ClassVar[str | None] = None
-    # The name of the method, and of Python's operator (such as `add`), that construct the op.
-    method: ClassVar[str | None] = None
-    operator: ClassVar[str | None] = None
+    # The meaning as an expression of the operands; empty for an op that has `evaluate`.
+    formula: ClassVar[str] = ""
+    # The name of the method, and of Python's operator (such as `add`), that construct the op; empty without one.
+    method: ClassVar[str] = ""
+    operator: ClassVar[str] = ""
     # Whether the method is no function, as `x.silu()` is, of which there is no `wy.silu(x)`.
     only_method: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **keywords: bool) -> None:
+        super().__init_subclass__(**keywords)
+        if "vjp" in cls.__dict__ and "vjp_by" not in cls.__dict__:
+            cls.vjp_by = Op.vjp_by  # type: ignore[method-assign]  # not that of a base class with another `vjp`
 
     def shape_rule(self) -> Dims:
         """Return the axes of the result from the parents and attributes; raise `ShapeError` with the reason."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import DTypeLike
 from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError
@@ -16,7 +15,7 @@ from wyrm.graph.binding import takes_methods
 from wyrm.graph.leaves import LeafOptions, S_co, _FloatLeaf, assign
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import DeclaredDims
-from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, FloatArray, NewDims, Number, Size, Sizes, Values
+from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, DTypeLike, FloatArray, NewDims, Number, Size, Sizes, Values
 from wyrm.support.foreign_names import ForeignName, explains_keywords, nodes
 
 

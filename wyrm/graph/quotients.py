@@ -21,7 +21,9 @@ class Quotient(Derived):
     __slots__ = ("over", "plus", "times")
 
     def __init__(self, parts: Iterable[Axis], times: int, plus: int, over: int) -> None:
-        self.times, self.plus, self.over = times, plus, over
+        self.times: int = times
+        self.plus: int = plus
+        self.over: int = over
         super().__init__(parts)
 
     def _combine(self, sizes: list[int]) -> int:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from wyrm.graph.typing import FloatArray, IntegerArray
+from wyrm.graph.typing import DTypeLike, FloatArray, IntegerArray
 
 
 class RowSparse:
@@ -20,7 +19,9 @@ class RowSparse:
     __slots__ = ("rows", "shape", "values")
 
     def __init__(self, rows: IntegerArray, values: FloatArray, shape: tuple[int, ...]) -> None:
-        self.rows, self.values, self.shape = rows, values, shape
+        self.rows: IntegerArray = rows
+        self.values: FloatArray = values
+        self.shape: tuple[int, ...] = shape
 
     @property
     def dtype(self) -> np.dtype:

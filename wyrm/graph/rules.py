@@ -35,7 +35,9 @@ class Rules(Generic[R]):
         rule_names: Mapping[str, str] = _NONE,
         check: Callable[[R], None] | None = None,
     ) -> None:
-        self.name, self.default, self._check = name, default, check
+        self.name = name
+        self.default = default
+        self._check = check
         self._rules: dict[type, R] = {}
         self._cache: dict[type, R] = {}
         _RULE_NAMES.update({word: (self, instead) for word, instead in rule_names.items()})
@@ -120,7 +122,7 @@ def register(cls: type[BaseNode]) -> None:
         for part, present in (
             ("shape_rule", cls.shape_rule is not Op.shape_rule),
             ("dtype_rule", cls.dtype_rule is not Op.dtype_rule),
-            ("formula or evaluate", cls.formula is not None or cls.evaluate is not Op.evaluate),
+            ("formula or evaluate", bool(cls.formula) or cls.evaluate is not Op.evaluate),
             ("vjp", cls.vjp is not Op.vjp),
         )
         if not present

@@ -50,7 +50,8 @@ class Schedule:
         self.nodes: list[BaseNode] = [] if after is None else list(after.nodes)
         self.parent_positions: list[tuple[int, ...]] = [] if after is None else list(after.parent_positions)
         order = topological_order(outputs, self.position)
-        self.sizes, self._source = _one_size_per_name(order, after)
+        sizes, self._source = _one_size_per_name(order, after)
+        self.sizes: dict[type[Dim], int] = sizes
         self._representative: dict[BaseNode, BaseNode] | None = None
         done = len(self.nodes)
         self._add(order)
@@ -62,7 +63,7 @@ class Schedule:
             for leaf in self.leaves
             if any(isinstance(axis, Dim) and axis.derived and axis.size is None for axis in leaf.dims)
         ]
-        self.outputs = [self.nodes[self.position[output]] for output in outputs]
+        self.outputs: list[BaseNode] = [self.nodes[self.position[output]] for output in outputs]
         nodes = self.nodes[done:] if original_outputs is None else topological_order(original_outputs)
         self._checking: list[BaseNode] = [] if after is None else list(after._checking)
         self._checking += [node for node in _with_bodies(nodes) if type(node).check_sizes is not BaseNode.check_sizes]

@@ -43,7 +43,11 @@ class ModuleCall:
     def __init__(
         self, place: Place, kind: str, outer: ModuleCall | None, holder: ModuleCall | None, module: object = None
     ) -> None:
-        self.place, self.kind, self.outer, self.holder, self.module = place, kind, outer, holder, module
+        self.place: Place = place
+        self.kind: str = kind
+        self.outer: ModuleCall | None = outer
+        self.holder: ModuleCall | None = holder
+        self.module = module
         self.called = ref(module) if outer is None and module is not None else None
         self.listed = self.inner = self.evaluated = None
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, NotFinite, NotSet, ShapeError
 from wyrm.graph.arrays import as_array
@@ -18,7 +18,7 @@ from wyrm.graph.axes import Axis, Dim, Dims, axis_size, is_name
 from wyrm.graph.base import _BASES, BaseNode, describe
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.shapes import remedy, wrong_rank
-from wyrm.graph.typing import FloatArray, Size
+from wyrm.graph.typing import DTypeLike, FloatArray, Size
 from wyrm.graph.weak_types import FLOATS, chosen
 from wyrm.support.memory import aligned
 
@@ -36,7 +36,7 @@ class Changes:
     __slots__ = ("latest",)
 
     def __init__(self) -> None:
-        self.latest = 0
+        self.latest: int = 0
 
 
 CHANGES = Changes()
@@ -61,10 +61,10 @@ class Storage:
     __slots__ = ("array", "gradient", "limits", "newer", "version")
 
     def __init__(self, array: np.ndarray | None) -> None:
-        self.array = array
+        self.array: np.ndarray | None = array
         # Copies a newer array from a device into `array`; only `DeviceStorage` calls it.
         self.newer: Callable[[], None] | None = None
-        self.version = tick()
+        self.version: int = tick()
         self.gradient: FloatArray | RowSparse | None = None
         # For integers: the limits of the ops that index with them, by the op's identity and its operand.
         self.limits: dict[tuple[int, int], IndexLimit] | None = None

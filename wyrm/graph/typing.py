@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Generic, Literal, Protocol, TypeAlias, Union
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
-from typing_extensions import TypeVar, TypeVarTuple
+import numpy.typing as npt
+from numpy.typing import NDArray
+from typing_extensions import TypeAliasType, TypeVar, TypeVarTuple
 
 from wyrm.graph.axes import Dim
 
@@ -28,15 +29,17 @@ NewDims = TypeVar("NewDims", bound=tuple[Dim, ...])
 # How an axis of a leaf is declared: with a size, or by its class if an array supplies the size.
 AxisOf: TypeAlias = D | type[D] | int
 
-FloatArray = NDArray[np.floating]
-IntegerArray = NDArray[np.integer]
-BoolArray = NDArray[np.bool_]
+# Hover texts show the names of these: editors write other aliases out.
+DTypeLike = TypeAliasType("DTypeLike", npt.DTypeLike)
+FloatArray = TypeAliasType("FloatArray", NDArray[np.floating])
+IntegerArray = TypeAliasType("IntegerArray", NDArray[np.integer])
+BoolArray = TypeAliasType("BoolArray", NDArray[np.bool_])
 # A NumPy array used directly as an operand takes the node's float type, whatever number type it holds.
-Array = NDArray[np.floating | np.integer | np.bool_]
-Number = float | np.floating | np.integer
-Size = int | np.integer
+Array = TypeAliasType("Array", NDArray[np.floating | np.integer | np.bool_])
+Number = TypeAliasType("Number", float | np.floating | np.integer)
+Size = TypeAliasType("Size", int | np.integer)
 # Sizes without names: three or more, or an unknown number of them, as in `array.shape`.
-Sizes: TypeAlias = "tuple[Size, Size, Size, *tuple[Size, ...]] | list[int]"
+Sizes = TypeAliasType("Sizes", tuple[Size, Size, Size, *tuple[Size, ...]] | list[int])
 
 Item_co = TypeVar("Item_co", covariant=True)
 
@@ -101,6 +104,10 @@ class AtLeast2D:
     """The shape of a node with two axes or more."""
 
 
+# The shape of a node of which no checker knows how many axes it has: Any, or one with a part like `*tuple[Any, ...]`.
+AnyRank: TypeAlias = tuple[Any, *tuple[AtLeast1D, ...], Any]
+
+
 class ShapedMask(Protocol[ShapeOf]):
     """A node seen as its shape, of a class whose nodes are always masks."""
 
@@ -117,5 +124,21 @@ class Shaped(Protocol[Own_co, ShapeOf]):
 
     dims: ShapeOf
 
+    @property
+    def _own(self) -> Own_co: ...
+
+
+Shape_co = TypeVar("Shape_co", covariant=True)
+
+
+class OfShape(Protocol[Own_co, Shape_co]):
+    """As `Shaped`, with a shape that is only read: ty infers leading axes `*Bs` from this and not from `Shaped`.
+
+    Two shapes seen only like this join to a wider one. An axis that two operands share is therefore seen in one of
+    them by `Shaped`.
+    """
+
+    @property
+    def dims(self) -> Shape_co: ...
     @property
     def _own(self) -> Own_co: ...

@@ -40,7 +40,8 @@ class Node(Generic[Value]):
 
     if TYPE_CHECKING:
 
-        def forward(self) -> Value: ...
+        def forward(self) -> Value:
+            """Compute the value, recomputing only what changed, and return it (read-only)."""
 
     else:  # hidden from type checkers, so that they reject arguments too
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import CheckpointError
+from wyrm.graph.typing import DTypeLike
 from wyrm.io.arrays import save_arrays
 from wyrm.io.checkpoint import not_finite
 from wyrm.io.files import Outline, replacing, stored_arrays

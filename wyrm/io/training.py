@@ -62,8 +62,8 @@ class Checkpoints:
     def __init__(
         self, directory: FilePath, keep_last: int = 3, keep_best: bool = True, *, higher_is_better: bool = False
     ) -> None:
-        self.directory = path_of("directory", directory)
-        self.keep_last = whole("keep_last", keep_last, 1)
+        self.directory: Path = path_of("directory", directory)
+        self.keep_last: int = whole("keep_last", keep_last, 1)
         self.keep_best = keep_best
         self.higher_is_better = higher_is_better
         # Records by path and signature, so that no file is read twice.

@@ -36,11 +36,14 @@ class LoweredFunction:
     """
 
     def __init__(self, outputs: Sequence[BaseNode], inputs: Sequence[BaseNode], single: bool, model: Module | None):
-        self.outputs, self.inputs = list(outputs), list(inputs)
+        self.outputs: list[BaseNode] = list(outputs)
+        self.inputs: list[BaseNode] = list(inputs)
         self._single = single
         self._schedule = Schedule(self.outputs)
         others = self._others()
-        self.names = unique_names([leaf for leaf in others if isinstance(leaf, Parameter | Buffer)], _paths(model))
+        self.names: dict[BaseNode, str] = unique_names(
+            [leaf for leaf in others if isinstance(leaf, Parameter | Buffer)], _paths(model)
+        )
 
     def _others(self) -> list[BaseNode]:
         """Return the leaves that are not inputs; raise an error if one holds no data, or for an invalid input."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 from wyrm.errors import OptionError, ShapeError
 from wyrm.functions.operands import Operand, as_node, shape_error
 from wyrm.graph.node import Node
-from wyrm.graph.typing import AtLeast2D, Bs, M, N, Shaped
+from wyrm.graph.typing import AtLeast2D, Bs, M, N, OfShape, Shaped
 from wyrm.linalg.results import EighResult, EigResult, QRResult, SVDResult
 from wyrm.ops.elementwise.elementwise import L
 from wyrm.ops.indexing.joining import concatenate
@@ -162,7 +162,7 @@ def svd(
 ) -> SVDResult[tuple[*Bs, M, Any], tuple[*Bs, Any], tuple[*Bs, Any, N]]: ...
 @overload
 def svd(
-    a: Shaped[L, tuple[*Bs, M, N]], full_matrices: bool = True, *, compute_uv: Literal[False]
+    a: OfShape[L, tuple[*Bs, M, N]], full_matrices: bool = True, *, compute_uv: Literal[False]
 ) -> Node[Any, tuple[*Bs, Any]]: ...
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> SVDResult | Node:
     """Return `U`, `S` and `Vh` with `a = (U * S[..., None, :]) @ Vh`, of the axes (..., m, k), (..., k), (..., k, n).
@@ -220,7 +220,7 @@ def qr(
     a: Shaped[L, tuple[*Bs, M, N]], mode: Literal["reduced"] = "reduced"
 ) -> QRResult[tuple[*Bs, M, Any], tuple[*Bs, Any, N]]: ...
 @overload
-def qr(a: Shaped[L, tuple[*Bs, M, N]], mode: Literal["r"]) -> Node[Any, tuple[*Bs, Any, N]]: ...
+def qr(a: OfShape[L, tuple[*Bs, M, N]], mode: Literal["r"]) -> Node[Any, tuple[*Bs, Any, N]]: ...
 def qr(a: Any, mode: Literal["reduced", "r"] = "reduced") -> QRResult | Node:
     """Return `Q` with orthonormal columns, (..., m, k), and upper triangular `R`, (..., k, n), with `Q @ R = a`.
 

@@ -15,7 +15,7 @@ from wyrm.functions import matrices as products
 from wyrm.functions.operands import Operand, as_node, as_nodes, shape_error
 from wyrm.graph.axes import AxisLike, Times, all_axes, axis_size
 from wyrm.graph.node import Node
-from wyrm.graph.typing import AtLeast2D, Bs, M, N, Shaped
+from wyrm.graph.typing import AtLeast2D, Bs, M, N, OfShape, Shaped
 from wyrm.linalg.factorizations import as_matrix, as_square, svdvals
 from wyrm.linalg.systems import inv
 from wyrm.ops.elementwise.elementwise import L, S
@@ -117,7 +117,7 @@ def _size(node: Node, axis: int) -> int:
 @overload
 def matrix_transpose(x: Shaped[L, AtLeast2D]) -> Node: ...
 @overload
-def matrix_transpose(x: Shaped[L, tuple[*Bs, M, N]]) -> Node[Any, tuple[*Bs, N, M]]: ...
+def matrix_transpose(x: OfShape[L, tuple[*Bs, M, N]]) -> Node[Any, tuple[*Bs, N, M]]: ...
 def matrix_transpose(x: Any) -> Node:
     """Return matrices with rows and columns exchanged: the last two axes. Raise `ShapeError` for fewer axes.
 
@@ -158,7 +158,7 @@ def norm(
 ) -> Node[Any, tuple[()]]: ...
 @overload
 def norm(
-    x: Shaped[L, tuple[*Bs, N]], ord: Order = None, *, axis: Literal[-1], keepdims: Literal[False] = False
+    x: OfShape[L, tuple[*Bs, N]], ord: Order = None, *, axis: Literal[-1], keepdims: Literal[False] = False
 ) -> Node[Any, tuple[*Bs]]: ...
 @overload
 def norm(x: Shaped[L, S], ord: Order = None, axis: AxisLike = None, keepdims: bool = False) -> Node: ...
@@ -252,10 +252,10 @@ def vector_norm(x: Any, *, axis: AxisLike = None, keepdims: bool = False, ord: f
 def matrix_norm(x: Shaped[L, AtLeast2D], *, keepdims: bool = False, ord: Order = "fro") -> Node: ...
 @overload
 def matrix_norm(
-    x: Shaped[L, tuple[*Bs, M, N]], *, keepdims: Literal[False] = False, ord: Order = "fro"
+    x: OfShape[L, tuple[*Bs, M, N]], *, keepdims: Literal[False] = False, ord: Order = "fro"
 ) -> Node[Any, tuple[*Bs]]: ...
 @overload
-def matrix_norm(x: Shaped[L, tuple[*Bs, M, N]], *, keepdims: bool, ord: Order = "fro") -> Node: ...
+def matrix_norm(x: OfShape[L, tuple[*Bs, M, N]], *, keepdims: bool, ord: Order = "fro") -> Node: ...
 def matrix_norm(x: Any, *, keepdims: bool = False, ord: Order = "fro") -> Node:
     """Return the norm of the matrices in the last two axes, as `numpy.linalg.matrix_norm`; see `norm`.
 
@@ -268,7 +268,7 @@ def matrix_norm(x: Any, *, keepdims: bool = False, ord: Order = "fro") -> Node:
 @overload
 def cond(x: Shaped[L, AtLeast2D], p: Order = None) -> Node: ...
 @overload
-def cond(x: Shaped[L, tuple[*Bs, M, N]], p: Order = None) -> Node[Any, tuple[*Bs]]: ...
+def cond(x: OfShape[L, tuple[*Bs, M, N]], p: Order = None) -> Node[Any, tuple[*Bs]]: ...
 def cond(x: Any, p: Order = None) -> Node:
     """Return the condition number of matrices, as `numpy.linalg.cond`: by default from the singular values.
 

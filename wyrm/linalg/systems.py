@@ -12,7 +12,7 @@ from wyrm.functions.operands import Operand, as_nodes, shape_error
 from wyrm.graph.axes import axis_size
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import S2, A, Array, AtLeast2D, Bs, FittingShape, K, M, N, Shaped
+from wyrm.graph.typing import S2, A, Array, AtLeast2D, Bs, FittingShape, K, M, N, OfShape, Shaped
 from wyrm.graph.weak_types import in_one_type
 from wyrm.linalg.factorizations import as_matrix, as_square
 from wyrm.linalg.results import LstsqResult, SlogdetResult
@@ -48,11 +48,11 @@ def solve(a: Shaped[L, AtLeast2D], b: Shaped[R, S2]) -> Node: ...
 @overload
 def solve(a: Shaped[L, tuple[*Bs, N, N]], b: Shaped[R, tuple[N]]) -> Node[Any, tuple[*Bs, N]]: ...
 @overload
-def solve(a: Shaped[L, tuple[*Bs, N, N]], b: Shaped[R, tuple[*Bs, N, K]]) -> Node[Any, tuple[*Bs, N, K]]: ...
+def solve(a: Shaped[L, tuple[*Bs, N, N]], b: OfShape[R, tuple[*Bs, N, K]]) -> Node[Any, tuple[*Bs, N, K]]: ...
 @overload
 def solve(a: Shaped[L, tuple[*Bs, N, N]], b: Shaped[R, tuple[N, K]]) -> Node[Any, tuple[*Bs, N, K]]: ...
 @overload
-def solve(a: Shaped[L, tuple[N, N]], b: Shaped[R, tuple[*Bs, N, K]]) -> Node[Any, tuple[*Bs, N, K]]: ...
+def solve(a: Shaped[L, tuple[N, N]], b: OfShape[R, tuple[*Bs, N, K]]) -> Node[Any, tuple[*Bs, N, K]]: ...
 @overload
 def solve(a: Shaped[L, tuple[A, M, N, *Bs]], b: Shaped[R, tuple[A, M, N, *Bs]]) -> Node: ...
 @overload
@@ -101,7 +101,7 @@ def solve_triangular(
 @overload
 def solve_triangular(
     a: Shaped[L, tuple[*Bs, N, N]],
-    b: Shaped[R, tuple[*Bs, N, K]],
+    b: OfShape[R, tuple[*Bs, N, K]],
     trans: Literal[0, 1, "N", "T"] = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
@@ -227,7 +227,7 @@ def slogdet(a: Any) -> SlogdetResult:
 @overload
 def pinv(a: Shaped[L, AtLeast2D], rcond: float | None = None) -> Node: ...
 @overload
-def pinv(a: Shaped[L, tuple[*Bs, M, N]], rcond: float | None = None) -> Node[Any, tuple[*Bs, N, M]]: ...
+def pinv(a: OfShape[L, tuple[*Bs, M, N]], rcond: float | None = None) -> Node[Any, tuple[*Bs, N, M]]: ...
 def pinv(a: Any, rcond: float | None = None) -> Node:
     """Return the Moore-Penrose pseudoinverse, of the axes (..., n, m) for (..., m, n).
 

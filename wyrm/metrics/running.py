@@ -112,7 +112,7 @@ class MeanSquaredError(_MeanError):
     2.0
     """
 
-    measure = np.square
+    measure: ClassVar[np.ufunc] = np.square
 
 
 class RootMeanSquaredError(MeanSquaredError):
@@ -139,7 +139,7 @@ class MeanAbsoluteError(_MeanError):
     1.0
     """
 
-    measure = np.abs
+    measure: ClassVar[np.ufunc] = np.abs
 
 
 class MaxError:
@@ -190,7 +190,7 @@ class ConfusionMatrix:
     """
 
     def __init__(self, classes: int) -> None:
-        self.classes = whole("classes", classes, 1, DataError)
+        self.classes: int = whole("classes", classes, 1, DataError)
         self.reset()
 
     def reset(self) -> None:

@@ -4,39 +4,60 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache, cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, cached_property, partial
 from typing import Any, NamedTuple, cast
 
 from mypy.checker import TypeChecker
 from mypy.checkmember import analyze_member_access
-from mypy.nodes import ARG_NAMED, ARG_POS, ArgKind, Context, Expression, TempNode
+from mypy.errorcodes import ErrorCode
+from mypy.errors import ErrorInfo
+from mypy.nodes import ARG_NAMED, ARG_POS, ARG_STAR, ARG_STAR2, ArgKind, Context, Expression, TempNode, TypeInfo
 from mypy.plugin import FunctionContext, MethodContext, Plugin
 from mypy.types import (
     CallableType,
     Instance,
     Overloaded,
+    TupleType,
     Type,
     UnionType,
     get_proper_type,
 )
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Times
-from wyrm.mypy.messages import AXES, OPERATORS, message, shortened
-from wyrm.mypy.reading import AxisClasses, Reader, Sizes, Unknown, different, divisible, is_axis, is_node
+from wyrm.graph.axes import Axis, Plus, Times
+from wyrm.mypy.messages import AXES, OPERATORS, message, message_with_sizes
+from wyrm.mypy.reading import (
+    FLOAT_NODE,
+    AxisClasses,
+    Reader,
+    Sizes,
+    Unknown,
+    base_of,
+    different,
+    divisible,
+    is_axis,
+    is_node,
+    ones,
+)
+from wyrm.mypy.shortening import of_function, of_module
+from wyrm.mypy.text import Text
 from wyrm.mypy.writing import Writer, unknown, without_axes
 from wyrm.ops.elementwise.elementwise import Elementwise
 
 # Where functions of nodes are defined, and from where users take them.
-_DEFINED = ("wyrm.functions.", "wyrm.linalg.", "wyrm.losses.", "wyrm.ops.", "wyrm.special.")
-_PUBLIC = ("wyrm", "wyrm.linalg", "wyrm.losses", "wyrm.special")
+_DEFINED = (
+    "wyrm.functions.", "wyrm.linalg.", "wyrm.losses.", "wyrm.nn.", "wyrm.ops.", "wyrm.random.", "wyrm.special.",
+)  # fmt: skip
+_PUBLIC = ("wyrm", "wyrm.linalg", "wyrm.losses", "wyrm.nn", "wyrm.random", "wyrm.special")
 # Whether these raise an error is up to the sizes of axes, which types do not have.
-_BY_SIZES = frozenset({
-    "array_split", "broadcast_to", "dsplit", "hsplit", "reshape", "resize", "split", "squeeze", "vsplit",
-})  # fmt: skip
-# These may join axes into one.
-_JOINING = frozenset({"cumprod", "cumsum", "flatten", "ravel", "reshape", "resize"})
+_BY_SIZES = frozenset({"reshape", "resize"})
+# These take axes of size 1 that they refuse otherwise.
+_OF_ONES = frozenset({"broadcast_to", "squeeze"})
+# Axes are not made longer than this: some functions compute arrays of them.
+_LARGEST = 10_000
+# These may join axes into one, or make a new one of another.
+_JOINING = frozenset({"column_stack", "cumprod", "cumsum", "flatten", "ravel", "reshape", "resize"})
 
 
 @cache
@@ -67,11 +88,14 @@ class _Call(ABC):
 
     name: str
 
-    def __init__(self, plugin: Plugin, classes: AxisClasses, context: MethodContext | FunctionContext) -> None:
+    def __init__(
+        self, plugin: Plugin, classes: AxisClasses, text: Text, context: MethodContext | FunctionContext
+    ) -> None:
+        self._text = text
         self._plugin, self._classes, self._context = plugin, classes, context
         assert isinstance(context.api, TypeChecker)
         self._checker = context.api
-        self._arguments = list(_arguments(context))
+        self._arguments = list(_each_once(_arguments(context)))
 
     @abstractmethod
     def declared(self) -> Type:
@@ -83,10 +107,14 @@ class _Call(ABC):
 
     def type(self) -> Type:
         """Return the type of the result; where the axes do not fit, add an error to mypy's."""
-        try:
-            return self._built()
-        except Unknown:
-            return self._by_declarations()
+        with self._checker.msg.filter_errors(filter_errors=False) as errors:
+            try:
+                found = self._built()
+            except Unknown:
+                found = self._by_declarations()
+        if not errors.has_new_errors():
+            report_sizes(self._checker, self._text, self._context.context)
+        return found
 
     def _built(self) -> Type:
         """Return the type of the node that the call builds.
@@ -97,21 +125,23 @@ class _Call(ABC):
         reader, value = self._attempt(None)
         if not isinstance(value, Exception):
             return self._with_any_sizes(reader, value)
-        if reader.guessed:
+        if reader.guessed or reader.largest > _LARGEST:
             raise Unknown
-        found = [self._attempt(sizes) for sizes in (different, divisible)]
-        values = [value for _, value in found]
-        if all(isinstance(error, ShapeError) for error in (value, *values)) and self.name not in _BY_SIZES:
-            error = values[0] if "size" in str(value) else value
+        choices = [different, divisible, *([ones] if self.name in _OF_ONES else [])]
+        found = [self._attempt(sizes(reader.largest)) for sizes in choices]
+        errors = [error for error in (value, *(value for _, value in found)) if isinstance(error, ShapeError)]
+        if len(errors) == 1 + len(choices) and self.name not in _BY_SIZES:
+            error = errors[1] if "size" in str(value) else value
             operands = [type_ for _, type_ in reader.leaves]
             self._checker.fail(message(self.name, operands, error), self._context.context, code=AXES)
-            return unknown()
-        if any(isinstance(value, Exception) for value in values):
+            return self._unknown_node()
+        fitting = [each for each in found[:2] if not isinstance(each[1], ShapeError)]
+        if not fitting or any(isinstance(value, Exception) for _, value in fitting):
             raise Unknown
-        first, second = (self._written(*each) for each in found)
-        if first != second:
+        written = [self._written(*each) for each in fitting]
+        if written[0] != written[-1]:
             raise Unknown
-        return first
+        return written[0]
 
     def _with_any_sizes(self, reader: Reader, value: Any) -> Type:
         """Return the type of a node that was built of axes without sizes.
@@ -119,9 +149,11 @@ class _Call(ABC):
         Axes that are joined into one, as by `reshape(-1)`, have a name only as long as none of them has a size.
         """
         found = self._written(reader, value)
-        if self.name not in _JOINING and not any(isinstance(axis, Times) for axis in value.dims):
+        if isinstance(value, tuple | list):
             return found
-        _, sized = self._attempt(different)
+        if self.name not in _JOINING and not any(map(_has_times, value.dims)):
+            return found
+        _, sized = self._attempt(different(reader.largest))
         if isinstance(sized, Exception):
             return found
         pairs = zip(value.dims, sized.dims, strict=True)
@@ -131,15 +163,24 @@ class _Call(ABC):
         """Return what the call returns, or the error that it raises."""
         reader = Reader(self._checker, self._classes, sizes)
         function = self.callee(reader)
-        if any(argument.kind not in (ARG_POS, ARG_NAMED) for argument in self._arguments):
-            raise Unknown
         if self.name in OPERATORS and any(is_axis(argument.type) for argument in self._arguments):
             raise Unknown  # the declarations refuse an axis as a number
-        values = [(argument.name, reader.value(argument.expression, argument.type)) for argument in self._arguments]
+        positional: list[Any] = []
+        keywords: dict[str, Any] = {}
+        for argument in self._arguments:
+            if argument.kind not in (ARG_POS, ARG_NAMED, ARG_STAR):
+                raise Unknown
+            value = reader.value(argument.expression, argument.type)
+            if argument.name is not None:
+                keywords[argument.name] = value
+            elif argument.kind == ARG_STAR:
+                if not isinstance(value, tuple | list):
+                    raise Unknown
+                positional.extend(value)
+            else:
+                positional.append(value)
         if not reader.leaves:
             raise Unknown
-        positional = [value for name, value in values if name is None]
-        keywords = {name: value for name, value in values if name is not None}
         try:
             return reader, function(*positional, **keywords)
         except Exception as error:
@@ -155,10 +196,21 @@ class _Call(ABC):
         """The names of the classes that the declarations return."""
         return frozenset(_classes_of(self.declared()))
 
+    def _unknown_node(self) -> Type:
+        """Return the type of a node of unknown axes, so that a function may return it; `Any` for no node."""
+        symbols = [self._plugin.lookup_fully_qualified(name) for name in self._returned]
+        infos = [symbol.node for symbol in symbols if symbol is not None and isinstance(symbol.node, TypeInfo)]
+        node = next(filter(None, (base_of(info, FLOAT_NODE) for info in infos)), None)
+        return unknown() if node is None else Instance(node, [unknown(), unknown()])
+
     def _by_declarations(self) -> Type:
         """Return the type that the declarations give, and mypy's own errors."""
         try:
-            return _check_call(self._checker, self.declared(), self._arguments, self._context.context)
+            with self._checker.msg.filter_errors(save_filtered_errors=True) as errors:
+                found = _check_call(self._checker, self.declared(), self._arguments, self._context.context)
+            shorten = partial(of_function, function=OPERATORS.get(self.name, self.name))
+            _report(self._checker, errors.filtered_errors(), shorten)
+            return found
         except RuntimeError:  # mypy cannot expand `*Bs` by a union of known and unknown axes
             return unknown()
 
@@ -167,10 +219,11 @@ class MethodCall(_Call):
     """A call of a method of a node, or an operator."""
 
     def __init__(
-        self, plugin: Plugin, classes: AxisClasses, name: str, receiver: Instance, context: MethodContext
+        self, plugin: Plugin, classes: AxisClasses, text: Text, name: str, receiver: Instance, context: MethodContext
     ) -> None:
-        super().__init__(plugin, classes, context)
-        self.name, self._receiver = name, receiver
+        super().__init__(plugin, classes, text, context)
+        self.name: str = name
+        self._receiver = receiver
 
     def callee(self, reader: Reader) -> Callable[..., Any]:
         try:
@@ -190,12 +243,15 @@ class FunctionCall(_Call):
         self,
         plugin: Plugin,
         classes: AxisClasses,
+        text: Text,
         function: Callable[..., Any],
         declared: Type,
         context: MethodContext | FunctionContext,
     ) -> None:
-        super().__init__(plugin, classes, context)
-        self.name, self._function, self._declared = function.__name__, function, declared
+        super().__init__(plugin, classes, text, context)
+        self.name: str = function.__name__
+        self._function = function
+        self._declared = declared
 
     def callee(self, reader: Reader) -> Callable[..., Any]:
         return self._function
@@ -206,20 +262,52 @@ class FunctionCall(_Call):
         return _member("__call__", self._declared, self._context.context, self._checker)
 
 
-def type_of_module_call(context: MethodContext, receiver: Instance) -> Type:
+def report_sizes(checker: TypeChecker, text: Text, context: Context) -> None:
+    """Add an error where the text of a call tells that sizes do not fit."""
+    failed = text.failure(context) if isinstance(context, Expression) else None
+    if failed is not None:
+        checker.fail(message_with_sizes(failed.called, failed.operands, failed.error), context, code=AXES)
+
+
+def type_of_module_call(context: MethodContext, receiver: Instance, text: Text) -> Type:
     """Return the type of a call of a module as it is declared; an error about a node names its axes alone."""
     assert isinstance(context.api, TypeChecker)
     checker = context.api
     callee = _member("__call__", receiver, context.context, checker)
     with checker.msg.filter_errors(save_filtered_errors=True) as errors:
-        found = _check_call(checker, callee, list(_arguments(context)), context.context, receiver)
-    for error in errors.filtered_errors():
-        short = shortened(error.message)
+        found = _check_call(checker, callee, list(_each_once(_arguments(context))), context.context, receiver)
+    _report(checker, errors.filtered_errors(), partial(of_module, module=receiver.type.name), AXES)
+    if not errors.has_new_errors():
+        report_sizes(checker, text, context.context)
+    return found
+
+
+def _report(
+    checker: TypeChecker,
+    errors: Sequence[ErrorInfo],
+    shorten: Callable[[str], str | None],
+    code: ErrorCode | None = None,
+) -> None:
+    """Add errors to mypy's, in short where `shorten` can, without the notes that follow.
+
+    Of a lambda whose result does not fit, mypy says two things; the second says all.
+    """
+    returned = any(error.message.startswith("Incompatible return value") for error in errors)
+    short: str | None = None
+    for error in errors:
+        if error.severity == "error":
+            short = shorten(error.message)
+            if short is not None and not (returned and error.message.startswith("Argument ")):
+                place = Context(error.line, error.column)
+                place.end_line, place.end_column = error.end_line, error.end_column
+                checker.fail(short, place, code=code or error.code)
         if short is None:
             checker.msg.add_errors([error])
-        else:
-            checker.fail(short, context.context, code=AXES)
-    return found
+
+
+def _has_times(axis: Axis) -> bool:
+    """Return whether an axis is joined of others, or has such a part."""
+    return isinstance(axis, Times) or (isinstance(axis, Plus) and any(map(_has_times, axis.parts)))
 
 
 def _check_call(
@@ -232,7 +320,7 @@ def _check_call(
     """Return the type that mypy itself gives a call."""
     found, _ = checker.expr_checker.check_call(
         callee,
-        [_checked(argument.expression, argument.type) for argument in arguments],
+        [_checked(checker, argument) for argument in arguments],
         [argument.kind for argument in arguments],
         context,
         [argument.name for argument in arguments],
@@ -259,18 +347,42 @@ def _arguments(context: MethodContext | FunctionContext) -> Iterator[_Argument]:
         yield from map(_Argument, *parts)
 
 
+def _each_once(arguments: Iterable[_Argument]) -> Iterator[_Argument]:
+    """Yield arguments; `*operands` comes once, though mypy gives it for positional and for named ones."""
+    starred: set[int] = set()
+    for argument in arguments:
+        if argument.kind not in (ARG_STAR, ARG_STAR2) or id(argument.expression) not in starred:
+            starred.add(id(argument.expression))
+            yield argument
+
+
 def _classes_of(callee: Type) -> Iterator[str]:
     """Yield the names of the classes that a callee returns, by its declarations."""
     proper = get_proper_type(callee)
     items = proper.items if isinstance(proper, Overloaded) else [proper]
     for item in items:
-        found = get_proper_type(item.ret_type) if isinstance(item, CallableType) else None
-        if isinstance(found, Instance):
-            yield found.type.fullname
+        if isinstance(item, CallableType):
+            yield from _names_in(item.ret_type)
 
 
-def _checked(expression: Expression, type_: Type) -> Expression:
-    """Return an argument, or what stands for a node, which mypy does not check again."""
-    proper = get_proper_type(type_)
+def _names_in(type_: Type) -> Iterator[str]:
+    """Yield the names of a class, and of those in a tuple or list."""
+    found = get_proper_type(type_)
+    parts: Sequence[Type] = ()
+    if isinstance(found, TupleType):
+        parts = found.items
+    elif isinstance(found, Instance):
+        yield found.type.fullname
+        parts = found.args if found.type.fullname in ("builtins.list", "builtins.tuple") else ()
+    for part in parts:
+        yield from _names_in(part)
+
+
+def _checked(checker: TypeChecker, argument: _Argument) -> Expression:
+    """Return an argument, or what stands for a node or for one type of a union, which mypy does not check again."""
+    proper = get_proper_type(argument.type)
     items = proper.items if isinstance(proper, UnionType) else [proper]
-    return TempNode(type_, context=expression) if any(is_node(get_proper_type(item)) for item in items) else expression
+    is_known = argument.expression in checker.expr_checker.type_overrides
+    if is_known or any(is_node(get_proper_type(item)) for item in items):
+        return TempNode(argument.type, context=argument.expression)
+    return argument.expression

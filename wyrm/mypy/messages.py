@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from mypy.errorcodes import ErrorCode
 from mypy.types import Instance, ProperType, TupleType, TypeVarType, UnpackType, get_proper_type
 
+from wyrm.graph.base import BaseNode, format_dims
 from wyrm.mypy.reading import shape_of
 
-# A size that was chosen for the check, and a leaf that was made for it.
+# A size that was chosen for the check, the name of the op before a reason, and a leaf that was made for it.
 _SIZE = re.compile(r"(?<=\w)\(\d*\)")
-_LEAF = re.compile(r"\b(?:greater|input) \([^()]*\) \w+ \(at [^()]*\)")
+_OP = re.compile(r"^\w+(?:\(.*?\))?: ")
+_LEAF = re.compile(r"\b\w+ \((?:[^()]|\(\d*\))*\) \w+ \(at [^()]*\)")
 
 AXES = ErrorCode("axes", "Operands whose axes do not fit", "wyrm")
 
@@ -31,25 +34,6 @@ OPERATORS = {
 }
 REFLECTED = frozenset(f"__r{name}__" for name in _SYMBOLS)
 
-# mypy's message about an argument of a module, and a shape in it: axes may have parts, as `Plus[A, B]` has.
-_ARGUMENT = re.compile(r'^Argument (.+) to "__call__" of "(\w+)" has incompatible type "(.+)"; expected "(.+)"$')
-_TUPLE = re.compile(r"\btuple\[((?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*)\]")
-
-
-def shortened(text: str) -> str | None:
-    """Return mypy's message about a module's argument with the axes alone; None for an argument that is no node."""
-    found = _ARGUMENT.match(text)
-    if found is None:
-        return None
-    position, module, given, expected = found.groups()
-    shapes = _TUPLE.findall(given)[-1:] + _TUPLE.findall(expected)
-    if len(shapes) != 2 or "tuple[" in "".join(shapes) or given.startswith("tuple"):
-        return None
-    name = f"{module}({position[1:-1]}=)" if position.startswith('"') else module
-    axes = shapes[1].split(", ")
-    wanted = f"{len(axes)} axes" if set(axes) == {"Never"} else f"({shapes[1].replace('Never', 'Any')})"
-    return f"{name} of ({shapes[0]}): expected {wanted}"
-
 
 def message(name: str, operands: Sequence[Instance], error: Exception) -> str:
     """Return the first line of a run-time error, with the axes of the operands after the op's name.
@@ -57,13 +41,25 @@ def message(name: str, operands: Sequence[Instance], error: Exception) -> str:
     Of a long reason, the two axes that do not fit are enough.
     """
     shapes = [_text(operand) for operand in (operands[::-1] if name in REFLECTED else operands)]
-    reason = _SIZE.sub("", str(error).partition("\n")[0]).replace(" (different axes)", "")
-    reason = _LEAF.sub("the operand", reason)
-    reason = reason.partition(": ")[2] or reason
+    reason = _SIZE.sub("", str(error).partition("\n")[0])
+    return f"{OPERATORS.get(name, name)} of {' and '.join(shapes)}: {_brief(reason)}"
+
+
+def message_with_sizes(called: Any, operands: Sequence[BaseNode], error: Exception) -> str:
+    """Return the first line of the error of a call whose text tells the sizes, with the axes of its operands."""
+    text = str(error).partition("\n")[0]
+    if not operands:
+        return text
+    kind = called if hasattr(called, "__name__") else type(called)
+    name = OPERATORS.get(f"__{kind.__name__.strip('_')}__", kind.__name__)
+    return f"{name} of {' and '.join(format_dims(x.dims) for x in operands)}: {_brief(text)}"
+
+
+def _brief(reason: str) -> str:
+    """Return a reason without the name of the op; of a long one, the two axes that do not fit."""
+    reason = _OP.sub("", _LEAF.sub("the operand", reason.replace(" (different axes)", "")))
     detail, separator, pair = reason.rpartition(": ")
-    if separator and " against " in pair and len(detail) > 30:
-        reason = pair
-    return f"{OPERATORS.get(name, name)} of {' and '.join(shapes)}: {reason}"
+    return pair if separator and " against " in pair and len(detail) > 30 else reason
 
 
 def _text(node: Instance) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from mypy.nodes import ARG_NAMED, ARG_STAR, ARG_STAR2, CallExpr, RefExpr, TypeInfo
+from mypy.checker import TypeChecker
+from mypy.nodes import ARG_NAMED, ARG_STAR, ARG_STAR2, CallExpr, MypyFile, RefExpr, TypeInfo
 from mypy.options import Options
 from mypy.plugin import (
     ClassDefContext,
@@ -22,15 +24,18 @@ from mypy.plugin import (
 from mypy.types import CallableType, Instance, TupleType, Type, TypeVarId, TypeVarType
 
 import wyrm as wy
-from wyrm.mypy.calls import FunctionCall, MethodCall, run_time_function, type_of_module_call
+from wyrm.mypy.calls import FunctionCall, MethodCall, report_sizes, run_time_function, type_of_module_call
 from wyrm.mypy.messages import OPERATORS
 from wyrm.mypy.reading import MODULE, NODE, AxisClasses, base_of, is_node, shape_of
+from wyrm.mypy.text import Text
 from wyrm.mypy.writing import unknown
 
 # The versions of mypy that the plugin is tested with: it calls functions of mypy that are not documented.
 TESTED = ("2.4",)
 # Methods that build no node, or whose result has no axes of its own.
 _OTHERS = frozenset({"backward", "erase", "forward", "item", "parameters", "set", "tolist", "zero_gradient"})
+
+RAISES = "WYRM_MYPY_RAISES" in os.environ
 
 SignatureContext = TypeVar("SignatureContext", MethodSigContext, FunctionSigContext)
 
@@ -56,6 +61,7 @@ class WyrmPlugin(Plugin):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self._axes = AxisClasses()
+        self._file: tuple[MypyFile, Text] | None = None
         self._bases: dict[tuple[str, str], bool] = {}
         sources = Path(wy.__path__[0]).rglob("*.py")
         self._version = f"{wy.__version__}, {max(path.stat().st_mtime_ns for path in sources)}"
@@ -67,25 +73,29 @@ class WyrmPlugin(Plugin):
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], CallableType] | None:
         if self._calls_module(fullname):
-            return self._signatures(of_modules=True)
-        return self._signatures() if self._builds_nodes(fullname) or fullname in CALLED else None
+            return guarded(self._signatures(of_modules=True), _as_declared)
+        is_known = self._builds_nodes(fullname) or fullname in CALLED
+        return guarded(self._signatures(), _as_declared) if is_known else None
 
     def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], CallableType] | None:
-        return self._signatures() if run_time_function(fullname) is not None else None
+        return None if run_time_function(fullname) is None else guarded(self._signatures(), _as_declared)
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         if fullname in CALLED:
-            return self._of_called
+            return guarded(self._of_called, _returned)
         if self._calls_module(fullname):
-            return self._of_module
-        return partial(self._of_method, fullname.rpartition(".")[2]) if self._builds_nodes(fullname) else None
+            return guarded(self._of_module, _returned)
+        of_method = partial(self._of_method, fullname.rpartition(".")[2])
+        return guarded(of_method, _returned) if self._builds_nodes(fullname) else None
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
+        if fullname.startswith("wyrm.nn.") and self._has_base(fullname, MODULE):
+            return guarded(self._of_layer, _returned)
         function = run_time_function(fullname)
-        return None if function is None else partial(self._of_function, fullname, function)
+        return None if function is None else guarded(partial(self._of_function, fullname, function), _returned)
 
     def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
-        return _keep_axes if fullname in OPS_OF_USERS else None
+        return guarded(_keep_axes, _nothing) if fullname in OPS_OF_USERS else None
 
     def _builds_nodes(self, fullname: str) -> bool:
         """Return whether a method is one of nodes that builds a node."""
@@ -108,26 +118,40 @@ class WyrmPlugin(Plugin):
     def _of_module(self, context: MethodContext) -> Type:
         if not isinstance(context.type, Instance):
             return context.default_return_type
-        return type_of_module_call(context, context.type)
+        return type_of_module_call(context, context.type, self._text(context))
 
     def _of_called(self, context: MethodContext) -> Type:
         """Return the type of a call of a function that is declared as a variable."""
         function = _called_function(context)
         if function is None or not isinstance(context.type, Instance):
             return context.default_return_type
-        return FunctionCall(self, self._axes, function, context.type, context).type()
+        return FunctionCall(self, self._axes, self._text(context), function, context.type, context).type()
 
     def _of_method(self, name: str, context: MethodContext) -> Type:
         receiver = context.type
         if not _has_known_axes(receiver):
             return context.default_return_type
         assert isinstance(receiver, Instance)
-        return MethodCall(self, self._axes, name, receiver, context).type()
+        return MethodCall(self, self._axes, self._text(context), name, receiver, context).type()
 
     def _of_function(self, fullname: str, function: Callable[..., object], context: FunctionContext) -> Type:
         symbol = self.lookup_fully_qualified(fullname)
         declared = None if symbol is None else symbol.type
-        return FunctionCall(self, self._axes, function, declared or unknown(), context).type()
+        return FunctionCall(self, self._axes, self._text(context), function, declared or unknown(), context).type()
+
+    def _of_layer(self, context: FunctionContext) -> Type:
+        """Return the declared type of a layer; what its constructor refuses is an error."""
+        assert isinstance(context.api, TypeChecker)
+        report_sizes(context.api, self._text(context), context.context)
+        return context.default_return_type
+
+    def _text(self, context: MethodContext | FunctionContext) -> Text:
+        """Return the values of the expressions of the file that mypy checks."""
+        assert isinstance(context.api, TypeChecker)
+        file = context.api.tree
+        if self._file is None or self._file[0] is not file:
+            self._file = file, Text(file, self._axes, run_time_function, METHODS)
+        return self._file[1]
 
     @staticmethod
     def _signatures(of_modules: bool = False) -> Callable[[SignatureContext], CallableType]:
@@ -145,6 +169,35 @@ class WyrmPlugin(Plugin):
             return _open(context.default_signature, is_first)
 
         return opened
+
+
+def guarded(hook: Callable[[Any], Any], otherwise: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a hook that does what mypy does without the plugin where an exception is raised, and never stops mypy.
+
+    With `WYRM_MYPY_RAISES` in the environment, as in the tests, the exception is raised.
+    """
+
+    def guarded(context: Any) -> Any:
+        try:
+            return hook(context)
+        except Exception:
+            if RAISES:
+                raise
+            return otherwise(context)
+
+    return guarded
+
+
+def _as_declared(context: MethodSigContext | FunctionSigContext) -> CallableType:
+    return context.default_signature
+
+
+def _returned(context: MethodContext | FunctionContext) -> Type:
+    return context.default_return_type
+
+
+def _nothing(context: ClassDefContext) -> None:
+    pass
 
 
 def _keep_axes(context: ClassDefContext) -> None:

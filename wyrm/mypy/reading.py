@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -36,12 +38,10 @@ from mypy.types import (
 import wyrm as wy
 from wyrm.graph.axes import Axis, Dim, One, Plus, Times
 
-NODE, INDEX_NODE = "wyrm.graph.base.BaseNode", "wyrm.graph.node.IndexNode"
+NODE, FLOAT_NODE, INDEX_NODE = "wyrm.graph.base.BaseNode", "wyrm.graph.node.Node", "wyrm.graph.node.IndexNode"
+DIM, _ONE = "wyrm.graph.axes.Dim", "wyrm.graph.axes.One"
 MODULE = "wyrm.module.Module"
-_DIM, _ONE = "wyrm.graph.axes.Dim", "wyrm.graph.axes.One"
 _DERIVED: Mapping[str, type[Plus | Times]] = {f"wyrm.graph.axes.{kind.__name__}": kind for kind in (Plus, Times)}
-# Sizes of axes, none a multiple of another. They are small: a function that loops over an axis builds as many nodes.
-_PRIMES = (101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199)
 
 
 class Unknown(Exception):
@@ -61,7 +61,7 @@ def is_node(type_: ProperType) -> bool:
 def is_axis(type_: Type) -> bool:
     """Return whether values of a type are axes."""
     proper = get_proper_type(type_)
-    return isinstance(proper, Instance) and base_of(proper.type, _DIM) is not None
+    return isinstance(proper, Instance) and base_of(proper.type, DIM) is not None
 
 
 def shape_of(node: Instance) -> ProperType:
@@ -100,14 +100,29 @@ class AxisClasses:
 Sizes = Callable[[int], int] | None
 
 
-def different(position: int) -> int:
-    """Give each axis another size; no one is a multiple of another."""
-    return _PRIMES[position % len(_PRIMES)]
+def different(above: int) -> Sizes:
+    """Give each axis another size, a prime above a number, so that no one is a multiple of another.
+
+    Sizes are small: a function that loops over an axis builds as many nodes, and some functions compute arrays.
+    """
+    primes = (n for n in itertools.count(max(above + 1, 11)) if all(n % d for d in range(2, math.isqrt(n) + 1)))
+    found: list[int] = []
+
+    def size(position: int) -> int:
+        found.extend(itertools.islice(primes, max(position + 1 - len(found), 0)))
+        return found[position]
+
+    return size
 
 
-def divisible(position: int) -> int:
-    """Give all axes one size, with many divisors."""
-    return 720
+def divisible(by: int) -> Sizes:
+    """Give all axes one size that is a multiple of a number, with many divisors."""
+    return lambda _: 60 * max(by, 1)
+
+
+def ones(_: int) -> Sizes:
+    """Give all axes the size 1."""
+    return lambda _: 1
 
 
 class Reader:
@@ -119,9 +134,11 @@ class Reader:
         # The leaves, and the types that they stand for, in the order of the arguments.
         self.leaves: list[tuple[Any, Instance]] = []
         # Whether an axis has no name, or a value is a guess: then an error may be false.
-        self.guessed = False
+        self.guessed: bool = False
+        # The largest number among the arguments: an axis must be longer than what indexes it or cuts from it.
+        self.largest: int = 0
         # Whether an array of unknown axes is among the arguments, which broadcasts only in an elementwise op.
-        self.has_array = False
+        self.has_array: bool = False
 
     # --- axes -----------------------------------------------------------------------------------------------------
 
@@ -135,7 +152,7 @@ class Reader:
     def _axis(self, type_: ProperType) -> Axis:
         if isinstance(type_, TypeVarType):
             return self._sized(self._classes.of(type_.id, type_.name, type_))
-        if not isinstance(type_, Instance) or type_.type.fullname == _DIM or base_of(type_.type, _DIM) is None:
+        if not isinstance(type_, Instance) or type_.type.fullname == DIM or base_of(type_.type, DIM) is None:
             self.guessed = True
             return self._sized(self._classes.new("Any", type_))
         if type_.type.fullname == _ONE:
@@ -191,7 +208,7 @@ class Reader:
         if isinstance(type_, NoneType):
             return None
         if isinstance(type_, LiteralType):
-            return type_.value
+            return self._constant(type_.value)
         if isinstance(type_, TupleType):
             return tuple(self._of_type(get_proper_type(item)) for item in type_.items)
         if isinstance(type_, CallableType) and type_.is_type_obj():
@@ -201,12 +218,17 @@ class Reader:
         if not isinstance(type_, Instance):
             raise Unknown
         if type_.last_known_value is not None:
-            return type_.last_known_value.value
+            return self._constant(type_.last_known_value.value)
         if is_node(type_):
             return self.node(type_)
         if is_axis(type_):
             return self._axis(type_)
         return self._number(type_.type.fullname)
+
+    def _constant(self, value: object) -> object:
+        if isinstance(value, int):
+            self.largest = max(self.largest, abs(value))
+        return value
 
     def _number(self, fullname: str) -> Any:
         """Return a number for a type of numbers or arrays; which one, and which axes, is not known."""
@@ -219,7 +241,7 @@ class Reader:
         raise Unknown
 
     def _of_class(self, info: TypeInfo) -> Any:
-        if base_of(info, _DIM) is not None:
+        if base_of(info, DIM) is not None:
             return self._class(info)
         if info.module_name.startswith("numpy") and isinstance(getattr(np, info.name, None), type):
             return getattr(np, info.name)

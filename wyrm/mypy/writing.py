@@ -41,7 +41,14 @@ class Writer:
         self._leaves = {id(leaf): type_ for leaf, type_ in leaves}
 
     def result(self, node: Any) -> Type:
-        """Return the type of the node that a call returns; raise `Unknown` for what is no node."""
+        """Return the type of the node, or the tuple or list of nodes, that a call returns; else raise `Unknown`."""
+        if type(node) is tuple:
+            return self._tuple([self.result(item) for item in node])
+        if type(node) is list and node:
+            first, *others = [self.result(item) for item in node]
+            if any(other != first for other in others):
+                raise Unknown
+            return self._checker.named_generic_type("builtins.list", [first])
         if not isinstance(node, BaseNode):
             raise Unknown
         known = self._leaves.get(id(node))

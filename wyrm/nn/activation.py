@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError, OptionError
 from wyrm.graph.axes import Dim
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
+from wyrm.graph.typing import DTypeLike
 from wyrm.nn.axes import Axes, Bs, axis_number, feature_axis, sized_axis, with_axes_after
 from wyrm.nn.layer import Layer, Pointwise
 from wyrm.ops.elementwise.activation import halves
@@ -56,23 +56,23 @@ def checked_activation(layer: str, activation: Pointwise) -> Pointwise:
     return activation
 
 
-relu = Activation("relu")
-gelu = Activation("gelu")
-silu = Activation("silu")
-tanh = Activation("tanh")
-sigmoid = Activation("sigmoid")
-softplus = Activation("softplus")
-celu = Activation("celu")
-elu = Activation("elu")
-hardsigmoid = Activation("hardsigmoid")
-hardswish = Activation("hardswish")
-hardtanh = Activation("hardtanh")
-leaky_relu = Activation("leaky_relu")
-log_sigmoid = Activation("log_sigmoid")
-mish = Activation("mish")
-relu6 = Activation("relu6")
-selu = Activation("selu")
-softsign = Activation("softsign")
+relu: Final = Activation("relu")
+gelu: Final = Activation("gelu")
+silu: Final = Activation("silu")
+tanh: Final = Activation("tanh")
+sigmoid: Final = Activation("sigmoid")
+softplus: Final = Activation("softplus")
+celu: Final = Activation("celu")
+elu: Final = Activation("elu")
+hardsigmoid: Final = Activation("hardsigmoid")
+hardswish: Final = Activation("hardswish")
+hardtanh: Final = Activation("hardtanh")
+leaky_relu: Final = Activation("leaky_relu")
+log_sigmoid: Final = Activation("log_sigmoid")
+mish: Final = Activation("mish")
+relu6: Final = Activation("relu6")
+selu: Final = Activation("selu")
+softsign: Final = Activation("softsign")
 
 
 class PReLU(Pointwise):
@@ -93,8 +93,8 @@ class PReLU(Pointwise):
         self, features: Dim | int = 1, *, axis: int | None = None, initial: float = 0.25, dtype: DTypeLike = np.float32
     ) -> None:
         size: Any = sized_axis("PReLU", "features", features)
-        self.axis = None if axis is None else axis_number("PReLU", axis)
-        self.weight = Parameter(
+        self.axis: int | None = None if axis is None else axis_number("PReLU", axis)
+        self.weight: Parameter[tuple[Any]] = Parameter(
             np.full(int(size), number("PReLU: initial", initial)), (size,), name="weight", dtype=dtype
         )
 
@@ -123,8 +123,8 @@ class GLU(Layer):
     """
 
     def __init__(self, activation: Pointwise = sigmoid, axis: int = -1) -> None:
-        self.activation = checked_activation("GLU", activation)
-        self.axis = axis_number("GLU", axis)
+        self.activation: Pointwise = checked_activation("GLU", activation)
+        self.axis: int = axis_number("GLU", axis)
 
     def __call__(self, x: Tensor[*Bs, Any]) -> Tensor[*Bs, Any]:
         """Return the gated half of `x`, of its axes except for `axis`."""
@@ -133,7 +133,7 @@ class GLU(Layer):
         return result
 
 
-glu = GLU()
-swiglu = GLU(silu)
-geglu = GLU(gelu)
-reglu = GLU(relu)
+glu: Final = GLU()
+swiglu: Final = GLU(silu)
+geglu: Final = GLU(gelu)
+reglu: Final = GLU(relu)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any, Generic, overload
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Dim, axis_size, product
+from wyrm.graph.axes import Axis, Dim, axis_size, product
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import as_constant, constant_beside
 from wyrm.graph.modes import record_evaluation_mode, record_training_mode
 from wyrm.graph.node import Node, Tensor
-from wyrm.graph.typing import S2, A, BoolArray, D, K, N, Unnamed
+from wyrm.graph.parameters import Parameter
+from wyrm.graph.typing import S2, A, BoolArray, D, DTypeLike, K, N, Unnamed
 from wyrm.module import Module
 from wyrm.nn.axes import Axes, B, M, T, Width, sized_axis
 from wyrm.nn.dropout import Dropout
@@ -84,9 +85,13 @@ class MultiHeadAttention(Module, Generic[Width]):
             shared = whole("MultiHeadAttention: num_key_value_heads", num_key_value_heads, 1, ShapeError)
         if count % shared:
             raise ShapeError(f"MultiHeadAttention: num_heads {count} is not divisible by num_key_value_heads {shared}")
-        self.num_heads, self.num_key_value_heads, self.heads = count, shared, heads
-        self.causal, self.alibi, self.rotary = causal, alibi, rotary
-        self.dropout = Dropout(dropout, dropout_seed)
+        self.num_heads: int = count
+        self.num_key_value_heads: int = shared
+        self.heads: Axis = heads
+        self.causal = causal
+        self.alibi = alibi
+        self.rotary = rotary
+        self.dropout: Dropout = Dropout(dropout, dropout_seed)
         out = output_initializer or initializer
         features = size // count
         projected: Any = product((3, heads, features)) if shared == count else size + 2 * shared * features
@@ -244,8 +249,10 @@ class LearnedPositionalEncoding(Module):
         initializer: Initializer = _WEIGHT,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        self.num_positions = int(sized_axis("LearnedPositionalEncoding", "num_positions", num_positions))
-        self.weight = Embedding(self.num_positions, embed_dim, initializer=initializer, dtype=dtype).weight
+        self.num_positions: int = int(sized_axis("LearnedPositionalEncoding", "num_positions", num_positions))
+        self.weight: Parameter[tuple[Any, Dim]] = Embedding(
+            self.num_positions, embed_dim, initializer=initializer, dtype=dtype
+        ).weight
 
     def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
         """Return `x` plus the vectors of its positions, of the axes of `x`."""

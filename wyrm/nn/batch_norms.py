@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, Generic, overload
 
 import numpy as np
-from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import OptionError, ShapeError
@@ -13,7 +12,7 @@ from wyrm.graph.base import describe
 from wyrm.graph.modes import record_evaluation_mode, record_training_mode
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Buffer, Parameter
-from wyrm.graph.typing import A, Unnamed
+from wyrm.graph.typing import A, DTypeLike, Unnamed
 from wyrm.module import Module
 from wyrm.nn.axes import CHANNELS_SECOND, Bs, Features, M, axis_number, check_axis, feature_axis, with_axes_after
 from wyrm.nn.layer import Layer
@@ -34,6 +33,7 @@ class _BatchNorm(Module, Generic[Features]):
 
     # The name of the argument with the features.
     _argument: ClassVar[str]
+    epsilon: float
     momentum: float | None
     running_mean: Buffer[tuple[Features]]
     running_var: Buffer[tuple[Features]]
@@ -125,7 +125,7 @@ class BatchNorm(_BatchNorm[Features], Layer[Features, Features], Generic[Feature
         axis: int | None = None, dtype: DTypeLike = np.float32,
     ) -> None:  # fmt: skip
         self.weight, self.bias = self._begin(features, epsilon, momentum, dtype)
-        self.axis = None if axis is None else axis_number("BatchNorm", axis)
+        self.axis: int | None = None if axis is None else axis_number("BatchNorm", axis)
 
     @overload
     def __call__(self, x: Tensor[*Bs, Features]) -> Tensor[*Bs, Features]: ...

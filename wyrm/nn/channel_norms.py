@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar, Generic
 
 import numpy as np
-from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import axis_size
+from wyrm.graph.axes import Axis, axis_size
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
-from wyrm.graph.typing import Array, Unnamed
+from wyrm.graph.typing import Array, DTypeLike, Unnamed
 from wyrm.module import Module
 from wyrm.nn.axes import CHANNELS_SECOND, Bs, Features, M, check_axis
 from wyrm.nn.normalization import affine_parameters, shown_epsilon
@@ -106,6 +105,8 @@ class _ChannelNorm(Module, Generic[Features]):
     # The least number of spatial axes, and their number if it is fixed.
     _least: ClassVar[int] = 1
     _rank: ClassVar[int | None] = None
+    channels: Axis
+    epsilon: float
     weight: Parameter[tuple[Features]] | None
     bias: Parameter[tuple[Features]] | None
 
@@ -141,7 +142,7 @@ class GroupNorm(_ChannelNorm[Features]):
         *, dtype: DTypeLike = np.float32,
     ) -> None:  # fmt: skip
         self._begin(num_channels, epsilon, affine, dtype)
-        self.num_groups = whole("GroupNorm: num_groups", num_groups, 1)
+        self.num_groups: int = whole("GroupNorm: num_groups", num_groups, 1)
         if int(self.channels) % self.num_groups:
             raise ShapeError(f"GroupNorm: {self.channels!r} cannot be divided into {num_groups} equal groups")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, Generic, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
+from wyrm.graph.axes import Axis
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
-from wyrm.graph.typing import Unnamed
+from wyrm.graph.typing import DTypeLike, Unnamed
 from wyrm.module import Module
 from wyrm.nn.axes import (
     CHANNELS_SECOND,
@@ -37,7 +37,7 @@ B = TypeVar("B")
 _WEIGHT, _BIAS = XavierUniform(), Zeros()
 
 
-class _Options(TypedDict, total=False):
+class ConvOptions(TypedDict, total=False):
     """The options of all layers after the first ones, with the defaults of `_begin`."""
 
     dilation: PerAxis
@@ -49,7 +49,9 @@ class _Options(TypedDict, total=False):
     dtype: DTypeLike
 
 
-class _TransposedOptions(_Options, total=False):
+class TransposedOptions(ConvOptions, total=False):
+    """The options of transposed convolutions after the first ones."""
+
     output_padding: PerAxis
 
 
@@ -59,6 +61,8 @@ class _Convolution(Module, Generic[In, Out]):
     # The number of spatial axes, and whether the convolution is transposed.
     rank: int
     transposed = False
+    in_channels: Axis
+    out_channels: Axis
     weight: Parameter
     bias: Parameter[tuple[Out]] | None
 
@@ -82,10 +86,15 @@ class _Convolution(Module, Generic[In, Out]):
         """Check the options and draw the parameters."""
         name = type(self).__name__
         axes = sized_axes(name, in_channels=in_channels, out_channels=out_channels)
-        self.kernel_size = window_options(name, self.rank, kernel_size, stride, padding, dilation).kernel
+        self.kernel_size: tuple[int, ...] = window_options(
+            name, self.rank, kernel_size, stride, padding, dilation
+        ).kernel
         per_axis(name, "output_padding", output_padding, self.rank, 0)
-        self.stride, self.padding, self.dilation = stride, padding, dilation
-        self.output_padding, self.groups = output_padding, whole(f"{name}: groups", groups, 1, ShapeError)
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.output_padding = output_padding
+        self.groups: int = whole(f"{name}: groups", groups, 1, ShapeError)
         for argument, axis in zip(("in_channels", "out_channels"), axes, strict=True):
             if int(axis) % groups:
                 raise ShapeError(f"{name}: {argument}, {axis!r}, cannot be divided into {groups} equal groups")
@@ -173,7 +182,7 @@ class Conv1d(Convolution1d[In, Out]):
 
     def __init__(
         self: Conv1d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_Options],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[ConvOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
@@ -199,7 +208,7 @@ class Conv2d(Convolution2d[In, Out]):
 
     def __init__(
         self: Conv2d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_Options],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[ConvOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
@@ -213,7 +222,7 @@ class Conv3d(Convolution3d[In, Out]):
 
     def __init__(
         self: Conv3d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_Options],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[ConvOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
@@ -229,7 +238,7 @@ class ConvTranspose1d(Convolution1d[In, Out]):
 
     def __init__(
         self: ConvTranspose1d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_TransposedOptions],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[TransposedOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
@@ -249,7 +258,7 @@ class ConvTranspose2d(Convolution2d[In, Out]):
 
     def __init__(
         self: ConvTranspose2d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_TransposedOptions],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[TransposedOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
 
@@ -265,6 +274,6 @@ class ConvTranspose3d(Convolution3d[In, Out]):
 
     def __init__(
         self: ConvTranspose3d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
-        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[_TransposedOptions],
+        stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[TransposedOptions],
     ) -> None:  # fmt: skip
         self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)

@@ -19,8 +19,8 @@ class _Dropout(Pointwise):
 
     def __init__(self, rate: float, seed: int = 0) -> None:
         name = type(self).__name__
-        self.rate = number(f"{name}: rate", rate, 0.0, 1.0)
-        self.seed = integer(f"{name}: seed", seed)
+        self.rate: float = number(f"{name}: rate", rate, 0.0, 1.0)
+        self.seed: int = integer(f"{name}: seed", seed)
 
     def _drops(self) -> bool:
         """Return whether the layer drops anything now: its graph differs between training and evaluation."""

@@ -6,13 +6,12 @@ import math
 from typing import Any, Generic, Literal, get_args
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.base import describe
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.parameters import Parameter
-from wyrm.graph.typing import Array, Unnamed
+from wyrm.graph.typing import Array, DTypeLike, Unnamed
 from wyrm.module import Module
 from wyrm.nn.axes import Bs, Columns, M, N, Rows, sized_axes
 from wyrm.nn.initializers import Initializer, Normal, initialized
@@ -68,7 +67,7 @@ class Embedding(Module, Generic[Rows, Columns]):
         axes = sized_axes("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         values = initialized("Embedding", "initializer", initializer, tuple(map(int, axes)), generator(seed), dtype)
         self.weight = Parameter(values, axes, name="weight", dtype=dtype)
-        self.dense = flag("Embedding: dense", dense)
+        self.dense: bool = flag("Embedding: dense", dense)
 
     def __call__(self, indices: IndexNode[tuple[*Bs]]) -> Tensor[*Bs, Columns]:
         """Return the rows at `indices`: the axes of `indices`, then `embedding_dim`.
@@ -122,7 +121,8 @@ class EmbeddingBag(Module, Generic[Rows, Columns]):
             padding_idx = whole("EmbeddingBag: padding_idx", padding_idx, 0)
             if padding_idx >= int(self.weight.shape[0]):
                 raise OptionError(f"EmbeddingBag: padding_idx {padding_idx} is no row of {describe(self.weight)}")
-        self.mode, self.padding_idx = mode, padding_idx
+        self.mode = mode
+        self.padding_idx: int | None = padding_idx
 
     def __call__(
         self, indices: IndexNode[tuple[*Bs, N]], sample_weight: Tensor[*Bs, N] | Array | None = None

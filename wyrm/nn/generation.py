@@ -17,7 +17,7 @@ from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.node import Node
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.storage import bound_array
-from wyrm.nn.gpt2 import GPT2
+from wyrm.nn.gpt2 import GPT2, GPT2Config
 from wyrm.ops.attention.cached_attention import CachedAttention
 from wyrm.ops.indexing.joining import stack
 from wyrm.support.options import number, whole
@@ -38,7 +38,8 @@ class CachedDecoder:
 
     def __init__(self, model: GPT2, batch_size: int = 1) -> None:
         config, batch_size = model.config, whole("batch_size", batch_size, 1)
-        self.config, self.batch_size = config, batch_size
+        self.config: GPT2Config = config
+        self.batch_size: int = batch_size
         dtype = model.head_weight.dtype
         features = config.n_embd // config.n_head
         self._tokens = IndexInput(dims=(batch_size,), name="tokens")
@@ -59,7 +60,7 @@ class CachedDecoder:
         logits: Node = model.norm(x) @ model.head_weight.matrix_transpose()
         self._program = compile([logits, stack(new_qkv)])
         self._parameters = [id(parameter) for parameter in model.parameters()]
-        self.length = 0
+        self.length: int = 0
 
     def step(self, tokens: NDArray[np.int64]) -> np.ndarray:
         """Return the logits after these tokens; raise `ShapeError` after `n_positions` steps."""

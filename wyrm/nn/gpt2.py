@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.parameters import Parameter
+from wyrm.graph.typing import DTypeLike
 from wyrm.module import Module
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
@@ -120,13 +120,16 @@ class GPT2(Module):
             raise DTypeError(
                 f"GPT2 takes a configuration, as in wy.nn.GPT2(wy.nn.GPT2Config(n_layer=2)), not {config!r}"
             )
-        self.config, self.checkpoint = config, checkpoint
+        self.config = config
+        self.checkpoint = checkpoint
         weight, residual = Normal(0.02), Normal(0.02 / (2 * config.n_layer) ** 0.5)
         vocabulary, embed, inner = Vocabulary(config.vocab_size), Embed(config.n_embd), Inner(config.inner_dim)
-        self.tokens = Embedding(vocabulary, embed, initializer=weight, dtype=dtype)
-        self.positions = Embedding(Positions(config.n_positions), embed, initializer=weight, dtype=dtype)
-        self.dropout = Dropout(config.embd_pdrop, seed)
-        self.blocks = [
+        self.tokens: Embedding[Vocabulary, Embed] = Embedding(vocabulary, embed, initializer=weight, dtype=dtype)
+        self.positions: Embedding[Positions, Embed] = Embedding(
+            Positions(config.n_positions), embed, initializer=weight, dtype=dtype
+        )
+        self.dropout: Dropout = Dropout(config.embd_pdrop, seed)
+        self.blocks: list[TransformerBlock[Embed, Inner]] = [
             TransformerBlock(
                 embed, inner, Heads(config.n_head), dropout=config.resid_pdrop,
                 attention_dropout=config.attn_pdrop, bias=config.bias, epsilon=config.layer_norm_epsilon,
@@ -134,7 +137,7 @@ class GPT2(Module):
             )
             for _ in range(config.n_layer)
         ]  # fmt: skip
-        self.norm = LayerNorm(embed, config.layer_norm_epsilon, config.bias, dtype=dtype)
+        self.norm: LayerNorm[Embed] = LayerNorm(embed, config.layer_norm_epsilon, config.bias, dtype=dtype)
         self.head: Parameter | None = None
         if not config.tie_word_embeddings:
             self.head = Embedding(vocabulary, embed, initializer=weight, dtype=dtype).weight

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError, OptionError
+from wyrm.graph.typing import DTypeLike
 
 if TYPE_CHECKING:  # at run time, naming the generator would import numpy.random together with wyrm
     Seed: TypeAlias = int | np.random.Generator

@@ -106,7 +106,7 @@ class Sequential(Layer[In, Out]):
     @overload
     def __init__(self: Sequential[Any, Any], *modules: Module) -> None: ...
     def __init__(self, *modules: Any) -> None:  # type: ignore[misc]  # mypy wants the first overload's tuple here too
-        self.layers = _flattened(modules)
+        self.layers: tuple[Any, ...] = _flattened(modules)
 
     @overload  # type: ignore[override]  # as for `Layer`
     def __rshift__(self: Sequential[Unstated, Unstated], other: Module) -> Sequential[Any, Any]: ...
@@ -139,7 +139,7 @@ class PointwiseSequential(Pointwise):
     """A `Sequential` of pointwise modules, which preserves the shape as well; `>>` creates it."""
 
     def __init__(self, *modules: Pointwise) -> None:
-        self.layers = _flattened(modules)
+        self.layers: tuple[Any, ...] = _flattened(modules)
 
     def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
         result: Tensor[*Axes] = _applied(self.layers, x)

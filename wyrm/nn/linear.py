@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, product
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import Tensor
 from wyrm.graph.parameters import Parameter
-from wyrm.graph.typing import Unnamed
+from wyrm.graph.typing import DTypeLike, Unnamed
 from wyrm.nn.axes import Bs, In, M, N, Out, refuse_named_elsewhere, sized_axes
 from wyrm.nn.initializers import Initializer, XavierUniform, Zeros, initialized
 from wyrm.nn.layer import Layer

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Generic
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import normalize_axis
@@ -13,7 +12,7 @@ from wyrm.graph.base import describe
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
-from wyrm.graph.typing import Unnamed
+from wyrm.graph.typing import DTypeLike, Unnamed
 from wyrm.module import Module
 from wyrm.nn.axes import B, Features, M, T, sized_axis
 from wyrm.ops.elementwise.comparison import where

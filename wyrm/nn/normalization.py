@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Generic, SupportsIndex, overload
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dim, Dims, product
 from wyrm.graph.base import describe, format_dims
 from wyrm.graph.node import Tensor
 from wyrm.graph.parameters import Parameter
-from wyrm.graph.typing import Unnamed
+from wyrm.graph.typing import DTypeLike, Unnamed
 from wyrm.nn.axes import Bs, Features, M, check_axis, refuse_named_elsewhere, sized_axis
 from wyrm.nn.layer import Layer
 from wyrm.ops.elementwise.elementwise import operand
@@ -57,6 +56,7 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
     (5, 3, 28, 28)
     """
 
+    epsilon: float
     weight: Parameter[tuple[Features]]
     bias: Parameter[tuple[Features]] | None
 
@@ -120,6 +120,7 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
     [[1.0, -1.0], [0.0, 0.0]]
     """
 
+    epsilon: float
     weight: Parameter[tuple[Features]]
 
     def __init__(

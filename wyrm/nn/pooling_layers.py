@@ -66,7 +66,7 @@ class Pooling3d(_Pooling):
 
 
 class _MaxPool(_Pooling):
-    pool = staticmethod(max_pool)
+    pool: ClassVar[Callable[..., Node[Any, Any]]] = staticmethod(max_pool)
 
     def __init__(
         self,
@@ -77,14 +77,14 @@ class _MaxPool(_Pooling):
         ceil_mode: bool = False,
     ) -> None:
         self._check(kernel_size, stride, padding, dilation)
-        self.options = {
+        self.options: dict[str, Any] = {
             "kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation,
             "ceil_mode": ceil_mode,
         }  # fmt: skip
 
 
 class _AvgPool(_Pooling):
-    pool = staticmethod(average_pool)
+    pool: ClassVar[Callable[..., Node[Any, Any]]] = staticmethod(average_pool)
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class _AvgPool(_Pooling):
         count_include_pad: bool = True,
     ) -> None:
         self._check(kernel_size, stride, padding, 1)
-        self.options = {
+        self.options: dict[str, Any] = {
             "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode,
             "count_include_pad": count_include_pad,
         }  # fmt: skip
@@ -104,15 +104,15 @@ class _AvgPool(_Pooling):
 class _AdaptivePool(_Pooling):
     def __init__(self, output_size: PerAxis | Sequence[int | None]) -> None:
         adaptive_sizes(type(self).__name__, self.rank, output_size)
-        self.options = {"output_size": output_size}
+        self.options: dict[str, Any] = {"output_size": output_size}
 
 
 class _AdaptiveMaxPool(_AdaptivePool):
-    pool = staticmethod(adaptive_max_pool)
+    pool: ClassVar[Callable[..., Node[Any, Any]]] = staticmethod(adaptive_max_pool)
 
 
 class _AdaptiveAvgPool(_AdaptivePool):
-    pool = staticmethod(adaptive_average_pool)
+    pool: ClassVar[Callable[..., Node[Any, Any]]] = staticmethod(adaptive_average_pool)
 
 
 class MaxPool1d(_MaxPool, Pooling1d):

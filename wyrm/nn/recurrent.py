@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Times, product
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
-from wyrm.graph.typing import Unnamed
+from wyrm.graph.typing import DTypeLike, Unnamed
 from wyrm.module import Module
 from wyrm.nn.axes import B, In, M, N, Out, T, sized_axes
 from wyrm.nn.initializers import Uniform
@@ -79,7 +78,9 @@ class _Recurrent(Module, Generic[In, Out]):
         return f"{type(self).__name__}({self.input_weight.dims[0]!r}, {self.recurrent_weight.dims[0]!r}{coupled})"
 
 
-class _LSTMOptions(TypedDict, total=False):
+class LSTMOptions(TypedDict, total=False):
+    """The options of `LSTM` besides its sizes."""
+
     coupled: bool
     forget_bias: float | None
     seed: int | None
@@ -93,7 +94,7 @@ class _LSTM(_Recurrent[In, Out]):
     ) -> None:  # fmt: skip
         if coupled and forget_bias is not None:
             raise ValueError(f"{type(self).__name__}: forget_bias needs a forget gate, which coupled=True leaves out")
-        self.coupled = bool(coupled)
+        self.coupled: bool = bool(coupled)
         names = ("bias", "input_weight", "recurrent_weight")
         self._draw(input_size, hidden_size, 3 if coupled else 4, names, seed, dtype, forget_bias)
 
@@ -130,7 +131,7 @@ class LSTM(_LSTM[In, Out]):
     """
 
     def __init__(
-        self: LSTM[M, N], input_size: M | Unnamed[M], hidden_size: N | Unnamed[N], **options: Unpack[_LSTMOptions]
+        self: LSTM[M, N], input_size: M | Unnamed[M], hidden_size: N | Unnamed[N], **options: Unpack[LSTMOptions]
     ) -> None:
         self._begin(input_size, hidden_size, **options)
 
@@ -161,7 +162,7 @@ class LSTMCell(_LSTM[In, Out]):
     """
 
     def __init__(
-        self: LSTMCell[M, N], input_size: M | Unnamed[M], hidden_size: N | Unnamed[N], **options: Unpack[_LSTMOptions]
+        self: LSTMCell[M, N], input_size: M | Unnamed[M], hidden_size: N | Unnamed[N], **options: Unpack[LSTMOptions]
     ) -> None:
         self._begin(input_size, hidden_size, **options)
 
@@ -171,7 +172,9 @@ class LSTMCell(_LSTM[In, Out]):
         return LSTMState(states[:, 0, 0], states[:, 0, 1])
 
 
-class _GRUOptions(TypedDict, total=False):
+class GRUOptions(TypedDict, total=False):
+    """The options of `GRU` besides its sizes."""
+
     seed: int | None
     dtype: DTypeLike
 
@@ -215,7 +218,7 @@ class GRU(_GRU[In, Out]):
     """
 
     def __init__(
-        self: GRU[M, N], input_size: M | Unnamed[M], hidden_size: N | Unnamed[N], **options: Unpack[_GRUOptions]
+        self: GRU[M, N], input_size: M | Unnamed[M], hidden_size: N | Unnamed[N], **options: Unpack[GRUOptions]
     ) -> None:
         self._begin(input_size, hidden_size, **options)
 
@@ -243,7 +246,7 @@ class GRUCell(_GRU[In, Out]):
     """
 
     def __init__(
-        self: GRUCell[M, N], input_size: M | Unnamed[M], hidden_size: N | Unnamed[N], **options: Unpack[_GRUOptions]
+        self: GRUCell[M, N], input_size: M | Unnamed[M], hidden_size: N | Unnamed[N], **options: Unpack[GRUOptions]
     ) -> None:
         self._begin(input_size, hidden_size, **options)
 

@@ -106,9 +106,9 @@ class Recurrent(Module, Generic[State, In, Out]):
         dropout: float = 0.0,
         feedback: Callable[..., object] | None = None,
     ) -> None:
-        self.cells = _cells(cells, "cells")
-        self.backward_cells = [] if backward is None else _cells(backward, "backward")
-        self.dropout = Dropout(dropout)
+        self.cells: list[Any] = _cells(cells, "cells")
+        self.backward_cells: list[Any] = [] if backward is None else _cells(backward, "backward")
+        self.dropout: Dropout = Dropout(dropout)
         self.feedback = feedback
         self._single = not isinstance(cells, Sequence)
         if backward is not None and len(self.backward_cells) != len(self.cells):

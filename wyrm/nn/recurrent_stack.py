@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, Literal, TypedDict, Unpack, overload
 
-from numpy.typing import DTypeLike
 from typing_extensions import TypeVar
 
 from wyrm.graph.node import Node, Tensor
-from wyrm.graph.typing import Unnamed
+from wyrm.graph.typing import DTypeLike, Unnamed
 from wyrm.module import Module
 from wyrm.nn.axes import B, In, M, N, Out, T, sized_axis
 from wyrm.nn.dropout import Dropout
@@ -24,7 +23,9 @@ Width = TypeVar("Width", default=Any)  # the last axis of the result
 Recurrent = TypeVar("Recurrent", default=Any)
 
 
-class _Options(TypedDict, total=False):
+class StackOptions(TypedDict, total=False):
+    """The options of the stacks, of LSTMs and of GRUs, that both have."""
+
     dropout: float
     dropout_seed: int
     seed: int | None
@@ -54,7 +55,7 @@ class _Stack(Module, Generic[Recurrent]):
         name = type(self).__name__
         hidden = sized_axis(name, "hidden_size", hidden_size)
         count = whole(f"{name}: num_layers", num_layers, 1)
-        self.dropout = Dropout(dropout, dropout_seed)
+        self.dropout: Dropout = Dropout(dropout, dropout_seed)
         inner: Any = 2 * int(hidden) if bidirectional else hidden
         sizes = [input_size, *[inner] * (count - 1)]
 
@@ -110,16 +111,16 @@ class StackedLSTM(_Stack[LSTM], Generic[In, Out, Width]):
     @overload
     def __init__(
         self: StackedLSTM[M, N, N], input_size: M | Unnamed[M], hidden_size: N | Unnamed[N], num_layers: int = 1,
-        *, bidirectional: Literal[False] = False, **options: Unpack[_Options],
+        *, bidirectional: Literal[False] = False, **options: Unpack[StackOptions],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
         self: StackedLSTM[M, N, Any], input_size: M | Unnamed[M], hidden_size: N | Unnamed[N], num_layers: int = 1,
-        *, bidirectional: bool, **options: Unpack[_Options],
+        *, bidirectional: bool, **options: Unpack[StackOptions],
     ) -> None: ...  # fmt: skip
     def __init__(
         self, input_size: Any, hidden_size: Any, num_layers: int = 1, *, bidirectional: bool = False,
-        **options: Unpack[_Options],
+        **options: Unpack[StackOptions],
     ) -> None:  # fmt: skip
         self._build(LSTM, input_size, hidden_size, num_layers, bidirectional, **options)
 
@@ -152,16 +153,16 @@ class StackedGRU(_Stack[GRU], Generic[In, Out, Width]):
     @overload
     def __init__(
         self: StackedGRU[M, N, N], input_size: M | Unnamed[M], hidden_size: N | Unnamed[N], num_layers: int = 1,
-        *, bidirectional: Literal[False] = False, **options: Unpack[_Options],
+        *, bidirectional: Literal[False] = False, **options: Unpack[StackOptions],
     ) -> None: ...  # fmt: skip
     @overload
     def __init__(
         self: StackedGRU[M, N, Any], input_size: M | Unnamed[M], hidden_size: N | Unnamed[N], num_layers: int = 1,
-        *, bidirectional: bool, **options: Unpack[_Options],
+        *, bidirectional: bool, **options: Unpack[StackOptions],
     ) -> None: ...  # fmt: skip
     def __init__(
         self, input_size: Any, hidden_size: Any, num_layers: int = 1, *, bidirectional: bool = False,
-        **options: Unpack[_Options],
+        **options: Unpack[StackOptions],
     ) -> None:  # fmt: skip
         self._build(GRU, input_size, hidden_size, num_layers, bidirectional, **options)
 

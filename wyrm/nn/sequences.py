@@ -25,7 +25,8 @@ class Sequences:
     """Nodes of the axes (batch, time, ...), in the structure of `x` or of the results."""
 
     def __init__(self, leaves: Sequence[Any], structure: PyTreeDef) -> None:
-        self.leaves, self.structure = list(leaves), structure
+        self.leaves: list[Any] = list(leaves)
+        self.structure = structure
 
     @classmethod
     def of(cls, x: Any) -> Sequences:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Generic
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.graph.axes import Dim
 from wyrm.graph.node import Node, Tensor
-from wyrm.graph.typing import BoolArray, Unnamed
+from wyrm.graph.typing import BoolArray, DTypeLike, Unnamed
 from wyrm.module import Module
 from wyrm.nn.activation import Activation, checked_activation, silu
 from wyrm.nn.attention import MultiHeadAttention
@@ -47,7 +46,7 @@ class FeedForward(Layer[Width, Width], Generic[Width, Hidden]):
         output_initializer: Initializer | None = None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        self.activation = checked_activation("FeedForward", activation)
+        self.activation: Pointwise = checked_activation("FeedForward", activation)
         out = output_initializer or initializer
         self.fc1 = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
         self.fc2 = Linear(hidden_dim, embed_dim, bias=bias, initializer=out, dtype=dtype)
@@ -85,7 +84,7 @@ class GatedFeedForward(Layer[Width, Width], Generic[Width, Hidden]):
         initializer: Initializer = _GATED_WEIGHT,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        self.activation = checked_activation("GatedFeedForward", activation)
+        self.activation: Pointwise = checked_activation("GatedFeedForward", activation)
         self.gate = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
         self.value = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
         self.output = Linear(hidden_dim, embed_dim, bias=bias, initializer=initializer, dtype=dtype)
@@ -142,7 +141,7 @@ class TransformerBlock(Module, Generic[Width, Hidden]):
             embed_dim, hidden_dim, bias=bias, initializer=initializer, output_initializer=output_initializer,
             dtype=dtype,
         )  # fmt: skip
-        self.dropout = Dropout(dropout, dropout_seed)
+        self.dropout: Dropout = Dropout(dropout, dropout_seed)
 
     def __call__(self, x: Tensor[B, T, Width], mask: Tensor[B, T, T] | BoolArray | None = None) -> Tensor[B, T, Width]:
         """Return the result of the block, of the axes of `x`; `mask` is that of `MultiHeadAttention`."""

@@ -190,7 +190,9 @@ class Upsample(Module):
         align_corners: bool = False,
     ) -> None:
         _check("Upsample", size, scale_factor, mode, align_corners)
-        self.size, self.scale_factor, self.align_corners = size, scale_factor, align_corners
+        self.size = size
+        self.scale_factor = scale_factor
+        self.align_corners = align_corners
         self.mode: Interpolation = mode
 
     @overload

@@ -53,9 +53,11 @@ class Combined(Optimizer):
                 raise OptionError(f"Combined takes new optimizers; this {type(optimizer).__name__} has done steps")
         if not given:
             raise OptionError("Combined was given no optimizers")
-        self.max_norm, self.average = max_norm, average
+        self.max_norm: float | None = max_norm
+        self.average: Average | None = average
         check_step_options(self)
-        self.steps, self._rules = 0, {}
+        self.steps: int = 0
+        self._rules = {}
         states = [state for optimizer in given for state in optimizer._state]
         self._join([member for optimizer in given for member in optimizer.groups], states)
         for optimizer in given:

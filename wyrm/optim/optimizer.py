@@ -131,7 +131,8 @@ class Optimizer(OptimizerState):
         """Check the options, and begin with the state of the parameters."""
         check_declared(self)
         check_step_options(self)
-        self.steps, self._rules = 0, {}
+        self.steps: int = 0
+        self._rules = {}
         every, groups = split_groups(type(self).__name__, self.parameters)
         if groups:
             members = [self._member(group) for group in groups]

@@ -62,10 +62,13 @@ class Rule:
         elementwise: bool,
         flushes: bool,
     ) -> None:
-        self.parameter, self.gradient = parameter, gradient
-        self.state, self.hyperparameters = dict(state), dict(hyperparameters)
-        self.elementwise, self.flushes = elementwise, flushes
-        self.outputs = self._checked_outputs(*update)
+        self.parameter = parameter
+        self.gradient = gradient
+        self.state: dict[str, Input] = dict(state)
+        self.hyperparameters: dict[str, Input] = dict(hyperparameters)
+        self.elementwise = elementwise
+        self.flushes = flushes
+        self.outputs: list[Node] = self._checked_outputs(*update)
         self._check_nodes()
         self._run: _Run | None = None
 
@@ -93,7 +96,7 @@ class Rule:
         for node in Schedule(self.outputs).nodes:
             if node in inputs or (isinstance(node, Constant) and not (self.elementwise and node.dims)):
                 continue
-            if self.elementwise and (node.is_leaf or node.formula is None):
+            if self.elementwise and (node.is_leaf or not node.formula):
                 raise RegistrationError(
                     f"an optimizer's rule must be elementwise and use only its arguments and constants; "
                     f"{describe(node)} is not. A rule over whole parameters declares `elementwise = False`"
@@ -237,11 +240,13 @@ class GroupRules(ExplainsNames):
         learning_rate = Rate()
         lr = ForeignName("lr", "use optimizer.learning_rate")
 
-    def __new__(cls, *arguments: object, **keywords: object) -> Self:
-        """Refuse unknown keywords; Python would say of `SGD(parameters, lr=0.1)` that `learning_rate` is missing."""
-        if cls.__init__.__module__.startswith("wyrm."):
-            check_names(cls.__name__, keywords, keywords_of(cls.__init__))
-        return super().__new__(cls)
+    if not TYPE_CHECKING:  # hidden from language servers, which would show it in place of `__init__`
+
+        def __new__(cls, *arguments: object, **keywords: object) -> Self:
+            """Refuse unknown keywords: Python would say of `SGD(x, lr=0.1)` that `learning_rate` is missing."""
+            if cls.__init__.__module__.startswith("wyrm."):
+                check_names(cls.__name__, keywords, keywords_of(cls.__init__))
+            return super().__new__(cls)
 
     # --- defined by subclasses ------------------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ class Counter:
     def __init__(self, program: LoopProgram, products: Container[str]) -> None:
         self._functions = {each.name: each for each in program.functions}
         self._products = products
-        self.tally = Tally()
+        self.tally: Tally = Tally()
         self._variables: dict[str, KnownValue] = {}
         self._left = _BUDGET
         # The work of loops whose work is always the same, and of calls by their arguments.

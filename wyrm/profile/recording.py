@@ -153,7 +153,8 @@ class RecordingRunner(NativeRunner):
 
     def __init__(self, graph: NativeGraph, loop: LoopOption, recorder: Recorder, *, training: bool = False) -> None:
         super().__init__(graph, loop, training=training)
-        self.recorder, self.instrumented = recorder, instrumented(graph.source)
+        self.recorder = recorder
+        self.instrumented: Instrumented = instrumented(graph.source)
         self._routine = self.instrumented.routine
         self._head = _with(self._head, *self._arrays(0))
         provide_clock()

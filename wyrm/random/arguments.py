@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Dim, Dims, axis_size, broadcast
 from wyrm.graph.base import BaseNode, describe, format_dims
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.storage import declared_dims
-from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, NewDims, Size, Sizes
+from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, DTypeLike, NewDims, Size, Sizes
 from wyrm.graph.weak_types import FLOATS, chosen, default_type, is_weak
 from wyrm.ops.random.draws import (
     key_for,

@@ -6,14 +6,13 @@ import operator
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.tracing import number_dtype
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import Bs, N, Number
+from wyrm.graph.typing import Bs, DTypeLike, N, Number
 from wyrm.graph.weak_types import is_weak
 from wyrm.ops.elementwise.elementwise import S
 from wyrm.ops.random.draws import (

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import Number
+from wyrm.graph.typing import DTypeLike, Number
 from wyrm.ops.random.gamma_draws import RandomPoisson, StandardLogGamma
 from wyrm.random.arguments import checked_axes, checked_parameter, float_draw, float_dtype, index_draw, key_of
 

@@ -297,4 +297,5 @@ def erfcinv(y: Operand[S]) -> Node[Any, S]:
     return quantile * -math.sqrt(0.5)
 
 
-jn, yn = jv, yv
+jn = jv
+yn = yv

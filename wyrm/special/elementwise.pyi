@@ -29,7 +29,12 @@ from wyrm.ops.elementwise.probability import (
 )
 
 @overload
-def beta(x: Shaped[L, S], other: Number | Array) -> Beta[L, Constant, S]: ...
+def beta(x: Shaped[L, S], other: Number | Array) -> Beta[L, Constant, S]:
+    """Elementwise beta function `gamma(x) * gamma(y) / gamma(x + y)`; the operands broadcast.
+
+    >>> wy.special.beta(wy.Constant([1.0]), 4.0).forward().tolist()
+    [0.25]"""
+
 @overload
 def beta(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Beta[L, Any]: ...
 @overload
@@ -72,9 +77,19 @@ def beta(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any
 @overload
 def beta(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Beta[L, Any]: ...
 @overload
-def beta(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def beta(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise beta function `gamma(x) * gamma(y) / gamma(x + y)`; the operands broadcast.
+
+    >>> wy.special.beta(wy.Constant([1.0]), 4.0).forward().tolist()
+    [0.25]"""
+
 @overload
-def betaln(x: Shaped[L, S], other: Number | Array) -> BetaLn[L, Constant, S]: ...
+def betaln(x: Shaped[L, S], other: Number | Array) -> BetaLn[L, Constant, S]:
+    """Elementwise logarithm of the absolute value of the beta function; the operands broadcast.
+
+    >>> wy.special.betaln(wy.Constant([1.0]), 1.0).forward().tolist()
+    [0.0]"""
+
 @overload
 def betaln(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> BetaLn[L, Any]: ...
 @overload
@@ -117,29 +132,91 @@ def betaln(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[A
 @overload
 def betaln(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> BetaLn[L, Any]: ...
 @overload
-def betaln(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def betaln(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise logarithm of the absolute value of the beta function; the operands broadcast.
+
+    >>> wy.special.betaln(wy.Constant([1.0]), 1.0).forward().tolist()
+    [0.0]"""
+
 @overload
-def digamma(x: Shaped[L, S]) -> Digamma[L, S]: ...
+def digamma(x: Shaped[L, S]) -> Digamma[L, S]:
+    """Elementwise derivative of the logarithm of the gamma function; -inf at 0, NaN at the integers below.
+
+    >>> f'{wy.special.digamma(wy.Constant(1.0)).forward().item():.4f}'
+    '-0.5772'"""
+
 @overload
-def digamma(x: Number | Array) -> _Node: ...
+def digamma(x: Number | Array) -> _Node:
+    """Elementwise derivative of the logarithm of the gamma function; -inf at 0, NaN at the integers below.
+
+    >>> f'{wy.special.digamma(wy.Constant(1.0)).forward().item():.4f}'
+    '-0.5772'"""
+
 @overload
-def entr(x: Shaped[L, S]) -> Entr[L, S]: ...
+def entr(x: Shaped[L, S]) -> Entr[L, S]:
+    """Elementwise `-x * log(x)`: 0 at 0, and -inf below.
+
+    >>> wy.special.entr(wy.Constant([0.0, 1.0, -1.0])).forward().tolist()
+    [0.0, -0.0, -inf]"""
+
 @overload
-def entr(x: Number | Array) -> _Node: ...
+def entr(x: Number | Array) -> _Node:
+    """Elementwise `-x * log(x)`: 0 at 0, and -inf below.
+
+    >>> wy.special.entr(wy.Constant([0.0, 1.0, -1.0])).forward().tolist()
+    [0.0, -0.0, -inf]"""
+
 @overload
-def erfc(x: Shaped[L, S]) -> Erfc[L, S]: ...
+def erfc(x: Shaped[L, S]) -> Erfc[L, S]:
+    """Elementwise complementary error function `1 - erf(x)`, accurate where it is small.
+
+    >>> wy.special.erfc(wy.Constant([0.0, 30.0])).forward().tolist()
+    [1.0, 0.0]"""
+
 @overload
-def erfc(x: Number | Array) -> _Node: ...
+def erfc(x: Number | Array) -> _Node:
+    """Elementwise complementary error function `1 - erf(x)`, accurate where it is small.
+
+    >>> wy.special.erfc(wy.Constant([0.0, 30.0])).forward().tolist()
+    [1.0, 0.0]"""
+
 @overload
-def erfinv(x: Shaped[L, S]) -> ErfInv[L, S]: ...
+def erfinv(x: Shaped[L, S]) -> ErfInv[L, S]:
+    """Elementwise inverse of `erf`; infinite at -1 and 1, NaN outside.
+
+    >>> wy.special.erfinv(wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, inf]"""
+
 @overload
-def erfinv(x: Number | Array) -> _Node: ...
+def erfinv(x: Number | Array) -> _Node:
+    """Elementwise inverse of `erf`; infinite at -1 and 1, NaN outside.
+
+    >>> wy.special.erfinv(wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, inf]"""
+
 @overload
-def gamma(x: Shaped[L, S]) -> Gamma[L, S]: ...
+def gamma(x: Shaped[L, S]) -> Gamma[L, S]:
+    """Elementwise gamma function; NaN at the integers below 0.
+
+    >>> wy.special.gamma(wy.Constant([1.0, 5.0])).forward().tolist()
+    [1.0, 24.0]"""
+
 @overload
-def gamma(x: Number | Array) -> _Node: ...
+def gamma(x: Number | Array) -> _Node:
+    """Elementwise gamma function; NaN at the integers below 0.
+
+    >>> wy.special.gamma(wy.Constant([1.0, 5.0])).forward().tolist()
+    [1.0, 24.0]"""
+
 @overload
-def gammainc(x: Shaped[L, S], other: Number | Array) -> GammaInc[L, Constant, S]: ...
+def gammainc(x: Shaped[L, S], other: Number | Array) -> GammaInc[L, Constant, S]:
+    """Elementwise regularized lower incomplete gamma function of a parameter and an argument, both at least 0.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammainc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.6321"""
+
 @overload
 def gammainc(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> GammaInc[L, Any]: ...
 @overload
@@ -182,9 +259,23 @@ def gammainc(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped
 @overload
 def gammainc(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> GammaInc[L, Any]: ...
 @overload
-def gammainc(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def gammainc(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise regularized lower incomplete gamma function of a parameter and an argument, both at least 0.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammainc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.6321"""
+
 @overload
-def gammaincc(x: Shaped[L, S], other: Number | Array) -> GammaIncC[L, Constant, S]: ...
+def gammaincc(x: Shaped[L, S], other: Number | Array) -> GammaIncC[L, Constant, S]:
+    """Elementwise `1 - gammainc(a, x)`, precise where it is small.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammaincc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.3679"""
+
 @overload
 def gammaincc(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> GammaIncC[L, Any]: ...
 @overload
@@ -231,53 +322,185 @@ def gammaincc(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shape
 @overload
 def gammaincc(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> GammaIncC[L, Any]: ...
 @overload
-def gammaincc(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def gammaincc(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise `1 - gammainc(a, x)`, precise where it is small.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammaincc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.3679"""
+
 @overload
-def gammaln(x: Shaped[L, S]) -> GammaLn[L, S]: ...
+def gammaln(x: Shaped[L, S]) -> GammaLn[L, S]:
+    """Elementwise logarithm of the absolute value of the gamma function; infinite at the integers up to 0.
+
+    The derivative is `digamma`.
+
+    >>> wy.special.gammaln(wy.Constant([1.0, 0.0])).forward().tolist()
+    [0.0, inf]"""
+
 @overload
-def gammaln(x: Number | Array) -> _Node: ...
+def gammaln(x: Number | Array) -> _Node:
+    """Elementwise logarithm of the absolute value of the gamma function; infinite at the integers up to 0.
+
+    The derivative is `digamma`.
+
+    >>> wy.special.gammaln(wy.Constant([1.0, 0.0])).forward().tolist()
+    [0.0, inf]"""
+
 @overload
-def i0(x: Shaped[L, S]) -> I0[L, S]: ...
+def i0(x: Shaped[L, S]) -> I0[L, S]:
+    """Elementwise modified Bessel function of order 0.
+
+    >>> wy.special.i0(wy.Constant(0.0)).forward().item()
+    1.0"""
+
 @overload
-def i0(x: Number | Array) -> _Node: ...
+def i0(x: Number | Array) -> _Node:
+    """Elementwise modified Bessel function of order 0.
+
+    >>> wy.special.i0(wy.Constant(0.0)).forward().item()
+    1.0"""
+
 @overload
-def i0e(x: Shaped[L, S]) -> I0e[L, S]: ...
+def i0e(x: Shaped[L, S]) -> I0e[L, S]:
+    """Elementwise `exp(-abs(x)) * i0(x)`.
+
+    >>> wy.special.i0e(wy.Constant(0.0)).forward().item()
+    1.0"""
+
 @overload
-def i0e(x: Number | Array) -> _Node: ...
+def i0e(x: Number | Array) -> _Node:
+    """Elementwise `exp(-abs(x)) * i0(x)`.
+
+    >>> wy.special.i0e(wy.Constant(0.0)).forward().item()
+    1.0"""
+
 @overload
-def i1(x: Shaped[L, S]) -> I1[L, S]: ...
+def i1(x: Shaped[L, S]) -> I1[L, S]:
+    """Elementwise modified Bessel function of order 1.
+
+    >>> wy.special.i1(wy.Constant(0.0)).forward().item()
+    0.0"""
+
 @overload
-def i1(x: Number | Array) -> _Node: ...
+def i1(x: Number | Array) -> _Node:
+    """Elementwise modified Bessel function of order 1.
+
+    >>> wy.special.i1(wy.Constant(0.0)).forward().item()
+    0.0"""
+
 @overload
-def i1e(x: Shaped[L, S]) -> I1e[L, S]: ...
+def i1e(x: Shaped[L, S]) -> I1e[L, S]:
+    """Elementwise `exp(-abs(x)) * i1(x)`.
+
+    >>> wy.special.i1e(wy.Constant(0.0)).forward().item()
+    0.0"""
+
 @overload
-def i1e(x: Number | Array) -> _Node: ...
+def i1e(x: Number | Array) -> _Node:
+    """Elementwise `exp(-abs(x)) * i1(x)`.
+
+    >>> wy.special.i1e(wy.Constant(0.0)).forward().item()
+    0.0"""
+
 @overload
-def log_expit(x: Shaped[L, S]) -> LogExpit[L, S]: ...
+def log_expit(x: Shaped[L, S]) -> LogExpit[L, S]:
+    """Elementwise logarithm of `expit`, `-log(1 + exp(-x))`, without overflow.
+
+    >>> wy.special.log_expit(wy.Constant([-1e4, 1e4])).forward().tolist()
+    [-10000.0, -0.0]"""
+
 @overload
-def log_expit(x: Number | Array) -> _Node: ...
+def log_expit(x: Number | Array) -> _Node:
+    """Elementwise logarithm of `expit`, `-log(1 + exp(-x))`, without overflow.
+
+    >>> wy.special.log_expit(wy.Constant([-1e4, 1e4])).forward().tolist()
+    [-10000.0, -0.0]"""
+
 @overload
-def log_ndtr(x: Shaped[L, S]) -> LogNdtr[L, S]: ...
+def log_ndtr(x: Shaped[L, S]) -> LogNdtr[L, S]:
+    """Elementwise logarithm of the normal distribution function, accurate in both tails.
+
+    >>> f'{wy.special.log_ndtr(wy.Constant(0.0)).forward().item():.4f}'
+    '-0.6931'"""
+
 @overload
-def log_ndtr(x: Number | Array) -> _Node: ...
+def log_ndtr(x: Number | Array) -> _Node:
+    """Elementwise logarithm of the normal distribution function, accurate in both tails.
+
+    >>> f'{wy.special.log_ndtr(wy.Constant(0.0)).forward().item():.4f}'
+    '-0.6931'"""
+
 @overload
-def logit(x: Shaped[L, S]) -> Logit[L, S]: ...
+def logit(x: Shaped[L, S]) -> Logit[L, S]:
+    """Elementwise `log(x / (1 - x))`, the inverse of `expit`; NaN outside of 0..1.
+
+    >>> wy.special.logit(wy.Constant([0.5, 1.0])).forward().tolist()
+    [0.0, inf]"""
+
 @overload
-def logit(x: Number | Array) -> _Node: ...
+def logit(x: Number | Array) -> _Node:
+    """Elementwise `log(x / (1 - x))`, the inverse of `expit`; NaN outside of 0..1.
+
+    >>> wy.special.logit(wy.Constant([0.5, 1.0])).forward().tolist()
+    [0.0, inf]"""
+
 @overload
-def ndtr(x: Shaped[L, S]) -> Ndtr[L, S]: ...
+def ndtr(x: Shaped[L, S]) -> Ndtr[L, S]:
+    """Elementwise distribution function of the standard normal distribution.
+
+    >>> wy.special.ndtr(wy.Constant([0.0, np.inf])).forward().tolist()
+    [0.5, 1.0]"""
+
 @overload
-def ndtr(x: Number | Array) -> _Node: ...
+def ndtr(x: Number | Array) -> _Node:
+    """Elementwise distribution function of the standard normal distribution.
+
+    >>> wy.special.ndtr(wy.Constant([0.0, np.inf])).forward().tolist()
+    [0.5, 1.0]"""
+
 @overload
-def ndtri(x: Shaped[L, S]) -> Ndtri[L, S]: ...
+def ndtri(x: Shaped[L, S]) -> Ndtri[L, S]:
+    """Elementwise quantile of the standard normal distribution, the inverse of `ndtr`; NaN outside of 0..1.
+
+    At 0 and 1 the quantile and its derivative are infinite.
+
+    >>> wy.special.ndtri(wy.Constant([0.5, 1.0])).forward().tolist()
+    [0.0, inf]"""
+
 @overload
-def ndtri(x: Number | Array) -> _Node: ...
+def ndtri(x: Number | Array) -> _Node:
+    """Elementwise quantile of the standard normal distribution, the inverse of `ndtr`; NaN outside of 0..1.
+
+    At 0 and 1 the quantile and its derivative are infinite.
+
+    >>> wy.special.ndtri(wy.Constant([0.5, 1.0])).forward().tolist()
+    [0.0, inf]"""
+
 @overload
-def psi(x: Shaped[L, S]) -> Digamma[L, S]: ...
+def psi(x: Shaped[L, S]) -> Digamma[L, S]:
+    """Elementwise derivative of the logarithm of the gamma function; -inf at 0, NaN at the integers below.
+
+    >>> f'{wy.special.digamma(wy.Constant(1.0)).forward().item():.4f}'
+    '-0.5772'"""
+
 @overload
-def psi(x: Number | Array) -> _Node: ...
+def psi(x: Number | Array) -> _Node:
+    """Elementwise derivative of the logarithm of the gamma function; -inf at 0, NaN at the integers below.
+
+    >>> f'{wy.special.digamma(wy.Constant(1.0)).forward().item():.4f}'
+    '-0.5772'"""
+
 @overload
-def rel_entr(x: Shaped[L, S], other: Number | Array) -> RelEntr[L, Constant, S]: ...
+def rel_entr(x: Shaped[L, S], other: Number | Array) -> RelEntr[L, Constant, S]:
+    """Elementwise `x * log(x / y)`, for operands of at least 0, which broadcast; else infinite.
+
+    It is 0 where `x` is 0, and infinite where only `y` is. The gradient is 0 unless both operands are above 0.
+
+    >>> wy.special.rel_entr(wy.Constant([1.0, 0.0]), wy.Constant([1.0, 2.0])).forward().tolist()
+    [0.0, 0.0]"""
+
 @overload
 def rel_entr(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> RelEntr[L, Any]: ...
 @overload
@@ -320,9 +543,23 @@ def rel_entr(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped
 @overload
 def rel_entr(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> RelEntr[L, Any]: ...
 @overload
-def rel_entr(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def rel_entr(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise `x * log(x / y)`, for operands of at least 0, which broadcast; else infinite.
+
+    It is 0 where `x` is 0, and infinite where only `y` is. The gradient is 0 unless both operands are above 0.
+
+    >>> wy.special.rel_entr(wy.Constant([1.0, 0.0]), wy.Constant([1.0, 2.0])).forward().tolist()
+    [0.0, 0.0]"""
+
 @overload
-def xlog1py(x: Shaped[L, S], other: Number | Array) -> Xlog1py[L, Constant, S]: ...
+def xlog1py(x: Shaped[L, S], other: Number | Array) -> Xlog1py[L, Constant, S]:
+    """Elementwise `x * log1p(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
+
+    The derivative with respect to `x` is `log1p(y)`; that with respect to `y` is 0 at `x = 0`, `y = -1`.
+
+    >>> wy.special.xlog1py(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().tolist()
+    [0.0, 0.0]"""
+
 @overload
 def xlog1py(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Xlog1py[L, Any]: ...
 @overload
@@ -365,9 +602,23 @@ def xlog1py(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[
 @overload
 def xlog1py(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Xlog1py[L, Any]: ...
 @overload
-def xlog1py(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def xlog1py(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise `x * log1p(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
+
+    The derivative with respect to `x` is `log1p(y)`; that with respect to `y` is 0 at `x = 0`, `y = -1`.
+
+    >>> wy.special.xlog1py(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().tolist()
+    [0.0, 0.0]"""
+
 @overload
-def xlogy(x: Shaped[L, S], other: Number | Array) -> Xlogy[L, Constant, S]: ...
+def xlogy(x: Shaped[L, S], other: Number | Array) -> Xlogy[L, Constant, S]:
+    """Elementwise `x * log(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
+
+    The derivative with respect to `x` is `log(y)`; that with respect to `y` is 0 where both are 0.
+
+    >>> wy.special.xlogy(wy.Constant([0.0, 1.0]), wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, 0.0]"""
+
 @overload
 def xlogy(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Xlogy[L, Any]: ...
 @overload
@@ -410,4 +661,10 @@ def xlogy(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[An
 @overload
 def xlogy(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Xlogy[L, Any]: ...
 @overload
-def xlogy(x: Number | Array, other: Number | Array | _Node) -> _Node: ...
+def xlogy(x: Number | Array, other: Number | Array | _Node) -> _Node:
+    """Elementwise `x * log(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
+
+    The derivative with respect to `x` is `log(y)`; that with respect to `y` is 0 where both are 0.
+
+    >>> wy.special.xlogy(wy.Constant([0.0, 1.0]), wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, 0.0]"""

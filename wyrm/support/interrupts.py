@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 Handler = Callable[[int, FrameType | None], Any]
 
@@ -77,7 +77,7 @@ class Deferred:
 
 
 # Use `with deferred:` around changes that must happen as a whole or not at all.
-deferred = Deferred()
+deferred: Final = Deferred()
 
 
 def deliver() -> None:

@@ -24,7 +24,9 @@ class Late:
     __slots__ = ("function", "module", "name")
 
     def __init__(self, module: str, name: str, function: str | None = None) -> None:
-        self.module, self.name, self.function = module, name, function
+        self.module: str = module
+        self.name: str = name
+        self.function: str | None = function
 
     def __get__(self, instance: object, owner: type) -> Any:
         module = importlib.import_module(self.module)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from wyrm.ops.random.philox import COUNTERS
 # The float types in which an op is checked, the more exact one first.
 FLOAT_TYPES = (np.dtype(np.float64), np.dtype(np.float32))
 # The allowed difference relative to the largest element, as of sums of thousands of terms in another order.
-TOLERANCE = {FLOAT_TYPES[0]: 1e-10, FLOAT_TYPES[1]: 1e-4}
+TOLERANCE: Final[dict[np.dtype, float]] = {FLOAT_TYPES[0]: 1e-10, FLOAT_TYPES[1]: 1e-4}
 _CONSTANTS = (Constant, IndexConstant)
 _DATA = (Parameter, Input, Constant, IndexInput, IndexConstant)
 

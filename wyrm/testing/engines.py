@@ -135,4 +135,4 @@ def distinct(nodes: Iterable[BaseNode]) -> list[BaseNode]:
 def meaning(node: BaseNode) -> str:
     """Return by what the reference engine computes an op."""
     op = type(node).__name__
-    return f"{op}.evaluate" if node.formula is None else f"the formula of {op}, {node.formula!r}"
+    return f"the formula of {op}, {node.formula!r}" if node.formula else f"{op}.evaluate"

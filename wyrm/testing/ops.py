@@ -37,7 +37,7 @@ class OpError(WyrmError, AssertionError):
 
     def __init__(self, message: str, findings: Sequence[Finding] = ()) -> None:
         super().__init__(message)
-        self.findings = tuple(findings)
+        self.findings: tuple[Finding, ...] = tuple(findings)
 
 
 def check_op(

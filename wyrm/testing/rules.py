@@ -42,7 +42,7 @@ class Finding(NamedTuple):
 
 def meaning(node: BaseNode) -> str:
     """Return the name of the rule by which the reference engine computes an op."""
-    return f"{type(node).__name__}.{'evaluate' if node.formula is None else 'formula'}"
+    return f"{type(node).__name__}.{'formula' if node.formula else 'evaluate'}"
 
 
 def gradient_rule(node: BaseNode) -> str:
@@ -109,7 +109,7 @@ def of_meaning(each: Alone, expected: object) -> list[Finding]:
     if np.shape(found) != shape:
         text = f"returns an array of shape {np.shape(found)}, and shape_rule promises {shape}"
         return [Finding(name, "reference", text)]
-    if node.formula is not None:
+    if node.formula:
         differs = difference(np.asarray(found), np.broadcast_to(formula_value(np, node, given), shape))
         if differs is not None:
             return [Finding(name, "reference", f"computes {differs[0]}, and the formula {node.formula!r} {differs[1]}")]
@@ -320,8 +320,8 @@ def _shown_by(node: BaseNode) -> str:
     form = LOOPS.of(node)
     if form.reducer is not None:
         return f"{type(form).__name__}.reducer"
-    if node.formula is not None or node.same_elements:
-        return f"{type(node).__name__}.{'formula' if node.formula is not None else 'same_elements'}"
+    if node.formula or node.same_elements:
+        return f"{type(node).__name__}.{'formula' if node.formula else 'same_elements'}"
     return type(form).__name__
 
 

@@ -40,7 +40,7 @@ class CSVLogger(Callback):
 
     @explains_keywords
     def __init__(self, path: FilePath, *, append: bool = False) -> None:
-        self.path = path_of("file", path)
+        self.path: Path = path_of("file", path)
         self.append = append
         self._file: Any = None
         # The names in the first line, None before they are written.
@@ -109,7 +109,7 @@ class TensorBoardLogger(Callback):
 
     @explains_keywords
     def __init__(self, directory: FilePath) -> None:
-        self.directory = path_of("directory", directory)
+        self.directory: Path = path_of("directory", directory)
         self._writer_class = writer_class()
         self._writer: Any = None
 

@@ -21,6 +21,8 @@ from wyrm.train.arguments import checked_counts
 from wyrm.train.callbacks import Callback, Run, is_score, known, states_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from wyrm.io.training import Checkpoints
     from wyrm.module import Module
 
@@ -44,15 +46,16 @@ class Monitor(Callback):
         if not isinstance(monitor, str | None):
             raise DTypeError(f"monitor must be the name of a value, such as 'validation_loss', not {monitor!r}")
         self.monitor = monitor
-        self.higher_is_better = (
+        self.higher_is_better: bool = (
             is_score(monitor) if higher_is_better is None else flag("higher_is_better", higher_is_better)
         )
-        self.minimum_change = number("minimum_change", minimum_change, 0.0)
+        self.minimum_change: float = number("minimum_change", minimum_change, 0.0)
         self.reset()
 
     def reset(self) -> None:
         """Forget all epochs."""
-        self.best, self.epochs_without_improvement = -math.inf if self.higher_is_better else math.inf, 0
+        self.best: float = -math.inf if self.higher_is_better else math.inf
+        self.epochs_without_improvement: int = 0
 
     def on_start(self, run: Run) -> None:
         """Forget an earlier training, and take the epochs of `run.history` into account."""
@@ -124,8 +127,8 @@ class EarlyStopping(Monitor):
         restore_best: bool = True,
     ) -> None:
         super().__init__(monitor, higher_is_better=higher_is_better, minimum_change=minimum_change)
-        self.patience = whole("patience", patience, 1)
-        self.restore_best = flag("restore_best", restore_best)
+        self.patience: int = whole("patience", patience, 1)
+        self.restore_best: bool = flag("restore_best", restore_best)
         # The parameters and buffers, the best epoch, and their values after that epoch.
         self._leaves: tuple[Parameter | Buffer, ...] = ()
         self._best_epoch = 0
@@ -204,11 +207,11 @@ class ReduceOnPlateau(Monitor):
         minimum_change: float = 0.0,
     ) -> None:
         super().__init__(monitor, higher_is_better=higher_is_better, minimum_change=minimum_change)
-        self.factor = number("factor", factor, 0.0, 1.0)
+        self.factor: float = number("factor", factor, 0.0, 1.0)
         if not self.factor:
             raise OptionError("factor must be above 0, because a learning rate of 0 ends all learning")
-        self.patience = whole("patience", patience, 1)
-        self.minimum = number("minimum", minimum, 0.0)
+        self.patience: int = whole("patience", patience, 1)
+        self.minimum: float = number("minimum", minimum, 0.0)
         # The optimizers whose rates are reduced: the program's, and its groups with rates of their own.
         self._rated: Sequence[Any] = ()
 
@@ -290,17 +293,17 @@ class Checkpoint(Monitor):
         resume: bool = False,
     ) -> None:
         super().__init__(monitor, higher_is_better=higher_is_better)
-        self.directory = path_of("directory", directory)
+        self.directory: Path = path_of("directory", directory)
         self.parameters = parameters
         if parameters is not None and not hasattr(parameters, "keys") and not hasattr(parameters, "named_parameters"):
             raise DTypeError(
                 f"Checkpoint: parameters must be the model, or a dict of parameters by name, not {parameters!r}; how "
                 f"many checkpoints to keep is keep_last="
             )
-        self.every = whole("every", every, 1)
-        self.best_only = flag("best_only", best_only)
-        self.keep_last = whole("keep_last", keep_last, 1)
-        self.resume = flag("resume", resume)
+        self.every: int = whole("every", every, 1)
+        self.best_only: bool = flag("best_only", best_only)
+        self.keep_last: int = whole("keep_last", keep_last, 1)
+        self.resume: bool = flag("resume", resume)
 
     @property
     def checkpoints(self) -> Checkpoints:

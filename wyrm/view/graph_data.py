@@ -111,12 +111,12 @@ class GraphData:
         gradients: Mapping[BaseNode, BaseNode] | None = None,
         others: Sequence[BaseNode] = (),
     ) -> None:
-        self.outputs = list(dict.fromkeys(outputs))
+        self.outputs: list[BaseNode] = list(dict.fromkeys(outputs))
         if has_more_nodes(self.outputs, LIMIT):
             raise _too_large()
         forward = topological_order(self.outputs)
         self._unfolded = Unfolded()
-        self.forward = self._unfolded.add(forward)
+        self.forward: list[BaseNode] = self._unfolded.add(forward)
         if len(self.forward) > LIMIT:
             raise _too_large()
         found = _gradients(self.outputs) if gradients is None else gradients
@@ -124,8 +124,8 @@ class GraphData:
         if len(self.forward) + len(backward) > LIMIT:
             found, backward = {}, []
         self.gradients = found
-        self.nodes = [*self.forward, *backward]
-        self.position = {node: position for position, node in enumerate(self.nodes)}
+        self.nodes: list[BaseNode] = [*self.forward, *backward]
+        self.position: dict[BaseNode, int] = {node: position for position, node in enumerate(self.nodes)}
         self._backward = backward
         self._strings = _Strings()
         self._shapes: dict[Any, int] = {}

@@ -29,9 +29,14 @@ class Groups:
 
     def __init__(self, title: str, unfolded: Unfolded) -> None:
         self._unfolded = unfolded
-        self.names, self.paths, self.kinds = [title], [""], [""]
-        self.parents, self.parts, self.mirrors = [-1], [FORWARD], [-1]
-        self.like, self.repeats = [-1], [1]
+        self.names: list[str] = [title]
+        self.paths: list[str] = [""]
+        self.kinds: list[str] = [""]
+        self.parents: list[int] = [-1]
+        self.parts: list[int] = [FORWARD]
+        self.mirrors: list[int] = [-1]
+        self.like: list[int] = [-1]
+        self.repeats: list[int] = [1]
         self.of: dict[BaseNode, int] = {}
         self._depths = [0]
         # By call, part, and the loop whose body the call is in.

@@ -75,9 +75,10 @@ class RunLogger(Callback):
         checks.check_tensorboard(tensorboard)
         number("budget", budget, 0.0, 1.0)
         checks.named_parameters("RunLogger", model)
-        self.folder = checks.folder_or_none(folder)
-        self.name = None if name is None else checks.text("name", name)
-        self.batch, self.sample = batch, sample
+        self.folder: Path | None = checks.folder_or_none(folder)
+        self.name: str | None = None if name is None else checks.text("name", name)
+        self.batch = batch
+        self.sample = sample
         self.silent = silent
         self._model, self._budget, self._tensorboard = model, budget, tensorboard
         self._writer: RunWriter | None = None

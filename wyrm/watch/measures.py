@@ -42,12 +42,12 @@ class Parameters:
     """
 
     def __init__(self, named: Mapping[str, Parameter]) -> None:
-        self.named = dict(named)
+        self.named: dict[str, Parameter[Any]] = dict(named)
         self._groups: dict[str, list[Parameter]] = {}
         for name, parameter in self.named.items():
             self._groups.setdefault(name.rpartition(".")[0] or name, []).append(parameter)
-        self.modules = list(self._groups)
-        self.sizes = [sum(math.prod(p.shape) for p in group) for group in self._groups.values()]
+        self.modules: list[str] = list(self._groups)
+        self.sizes: list[int] = [sum(math.prod(p.shape) for p in group) for group in self._groups.values()]
         self._held: dict[Parameter, np.ndarray] = {}
 
     @property
@@ -187,7 +187,7 @@ class Probe:
         self._copies: dict[BaseNode, BaseNode] = {}
         self._activations: dict[str, tuple[BaseNode, int]] = {}
         # The seconds of the last probe, at first an estimate.
-        self.seconds = 3 * len(nodes) * _SECONDS_BY_NODE + 3 * self._rows * elements * _SECONDS_BY_ELEMENT
+        self.seconds: float = 3 * len(nodes) * _SECONDS_BY_NODE + 3 * self._rows * elements * _SECONDS_BY_ELEMENT
 
     def _build(self) -> ReferenceRunner:
         """Return a runner of a copy of the graph and its gradients."""
@@ -293,8 +293,8 @@ class Budget:
 
     def __init__(self, share: float) -> None:
         self.share = share
-        self.spent = 0.0
-        self.start = time.perf_counter()
+        self.spent: float = 0.0
+        self.start: float = time.perf_counter()
         self._entered = 0.0
         self._depth = 0
 
@@ -328,7 +328,7 @@ class Pace:
 
     def __init__(self, least: float, fraction: float) -> None:
         self._least, self._fraction = least, fraction
-        self.next = 0.0
+        self.next: float = 0.0
 
     def due(self, elapsed: float) -> bool:
         """Return whether a record is due."""

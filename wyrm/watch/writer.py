@@ -85,10 +85,11 @@ class RunWriter:
         }
         checks.text("engine", engine)
         checks.check_tensorboard(tensorboard)
-        self.step, self.epoch = checks.count("step", step), number("epoch", epoch, 0.0)
-        self.parameters = Parameters(checks.named_parameters("RunWriter", parameters))
-        self.budget = Budget(number("budget", budget, 0.0, 1.0))
-        self.folder = fresh_folder(name or "run") if path is None else path
+        self.step: int = checks.count("step", step)
+        self.epoch: float = number("epoch", epoch, 0.0)
+        self.parameters: Parameters = Parameters(checks.named_parameters("RunWriter", parameters))
+        self.budget: Budget = Budget(number("budget", budget, 0.0, 1.0))
+        self.folder: Path = fresh_folder(name or "run") if path is None else path
         self._failure: Exception | None = None
         self._warned = self._closed = False
         self._sums: dict[str, list[float]] = {}

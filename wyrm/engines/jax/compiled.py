@@ -18,7 +18,10 @@ class CompiledFunctions:
     """The compiled functions of one program; each is compiled when it first runs."""
 
     def __init__(self, graph: JaxGraph, functions: StepFunctions, placement: Placement, state: DeviceState) -> None:
-        self.graph, self.functions, self.placement, self.state = graph, functions, placement, state
+        self.graph = graph
+        self.functions = functions
+        self.placement = placement
+        self.state = state
         # The last function that ran, the structure of its arguments, and the shape, dtype and placement of each array:
         # `lowered` shows its code.
         self.last: tuple[Any, Any, list[tuple[Any, Any, Any]]] | None = None

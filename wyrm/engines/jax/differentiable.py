@@ -56,7 +56,7 @@ class DifferentiableLowerer(Lowerer):
         """Return the value of a node from those of its parents."""
         if JAX.of(node).own_gradient(node) or self._calls_numpy(node, operands):
             return self._with_own_gradient(node, operands)
-        if node.formula is not None and node.dtype.kind == "f" and _is_piecewise(node.formula):
+        if node.formula and node.dtype.kind == "f" and _is_piecewise(node.formula):
             return self._with_own_derivative(node, operands)
         return super().value(node, operands)
 

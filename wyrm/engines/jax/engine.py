@@ -75,18 +75,18 @@ class JaxEngine(Engine):
         compute_dtype: str | None = None,
     ) -> None:
         super().__init__(JaxGraph(outputs, optimizer))
-        self.placement = _placement(self.graph, mesh, sharding, evaluates)
+        self.placement: Placement = _placement(self.graph, mesh, sharding, evaluates)
         narrow = None
         if compute_dtype == "bfloat16":
             import jax.numpy as jnp
 
             narrow = jnp.bfloat16
-        self.functions = StepFunctions(self.graph, narrow, self.placement.sharding)
-        self.state = DeviceState(self.graph, self.placement, self.functions.stacks)
-        self.compiled = CompiledFunctions(self.graph, self.functions, self.placement, self.state)
-        self.shuffle = Shuffle()
+        self.functions: StepFunctions = StepFunctions(self.graph, narrow, self.placement.sharding)
+        self.state: DeviceState = DeviceState(self.graph, self.placement, self.functions.stacks)
+        self.compiled: CompiledFunctions = CompiledFunctions(self.graph, self.functions, self.placement, self.state)
+        self.shuffle: Shuffle = Shuffle()
         # Seconds of a step, 0 until one was measured; the numbers of batches in a chunk so far, by batch size.
-        self.seconds = 0.0
+        self.seconds: float = 0.0
         self.capacities: dict[int, set[int]] = {}
         # Whether all processes are known to begin with the same values.
         self._began = not self.placement.several_processes

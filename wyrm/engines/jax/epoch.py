@@ -22,6 +22,7 @@ from wyrm.support.interrupts import deliver
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.engine import JaxEngine
+    from wyrm.engines.jax.graph import JaxGraph
 
 # Seconds that a chunk of steps should take: Python handles Ctrl-C and the progress bar only between chunks.
 _CHUNK = 0.1
@@ -33,22 +34,26 @@ class JaxEpoch:
     """The steps of an epoch on one set of columns."""
 
     def __init__(self, engine: JaxEngine, columns: Columns, epoch: Epoch) -> None:
-        self.engine, self.graph, self.columns, self.epoch = engine, engine.graph, columns, epoch
-        self.batch, self.accumulate = epoch.options.batch_size, epoch.options.accumulate
+        self.engine = engine
+        self.graph: JaxGraph = engine.graph
+        self.columns = columns
+        self.epoch = epoch
+        self.batch: int = epoch.options.batch_size
+        self.accumulate: int = epoch.options.accumulate
         # The part of each batch that the rows are: all, unless each process has its own loader.
-        self.part = engine.part(columns) if epoch.in_batches else Part()
-        self.steps = 0
+        self.part: Part = engine.part(columns) if epoch.in_batches else Part()
+        self.steps: int = 0
 
     def run(self) -> None:
         """Do all steps."""
         engine, rows, batch = self.engine, self.columns.rows, self.batch
-        self.order = self.epoch.order(rows, engine.shuffle)
+        self.order: NDArray[np.int64] = self.epoch.order(rows, engine.shuffle)
         left = len(self.order)
         with engine.running():
             if engine.placement.several_processes:
                 check_same(self._common())
             # The optimizer's numbers of each step.
-            self.numbers = engine.numbers(-(-left // (batch * self.accumulate)))
+            self.numbers: dict[str, NDArray[np.float64]] = engine.numbers(-(-left // (batch * self.accumulate)))
             if self.accumulate > 1:
                 self._accumulating()
             else:

@@ -48,16 +48,16 @@ class JaxGraph(ProgramGraph):
     def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
         super().__init__(outputs, optimizer)
         # Indices that a step must check as it computes them; the schedule returns them too.
-        self.checks = index_checks(self.schedule.nodes, self.ranges, self.schedule.representative)
+        self.checks: list[IndexCheck] = index_checks(self.schedule.nodes, self.ranges, self.schedule.representative)
         self.schedule.outputs += [check.indices for check in self.checks]
         known = {*self.trained, *self.inputs, *COUNTERS}
-        self.held = [
+        self.held: list[BaseNode] = [
             leaf
             for leaf in self.schedule.leaves
             if leaf not in known and not (isinstance(leaf, Constant) and not leaf.dims)
         ]
         # Whether the graph needs JAX's 64-bit types: for float64, or for integers beyond int32.
-        self.wide = float64_node([*self.schedule.nodes, *self.trained]) is not None or need_int64(
+        self.wide: bool = float64_node([*self.schedule.nodes, *self.trained]) is not None or need_int64(
             self.schedule.nodes, self.ranges
         )
 
@@ -169,7 +169,7 @@ def _interval(node: BaseNode, known: Mapping[BaseNode, Interval | None]) -> Inte
     if bounds is not None and len(integers) == len(operands):
         found: Interval = bounds(integers)
         return found
-    if node.formula is None or len(integers) < len(node.parents):
+    if not node.formula or len(integers) < len(node.parents):
         return INT32 if None not in operands else None
     return interpret(node.formula, integers, lambda _: INT32, lambda value: (int(value), int(value)), _of_call)
 

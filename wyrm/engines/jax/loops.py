@@ -24,7 +24,7 @@ class Attributes:
 
     def __init__(self, values: dict[tuple[BaseNode, str], Any]) -> None:
         self._values = values
-        self.unread = set(values)
+        self.unread: set[tuple[BaseNode, str]] = set(values)
 
     def get(self, node: BaseNode, name: str) -> Any:
         """Return the traced value of an attribute, or else that of the node."""

@@ -157,7 +157,7 @@ class Lowerer:
             operands = [dense(operand) for operand in operands]
         if self._narrow is not None:
             operands = self._in_precision(node, form, operands)
-        if node.formula is not None and type(form) is JaxForm:
+        if node.formula and type(form) is JaxForm:
             value = self.xp.broadcast_to(formula_value(self.xp, node, operands), shape)
         else:
             try:
@@ -186,7 +186,7 @@ class Lowerer:
         """Return float operands in the dtype that an op is computed in."""
         # Elementwise ops of inputs compute in float32: bfloat16 loses the difference to a large target.
         of_data = any(isinstance(parent, Input) for parent in node.parents)
-        narrow = form.narrow if form.narrow is not None else node.formula is not None and not of_data
+        narrow = form.narrow if form.narrow is not None else node.formula != "" and not of_data
         # So do losses, biases, and sums of gradients.
         if node.dtype.kind == "f" and not form.sums_products:
             narrow = narrow and len(node.dims) >= 2 and (form.narrow is not None or node not in self._wide)

@@ -25,7 +25,8 @@ class PartialSum:
     __slots__ = ("mesh_axes", "parts")
 
     def __init__(self, parts: Any, mesh_axes: MeshAxes) -> None:
-        self.parts, self.mesh_axes = parts, mesh_axes
+        self.parts: Any = parts
+        self.mesh_axes: MeshAxes = mesh_axes
 
     def __getitem__(self, index: int) -> PartialSum:
         """Return element `index` of stacked partial sums."""

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +112,9 @@ class _Processes:
 
 
 _processes = _Processes()
-computing, watch, leave = _processes.computing, _processes.watch, _processes.leave
+computing: Final = _processes.computing
+watch: Final = _processes.watch
+leave: Final = _processes.leave
 
 
 def _is_loss(error: BaseException) -> bool:

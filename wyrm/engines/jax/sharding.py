@@ -43,7 +43,7 @@ class Sharding:
         from jax.sharding import AxisType
 
         # `jax.make_mesh` makes explicit axes, whose operations take placements as arguments; here XLA infers them.
-        self.mesh = mesh.update(axis_types=(AxisType.Auto,) * len(mesh.axis_names))
+        self.mesh: Any = mesh.update(axis_types=(AxisType.Auto,) * len(mesh.axis_names))
         self.axes: dict[type[Dim], MeshAxes] = {}
         # The names of the parameters' axes, known after `check`.
         self._parameter_axes: frozenset[type[Dim] | None] = frozenset()

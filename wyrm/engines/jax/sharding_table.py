@@ -32,8 +32,8 @@ class ShardingTable:
     """The parameters of a program on a mesh, one `ShardingRow` each; `str` shows them as a table."""
 
     def __init__(self, rows: Sequence[ShardingRow], mesh_shape: Mapping[str, int]) -> None:
-        self.rows = list(rows)
-        self.mesh_shape = dict(mesh_shape)
+        self.rows: list[ShardingRow] = list(rows)
+        self.mesh_shape: dict[str, int] = dict(mesh_shape)
 
     @property
     def bytes_per_device(self) -> int:

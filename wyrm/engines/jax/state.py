@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from wyrm.support.interrupts import deferred
 
 # A step donates its arrays to JAX, after which nobody may read them. This lock is held while a step replaces arrays and
 # while arrays are copied to the host. It is one for all programs, because they share parameters.
-exchange = threading.RLock()
+exchange: Final = threading.RLock()
 # Returns `array[index]`, the part of an array that belongs to one device.
 Read = Callable[[tuple[slice, ...]], np.ndarray]
 
@@ -94,7 +94,8 @@ class Newest:
     """The newest array of a trained leaf, on the devices; a call copies it to the host."""
 
     def __init__(self, state: DeviceState, position: int) -> None:
-        self.state, self.position = state, position
+        self.state = state
+        self.position = position
 
     def __call__(self) -> None:
         """Copy the array to the host."""
@@ -253,7 +254,7 @@ class Stacks:
     def __init__(self, count: int, groups: Iterable[Sequence[int]] = ()) -> None:
         stacked = [list(group) for group in groups]
         inside = {position for group in stacked for position in group}
-        self.units = sorted([*stacked, *([i] for i in range(count) if i not in inside)], key=min)
+        self.units: list[list[int]] = sorted([*stacked, *([i] for i in range(count) if i not in inside)], key=min)
         self.count = count
 
     def stack(self, values: Sequence[Any]) -> list[Any]:

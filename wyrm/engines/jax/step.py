@@ -13,7 +13,7 @@ from wyrm.engines.jax.loops import Values
 from wyrm.engines.jax.lower import Lowerer, Sizes, dense
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums
-from wyrm.engines.jax.state import State, stacks_of
+from wyrm.engines.jax.state import Stacks, State, stacks_of
 from wyrm.engines.jax.updates import JaxGradient, Updates, all_finite, summed_rows
 from wyrm.graph.base import BaseNode
 from wyrm.graph.rows import RowSparse
@@ -77,10 +77,10 @@ class StepFunctions:
         rows_as_pytree()
         self._plan = self._lowerer({}).plan(graph.schedule)
         # Parameters of equal layers are stacked, but not sharded ones, whose axes have placements.
-        self.stacks = stacks_of(graph, self._plan if sharding is None else ())
+        self.stacks: Stacks = stacks_of(graph, self._plan if sharding is None else ())
         optimizer = graph.optimizer
         units = [graph.parameters[unit[0]] for unit in self.stacks.units]
-        self.updates = None if optimizer is None else Updates(optimizer, units)
+        self.updates: Updates | None = None if optimizer is None else Updates(optimizer, units)
 
     def _lowerer(self, sizes: Sizes) -> Lowerer:
         return Lowerer(

@@ -34,7 +34,7 @@ class Updates:
         self._rules: list[UpdateRule] = [optimizer.rule(parameter) for parameter in parameters]
         self._schedules = {id(rule): Schedule(rule.outputs) for rule in self._rules}
         self._averages = [optimizer.average_of(parameter) for parameter in parameters]
-        self.slots = [list(optimizer.state_of(parameter)) for parameter in parameters]
+        self.slots: list[list[str]] = [list(optimizer.state_of(parameter)) for parameter in parameters]
 
     def __call__(
         self,

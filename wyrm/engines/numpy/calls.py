@@ -33,8 +33,8 @@ class Cell:
 
     def __init__(self, value: Any, owners: Owners) -> None:
         self.value: Any = value
-        self.stamp = 0
-        self.owners = owners
+        self.stamp: int = 0
+        self.owners: Owners = owners
 
     def plans(self) -> list[EvaluationPlan]:
         """Return the owners that still exist."""
@@ -47,7 +47,9 @@ class CheckIndices:
     __slots__ = ("node", "operands", "sizes")
 
     def __init__(self, node: BaseNode, operands: list[Cell], sizes: dict[type[Dim], int]) -> None:
-        self.node, self.operands, self.sizes = node, operands, sizes
+        self.node: BaseNode = node
+        self.operands: list[Cell] = operands
+        self.sizes: dict[type[Dim], int] = sizes
 
     def __call__(self) -> None:
         check_index_operands(self.node, [operand.value for operand in self.operands], self.sizes)
@@ -59,7 +61,10 @@ class Evaluate:
     __slots__ = ("cell", "node", "operands", "shape")
 
     def __init__(self, node: BaseNode, operands: list[Cell], shape: tuple[int, ...], cell: Cell) -> None:
-        self.node, self.operands, self.shape, self.cell = node, operands, shape, cell
+        self.node: BaseNode = node
+        self.operands: list[Cell] = operands
+        self.shape: tuple[int, ...] = shape
+        self.cell: Cell = cell
 
     def __call__(self) -> None:
         self.cell.value = self.node.evaluate(NUMPY, *[operand.value for operand in self.operands], shape=self.shape)
@@ -71,7 +76,8 @@ class EvaluateInto:
     __slots__ = ("evaluate", "node", "out")
 
     def __init__(self, node: BaseNode, operands: list[Cell], sizes: Mapping[type[Dim], int], out: np.ndarray) -> None:
-        self.node, self.out = node, out
+        self.node: BaseNode = node
+        self.out: np.ndarray = out
         self.evaluate: Call
         evaluate = node.evaluate_for(sizes)
         if node.takes_rows:  # each run replaces row-sparse values, while arrays stay the same objects
@@ -146,7 +152,6 @@ def formula_calls(
 
     `constant` returns what stands for a number of dtype `number`, `result` what stands for the result of a call.
     """
-    assert node.formula is not None
     calls: list[tuple[str, tuple[T, ...], T]] = []
 
     def scalar(value: float) -> T:
@@ -165,7 +170,6 @@ def bound_calls(
     node: BaseNode, operands: list[np.ndarray], out: np.ndarray, scratch: Scratch
 ) -> list[Callable[[], Any]]:
     """Return calls without arguments that evaluate the node's formula on `operands` and write the result to `out`."""
-    assert node.formula is not None
     floats = [operand.dtype for operand in operands if operand.dtype.kind == "f"]
     number = node.dtype if node.dtype.kind == "f" else floats[0] if floats else np.dtype(np.float32)
     last = len(parse(node.formula)) - 1

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from wyrm.engines.numpy.calls import (
     single_call,
 )
 from wyrm.engines.numpy.observe import Observer
+from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_operands import is_checked_when_set
@@ -51,7 +52,7 @@ def _traits(cls: type[BaseNode]) -> _Traits:
     if traits is None:
         chooses = cls.index_operands is not BaseNode.index_operands
         plain = not (cls.is_view or chooses or cls.gives_rows or cls.takes_rows)
-        simple = single_call(cls.formula) if plain and cls.formula is not None else None
+        simple = single_call(cls.formula) if plain and cls.formula else None
         traits = _known_traits[cls] = _Traits(issubclass(cls, Leaf), simple)
     return traits
 
@@ -75,14 +76,14 @@ class EvaluationPlan:
     """
 
     # How often a plan has redirected `node.value` from another live plan to itself.
-    taken = 0
+    taken: ClassVar[int] = 0
 
     def __init__(self, schedule: Schedule) -> None:
         self.stages: list[_PlanStage] = []
         # The leaves whose data may change: position, storage, and the array that the plan reads.
         self.leaves: list[tuple[int, Storage, np.ndarray]] = []
         # `taken` when `node.value` was last directed to this plan. If `taken` is larger now, another plan may have it.
-        self.turn = -1
+        self.turn: int = -1
         self._partners: list[weakref.ref[EvaluationPlan]] = []
         self._scratch = Scratch()
         # The positions of row-sparse values, and their dense copies where a node needs one.
@@ -105,7 +106,8 @@ class EvaluationPlan:
         The plan is unusable after an error.
         """
         self.schedule = schedule
-        self.sizes = sizes = schedule.bind()
+        sizes = schedule.bind()
+        self.sizes: dict[type[Dim], int] = sizes
         self.turn = -1
         cells, lent, calls, begins = self.cells, self._node_cells, self._calls, self._begins
         # Most nodes share their dims tuple with another node. The schedule keeps these tuples alive, so ids are unique.
@@ -227,7 +229,7 @@ class EvaluationPlan:
             return cell
         if cell.value is None:
             cell.value = np.empty(shape, node.dtype)
-        if node.formula is not None:
+        if node.formula:
             calls += bound_calls(node, [operand.value for operand in operands], cell.value, self._scratch)
         else:
             calls.append(EvaluateInto(node, operands, self.sizes, cell.value))

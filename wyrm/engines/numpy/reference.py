@@ -15,7 +15,7 @@ from wyrm.errors import UnusedParameter
 from wyrm.graph.axes import axis_size
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Input
-from wyrm.graph.modes import modes_of, warn_of_training
+from wyrm.graph.modes import Mode, modes_of, warn_of_training
 from wyrm.graph.node import Node
 from wyrm.graph.op import cell_of, runs_nodes, set_cell
 from wyrm.graph.parameters import Buffer, Parameter
@@ -43,7 +43,7 @@ class ReferenceRunner:
 
     def _take(self, schedule: Schedule) -> None:
         self.schedule = schedule
-        self.random = any(leaf is STEP for leaf in schedule.leaves)
+        self.random: bool = any(leaf is STEP for leaf in schedule.leaves)
         self.dynamic: list[Storage] = [
             stored(leaf) for leaf in schedule.leaves if any(axis_size(axis) is None for axis in leaf.dims)
         ]
@@ -108,9 +108,9 @@ class NodeRunner:
     """
 
     def __init__(self, node: BaseNode) -> None:
-        self.twin = _twin(node)
-        self.runner = ReferenceRunner([self.twin])
-        self.modes = modes_of([node])
+        self.twin: Any = _twin(node)
+        self.runner: ReferenceRunner = ReferenceRunner([self.twin])
+        self.modes: list[Mode] = modes_of([node])
         self.step: int | None = None  # the random step of the last forward pass
         self.gradients: _Gradients | None = None
         self._current: _CurrentValue | None = None

@@ -39,7 +39,9 @@ _QUERIES = 64
 MASKED_SCORE = -1e30
 
 
-class _Options(TypedDict):
+class AttentionOptions(TypedDict):
+    """The static attributes of attention."""
+
     alibi: bool
     causal: bool
     masked: bool
@@ -59,7 +61,7 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
     seed: int
     stream: int
 
-    def _options(self) -> _Options:
+    def _options(self) -> AttentionOptions:
         return {
             "alibi": self.alibi, "causal": self.causal, "dropout_rate": self.dropout_rate, "masked": self.masked,
             "seed": self.seed, "stream": self.stream,
@@ -192,7 +194,7 @@ class Attention(_Attention[Axes]):
 
     __slots__ = ()
 
-    def __init__(self, qkv: Node, *extra: BaseNode, **options: Unpack[_Options]) -> None:
+    def __init__(self, qkv: Node, *extra: BaseNode, **options: Unpack[AttentionOptions]) -> None:
         self._construct((qkv, *extra), **options)
 
     def shape_rule(self) -> Dims:
@@ -253,7 +255,7 @@ class AttentionGradient(_Attention[Axes]):
 
     __slots__ = ()
 
-    def __init__(self, qkv: Node, gradient: Node, *extra: BaseNode, **options: Unpack[_Options]) -> None:
+    def __init__(self, qkv: Node, gradient: Node, *extra: BaseNode, **options: Unpack[AttentionOptions]) -> None:
         self._construct((qkv, gradient, *extra), **options)
 
     def shape_rule(self) -> Dims:
@@ -313,7 +315,7 @@ class AttentionMask(_Attention[Axes]):
     part: Literal["bias", "factors"]
 
     def __init__(
-        self, qkv: Node, *extra: BaseNode, part: Literal["bias", "factors"], **options: Unpack[_Options]
+        self, qkv: Node, *extra: BaseNode, part: Literal["bias", "factors"], **options: Unpack[AttentionOptions]
     ) -> None:
         self._construct((qkv, *extra), part=part, **options)
 

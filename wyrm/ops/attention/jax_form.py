@@ -82,7 +82,8 @@ class AttentionGradientForm(_AttentionForm):
 class AttentionMaskForm(_AttentionForm):
     """The lowering of `AttentionMask`."""
 
-    narrow = sums_products = False
+    narrow: bool | None = False
+    sums_products = False
 
     def lower(self, node: AttentionMask, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         """Return the bias or the factors, (batch, heads, queries, keys)."""

@@ -19,7 +19,8 @@ class GradientRule:
     """A callable that maps the parents and the cotangent to the gradients of the function called `name`."""
 
     def __init__(self, name: str, function: Callable[[tuple[Any, ...], Node], object]) -> None:
-        self.name, self.function = name, function
+        self.name = name
+        self.function = function
 
     def __call__(self, parents: tuple[BaseNode, ...], gradient: Node) -> object:
         return self.function(parents, gradient)

@@ -84,7 +84,8 @@ class LoopBody:
     """A graph from `inputs`, which are leaves, to `outputs`; it holds no data and compares by identity."""
 
     def __init__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.inputs: tuple[Any, ...] = tuple(inputs)
+        self.outputs: tuple[Any, ...] = tuple(outputs)
         self._number = next(_numbers)
 
     def __repr__(self) -> str:
@@ -126,7 +127,7 @@ def value_of(
     if xp is np:
         check_index_operands(node, operands, sizes)
     shape = resolve(node.dims, sizes)
-    if node.formula is not None:
+    if node.formula:
         return xp.broadcast_to(formula_value(xp, node, operands), shape)
     value: Array | RowSparse = node.evaluate_for(sizes)(xp, *operands, shape=shape)
     return value

@@ -124,7 +124,7 @@ class _StopGradientForm(JaxForm):
 class OptimizationBarrierForm(JaxForm):
     """The lowering of `OptimizationBarrier`: XLA merges nothing across it either."""
 
-    narrow = True
+    narrow: bool | None = True
 
     def own_gradient(self, node: Any) -> bool:
         return True  # JAX cannot differentiate the loop that stands for a barrier on CPUs

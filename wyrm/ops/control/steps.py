@@ -34,8 +34,13 @@ class Steps:
         limited: bool = False,
         stops: bool = False,
     ) -> None:
-        self.body, self.time, self.carried, self.sequences = body, time, carried, sequences
-        self.summed, self.reverse, self.stops = summed, reverse, stops
+        self.body = body
+        self.time = time
+        self.carried = carried
+        self.sequences = sequences
+        self.summed = summed
+        self.reverse = reverse
+        self.stops = stops
         # Whether the first parent is the number of steps to run, at most `length`.
         self.limited = limited
 

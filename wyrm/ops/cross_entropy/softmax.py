@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Generic, Literal, overload
+from typing import Any, ClassVar, Generic, Literal, overload
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, Shaped
+from wyrm.graph.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, OfShape
 from wyrm.ops.cross_entropy.weights import sample_weights, weighted_mean
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, bind_class, method
 from wyrm.ops.indexing.along_axis import OneAxis, float_dtype
@@ -34,7 +34,7 @@ class _Normalized(OneAxis[tuple[Left_co], Axes], Node[tuple[Left_co], Axes], Gen
 @overload
 def {method}(self: Shaped[L, AtLeast1D], axis: int = -1) -> {op}[L]: ...
 @overload
-def {method}(self: Shaped[L, tuple[N, *Bs]], axis: int = -1) -> {op}[L, tuple[N, *Bs]]: ...
+def {method}(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> {op}[L, tuple[*Bs, N]]: ...
 """
 
     def __init_subclass__(cls, **keywords: bool) -> None:
@@ -127,7 +127,7 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
 
     __slots__ = ("reduction",)
     _own: CrossEntropy[Any, Axes]
-    residual_parents = frozenset([2])
+    residual_parents: ClassVar[frozenset[int]] = frozenset([2])
     reduction: LossReduction
 
     def __init__(self, logits: Node, labels: IndexNode | Indices, reduction: LossReduction = "mean") -> None:
@@ -284,7 +284,7 @@ class _CrossEntropyGradientLoops(ByKernel):
 
 @overload
 def cross_entropy(
-    logits: Shaped[L, tuple[*Bs, N]],
+    logits: OfShape[L, tuple[*Bs, N]],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     sample_weight: None = None,
@@ -292,7 +292,7 @@ def cross_entropy(
 ) -> CrossEntropy[L, tuple[()]]: ...
 @overload
 def cross_entropy(
-    logits: Shaped[L, tuple[*Bs, N]],
+    logits: OfShape[L, tuple[*Bs, N]],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     sample_weight: None = None,
@@ -300,7 +300,7 @@ def cross_entropy(
 ) -> CrossEntropy[L, tuple[*Bs]]: ...
 @overload
 def cross_entropy(
-    logits: Shaped[L, tuple[*Bs, N]],
+    logits: OfShape[L, tuple[*Bs, N]],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     sample_weight: Node | Array,
@@ -308,7 +308,7 @@ def cross_entropy(
 ) -> Node[Any, tuple[()]]: ...
 @overload
 def cross_entropy(
-    logits: Shaped[L, tuple[*Bs, N]],
+    logits: OfShape[L, tuple[*Bs, N]],
     labels: IndexNode[tuple[*Bs]] | IntegerArray,
     *,
     sample_weight: Node | Array,

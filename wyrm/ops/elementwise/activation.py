@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, overload
+from typing import Any, ClassVar, Literal, overload
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import axis_size, normalize_axis
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node
-from wyrm.graph.typing import AtLeast1D, Bs, N, Shaped
+from wyrm.graph.typing import AtLeast1D, Bs, N, OfShape, Shaped
 from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.derivatives import Rule
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, Unary, method
 from wyrm.support.foreign_names import explains_keywords
 
@@ -31,7 +32,7 @@ class Relu(Unary[Left_co, Axes]):
     __slots__ = ()
     _own: Relu[Any, Axes]
     formula = "maximum(x, 0.0)"
-    derivatives = ("where(x > 0.0, g, 0.0)",)  # 0 at 0
+    derivatives: ClassVar[tuple[Rule, ...]] = ("where(x > 0.0, g, 0.0)",)  # 0 at 0
     method = "relu"
 
 
@@ -63,7 +64,8 @@ class Elu(Unary[Left_co, Axes]):
     __slots__ = ("alpha",)
     _own: Elu[Any, Axes]
     formula = "where(x > 0.0, x, alpha * expm1(minimum(x, 0.0)))"
-    derivatives = ("where(x > 0.0, g, g * alpha * exp(minimum(x, 0.0)))",)  # `alpha` at 0, and fewer operations
+    # This is `alpha` at 0, and takes fewer operations.
+    derivatives: ClassVar[tuple[Rule, ...]] = ("where(x > 0.0, g, g * alpha * exp(minimum(x, 0.0)))",)
     alpha: float
 
     def __init__(self, x: Shaped[Left_co, Axes], alpha: float = 1.0) -> None:
@@ -90,7 +92,8 @@ class Silu(Unary[Left_co, Axes]):
     __slots__ = ()
     _own: Silu[Any, Axes]
     formula = "x / (1.0 + exp(-x))"
-    derivatives = ("g * (sigmoid(x) * (1.0 + x * (1.0 - sigmoid(x))))",)  # finite where exp(-x) is not
+    # This is finite where exp(-x) is not.
+    derivatives: ClassVar[tuple[Rule, ...]] = ("g * (sigmoid(x) * (1.0 + x * (1.0 - sigmoid(x))))",)
     method = "silu"
     only_method = True
 
@@ -100,8 +103,10 @@ class Gelu(Unary[Left_co, Axes]):
 
     __slots__ = ()
     _own: Gelu[Any, Axes]
-    formula = f"0.5 * x * (1.0 + {_ERF})"
-    derivatives = (f"g * (0.5 * (1.0 + {_ERF}) + x * (exp(x * x * -0.5) * {1.0 / math.sqrt(2.0 * math.pi)}))",)
+    formula: ClassVar[str] = f"0.5 * x * (1.0 + {_ERF})"
+    derivatives: ClassVar[tuple[Rule, ...]] = (
+        f"g * (0.5 * (1.0 + {_ERF}) + x * (exp(x * x * -0.5) * {1.0 / math.sqrt(2.0 * math.pi)}))",
+    )
 
 
 class GeluTanh(Unary[Left_co, Axes]):
@@ -109,8 +114,10 @@ class GeluTanh(Unary[Left_co, Axes]):
 
     __slots__ = ()
     _own: GeluTanh[Any, Axes]
-    formula = f"0.5 * x * (1.0 + tanh({_SCALE} * (x + 0.044715 * x * x * x)))"
-    derivatives = (f"g * (0.5 * (1.0 + {_TANH}) + 0.5 * x * (1.0 - {_TANH} * {_TANH}) * {_SLOPE})",)
+    formula: ClassVar[str] = f"0.5 * x * (1.0 + tanh({_SCALE} * (x + 0.044715 * x * x * x)))"
+    derivatives: ClassVar[tuple[Rule, ...]] = (
+        f"g * (0.5 * (1.0 + {_TANH}) + 0.5 * x * (1.0 - {_TANH} * {_TANH}) * {_SLOPE})",
+    )
 
 
 @overload
@@ -254,9 +261,9 @@ def log_sigmoid(x: Shaped[L, S]) -> Node[Any, S]:
 @overload
 def glu(x: Shaped[L, AtLeast1D], axis: int = -1) -> Node: ...
 @overload
-def glu(x: Shaped[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> Node[Any, tuple[*Bs, Any]]: ...
+def glu(x: OfShape[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> Node[Any, tuple[*Bs, Any]]: ...
 @overload
-def glu(x: Shaped[L, tuple[*Bs, N]], axis: int) -> Node: ...
+def glu(x: OfShape[L, tuple[*Bs, N]], axis: int) -> Node: ...
 @method("glu", function=False)
 def glu(x: Any, axis: int = -1) -> Node:
     """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, Number, Shaped
+from wyrm.ops.elementwise.derivatives import Rule
 from wyrm.ops.elementwise.elementwise import (
     Axes,
     Binary,
@@ -196,7 +197,7 @@ class Clip(Unary[Left_co, Axes]):
     __slots__ = ("high", "low")
     _own: Clip[Any, Axes]
     formula = "where(x < low, low, where(x > high, high, x))"
-    derivatives = ("where((x >= low) & (x <= high), g, 0.0)",)  # 1 at the bounds, 0 for NaN
+    derivatives: ClassVar[tuple[Rule, ...]] = ("where((x >= low) & (x <= high), g, 0.0)",)  # 1 at the bounds, 0 for NaN
     low: float
     high: float
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -14,7 +14,7 @@ from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import A, Array, BoolArray, Bs, FittingShape, IntegerArray, M, N, Number, Shaped, Size
+from wyrm.graph.typing import A, Array, BoolArray, Bs, FittingShape, IntegerArray, M, N, Number, OfShape, Shaped, Size
 from wyrm.graph.weak_types import FLOATS, chosen, default_type
 from wyrm.ops.elementwise.broadcasts import operator_of_integers
 from wyrm.ops.elementwise.elementwise import (
@@ -38,8 +38,8 @@ class Comparison(Binary[Left_co, Right_co, Axes], abstract=True):
 
     __slots__ = ()
     # For `x < y` Python's reflected method is `y > x`, another op, so the left operand's method has all overloads.
-    operator_declaration = Binary.declaration
-    index_declaration = operator_of_integers("Any, Any, ")
+    operator_declaration: ClassVar[str] = Binary.declaration
+    index_declaration: ClassVar[str] = operator_of_integers("Any, Any, ")
 
     def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
@@ -154,7 +154,7 @@ class LogicalAnd(_Mask, Comparison[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     _own: LogicalAnd[Any, Any, Axes]
-    operator_declaration = Binary.operator_declaration
+    operator_declaration: ClassVar[str] = Binary.operator_declaration
     formula = "x & y"
     operator = "and"
 
@@ -164,7 +164,7 @@ class LogicalOr(_Mask, Comparison[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     _own: LogicalOr[Any, Any, Axes]
-    operator_declaration = Binary.operator_declaration
+    operator_declaration: ClassVar[str] = Binary.operator_declaration
     formula = "x | y"
     operator = "or"
 
@@ -174,7 +174,7 @@ class LogicalXor(_Mask, Comparison[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     _own: LogicalXor[Any, Any, Axes]
-    operator_declaration = Binary.operator_declaration
+    operator_declaration: ClassVar[str] = Binary.operator_declaration
     formula = "x != y"
     operator = "xor"
 
@@ -216,6 +216,14 @@ Shape = TypeVar("Shape")  # mypy's messages show this name
 
 @overload
 def where(
+    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Shaped[L, Shape], y: Number | Array
+) -> Where[L, Constant, Shape]: ...
+@overload
+def where(
+    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Number | Array, y: Shaped[R, Shape]
+) -> Where[Constant, R, Shape]: ...
+@overload
+def where(
     condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask,
     x: Shaped[L, Shape],
     y: Shaped[Any, FittingShape[Shape]],
@@ -229,36 +237,28 @@ def where(
     y: Shaped[R, Shape] | Shaped[R, tuple[()]],
 ) -> Where[L, R, Shape]: ...
 @overload
-def where(
-    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Shaped[L, Shape], y: Number | Array
-) -> Where[L, Constant, Shape]: ...
-@overload
-def where(
-    condition: Shaped[Any, Shape] | Shaped[Any, tuple[()]] | Mask, x: Number | Array, y: Shaped[R, Shape]
-) -> Where[Constant, R, Shape]: ...
-@overload
 def where(condition: Shaped[Any, Shape], x: OneNumber, y: OneNumber) -> Where[Any, Any, Shape]: ...
 @overload
 def where(condition: Shaped[Any, Shape] | Mask, x: Shaped[L, tuple[()]], y: Shaped[R, Shape]) -> Where[L, R, Shape]: ...
 @overload
 def where(
     condition: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]] | Mask,
-    x: Shaped[L, tuple[*Bs, N]],
+    x: OfShape[L, tuple[*Bs, N]],
     y: Shaped[R, tuple[*Bs, N]] | Shaped[R, tuple[N]] | Shaped[R, tuple[*Bs, One]],
 ) -> Where[L, R, tuple[*Bs, N]]: ...
 @overload
 def where(
     condition: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]] | Mask,
     x: Shaped[L, tuple[N]] | Shaped[L, tuple[*Bs, One]],
-    y: Shaped[R, tuple[*Bs, N]],
+    y: OfShape[R, tuple[*Bs, N]],
 ) -> Where[L, R, tuple[*Bs, N]]: ...
 @overload
 def where(
-    condition: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]], x: Shaped[L, tuple[*Bs, N]], y: Number | Array
+    condition: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]], x: OfShape[L, tuple[*Bs, N]], y: Number | Array
 ) -> Where[L, Constant, tuple[*Bs, N]]: ...
 @overload
 def where(
-    condition: Shaped[Any, tuple[M, N]], x: Shaped[L, tuple[A, *Bs, M, N]], y: Number | Array
+    condition: Shaped[Any, tuple[M, N]], x: OfShape[L, tuple[A, *Bs, M, N]], y: Number | Array
 ) -> Where[L, Constant, tuple[A, *Bs, M, N]]: ...
 @overload
 def where(condition: Node | Mask, x: IndexNode, y: IndexNode | Size | IntegerArray) -> IndexNode: ...

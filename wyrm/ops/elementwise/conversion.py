@@ -6,7 +6,6 @@ import operator
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from wyrm.errors import DTypeError
 from wyrm.graph.base import ZERO, BaseNode, Gradient
@@ -14,7 +13,7 @@ from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.loop_form import LOOPS, SameIndex
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import Array, Bs, Shaped
+from wyrm.graph.typing import Array, Bs, DTypeLike, Shaped
 from wyrm.graph.weak_types import FLOATS, chosen, default_type, is_weak
 from wyrm.ops.elementwise.elementwise import (
     Axes,

@@ -30,7 +30,7 @@ _COTANGENT, _NODE = EarlierCall(-1), EarlierCall(-2)
 
 def add_op(op: type[BaseNode]) -> None:
     """Let gradients use this op for a function, if its formula is one call of it and that of no earlier op is."""
-    if op.formula is not None and op.__module__.startswith("wyrm."):
+    if op.formula and op.__module__.startswith("wyrm."):
         head, bracket, _ = op.formula.partition("(")
         _unparsed.setdefault(head if bracket else "", []).append(op)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Number
@@ -60,8 +61,19 @@ def bind_class(cls: Any, of_masks: Callable[[Node], Callable[..., Any]] | None =
             raise
 
     # Forwarding empty arguments would take a sixth of the time of building a node.
-    build = plain if cls.__init__ is Unary.__init__ else with_arguments
+    build: Any = plain
+    if cls.__init__ is not Unary.__init__:
+        build = with_arguments
+        build.__signature__ = _signature_of(cls)
     method(cls.method, op=cls, function=not cls.only_method)(build)
+
+
+def _signature_of(cls: Any) -> inspect.Signature:
+    """Return what `help` and notebooks show of the method that constructs `cls`: the arguments after the node."""
+    arguments = list(inspect.signature(cls.__init__).parameters.values())[2:]
+    # Annotations are text, whose names the module of the method has not.
+    own = [each.replace(annotation=each.empty) for each in arguments if each.kind is not each.VAR_KEYWORD]
+    return inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *own])
 
 
 def common_dtype(parents: Iterable[BaseNode]) -> np.dtype:
@@ -144,24 +156,24 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
     _vjps: ClassVar[dict[tuple[bool, ...], VJP]] = {}
     # The names of the functions that construct the op, separated by spaces; those of `wyrm.special` start with
     # "special.". They are no methods of nodes.
-    function: ClassVar[str | None] = None
+    function: ClassVar[str] = ""
 
     def __init_subclass__(cls, **keywords: bool) -> None:
         if "formula" in cls.__dict__ and "derivatives" not in cls.__dict__:
             cls.derivatives = ()  # not those of a base class with another formula
         super().__init_subclass__(**keywords)
-        for name in (cls.__dict__.get("function") or "").split():
+        for name in cls.__dict__.get("function", "").split():
             FUNCTIONS[name] = cls
 
     @classmethod
     def check_registration(cls) -> None:
         """Raise `RegistrationError` for a formula with unknown names or without a gradient."""
-        if cls.formula is not None:
+        if cls.formula:
             cls.needs = max(cls.needs, operand_count(cls.formula))
         if cls.vjp is not Elementwise.vjp:
             if cls.vjp_by is Elementwise.vjp_by:
                 cls.vjp_by = BaseNode.vjp_by  # type: ignore[method-assign]  # that of a base class with another `vjp`
-        elif cls.formula is None:
+        elif not cls.formula:
             raise lacking(cls, ["vjp"])
         else:
             cls._vjps = {}
@@ -173,7 +185,7 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
     @classmethod
     def check_formulas(cls) -> None:
         """Raise `RegistrationError` for an invalid formula, derivatives that do not fit it, or a missing rule."""
-        if cls.formula is not None:
+        if cls.formula:
             cls._check_names(cls.formula)
         if cls.vjp is Elementwise.vjp:
             if cls.derivatives and len(cls.derivatives) != max(cls.arity or 0, cls.needs):
@@ -211,7 +223,6 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
         key = tuple(wanted)
         vjp = self._vjps.get(key)
         if vjp is None:
-            assert self.formula is not None
             vjp = self._vjps[key] = derived_vjp(self.formula, self.derivatives, key)
         return vjp(self, gradient)
 
@@ -244,12 +255,12 @@ class Unary(Elementwise[tuple[Left_co], Axes], abstract=True):
     """An elementwise op of one operand."""
 
     __slots__ = ()
-    arity = 1
+    arity: ClassVar[int | None] = 1
     declaration = "def {method}(self: Shaped[L, S]) -> {op}[L, S]: ..."
 
     def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
-        if cls.method is not None and "method" in cls.__dict__:
+        if cls.method and "method" in cls.__dict__:
             bind_class(cls)
 
     def __init__(self, x: Shaped[Left_co, Axes], **attributes: Any) -> None:
@@ -275,13 +286,13 @@ class Binary(Elementwise[tuple[Left_co, Right_co], Axes], abstract=True):
     """
 
     __slots__ = ()
-    arity = 2
-    declaration = f"""
+    arity: ClassVar[int | None] = 2
+    declaration: ClassVar[str] = f"""
 @overload
 def {{method}}(self: Shaped[L, S], other: Number | Array) -> {{op}}[L, Constant, S]: ...
 {operator_of_floats("self", "other")}
 """
-    operator_declaration = """
+    operator_declaration: ClassVar[str] = """
 @overload
 def {method}(self: Shaped[Any, FittingShape], other: Node) -> {op}: ...
 @overload
@@ -291,7 +302,7 @@ def {method}(self: Shaped[L, S], other: Shaped[L, S]) -> {op}[L, L, S]: ...
 @overload
 def {method}(self: Shaped[L, S], other: Number | Array) -> {op}[L, Constant, S]: ...
 """
-    reflected = f"""
+    reflected: ClassVar[str] = f"""
 @overload
 def {{method}}(self: Shaped[R, S], other: Number | Array) -> {{op}}[Constant, R, S]: ...
 {operator_of_floats("other", "self")}
@@ -299,9 +310,9 @@ def {{method}}(self: Shaped[R, S], other: Number | Array) -> {{op}}[Constant, R,
 
     def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
-        if "operator" in cls.__dict__ and cls.operator is not None:
+        if "operator" in cls.__dict__ and cls.operator:
             bind_operator(cls, cls.operator)
-        if "method" in cls.__dict__ and cls.method is not None:
+        if "method" in cls.__dict__ and cls.method:
             method(cls.method, op=cls, function=not cls.only_method)(
                 lambda self, other: cls(self, operand(other, self))
             )

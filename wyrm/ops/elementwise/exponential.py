@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from wyrm.graph.node import Node
+from wyrm.ops.elementwise.derivatives import Rule
 from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co, Unary
 
 # Equal infinities get half of the gradient each, as other equal operands do; but their difference is NaN.
@@ -88,7 +89,7 @@ class LogAddExp(Binary[Left_co, Right_co, Axes]):
     __slots__ = ()
     _own: LogAddExp[Any, Any, Axes]
     formula = "where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y))))"
-    derivatives = (f"g * sigmoid({_DIFFERENCE})", f"g * sigmoid(-{_DIFFERENCE})")
+    derivatives: ClassVar[tuple[Rule, ...]] = (f"g * sigmoid({_DIFFERENCE})", f"g * sigmoid(-{_DIFFERENCE})")
     function = "logaddexp"
 
 
@@ -98,7 +99,7 @@ class LimitedLog(Unary[Left_co, Axes]):
     __slots__ = ("low",)
     _own: LimitedLog[Any, Axes]
     formula = "maximum(log(x), low)"
-    derivatives = ("g / maximum(x, 1e-12)",)  # not 0 below the limit
+    derivatives: ClassVar[tuple[Rule, ...]] = ("g / maximum(x, 1e-12)",)  # not 0 below the limit
     low: float
 
     def __init__(self, x: Node, low: float = -100.0) -> None:
@@ -128,5 +129,5 @@ class LogAddExp2(Binary[Left_co, Right_co, Axes]):
     __slots__ = ()
     _own: LogAddExp2[Any, Any, Axes]
     formula = "where(x == y, x + 1.0, maximum(x, y) + log1p(exp2(-abs(x - y))) * 1.4426950408889634)"
-    derivatives = (f"g * sigmoid({_DIFFERENCE_2})", f"g * sigmoid(-{_DIFFERENCE_2})")
+    derivatives: ClassVar[tuple[Rule, ...]] = (f"g * sigmoid({_DIFFERENCE_2})", f"g * sigmoid(-{_DIFFERENCE_2})")
     function = "logaddexp2"

@@ -231,7 +231,6 @@ def formula_value(xp: Any, node: BaseNode, operands: Sequence[Any]) -> Any:
 
     Numbers and attributes get the dtype of the float operands, and those of integer nodes that of the operands.
     """
-    assert node.formula is not None
     dtype = next((x.dtype for x in operands if xp.issubdtype(x.dtype, xp.floating)), np.dtype(np.float32))
     if node.dtype.kind == "i":
         dtype = operands[0].dtype

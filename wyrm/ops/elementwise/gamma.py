@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -162,7 +162,7 @@ class BetaInc(Elementwise[Parents_co, Axes]):
 
     __slots__ = ()
     _own: BetaInc[Any, Axes]
-    arity = 3
+    arity: ClassVar[int | None] = 3
 
     def __init__(self, operands: tuple[Node, ...]) -> None:
         self._construct(operands)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class IndexArithmetic(IndexNode[Axes], abstract=True):
 
     __slots__ = ()
     # The declarations of the operator and of its reflected form.
-    index_declaration = operator_of_integers()
+    index_declaration: ClassVar[str] = operator_of_integers()
     index_reflected = "def {method}(self: IndexNode[S], other: Size | IntegerArray) -> {op}[S]: ..."
 
     def __init_subclass__(cls, **keywords: bool) -> None:

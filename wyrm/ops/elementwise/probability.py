@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from wyrm.graph.node import Node
 from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.derivatives import Rule
 from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co, Unary, constant_like
 
 _ROOT_HALF, _ROOT_TWO_PI = math.sqrt(0.5), math.sqrt(2.0 * math.pi)
@@ -62,8 +63,8 @@ class Ndtr(Unary[Left_co, Axes]):
 
     __slots__ = ()
     _own: Ndtr[Any, Axes]
-    formula = f"0.5 * erfc(-x * {_ROOT_HALF})"
-    derivatives = (f"g * (exp(x * x * -0.5) / {_ROOT_TWO_PI})",)  # fewer operations
+    formula: ClassVar[str] = f"0.5 * erfc(-x * {_ROOT_HALF})"
+    derivatives: ClassVar[tuple[Rule, ...]] = (f"g * (exp(x * x * -0.5) / {_ROOT_TWO_PI})",)  # fewer operations
     function = "special.ndtr"
 
 
@@ -76,7 +77,7 @@ class LogNdtr(Unary[Left_co, Axes]):
 
     __slots__ = ()
     _own: LogNdtr[Any, Axes]
-    formula = (
+    formula: ClassVar[str] = (
         f"where(x > 1.0, log1p(-0.5 * erfc(x * {_ROOT_HALF})), where(x > -12.0, log(0.5 * erfc(-x * {_ROOT_HALF})), "
         f"-0.5 * x * x - log(-x * {_ROOT_TWO_PI}) + log({_SERIES})))"
     )
@@ -93,10 +94,10 @@ class InverseMillsRatio(Unary[Left_co, Axes]):
 
     __slots__ = ()
     _own: InverseMillsRatio[Any, Axes]
-    formula = (
+    formula: ClassVar[str] = (
         f"where(x > -12.0, exp(-0.5 * x * x) * {1.0 / _ROOT_TWO_PI} / (0.5 * erfc(-x * {_ROOT_HALF})), -x / {_SERIES})"
     )
-    derivatives = ("-(g * (f * (x + f)))",)  # fewer operations
+    derivatives: ClassVar[tuple[Rule, ...]] = ("-(g * (f * (x + f)))",)  # fewer operations
 
 
 class Ndtri(Unary[Left_co, Axes]):
@@ -131,7 +132,8 @@ class Xlogy(Binary[Left_co, Right_co, Axes]):
     __slots__ = ()
     _own: Xlogy[Any, Any, Axes]
     formula = "where((x == 0.0) & (y == y), 0.0, x * log(y))"
-    derivatives = ("g * log(y)", "g * " + _RATIO.format(y="y"))  # the limits where the result is 0
+    # These are the limits where the result is 0.
+    derivatives: ClassVar[tuple[Rule, ...]] = ("g * log(y)", "g * " + _RATIO.format(y="y"))
     function = "special.xlogy"
 
 
@@ -147,7 +149,8 @@ class Xlog1py(Binary[Left_co, Right_co, Axes]):
     __slots__ = ()
     _own: Xlog1py[Any, Any, Axes]
     formula = "where((x == 0.0) & (y == y), 0.0, x * log1p(y))"
-    derivatives = ("g * log1p(y)", "g * " + _RATIO.format(y="(y + 1.0)"))  # the limits where the result is 0
+    # These are the limits where the result is 0.
+    derivatives: ClassVar[tuple[Rule, ...]] = ("g * log1p(y)", "g * " + _RATIO.format(y="(y + 1.0)"))
     function = "special.xlog1py"
 
 
@@ -161,7 +164,7 @@ class Entr(Unary[Left_co, Axes]):
     __slots__ = ()
     _own: Entr[Any, Axes]
     formula = "where(x < 0.0, -1e999, where(x == 0.0, 0.0, -(x * log(x))))"
-    derivatives = ("-(g * (log(x) + 1.0))",)  # infinite at 0, NaN below
+    derivatives: ClassVar[tuple[Rule, ...]] = ("-(g * (log(x) + 1.0))",)  # infinite at 0, NaN below
     function = "special.entr"
 
 
@@ -203,7 +206,7 @@ class Logit(Unary[Left_co, Axes]):
     __slots__ = ()
     _own: Logit[Any, Axes]
     formula = "where((x > 0.3) & (x < 0.65), log1p(2.0 * (x - 0.5)) - log1p(-2.0 * (x - 0.5)), log(x / (1.0 - x)))"
-    derivatives = ("g / (x * (1.0 - x))",)  # infinite at 0 and 1, and fewer operations
+    derivatives: ClassVar[tuple[Rule, ...]] = ("g / (x * (1.0 - x))",)  # infinite at 0 and 1, and fewer operations
     function = "special.logit"
 
 
@@ -217,7 +220,7 @@ class LogExpit(Unary[Left_co, Axes]):
     __slots__ = ()
     _own: LogExpit[Any, Axes]
     formula = "-(maximum(-x, 0.0) + log1p(exp(-abs(x))))"
-    derivatives = ("g * sigmoid(-x)",)  # fewer operations
+    derivatives: ClassVar[tuple[Rule, ...]] = ("g * sigmoid(-x)",)  # fewer operations
     function = "special.log_expit"
 
 

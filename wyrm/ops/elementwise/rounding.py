@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, ClassVar
 
 from wyrm.graph.base import ZERO
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Shaped
+from wyrm.ops.elementwise.derivatives import Rule
 from wyrm.ops.elementwise.elementwise import Axes, Binary, L, Left_co, Right_co, S, Unary, method
 from wyrm.support.foreign_names import explains_keywords
 
@@ -110,7 +111,7 @@ class Heaviside(Binary[Left_co, Right_co, Axes]):
     __slots__ = ()
     _own: Heaviside[Any, Any, Axes]
     formula = "where(x > 0.0, 1.0, where(x < 0.0, 0.0, where(x == 0.0, y, x)))"
-    derivatives = (ZERO, "where(x == 0.0, g, 0.0)")  # 0 for NaN
+    derivatives: ClassVar[tuple[Rule, ...]] = (ZERO, "where(x == 0.0, g, 0.0)")  # 0 for NaN
     function = "heaviside"
 
 
@@ -126,7 +127,8 @@ class Fmax(Binary[Left_co, Right_co, Axes]):
     __slots__ = ()
     _own: Fmax[Any, Any, Axes]
     formula = "where(y != y, x, where(x != x, y, maximum(x, y)))"
-    derivatives = ("g * " + _SHARE.format(">"), f"g * (1.0 - {_SHARE.format('>')})")  # fewer operations
+    # These take fewer operations.
+    derivatives: ClassVar[tuple[Rule, ...]] = ("g * " + _SHARE.format(">"), f"g * (1.0 - {_SHARE.format('>')})")
     function = "fmax"
 
 
@@ -142,5 +144,6 @@ class Fmin(Binary[Left_co, Right_co, Axes]):
     __slots__ = ()
     _own: Fmin[Any, Any, Axes]
     formula = "where(y != y, x, where(x != x, y, minimum(x, y)))"
-    derivatives = ("g * " + _SHARE.format("<"), f"g * (1.0 - {_SHARE.format('<')})")  # fewer operations
+    # These take fewer operations.
+    derivatives: ClassVar[tuple[Rule, ...]] = ("g * " + _SHARE.format("<"), f"g * (1.0 - {_SHARE.format('<')})")
     function = "fmin"

@@ -42,10 +42,11 @@ class IndexForm(JaxForm):
 class GatherForm(JaxForm):
     """A gather along axes that are moved to the front; `order` and `moved` are the transpositions around it."""
 
-    narrow = True
+    narrow: bool | None = True
 
     def __init__(self, order: Callable[..., tuple[int, ...]], moved: Callable[..., tuple[int, ...]]) -> None:
-        self.order, self.moved = order, moved
+        self.order = order
+        self.moved = moved
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         x, *indices = operands
@@ -56,7 +57,7 @@ class GatherForm(JaxForm):
 class TakeAlongAxisForm(JaxForm):
     """A gather along one axis; `columns` returns the index along all axes."""
 
-    narrow = True
+    narrow: bool | None = True
 
     def __init__(self, columns: Callable[..., tuple[Any, ...]]) -> None:
         self.columns = columns
@@ -69,7 +70,7 @@ class TakeAlongAxisForm(JaxForm):
 class PlaceAlongAxisForm(TakeAlongAxisForm):
     """A scatter-add along one axis."""
 
-    narrow = False
+    narrow: bool | None = False
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         import jax.numpy as jnp

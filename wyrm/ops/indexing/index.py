@@ -20,7 +20,7 @@ from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
-from wyrm.graph.typing import AnyShape, Array, AtLeast1D, Bs, Indices, K, M, N, Number, Shaped
+from wyrm.graph.typing import AnyShape, Array, AtLeast1D, Bs, Indices, K, M, N, Number, OfShape, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, Right_co, S, common_dtype, method, operand
 from wyrm.ops.indexing.gather_jax import IndexForm, ScatterAddForm
 
@@ -101,7 +101,7 @@ class _IndexLoops(Gathered):
 @overload
 def index(x: Shaped[L, AtLeast1D], indices: IndexNode | Indices) -> Index[L, IndexNode]: ...
 @overload
-def index(x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[AnyShape]) -> Index[L, IndexNode]: ...
+def index(x: OfShape[L, tuple[N, *Bs]], indices: IndexNode[AnyShape]) -> Index[L, IndexNode]: ...
 @overload
 def index(
     x: Shaped[L, tuple[N, K]], indices: IndexNode[tuple[*Bs]]
@@ -113,7 +113,7 @@ def index(
     x: Shaped[L, tuple[N, K, M]], indices: IndexNode[tuple[*Bs]]
 ) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
 @overload
-def index(x: Shaped[L, tuple[N, *Bs]], indices: Indices) -> Index[L, IndexNode]: ...
+def index(x: OfShape[L, tuple[N, *Bs]], indices: Indices) -> Index[L, IndexNode]: ...
 @method("index", Parameter)
 def index(x: Any, indices: Any) -> Index:
     """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows.

@@ -100,7 +100,8 @@ class Updates(Generic[S]):
     __slots__ = ("key", "node")
 
     def __init__(self, node: Node[Any, S], key: object = ...) -> None:
-        self.node, self.key = node, key
+        self.node: Node[Any, S] = node
+        self.key: object = key
 
     def __getitem__(self, key: object) -> Updates[S]:
         return Updates(self.node, key)

@@ -18,7 +18,7 @@ from wyrm.graph.loop_form import LOOPS, Scattered, ScatterTarget
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.quotients import Quotient, scaled
-from wyrm.graph.typing import S2, Array, AtLeast1D, Bs, FittingShape, M, N, Shaped
+from wyrm.graph.typing import S2, Array, AtLeast1D, Bs, FittingShape, M, N, OfShape, Shaped
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, Parents_co, R, S, common_dtype, method, operand
 from wyrm.ops.indexing.keys import (
@@ -181,7 +181,7 @@ def concatenate(nodes: Sequence[Joinable], axis: int = 0) -> Concatenate:
 
 @overload
 def concat(
-    x: Shaped[L, tuple[*Bs, M]], other: Shaped[Any, FittingShape[tuple[*Bs, M]]]
+    x: OfShape[L, tuple[*Bs, M]], other: Shaped[Any, FittingShape[tuple[*Bs, M]]]
 ) -> Concatenate[tuple[L, Any], tuple[*Bs, Any]]: ...
 
 
@@ -191,7 +191,7 @@ def concat(x: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L,
 
 @overload
 def concat(
-    x: Shaped[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
+    x: OfShape[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
 ) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]: ...
 
 
@@ -278,13 +278,13 @@ def split(x: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0)
 
 @overload
 def split(
-    x: Shaped[L, tuple[N, *Bs]], sections: int | Sequence[int], axis: Literal[0] = 0
+    x: OfShape[L, tuple[N, *Bs]], sections: int | Sequence[int], axis: Literal[0] = 0
 ) -> list[Slice[L, tuple[Any, *Bs]]]: ...
 
 
 @overload
 def split(
-    x: Shaped[L, tuple[*Bs, N]], sections: int | Sequence[int], axis: Literal[-1]
+    x: OfShape[L, tuple[*Bs, N]], sections: int | Sequence[int], axis: Literal[-1]
 ) -> list[Slice[L, tuple[*Bs, Any]]]: ...
 
 

@@ -16,7 +16,7 @@ from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Gathered, Scattered, ScatterTarget
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import AnyShape, Array, AtLeast1D, Bs, Indices, IntegerArray, M, N, Shaped
+from wyrm.graph.typing import AnyShape, Array, AtLeast1D, Bs, Indices, IntegerArray, M, N, OfShape, Shaped
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, common_dtype, method
 from wyrm.ops.indexing.gather_jax import PlaceAlongAxisForm, TakeAlongAxisForm
@@ -149,23 +149,23 @@ def take_along_axis(
 ) -> TakeAlongAxis[L, IndexNode]: ...
 @overload
 def take_along_axis(
-    x: Shaped[L, tuple[*Bs, N]], indices: IndexNode[AnyShape], axis: int = -1
+    x: OfShape[L, tuple[*Bs, N]], indices: IndexNode[AnyShape], axis: int = -1
 ) -> TakeAlongAxis[L, IndexNode]: ...
 @overload
 def take_along_axis(
-    x: Shaped[L, tuple[*Bs, N]], indices: IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
+    x: OfShape[L, tuple[*Bs, N]], indices: IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
 ) -> TakeAlongAxis[L, IndexNode[tuple[*Bs, M]], tuple[*Bs, M]]: ...
 @overload
 def take_along_axis(
-    x: Shaped[L, tuple[N, *Bs]], indices: IndexNode[tuple[M, *Bs]], axis: Literal[0]
+    x: OfShape[L, tuple[N, *Bs]], indices: IndexNode[tuple[M, *Bs]], axis: Literal[0]
 ) -> TakeAlongAxis[L, IndexNode[tuple[M, *Bs]], tuple[M, *Bs]]: ...
 @overload
 def take_along_axis(
-    x: Shaped[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
+    x: OfShape[L, tuple[N, *Bs]], indices: Indices, axis: int | None = -1
 ) -> TakeAlongAxis[L, IndexNode]: ...
 @overload
 def take_along_axis(
-    x: Shaped[L, tuple[N, *Bs]], indices: IndexNode, axis: int | None
+    x: OfShape[L, tuple[N, *Bs]], indices: IndexNode, axis: int | None
 ) -> TakeAlongAxis[L, IndexNode]: ...
 @method("take_along_axis", integers=IndexTakeAlongAxis)
 @explains_keywords

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from wyrm.graph.typing import Array
+from wyrm.graph.typing import Array, DTypeLike
 
 # With WYRM_DEBUG=1, native code checks every array access, and memory is filled with NaN before it is written.
 DEBUG = os.environ.get("WYRM_DEBUG", "") not in ("", "0")

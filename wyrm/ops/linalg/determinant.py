@@ -32,7 +32,7 @@ class Determinant(MatrixOp[Axes]):
 
     __slots__ = ("part",)
     part: Literal["value", "sign", "logarithm"]
-    residual_parents = frozenset([0])
+    residual_parents: ClassVar[frozenset[int]] = frozenset([0])
 
     def __init__(self, factors: Node, a: Node, part: Literal["value", "sign", "logarithm"]) -> None:
         self._construct((factors, a), part=part)
@@ -101,7 +101,7 @@ class Cofactors(MatrixOp[Axes]):
     """
 
     __slots__ = ()
-    residual_parents = frozenset([0])
+    residual_parents: ClassVar[frozenset[int]] = frozenset([0])
 
     @classmethod
     def op_name(cls) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, broadcast, unify
@@ -27,7 +27,7 @@ class LeastSquares(MatrixOp[Axes]):
     __slots__ = ("cutoff", "transposed")
     cutoff: float
     transposed: bool
-    residual_parents = frozenset([0])
+    residual_parents: ClassVar[frozenset[int]] = frozenset([0])
 
     def __init__(self, residuals: Node, a: Node, b: Node, cutoff: float, transposed: bool = False) -> None:
         self._construct((residuals, a, b), cutoff=cutoff, transposed=transposed)

@@ -76,7 +76,7 @@ class Solve(MatrixOp[Axes]):
 
     __slots__ = ("transposed",)
     transposed: bool
-    residual_parents = frozenset([0])
+    residual_parents: ClassVar[frozenset[int]] = frozenset([0])
     # What the error for a singular matrix says, and the largest pivot that makes one, in relative rounding errors.
     reason: ClassVar[str] = "is singular"
     least: ClassVar[float] = 0.0

@@ -76,7 +76,7 @@ class FactorizationPart(MatrixOp[Axes], abstract=True):
     """Some rows of the residuals of a factorization, or one row; the parents are the residuals and the matrix."""
 
     __slots__ = ()
-    residual_parents = frozenset([0])
+    residual_parents: ClassVar[frozenset[int]] = frozenset([0])
     # The first row of the part, counted from 0 or, if `is_below`, from the number of rows of the matrix.
     first: ClassVar[int] = 0
     is_below: ClassVar[bool] = False

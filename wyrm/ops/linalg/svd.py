@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -147,7 +147,8 @@ class RightSingularVectors(FactorizationPart[Axes]):
     """The matrix whose columns are the right singular vectors of length 1."""
 
     __slots__ = ()
-    first, is_below = 1, True
+    first: ClassVar[int] = 1
+    is_below: ClassVar[bool] = True
 
     def shape_rule(self) -> Dims:
         a = self.parents[1]

@@ -264,7 +264,7 @@ class BatchNorm(_OverBatch[Axes]):
     """
 
     __slots__ = ("epsilon",)
-    residual_parents = frozenset([1])
+    residual_parents: ClassVar[frozenset[int]] = frozenset([1])
     epsilon: float
 
     def __init__(
@@ -305,7 +305,7 @@ class BatchNormVectorGradient(_OverBatch[Axes]):
     """
 
     __slots__ = ("epsilon",)
-    residual_parents = frozenset([2])
+    residual_parents: ClassVar[frozenset[int]] = frozenset([2])
     whole = 2
     gives_whole = False
     epsilon: float
@@ -341,8 +341,9 @@ class BatchNormGradient(_OverBatch[Axes]):
     """
 
     __slots__ = ("epsilon",)
-    residual_parents = frozenset([2, 3])
-    whole, pairs = 2, 2
+    residual_parents: ClassVar[frozenset[int]] = frozenset([2, 3])
+    whole: ClassVar[int] = 2
+    pairs: ClassVar[int] = 2
     epsilon: float
 
     def __init__(

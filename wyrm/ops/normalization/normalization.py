@@ -20,7 +20,7 @@ from wyrm.graph.base import explain, format_dims, label
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
-from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, N, Shaped
+from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, N, OfShape, Shaped
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, common_dtype, method, operand
 from wyrm.ops.gradients.accumulation import composite_vjp
@@ -335,7 +335,7 @@ def layer_norm(
 ) -> LayerNorm[L]: ...
 @overload
 def layer_norm(
-    x: Shaped[L, tuple[*Bs, N]],
+    x: OfShape[L, tuple[*Bs, N]],
     weight: Shaped[Any, tuple[N]] | Array,
     bias: Shaped[Any, tuple[N]] | Array | None = None,
     epsilon: float = 1e-5,
@@ -357,7 +357,7 @@ def layer_norm(x: Any, weight: object, bias: object = None, epsilon: float = 1e-
 def rms_norm(x: Shaped[L, AtLeast1D], weight: Node | Array, epsilon: float = 1e-5) -> RMSNorm[L]: ...
 @overload
 def rms_norm(
-    x: Shaped[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-5
+    x: OfShape[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-5
 ) -> RMSNorm[L, tuple[*Bs, N]]: ...
 @method("rms_norm", function=False)
 def rms_norm(x: Any, weight: object, epsilon: float = 1e-5) -> RMSNorm:

@@ -41,7 +41,7 @@ def _first_maximum(values: Any, positions: Any, table: Integers, axis: int, stri
 class MaxPoolForm(JaxForm):
     """The maximum over each row of a window, then the maximum of these; `tables` are the places as (taps, outputs)."""
 
-    narrow = True
+    narrow: bool | None = True
 
     def __init__(self, tables: Callable[[Places], Integers]) -> None:
         self.tables = tables

@@ -27,7 +27,7 @@ def matmul(x: Any, y: Any) -> Any:
 class ProductForm(JaxForm):
     """Base class of the lowerings of ops that sum products; their results are the sums, which are wide."""
 
-    narrow = True
+    narrow: bool | None = True
     sums_products = True
 
 

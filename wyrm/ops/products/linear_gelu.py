@@ -15,7 +15,7 @@ from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Decomposed
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
-from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, M, N, Shaped
+from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, M, N, OfShape, Shaped
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.activation import Gelu, GeluTanh
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, common_dtype, method, operand
@@ -187,7 +187,7 @@ def linear_gelu(
 ) -> LinearGelu[L]: ...
 @overload
 def linear_gelu(
-    x: Shaped[L, tuple[*Bs, M]],
+    x: OfShape[L, tuple[*Bs, M]],
     weight: Shaped[Any, tuple[M, N]],
     bias: Shaped[Any, tuple[N]] | Array | None = None,
     approximate: bool = False,

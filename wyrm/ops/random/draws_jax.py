@@ -154,7 +154,7 @@ class DropoutMaskForm(JaxForm):
 class DropoutForm(JaxForm):
     """The lowering of `Dropout` and `AddDropout`."""
 
-    narrow = True
+    narrow: bool | None = True
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         x, *residual, step = operands

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, product, unify
@@ -87,7 +87,7 @@ class GRUResiduals(Residuals[Axes]):
     """
 
     __slots__ = ()
-    cell = _CELL_OF_GRU
+    cell: ClassVar[Cell] = _CELL_OF_GRU
 
     @property
     def gates(self) -> int:
@@ -131,8 +131,8 @@ class GRU(Recurrent[Axes]):
     """
 
     __slots__ = ()
-    cell = _CELL_OF_GRU
-    residual_parents = frozenset([0])
+    cell: ClassVar[Cell] = _CELL_OF_GRU
+    residual_parents: ClassVar[frozenset[int]] = frozenset([0])
 
     def __init__(self, projected: Node, weights: Node, bias: Node, hidden: Node, *resets: Node) -> None:
         residuals: GRUResiduals = GRUResiduals(projected, weights, bias, hidden, *resets)
@@ -177,7 +177,7 @@ class GRUGradient(ResidualsGradient[Axes]):
     """
 
     __slots__ = ()
-    cell = _CELL_OF_GRU
+    cell: ClassVar[Cell] = _CELL_OF_GRU
 
     @property
     def gates(self) -> int:

@@ -7,7 +7,7 @@ three ops work together.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from wyrm.graph.axes import Axis, Dims, axis_size, product
 from wyrm.graph.base import ZERO, Gradient
@@ -87,7 +87,7 @@ class LSTMResiduals(Residuals[Axes]):
     """
 
     __slots__ = ("coupled",)
-    cell = _CELL_OF_LSTM
+    cell: ClassVar[Cell] = _CELL_OF_LSTM
     coupled: bool
 
     def __init__(
@@ -132,8 +132,8 @@ class LSTM(Recurrent[Axes]):
     """
 
     __slots__ = ()
-    cell = _CELL_OF_LSTM
-    residual_parents = frozenset([0])
+    cell: ClassVar[Cell] = _CELL_OF_LSTM
+    residual_parents: ClassVar[frozenset[int]] = frozenset([0])
 
     def __init__(
         self, projected: Node, weights: Node, hidden: Node, cell: Node, *resets: Node, coupled: bool = False
@@ -178,7 +178,7 @@ class LSTMGradient(ResidualsGradient[Axes]):
     """
 
     __slots__ = ()
-    cell = _CELL_OF_LSTM
+    cell: ClassVar[Cell] = _CELL_OF_LSTM
 
     @property
     def gates(self) -> int:

@@ -29,7 +29,7 @@ class Prod(Reduction[Left_co, Axes]):
     __slots__ = ()
     _own: Prod[Any, Axes]
     method = "prod"
-    empty = 1.0
+    empty: float | None = 1.0
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return xp.prod(operands[0], axis=self.axis, keepdims=self.keepdims)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import AxisLike, Dims, axis_size
@@ -51,14 +51,14 @@ class Sum(Reduction[Left_co, Axes]):
     adds_rows = True
     method = "sum"
     # The sum of a mask is a number of elements.
-    declaration = f"""
+    declaration: ClassVar[str] = f"""
 @overload
 def {{method}}(self: ShapedMask[S], axis: None = None, keepdims: Literal[False] = False) -> CountTrue[tuple[()]]: ...
 @overload
 def {{method}}(self: ShapedMask[S], axis: AxisLike = None, keepdims: bool = False) -> CountTrue: ...
 {Reduction.declaration}
 """
-    empty = 0.0
+    empty: float | None = 0.0
 
     @classmethod
     def of_mask(cls, x: Node, *arguments: Any, **keywords: Any) -> Any:

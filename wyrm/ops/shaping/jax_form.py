@@ -16,13 +16,13 @@ Integers = NDArray[np.int64]
 class MovingForm(JaxForm):
     """`evaluate`, also in bfloat16: no element changes."""
 
-    narrow = True
+    narrow: bool | None = True
 
 
 class PlaceSliceForm(JaxForm):
     """Padding with zeros, also between elements, which XLA fuses; the assignment of `evaluate` would be a scatter."""
 
-    narrow = True
+    narrow: bool | None = True
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         from jax import lax

@@ -14,7 +14,7 @@ from wyrm.graph.index_maps import IndexMap
 from wyrm.graph.loop_form import LOOPS, Gathered
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import A, Array, AtLeast1D, AtLeast2D, Bs, K, M, N, Shaped
+from wyrm.graph.typing import A, Array, AtLeast1D, AtLeast2D, Bs, K, M, N, OfShape, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, method
 from wyrm.ops.shaping.shape import Rearrangement, Unchanged, target_axes
 
@@ -110,22 +110,22 @@ def transpose(x: Any, *axes: Any) -> Any:
 def swapaxes(x: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L]: ...
 @overload
 def swapaxes(
-    x: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-1], axis2: Literal[-2]
+    x: OfShape[L, tuple[*Bs, M, N]], axis1: Literal[-1], axis2: Literal[-2]
 ) -> Transpose[L, tuple[*Bs, N, M]]: ...
 @overload
 def swapaxes(
-    x: Shaped[L, tuple[*Bs, M, N]], axis1: Literal[-2], axis2: Literal[-1]
+    x: OfShape[L, tuple[*Bs, M, N]], axis1: Literal[-2], axis2: Literal[-1]
 ) -> Transpose[L, tuple[*Bs, N, M]]: ...
 @overload
 def swapaxes(
-    x: Shaped[L, tuple[M, N, *Bs]], axis1: Literal[0], axis2: Literal[1]
+    x: OfShape[L, tuple[M, N, *Bs]], axis1: Literal[0], axis2: Literal[1]
 ) -> Transpose[L, tuple[N, M, *Bs]]: ...
 @overload
 def swapaxes(
-    x: Shaped[L, tuple[A, M, N, *Bs]], axis1: Literal[1], axis2: Literal[2]
+    x: OfShape[L, tuple[A, M, N, *Bs]], axis1: Literal[1], axis2: Literal[2]
 ) -> Transpose[L, tuple[A, N, M, *Bs]]: ...
 @overload
-def swapaxes(x: Shaped[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]: ...
+def swapaxes(x: OfShape[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]: ...
 @method("swapaxes")
 def swapaxes(x: Any, axis1: int, axis2: int) -> Transpose:
     """Return `x` with two axes swapped. Raise `ShapeError` for an axis that `x` lacks.
@@ -143,7 +143,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Transpose:
 @overload
 def matrix_transpose(x: Shaped[L, AtLeast2D]) -> Transpose[L]: ...
 @overload
-def matrix_transpose(x: Shaped[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]: ...
+def matrix_transpose(x: OfShape[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]: ...
 @method("matrix_transpose")
 def matrix_transpose(x: Any) -> Transpose:
     """Return `x` with its last two axes swapped; `.mT` for short. Raise `ShapeError` for fewer than two axes.

@@ -34,7 +34,9 @@ class ForeignName:
     __slots__ = ("__doc__", "answer", "name", "owner")
 
     def __init__(self, name: str, answer: str, owner: str = "") -> None:
-        self.name, self.answer, self.owner = name, answer, owner
+        self.name: str = name
+        self.answer: str = answer
+        self.owner: str = owner
         self.__doc__ = f"Not in wyrm: {answer}.\n\n@private"
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
@@ -116,7 +118,7 @@ class ExplainsNames:
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "__init__" in cls.__dict__ and cls.__module__.startswith("wyrm."):
-            cls.__init__ = explains_keywords(cls.__init__)  # type: ignore[method-assign]  # the same but for its errors
+            type.__setattr__(cls, "__init__", explains_keywords(cls.__init__))  # the same but for its errors
 
     if not TYPE_CHECKING:  # a class with `__getattr__` has every name, as far as the type checker can tell
 

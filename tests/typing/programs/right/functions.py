@@ -114,3 +114,19 @@ r2: wy.Tensor[Batch, In] = wy.special.xlogy(x, wy.special.gammaln(x2))
 r3: wy.Tensor[Batch, In] = wy.where(wy.isnan(x) ^ (x > 0), wy.floor(x), x % 2.0)
 r4: wy.Tensor[Batch, In] = wy.nan_to_num(wy.sinc(x)) // x2
 r5: wy.Tensor[Batch, In] = x.round(2).clip(vector.min(), 1.0)
+#@ attention_over_any_leading_axes
+Bs = TypeVarTuple("Bs")
+def attend(q: wy.Tensor[*Bs, M, D], k: wy.Tensor[*Bs, N, D], v: wy.Tensor[*Bs, N, H]) -> wy.Tensor[*Bs, M, H]:
+    return (q @ k.mT * 0.125).softmax() @ v
+q = wy.Input(dims=(batch, heads, time, key))
+k = wy.Input(dims=(batch, heads, source, key))
+v = wy.Input(dims=(batch, heads, source, emb))
+reveal_type(attend(q, k, v))  # reveals: Node[Any, tuple[Batch, Heads, Time, Emb]]
+reveal_type(attend(sequence, sequence, sequence))  # reveals: Node[Any, tuple[Batch, Time, In]]
+#@ function_over_any_leading_axes
+Bs = TypeVarTuple("Bs")
+def project(v: wy.Tensor[*Bs, In]) -> wy.Tensor[*Bs, Out]:
+    return v @ w
+reveal_type(project(x))  # reveals: Node[Any, tuple[Batch, Out]]
+reveal_type(project(vector))  # reveals: Node[Any, tuple[Out]]
+reveal_type(project(sequence))  # reveals: Node[Any, tuple[Batch, Time, Out]]

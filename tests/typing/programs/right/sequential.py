@@ -65,3 +65,9 @@ model = wy.nn.Sequential(wy.nn.Linear(in_, hid), wy.nn.gelu, wy.nn.Linear(hid, o
 loss = model(x).cross_entropy(labels)
 program = wy.compile(loss, wy.optim.AdamW(model.parameters(), 1e-3))
 found: dict[str, np.ndarray] = model.state_dict()
+#@ embedding_then_a_layer_of_sizes
+scores_of_words = wy.nn.Sequential(wy.nn.Embedding(100, 12), wy.nn.Linear(12, 3))(tokens)
+r: wy.Tensor[Batch, Time, Out] = scores_of_words
+#@ pooled_network_by_arrows
+model = wy.nn.Conv2d(colours, hid, 3) >> wy.nn.AdaptiveAvgPool2d(2) >> wy.nn.Flatten() >> wy.nn.Linear(44, 3)
+r: wy.Node = model(pictures)

@@ -121,3 +121,26 @@ def f(a: wy.Tensor, b: wy.Tensor) -> wy.Tensor:
     h = a @ b + 1
     return h.tanh() * a.sum(axis=-1, keepdims=True) + x
 r: wy.Tensor[Batch, Out] = f(x, x.T @ x2)
+#@ products_by_an_unknown_number_of_axes
+def f(u: wy.Node[Any, tuple[Any, ...]], v: wy.Tensor[*tuple[Any, ...], In], rows: wy.Tensor[Batch, *tuple[Any, ...]]) -> None:
+    reveal_type(sequence @ u)  # reveals: MatMul[Any, Any, Any]
+    reveal_type(x @ v)  # reveals: MatMul[Any, Any, Any]
+    reveal_type(w @ rows)  # reveals: MatMul[Parameter[tuple[In, Out]], Any, Any]
+    reveal_type(vector @ rows)  # reveals: MatMul[Input[tuple[In]], Any, Any]
+    reveal_type(v @ w)  # reveals: MatMul[Node[Any, tuple[*tuple[Any, ...], In]], Parameter[tuple[In, Out]], tuple[*tuple[Any, ...], Out]]
+#@ sums_over_an_unknown_number_of_axes
+def f(u: wy.Node[Any, tuple[Any, ...]], rows: wy.Tensor[Batch, *tuple[Any, ...]]) -> None:
+    reveal_type(u.sum(axis=0))  # reveals: Sum[Node[Any, tuple[Any, ...]], tuple[Any, ...]]
+    reveal_type(rows.mean(axis=-1))  # reveals: Mean[Node[Any, tuple[Batch, *tuple[Any, ...]]], tuple[Batch, *tuple[Any, ...]]]
+    reveal_type(rows[0])  # reveals: Slice[Node[Any, tuple[Batch, *tuple[Any, ...]]], tuple[Any, ...]]
+#@ quotient_of_an_einsum_of_three
+total = x.sum(axis=-1, keepdims=True)
+shares = wy.einsum("ij,jk,kl->il", x, w1, w2) / total
+(shares + y).forward()
+r: wy.Tensor[Batch, Out] = total / wy.einsum("ij,jk,kl->il", x, w1, w2)
+#@ row_against_an_unknown_shape
+def f(row: wy.Tensor[In], u: wy.Node) -> None:
+    r1: wy.Tensor[Batch, In] = row.maximum(u)
+    r2: wy.Tensor[Batch, In] = row < u
+    r3: wy.Tensor[Batch, In] = u.maximum(row)
+f(vector, unknown)

@@ -57,3 +57,6 @@ q @ q.mT + bias  # error: [operator] Unsupported operand types for + ("MatMul[In
 #@ block_of_attention_of_another_width
 h = table.index(tokens)
 h = wy.nn.TransformerBlock(hid, emb, 3)(h)  # error: [assignment] Incompatible types in assignment (expression has type "Node[Any, tuple[Batch, Time, Hid]]", variable has type "Index[Parameter[tuple[Words, Emb]],
+#@ attention_of_three_arguments_in_places
+of_words = wy.Input(dims=(batch, time, emb))
+wy.nn.MultiHeadAttention(emb, 3)(of_words, of_words, of_words)  # error: [call-overload] No overload variant of "__call__" of "MultiHeadAttention" matches argument types

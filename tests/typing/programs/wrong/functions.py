@@ -57,3 +57,25 @@ def f() -> None:
 def f() -> None:
     found = 1.0 in x.value
     x + y  # error: [operator] Unsupported operand types for + ("Input[tuple[Batch, In]]" and "Input[tuple[Batch, Out]]")
+#@ attention_over_any_leading_axes_without_a_transpose
+Bs = TypeVarTuple("Bs")
+def attend(q: wy.Tensor[*Bs, M, D], k: wy.Tensor[*Bs, N, D]) -> wy.Node:
+    return q @ k  # error: [operator] Unsupported operand types for @ ("Node[Any, tuple[*Bs, M, D]]" and "Node[Any, tuple[*Bs, N, D]]")
+#@ attention_over_any_leading_axes_of_other_values
+Bs = TypeVarTuple("Bs")
+def attend(q: wy.Tensor[*Bs, M, D], k: wy.Tensor[*Bs, N, D], v: wy.Tensor[*Bs, N, H]) -> wy.Tensor[*Bs, M, H]:
+    return (q @ k.mT * 0.125).softmax() @ v
+attend(sequence, sequence, wy.Input(dims=(batch, source, emb)))  # error: [misc] Cannot infer value of type parameter "N" of "attend"
+#@ projection_of_other_axes_over_any_leading_ones
+Bs = TypeVarTuple("Bs")
+def project(v: wy.Tensor[*Bs, In]) -> wy.Node:
+    return v @ w2  # error: [operator] Unsupported operand types for @ ("Node[Any, tuple[*Bs, In]]" and "Parameter[tuple[Hid, Out]]")
+#@ projection_that_promises_other_axes
+Bs = TypeVarTuple("Bs")
+def project(v: wy.Tensor[*Bs, In]) -> wy.Tensor[*Bs, Hid]:
+    return v @ w  # error: [return-value] Incompatible return value type (got "MatMul[Any, Parameter[tuple[In, Out]], tuple[*Bs, Out]]", expected "Node[Any, tuple[*Bs, Hid]]")
+#@ projection_over_any_leading_axes_of_a_vector
+Bs = TypeVarTuple("Bs")
+def project(v: wy.Tensor[*Bs, In]) -> wy.Tensor[*Bs, Out]:
+    return v @ w
+project(y)  # error: [arg-type] Argument 1 to "project" has incompatible type "Input[tuple[Batch, Out]]"; expected "Node[Any, tuple[Batch, In]]"

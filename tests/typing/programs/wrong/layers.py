@@ -210,3 +210,7 @@ wy.losses.mse(x @ w, y, reduction=None)  # error: [call-overload] No overload va
 wy.losses.MSELoss()  # error: [attr-defined] Module has no attribute "MSELoss"
 #@ loss_by_position_of_an_option
 wy.losses.mse(x @ w, y, "sum")  # error: [call-overload] No overload variant of "mse" matches argument types "MatMul[Input[tuple[Batch, In]], Parameter[tuple[In,
+#@ normalization_by_a_class_of_axes
+wy.nn.LayerNorm(In)  # error: [call-overload] No overload variant of "LayerNorm" matches argument type "type[In]"
+#@ layer_norm_of_other_features
+wy.nn.LayerNorm(in_)(y)  # error: [arg-type] Argument 1 to "__call__" of "LayerNorm" has incompatible type "Input[tuple[Batch, Out]]"; expected "Node[Any, tuple[Batch, In]]"

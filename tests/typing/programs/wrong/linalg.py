@@ -38,3 +38,6 @@ wy.linalg.matrix_power(wh, 0.5)  # error: [call-overload] No overload variant of
 wy.linalg.lstsq(x, y) @ w  # error: [operator] No overload variant of "__rmatmul__" of "Node" matches argument type "LstsqResult[tuple[In, Out]]"
 #@ solution_of_words
 wy.linalg.solve(wh, "y")  # error: [call-overload] No overload variant of "solve" matches argument types "Parameter[tuple[Hid, Hid]]", "str"
+#@ product_of_an_unknown_number_of_axes_before_others
+def f(v: wy.Tensor[*tuple[Any, ...], In]) -> None:
+    v @ w2  # error: [operator] Unsupported operand types for @ ("Node[Any, tuple[*tuple[Any, ...], In]]" and "Parameter[tuple[Hid, Out]]")

@@ -96,3 +96,7 @@ wy.compile(x.sum()).profile(batch_size=4)  # error: [call-overload] No overload 
 x.concat(vector)  # error: [arg-type] Argument 1 to "concat" of "Node" has incompatible type "Input[tuple[In]]"; expected "Shaped[Any, FittingShape[tuple[Batch, In]]]"
 #@ dot_products_of_other_rows
 x.vector_dot(y)  # error: [arg-type] Argument 1 to "vector_dot" of "Node" has incompatible type "Input[tuple[Batch, Out]]"; expected "Shaped[Any, FittingShape[tuple[Batch, In]]]"
+#@ exponentials_by_numpy
+np.exp(x)  # error: [call-overload] No overload variant of "__call__" of "_UFunc_Nin1_Nout1" matches argument type "Input[tuple[Batch, In]]"
+#@ norm_by_numpy
+np.linalg.norm(w)  # error: [call-overload] No overload variant of "norm" matches argument type "Parameter[tuple[In, Out]]"

@@ -28,3 +28,11 @@ r = scores.exp() / scores.exp().sum(axis=-1)  # error: [operator] Unsupported op
 x.mean(axis=1) + vector  # error: [operator] Unsupported operand types for + ("Mean[Input[tuple[Batch, In]], tuple[Batch]]" and "Input[tuple[In]]")
 #@ column_declared_as_a_row
 r: wy.Tensor[In] = x[:, 0]  # error: [assignment] (expression has type "Slice[Input[tuple[Batch, In]], tuple[Batch]]", variable has type "Node[Any, tuple[In]]")
+#@ mean_over_features_then_added
+sequence.mean(axis=-1) + x  # error: [operator] Unsupported operand types for + ("Mean[Input[tuple[Batch, Time, In]], tuple[Batch, Time]]" and "Input[tuple[Batch, In]]")
+#@ sum_over_the_last_two_then_a_bias
+scores.sum(axis=(-2, -1)) + b  # error: [operator] Unsupported operand types for + ("Sum[Input[tuple[Batch, Heads, Time, Time]], tuple[Batch, Heads]]" and "Parameter[tuple[Out]]")
+#@ logsumexp_in_a_product
+(x @ w).logsumexp(axis=-1) @ w  # error: [operator] Unsupported operand types for @ ("LogSumExp[MatMul[Any, Any, tuple[Batch, Out]], tuple[Batch]]" and "Parameter[tuple[In, Out]]")
+#@ pooled_over_time_minus_targets
+sequence.max(axis=1) - y  # error: [operator] Unsupported operand types for - ("Max[Input[tuple[Batch, Time, In]], tuple[Batch, In]]" and "Input[tuple[Batch, Out]]")

@@ -48,3 +48,7 @@ x.dims[2]  # error: [misc] Tuple index out of range
 for row in scale: pass  # error: [misc] Invalid self argument "Parameter[tuple[()]]" to attribute function "__iter__"
 #@ length_as_a_dim
 length: Batch = len(x)  # error: [assignment] Incompatible types in assignment (expression has type "int", variable has type "Batch")
+#@ first_step_in_another_product
+sequence[:, 0] @ w2  # error: [operator] Unsupported operand types for @ ("Slice[Input[tuple[Batch, Time, In]], tuple[Batch, In]]" and "Parameter[tuple[Hid, Out]]")
+#@ matrix_transpose_in_another_product
+sequence.mT @ w  # error: [operator] Unsupported operand types for @ ("Transpose[Input[tuple[Batch, Time, In]], tuple[Batch, In, Time]]" and "Parameter[tuple[In, Out]]")

@@ -193,10 +193,17 @@ Statement = Assign | Store | For | While | If | Leave | Return | Fail | Invoke |
 
 def every(statements: Sequence[Statement]) -> Iterator[Statement]:
     """Yield the statements and all nested ones in program order."""
-    for each in statements:
+    stack = list(reversed(statements))
+    while stack:
+        each = stack.pop()
         yield each
-        for body in ("before", "body", "otherwise"):
-            yield from every(getattr(each, body, ()))
+        match each:
+            case For():
+                stack += reversed(each.body)
+            case While():
+                stack += reversed(each.before + each.body)
+            case If():
+                stack += reversed(each.body + each.otherwise)
 
 
 def children(item: Expression | Statement) -> Iterator[Any]:

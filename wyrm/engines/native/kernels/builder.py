@@ -46,8 +46,9 @@ class Builder:
 
     def __init__(self, errors: dict[int, str], checked: bool) -> None:
         self.statements: list[Statement] = []
-        self._errors, self.checked = errors, checked
-        self.fails = False
+        self._errors = errors
+        self.checked = checked
+        self.fails: bool = False
         self._count = 0
         self._writes = 0
 

@@ -39,6 +39,7 @@ from wyrm.engines.native.kernels.values import (
     Group,
     InferenceState,
     KernelValue,
+    Kind,
     NotCompiled,
     Num,
     Static,
@@ -93,14 +94,17 @@ class Expressions:
         self, translation: Translation, function: Routine, builder: Builder, state: InferenceState, *, no_alias: bool
     ) -> None:
         self.no_alias = no_alias
-        self.translation, self.function, self.builder = translation, function, builder
-        self.state, self.kinds = state, state.kinds
+        self.translation = translation
+        self.function = function
+        self.builder = builder
+        self.state = state
+        self.kinds: dict[str, Kind] = state.kinds
         # The variables that are assigned on every path to this point.
         self.given: set[str] = set()
         # The variables that are read where a path leads that does not assign them.
         self.cleared: dict[str, None] = {}
         # Whether this pass learned something that makes code before it wrong.
-        self.revised = False
+        self.revised: bool = False
         self._origins_of_fresh: dict[str, frozenset[str]] = {}
 
     # --- scalars, conditions and several values -------------------------------------------------------------------

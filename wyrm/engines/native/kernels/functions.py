@@ -41,8 +41,12 @@ class Routine:
         generated: bool = False,
     ) -> None:
         self.__name__ = name
-        self.distinct, self.inlined, self.fused = distinct, inlined, fused
-        self.shared, self.calls_shared, self.calls_apart = shared, calls_shared, calls_apart
+        self.distinct = distinct
+        self.inlined = inlined
+        self.fused = fused
+        self.shared = shared
+        self.calls_shared = calls_shared
+        self.calls_apart = calls_apart
         self.generated = generated
 
     @property

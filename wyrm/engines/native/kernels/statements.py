@@ -55,6 +55,8 @@ _INSTEAD: dict[type[ast.stmt], str] = {
 class FunctionBody(Expressions):
     """One function while it is translated: its statements and expressions."""
 
+    revised: bool
+
     def __init__(
         self, translation: Translation, function: Routine, builder: Builder, state: InferenceState, *, no_alias: bool
     ) -> None:
@@ -251,7 +253,7 @@ class FunctionBody(Expressions):
         blocks, given, ends = [], [], []
         before = set(self.given)
         for statements in (body, otherwise):
-            self.given = set(before)
+            self.given: set[str] = set(before)
             with self.builder.block() as block:
                 ended = self.run(statements)
             blocks.append(tuple(block))

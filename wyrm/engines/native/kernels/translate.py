@@ -46,7 +46,12 @@ class Specialization:
     """A specialized function: its code, the kind of its result, and the positions of the parameters it writes to."""
 
     def __init__(self, function: LoopFunction, result: Kind | None, source: Routine, written: frozenset[int]) -> None:
-        self.function, self.result, self.source, self.written = function, result, source, written
+        self.function = function
+        self.result = result
+        self.source = source
+        self.written = written
+        # The function in each call of its body, duplicates included.
+        self.calls = called(function.body)
 
 
 class Translation:
@@ -164,7 +169,7 @@ class Translation:
         return _callees_first(name, self._calls)
 
     def _calls(self, name: str) -> list[str]:
-        return called(self.functions[name].function.body)
+        return self.functions[name].calls
 
     def _inside(self, name: str) -> list[str]:
         by = self.functions[name].source

@@ -287,7 +287,8 @@ class NotCompiled(Exception):
 
     def __init__(self, message: str, where: str = "") -> None:
         super().__init__(f"{message} ({where})" if where else message)
-        self.message, self.where = message, where
+        self.message = message
+        self.where = where
 
 
 class UnknownKind(NotCompiled):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -117,7 +117,7 @@ class _Limits:
             self._before.restore_original_limits()
 
 
-limits = _Limits()
+limits: Final = _Limits()
 
 
 @contextmanager

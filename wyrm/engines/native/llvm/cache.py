@@ -48,14 +48,16 @@ def _store_in(folder: str) -> CodeStore:
 
 @cache
 def _versions() -> bytes:
-    """Return what compiled code depends on besides its source: the processor, LLVM, Python, and this compiler."""
+    """Return a hash of what code depends on besides its source: the processor, LLVM, Python, and this compiler."""
+    from hashlib import sha256
+
     import llvmlite
     import llvmlite.binding
 
     native = Path(__file__).parents[1]
     files = [file for room in ("ir", "kernels", "llvm") for file in sorted((native / room).glob("*.py"))]
     host = llvmlite.binding.get_host_cpu_name(), sys.version, llvmlite.__version__, DEBUG
-    return repr(host).encode() + b"".join(file.read_bytes() for file in files)
+    return sha256(repr(host).encode() + b"".join(file.read_bytes() for file in files)).digest()
 
 
 def key(text: str) -> str:

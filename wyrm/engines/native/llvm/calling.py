@@ -127,7 +127,8 @@ class CachedTable:
     """A cached argument table; it holds only weak references to arrays."""
 
     def __init__(self, machine: LoadedFunction, table: NDArray[np.int64], arguments: Sequence[object]) -> None:
-        self.machine, self.table = machine, table
+        self.machine = machine
+        self.table = table
         self._arrays = [
             (i, weakref.ref(each), each.shape, each.strides, each.dtype)
             for i, each in enumerate(arguments)

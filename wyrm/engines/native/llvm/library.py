@@ -59,7 +59,8 @@ class CompiledFunction:
     """
 
     def __init__(self, function: Routine, around: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
-        self.function, self._around = function, around
+        self.function = function
+        self._around = around
         self._machines: dict[tuple[Kind, ...], LoadedFunction] = {}
         self._tables: dict[tuple[int, ...], CachedTable] = {}
 
@@ -161,7 +162,7 @@ class Modules:
     """
 
     def __init__(self, compilation: Compilation | None = None) -> None:
-        self.translation = Translation(checked=DEBUG, translated=self._shared)
+        self.translation: Translation = Translation(checked=DEBUG, translated=self._shared)
         # The machine code that the cache has, by symbol.
         self.cached: dict[str, bytes] = {}
         self._compilation = compilation

@@ -44,7 +44,8 @@ class RepeatedCall:
     """The arrays of a program for data with the shapes and dtypes of the last call."""
 
     def __init__(self, graph: NativeGraph, binding: Binding) -> None:
-        self.calls, self.binding = SameShapes(graph, binding), binding
+        self.calls: SameShapes = SameShapes(graph, binding)
+        self.binding = binding
         self._targets = [
             _InputTarget(
                 leaf, stored(leaf), binding.array(buffer), leaf.dtype, binding.array(buffer).shape,
@@ -117,7 +118,7 @@ class FixedShapeProgram:
         outputs: Sequence[BaseNode],
         inputs: Sequence[BaseNode],
     ) -> None:
-        self.runner = NativeRunner(NativeGraph(outputs, None), "auto")
+        self.runner: NativeRunner = NativeRunner(NativeGraph(outputs, None), "auto")
         read = set(self.runner.graph.inputs)
         self._read = [(position, leaf) for position, leaf in enumerate(inputs) if leaf in read]
         self._shapes = {leaf: leaf.shape for _, leaf in self._read}
@@ -128,7 +129,7 @@ class FixedShapeProgram:
         self._targets: list[tuple[int, BaseNode, np.ndarray]] = []
         self._limits = self.runner.graph.ranges.limits
         # Whether there are random nodes, which need a step number.
-        self.draws = self.runner.graph.draws
+        self.draws: bool = self.runner.graph.draws
 
     @property
     def source(self) -> str:

@@ -42,7 +42,7 @@ class DataParallelStep:
         updates = updates_of([loss, *metrics])
         self._buffers = list(updates)
         self._buffer_values: list[np.ndarray] = []
-        self.runner = NativeRunner(
+        self.runner: NativeRunner = NativeRunner(
             NativeGraph([loss, *dense.values(), *updates.values(), *pairs, *metrics], None), "auto", training=True
         )
 

@@ -172,7 +172,8 @@ class SameShapes:
     """The calls of a program for data of the same shapes."""
 
     def __init__(self, graph: NativeGraph, binding: Binding) -> None:
-        self.binding, self._graph = binding, graph
+        self.binding = binding
+        self._graph = graph
         self._columns: Sequence[np.ndarray] = [graph.no_columns[leaf] for leaf in binding.columns]
         self._outputs = [binding.array(buffer) for buffer in graph.tree.outputs]
         # Made for the compiled function, whose table it changes; None if everything is copied.

@@ -59,12 +59,12 @@ class NativeEngine(Engine):
     def _begin(self, graph: NativeGraph, runner: NativeRunner) -> None:
         super().__init__(graph)
         self.runner = runner
-        self.rate = 0.0  # steps a second of one thread
-        self.pool = Pool()
+        self.rate: float = 0.0  # steps a second of one thread
+        self.pool: Pool = Pool()
         self.snapshot: Snapshot | None = None
-        self.shuffles = defaultdict[int, Shuffle](Shuffle)
-        self.partitioner = Partitioner()
-        self.count_lock = threading.Lock()
+        self.shuffles: defaultdict[int, Shuffle] = defaultdict[int, Shuffle](Shuffle)
+        self.partitioner: Partitioner = Partitioner()
+        self.count_lock: threading.Lock = threading.Lock()
         self._step: DataParallelStep | None = None
         self._totals, self._numbers = np.zeros(1 + len(graph.outputs)), np.zeros((1, len(graph.source.hyperparameters)))
         # The first arguments of `run`, and the arrays of the last call.
@@ -277,7 +277,7 @@ def _member(node: BaseNode, form: LoopForm) -> str | None:
         return "decompose"
     if form.by_flat_index is not None:
         return "by_flat_index"
-    if node.formula is not None:
+    if node.formula:
         return None
     if form.reducer is not None:
         return "reducer"

@@ -63,17 +63,22 @@ class NativeEpoch:
     """The steps of an epoch on one set of columns."""
 
     def __init__(self, engine: NativeEngine, columns: Columns, epoch: Epoch) -> None:
-        self.engine, self.columns, self.epoch = engine, columns, epoch
-        self.batch, self.accumulate = epoch.options.batch_size, epoch.options.accumulate
+        self.engine = engine
+        self.columns = columns
+        self.epoch = epoch
+        self.batch: int = epoch.options.batch_size
+        self.accumulate: int = epoch.options.accumulate
         # The optimizer's steps on these columns; the batches of the epoch and the program's steps before them.
-        self.steps, self.first, self.first_step = 0, epoch.done.batches, engine.steps
+        self.steps: int = 0
+        self.first: int = epoch.done.batches
+        self.first_step: int = engine.steps
         # Tells the threads to stop at the end of their chunk.
-        self.stop = threading.Event()
+        self.stop: threading.Event = threading.Event()
         # The step with a loss that is not finite, and its learning rate.
         self.failed_at: int | None = None
-        self.failing_rate = 0.0
+        self.failing_rate: float = 0.0
         # The steps before the last snapshot.
-        self.snapshot_steps = 0
+        self.snapshot_steps: int = 0
         # The rows of each range that are left after its full batches.
         self.rest: dict[RowRange, NDArray[np.int64]] = {}
 
@@ -93,10 +98,10 @@ class NativeEpoch:
         data_parallel = self.accumulate > 1 or (threads > 1 and options.mode == "synchronized" and not separate)
         used = given if data_parallel else reordered
         # The columns as (rows, elements), by input.
-        self.flat = {leaf: as_column(used[leaf]) for leaf in given}
+        self.flat: dict[BaseNode, np.ndarray] = {leaf: as_column(used[leaf]) for leaf in given}
         if engine.snapshot is None or not engine.snapshot.is_current():
             engine.snapshot = Snapshot(graph)
-        self.snapshot = engine.snapshot
+        self.snapshot: Snapshot = engine.snapshot
         self.snapshot.take()
         deliver()
         free = not graph.source.multiplies or (engine.runner.large and threads == 1)
@@ -346,8 +351,8 @@ class Snapshot:
         self.arrays += map(bound_array, graph.buffers)
         self._leaves = [(leaf, bound_array(leaf)) for leaf in (*graph.parameters, *graph.buffers)]
         self._copies = [np.empty_like(array) for array in self.arrays]
-        self.cost = 0.0
-        self.taken = 0.0
+        self.cost: float = 0.0
+        self.taken: float = 0.0
 
     def take(self) -> None:
         """Copy everything."""

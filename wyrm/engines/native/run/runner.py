@@ -57,9 +57,9 @@ class NativeRunner:
         self.graph = graph
         # Gradients without an optimizer are a part of training too.
         self._training = training or graph.optimizer is not None
-        self.large = graph.source.size > LARGE
+        self.large: bool = graph.source.size > LARGE
         self.loop: LoopOption = loop
-        self.compiled = loop == "compiled" or (loop == "auto" and not graph.source.evaluated)
+        self.compiled: bool = loop == "compiled" or (loop == "auto" and not graph.source.evaluated)
         if self.compiled and graph.source.evaluated:
             names = ", ".join(sorted({call.node.op_name() for call in graph.source.evaluated}))
             raise NotDifferentiable(f"{names} has no native form, so the loop cannot be compiled; use loop='auto'")

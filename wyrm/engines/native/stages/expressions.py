@@ -57,7 +57,7 @@ def float_type(node: BaseNode) -> np.dtype:
 
 def calls_fast(node: BaseNode) -> bool:
     """Return whether a node's formula calls a function that LLVM vectorizes loops with."""
-    calls = parse(node.formula) if node.formula is not None and float_type(node) == np.float32 else ()
+    calls = parse(node.formula) if node.formula and float_type(node) == np.float32 else ()
     return any(call.function in FAST for call in calls)
 
 

@@ -24,6 +24,7 @@ from wyrm.engines.native.ir.arrays import (
 from wyrm.engines.native.ir.types import INT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.stages.expressions import expression_of, float_type, formula_code, number, scalar_type
+from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.loops import (
     ArrayBuffer,
     Block,
@@ -67,7 +68,9 @@ class FunctionWriter:
     """Writes the functions of one program, and collects the op kernels that they call."""
 
     def __init__(self, loops: Materialized, kernels: OpKernels) -> None:
-        self.tree, self.stored, self.op_kernels = loops.tree, loops.stored, kernels
+        self.tree: LoopTree = loops.tree
+        self.stored: frozenset[Computed] = loops.stored
+        self.op_kernels = kernels
         self._extents: dict[object, SizeArgument] = {}
 
     def extent(self, axis: Axis) -> SizeArgument:
@@ -205,7 +208,6 @@ class _Function:
             return self._reduce(statement, operands, comment)
         if statement.kind == "copy":
             return [Let(self.variable(value), operands[0], comment)]
-        assert node.formula is not None
         dtype = float_type(node)
         lets, result = formula_code(
             node.formula, operands, lambda name: number(getattr(node, name), dtype), dtype, self.temporary

@@ -6,9 +6,9 @@ may be computed in that same loop; a value read at other indices, or as a whole,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -33,16 +33,18 @@ from wyrm.engines.native.stages.loops import (
     is_aligned,
     loop_axes,
     loop_index,
+    spread,
 )
 from wyrm.engines.native.stages.order import by_need, sums_in_place
+from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.graph.axes import Axis, Dims, axis_size, broadcast
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexLoad, IndexMap, LoopIndex
 from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.parameters import Buffer
 from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.ops.shaping.shape import aligned_index
 
-Rest = TypeVar("Rest", IndexExpression, None)
 Dependency = tuple[Computed, IndexMap | None]
 
 
@@ -59,15 +61,17 @@ class LoopTree:
     """
 
     def __init__(self, schedule: Schedule, targets: Targets, ranges: Ranges, names: UniqueNames | None = None) -> None:
-        self.schedule, self.ranges, self.optimizer = schedule, ranges, targets.optimizer
-        self.root = Block()
+        self.schedule = schedule
+        self.ranges = ranges
+        self.optimizer: OptimizerInterface | None = targets.optimizer
+        self.root: Block = Block()
         # Calls that depend on leaves alone; they come before `root`, which begins with scalars.
         self.early: list[KernelCall] = []
         self.root.append(ScalarBlock())
         self.values: dict[BaseNode, Computed] = {}
         self.as_arrays: set[Computed] = set()
         self.buffers: dict[BaseNode, ArrayBuffer] = {}
-        self.name = names or UniqueNames()
+        self.name: UniqueNames = names or UniqueNames()
         self._views: dict[BaseNode, ArrayBuffer] = {}
         # The touched rows, shared by all tables of one size that the same nodes index.
         self._touched: dict[tuple[object, ...], tuple[ArrayBuffer, ArrayBuffer, ArrayBuffer]] = {}
@@ -78,11 +82,15 @@ class LoopTree:
         self._late = {term for term, _ in self._sums.values()}
         for node in by_need(schedule):
             self._add(node)
-        self.outputs = [self.array(output, views=True) for output in targets.outputs]
-        self.rows = [self._sum_rows(parameter, pairs) for parameter, pairs in targets.rows.items()]
-        self.gradients = {parameter: self.array(node) for parameter, node in targets.gradients.items()}
-        self.buffer_updates = {buffer: self.array(node) for buffer, node in targets.buffer_updates.items()}
-        self.loss = None if targets.loss is None else self.array(targets.loss)
+        self.outputs: list[ArrayBuffer] = [self.array(output, views=True) for output in targets.outputs]
+        self.rows: list[RowSums] = [self._sum_rows(parameter, pairs) for parameter, pairs in targets.rows.items()]
+        self.gradients: dict[BaseNode, ArrayBuffer] = {
+            parameter: self.array(node) for parameter, node in targets.gradients.items()
+        }
+        self.buffer_updates: dict[Buffer, ArrayBuffer] = {
+            buffer: self.array(node) for buffer, node in targets.buffer_updates.items()
+        }
+        self.loss: ArrayBuffer | None = None if targets.loss is None else self.array(targets.loss)
 
     # --- names and arrays -----------------------------------------------------------------------------------------
 
@@ -261,7 +269,7 @@ class LoopTree:
             return
         if node in self._sums:
             self._add_sum(node, *self._sums[node])
-        elif node.formula is not None:
+        elif node.formula:
             operands = [
                 self.read(self.schedule.representative[parent], aligned_index(parent.dims, loop_index(node.dims)))
                 for parent in node.parents
@@ -303,14 +311,14 @@ class LoopTree:
         register = reduced == list(range(first, len(axes)))
         value = Computed(node, self._new_buffer(node), [], loop_axes(node.dims), register)
         kept = [LoopIndex(depth) for depth in range(len(axes)) if depth not in reduced]
-        target_index = () if register else tuple(_spread(kept, node.dims, IndexLiteral(0)))
+        target_index = () if register else tuple(spread(kept, node.dims, IndexLiteral(0)))
         statement = ElementStatement(
             node=node, kind="reduce", operands=operands, value=value, target_index=target_index
         )
         path = self._insert(dims, statement)
         loop, inner = path[first], path[reduced[-1]]
         assert isinstance(loop, Loop) and isinstance(inner, Loop)
-        before = None if register else tuple(_spread(kept[:first], node.dims, None))
+        before = None if register else tuple(spread(kept[:first], node.dims, None))
         nested = reduced == list(range(first, first + len(reduced)))
         accumulator = Accumulator(value, [dims[axes[depth]] for depth in reduced], before, inner if nested else None)
         loop.starts.append(accumulator)
@@ -389,11 +397,3 @@ class LoopTree:
             )
             self._insert(dims, statement)
         return rows
-
-
-def _spread(kept: Sequence[IndexExpression], dims: Dims, rest: Rest) -> Iterator[IndexExpression | Rest]:
-    """Yield the kept loop indices for the axes of a result; `rest` for axes of size 1 and for the remaining axes."""
-    entries = iter(kept)
-    wide = set(loop_axes(dims))
-    for position in range(len(dims)):
-        yield next(entries, rest) if position in wide else rest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from wyrm.graph.index_maps import IndexExpression, IndexLiteral, IndexMap, Index
 
 if TYPE_CHECKING:
     from wyrm.engines.native.stages.write import ScanSource, Source
+
+Rest = TypeVar("Rest", IndexExpression, None)
 
 # A loop over at most this many elements takes no longer than a function like `exp` of a few numbers.
 _SHORT = 64
@@ -212,6 +214,14 @@ def nodes_of(item: Item) -> Iterator[BaseNode]:
 def loop_axes(dims: Dims) -> tuple[int, ...]:
     """Return the positions of the axes that need a loop: those whose size is not known to be 1."""
     return tuple(i for i, axis in enumerate(dims) if axis_size(axis) != 1)
+
+
+def spread(kept: Sequence[IndexExpression], dims: Dims, rest: Rest) -> Iterator[IndexExpression | Rest]:
+    """Yield the kept loop indices for the axes of a result; `rest` for axes of size 1 and for the remaining axes."""
+    entries = iter(kept)
+    wide = set(loop_axes(dims))
+    for position in range(len(dims)):
+        yield next(entries, rest) if position in wide else rest
 
 
 def loop_index(dims: Dims) -> IndexMap:

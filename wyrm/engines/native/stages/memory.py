@@ -138,7 +138,9 @@ class Binding:
         given: Mapping[BaseNode, np.ndarray] = _NOTHING,
         memory: NDArray[np.uint8] | None = None,
     ) -> None:
-        self.source, self.sizes, self.optimizer = source, sizes, optimizer
+        self.source = source
+        self.sizes = sizes
+        self.optimizer = optimizer
         self._fed, self._given = fed, given
         self._arrays: dict[ArrayBuffer, np.ndarray] = {}
         self._calls: dict[KernelCall, tuple[Any, ...]] = {}
@@ -148,17 +150,17 @@ class Binding:
         self.functions: dict[str, Callable[[], None]] = {}
         # `run` bound to these arrays, once it is compiled; True once all that a Python `run` calls is compiled.
         self.compiled: Any = False
-        self.own_bytes = 0
-        self.buffers = self._place_buffers(memory)
+        self.own_bytes: int = 0
+        self.buffers: int = self._place_buffers(memory)
         self.columns: dict[BaseNode, int] = {}
         # The table stripes that random index nodes draw from; each thread sets its own.
         self.stripes: list[tuple[KernelCall, NDArray[np.int64]]] = []
-        values = []
+        values: list[Any] = []
         for position, argument in enumerate(source.arguments.values()):
             if isinstance(argument, ColumnArgument):
                 self.columns[argument.leaf] = position
             values.append(self._value(argument))
-        self.values = values
+        self.values: list[Any] = values
         for call, arguments in self._calls.items():
             if LOOPS.of(call.node).draws_from(call.node) is not None:
                 self.stripes.append((call, arguments[-1]))

@@ -60,7 +60,7 @@ def by_need(schedule: Schedule) -> list[BaseNode]:
 
 def _waits(node: BaseNode) -> bool:
     """Return whether a node is computed where it is read."""
-    return not node.is_leaf and (node.formula is not None or not _has_memory(node))
+    return not node.is_leaf and (node.formula != "" or not _has_memory(node))
 
 
 def sums_in_place(
@@ -86,5 +86,5 @@ def sums_in_place(
 def _has_memory(node: BaseNode) -> bool:
     """Return whether a node's array has memory of its own."""
     form = LOOPS.of(node)
-    view = node.is_view or (node.formula is None and form.gather_index(node, loop_index(node.dims)) is not None)
+    view = node.is_view or (not node.formula and form.gather_index(node, loop_index(node.dims)) is not None)
     return not (node.is_leaf or node.shape_only or form.by_flat_index is not None or view)

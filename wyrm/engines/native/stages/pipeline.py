@@ -87,7 +87,7 @@ class NativeGraph(ProgramGraph):
         self.tree: LoopTree = self.loops.tree
         self.source: Source = self._values["write"]
         # In the order of the columns that `run` reads.
-        self.inputs = self.source.inputs
+        self.inputs: list[BaseNode] = self.source.inputs
         # Columns without rows, which leave the inputs as they are.
         self.no_columns: dict[BaseNode, np.ndarray] = {leaf: np.empty((0, 1), leaf.dtype) for leaf in self.inputs}
 

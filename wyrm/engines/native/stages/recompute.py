@@ -118,7 +118,7 @@ def _pays(value: Computed, reading: _Reading) -> bool:
 def _cost(value: Computed, path: Sequence[Block], most: int) -> _Cost | None:
     """Return what a value costs in the innermost of these loops; None for more operations, or if it must be stored."""
     formula, statement = value.node.formula, value.chain[-1]
-    calls = () if formula is None else parse(formula)
+    calls = parse(formula) if formula else ()
     if not 0 < len(calls) <= most or not isinstance(statement, ElementStatement):
         return None
     if not {call.function for call in calls} <= _CHEAP:

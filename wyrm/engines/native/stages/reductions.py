@@ -296,7 +296,7 @@ def _uses_partial_sums(loop: Loop) -> bool:
     called = {
         call.function
         for each in statements
-        if each.node.formula is not None and float_type(each.node) == FLOAT32
+        if each.node.formula and float_type(each.node) == FLOAT32
         for call in parse(each.node.formula)
     }
     generated = any(isinstance(operand.target, Generated) for each in statements for operand in each.operands)

@@ -162,7 +162,7 @@ class OpKernels:
     def __init__(self) -> None:
         self.kernels: list[KernelFunction] = []
         # Whether any kernel calls BLAS or LAPACK.
-        self.multiplies = False
+        self.multiplies: bool = False
         self._checked: dict[FunctionType, None] = {}
 
     def add(self, function: Callable[..., Any], name: str) -> KernelFunction:

@@ -79,7 +79,6 @@ def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> 
         if node.is_leaf:
             values[node] = number(bound_array(node).item(), dtype)
             continue
-        assert node.formula is not None
         operands = [values[parent] for parent in schedule.parents(node)]
         lets, result = formula_code(
             node.formula, operands, _attributes(node, dtype), dtype, lambda: f"t{next(used)}"
@@ -188,7 +187,9 @@ class UpdateCalls:
     def __init__(
         self, tree: LoopTree, optimizer: OptimizerInterface, rule_source: Callable[[UpdateRule], Source]
     ) -> None:
-        self.tree, self.optimizer, self._rule_source = tree, optimizer, rule_source
+        self.tree = tree
+        self.optimizer = optimizer
+        self._rule_source = rule_source
         self.routines: dict[object, ArrayRoutine] = {}
         self.rules: dict[UpdateRule, Source] = {}
         self.hyperparameters: list[str] = []

@@ -73,7 +73,9 @@ class Source:
     """
 
     def __init__(self, loops: Materialized, inputs: Sequence[BaseNode], op_kernels: OpKernels) -> None:
-        self.tree, self.inputs, self.op_kernels = loops.tree, list(inputs), op_kernels
+        self.tree: LoopTree = loops.tree
+        self.inputs: list[BaseNode] = list(inputs)
+        self.op_kernels = op_kernels
         tree = self.tree
         # The sources of the loops inside the graph.
         self.scans: list[Source] = []
@@ -82,27 +84,27 @@ class Source:
         self.arguments: dict[str, Argument] = {}
         self.evaluated: list[KernelCall] = []
         self.hyperparameters: list[str] = []
-        self.fed = [(leaf, tree.leaf(leaf)) for leaf in inputs if leaf in tree.buffers]
+        self.fed: list[tuple[BaseNode, ArrayBuffer]] = [(x, tree.leaf(x)) for x in inputs if x in tree.buffers]
         # Buffers that are read after all invocations, so that their memory is not reused.
-        self.live_at_end = [*tree.buffer_updates.values(), *([] if tree.loss is None else [tree.loss])]
+        loss = [] if tree.loss is None else [tree.loss]
+        self.live_at_end: list[ArrayBuffer] = [*tree.buffer_updates.values(), *loss]
         # The arrays that debug mode does not spoil: leaves, sums of rows, and those that a call has used.
         self._kept = {*tree.buffers.values(), *(buffer for rows in tree.rows for buffer in rows.buffers)}
-        self.loop_calls = self._loops()
+        self.loop_calls: list[LoopCall] = self._loops()
         self.updates: dict[object, ArrayRoutine] = {}
         # The functions of rules over whole parameters.
         self.rules: list[Source] = []
         # The number of invocations after which the loss is known.
         self._known = 0 if tree.loss is None else self._first_with(tree.loss)
         # Python code may raise, so no parameter changes before the last such call.
-        self._safe = max(
-            [self._known, *(i for i, each in enumerate(self.invocations, 1) if isinstance(each.function, PythonCall))]
-        )
+        python = [i for i, each in enumerate(self.invocations, 1) if isinstance(each.function, PythonCall)]
+        self._safe = max([self._known, *python])
         self._last: list[Invocation] = []
         if tree.optimizer is not None:
             self._update(tree.optimizer)
         inner = [*self.scans, *self.rules]
         self.size: int = len(self.invocations) + len(self._last) + sum(source.size for source in inner)
-        self.run = self._routine()
+        self.run: ArrayRoutine = self._routine()
 
     @property
     def count(self) -> int:
