@@ -104,12 +104,12 @@ def declarations() -> dict[Path, str]:
 
 
 def _listed(template: str, imported: list[tuple[str, str, str]], path: Path) -> str:
-    """Return the text of a file that imports names, given as the module, the name there and the name here."""
+    """Return the text of a file that imports names, given as the module, the name there and the name here.
+
+    Jedi looks for `as` in stubs, not for `__all__`: other names are no names of the module for it.
+    """
     hidden = set(dir(builtins))  # which `import *` leaves as they are
-    lines = [
-        f"from {module} import {old}{f' as {new}' if new != old or new in hidden else ''}"
-        for module, old, new in imported
-    ]
+    lines = [f"from {module} import {old} as {new}" for module, old, new in imported]
     names = sorted({new for _, _, new in imported} - hidden)
     return formatted(template.format(imports="\n".join(lines), names=names), path)
 

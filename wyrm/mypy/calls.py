@@ -26,7 +26,7 @@ from mypy.types import (
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Plus, Times
-from wyrm.mypy.messages import AXES, OPERATORS, message
+from wyrm.mypy.messages import AXES, OPERATORS, message, message_with_sizes
 from wyrm.mypy.reading import (
     FLOAT_NODE,
     AxisClasses,
@@ -41,6 +41,7 @@ from wyrm.mypy.reading import (
     ones,
 )
 from wyrm.mypy.shortening import of_function, of_module
+from wyrm.mypy.text import Text
 from wyrm.mypy.writing import Writer, unknown, without_axes
 from wyrm.ops.elementwise.elementwise import Elementwise
 
@@ -87,7 +88,10 @@ class _Call(ABC):
 
     name: str
 
-    def __init__(self, plugin: Plugin, classes: AxisClasses, context: MethodContext | FunctionContext) -> None:
+    def __init__(
+        self, plugin: Plugin, classes: AxisClasses, text: Text, context: MethodContext | FunctionContext
+    ) -> None:
+        self._text = text
         self._plugin, self._classes, self._context = plugin, classes, context
         assert isinstance(context.api, TypeChecker)
         self._checker = context.api
@@ -103,10 +107,14 @@ class _Call(ABC):
 
     def type(self) -> Type:
         """Return the type of the result; where the axes do not fit, add an error to mypy's."""
-        try:
-            return self._built()
-        except Unknown:
-            return self._by_declarations()
+        with self._checker.msg.filter_errors(filter_errors=False) as errors:
+            try:
+                found = self._built()
+            except Unknown:
+                found = self._by_declarations()
+        if not errors.has_new_errors():
+            report_sizes(self._checker, self._text, self._context.context)
+        return found
 
     def _built(self) -> Type:
         """Return the type of the node that the call builds.
@@ -211,9 +219,9 @@ class MethodCall(_Call):
     """A call of a method of a node, or an operator."""
 
     def __init__(
-        self, plugin: Plugin, classes: AxisClasses, name: str, receiver: Instance, context: MethodContext
+        self, plugin: Plugin, classes: AxisClasses, text: Text, name: str, receiver: Instance, context: MethodContext
     ) -> None:
-        super().__init__(plugin, classes, context)
+        super().__init__(plugin, classes, text, context)
         self.name: str = name
         self._receiver = receiver
 
@@ -235,11 +243,12 @@ class FunctionCall(_Call):
         self,
         plugin: Plugin,
         classes: AxisClasses,
+        text: Text,
         function: Callable[..., Any],
         declared: Type,
         context: MethodContext | FunctionContext,
     ) -> None:
-        super().__init__(plugin, classes, context)
+        super().__init__(plugin, classes, text, context)
         self.name: str = function.__name__
         self._function = function
         self._declared = declared
@@ -253,7 +262,14 @@ class FunctionCall(_Call):
         return _member("__call__", self._declared, self._context.context, self._checker)
 
 
-def type_of_module_call(context: MethodContext, receiver: Instance) -> Type:
+def report_sizes(checker: TypeChecker, text: Text, context: Context) -> None:
+    """Add an error where the text of a call tells that sizes do not fit."""
+    failed = text.failure(context) if isinstance(context, Expression) else None
+    if failed is not None:
+        checker.fail(message_with_sizes(failed.called, failed.operands, failed.error), context, code=AXES)
+
+
+def type_of_module_call(context: MethodContext, receiver: Instance, text: Text) -> Type:
     """Return the type of a call of a module as it is declared; an error about a node names its axes alone."""
     assert isinstance(context.api, TypeChecker)
     checker = context.api
@@ -261,6 +277,8 @@ def type_of_module_call(context: MethodContext, receiver: Instance) -> Type:
     with checker.msg.filter_errors(save_filtered_errors=True) as errors:
         found = _check_call(checker, callee, list(_each_once(_arguments(context))), context.context, receiver)
     _report(checker, errors.filtered_errors(), partial(of_module, module=receiver.type.name), AXES)
+    if not errors.has_new_errors():
+        report_sizes(checker, text, context.context)
     return found
 
 

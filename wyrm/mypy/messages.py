@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from mypy.errorcodes import ErrorCode
 from mypy.types import Instance, ProperType, TupleType, TypeVarType, UnpackType, get_proper_type
 
+from wyrm.graph.base import BaseNode, format_dims
 from wyrm.mypy.reading import shape_of
 
 # A size that was chosen for the check, the name of the op before a reason, and a leaf that was made for it.
 _SIZE = re.compile(r"(?<=\w)\(\d*\)")
 _OP = re.compile(r"^\w+(?:\(.*?\))?: ")
-_LEAF = re.compile(r"\b(?:greater|input) \([^()]*\) \w+ \(at [^()]*\)")
+_LEAF = re.compile(r"\b\w+ \((?:[^()]|\(\d*\))*\) \w+ \(at [^()]*\)")
 
 AXES = ErrorCode("axes", "Operands whose axes do not fit", "wyrm")
 
@@ -39,13 +41,25 @@ def message(name: str, operands: Sequence[Instance], error: Exception) -> str:
     Of a long reason, the two axes that do not fit are enough.
     """
     shapes = [_text(operand) for operand in (operands[::-1] if name in REFLECTED else operands)]
-    reason = _SIZE.sub("", str(error).partition("\n")[0]).replace(" (different axes)", "")
-    reason = _LEAF.sub("the operand", reason)
-    reason = _OP.sub("", reason)
+    reason = _SIZE.sub("", str(error).partition("\n")[0])
+    return f"{OPERATORS.get(name, name)} of {' and '.join(shapes)}: {_brief(reason)}"
+
+
+def message_with_sizes(called: Any, operands: Sequence[BaseNode], error: Exception) -> str:
+    """Return the first line of the error of a call whose text tells the sizes, with the axes of its operands."""
+    text = str(error).partition("\n")[0]
+    if not operands:
+        return text
+    kind = called if hasattr(called, "__name__") else type(called)
+    name = OPERATORS.get(f"__{kind.__name__.strip('_')}__", kind.__name__)
+    return f"{name} of {' and '.join(format_dims(x.dims) for x in operands)}: {_brief(text)}"
+
+
+def _brief(reason: str) -> str:
+    """Return a reason without the name of the op; of a long one, the two axes that do not fit."""
+    reason = _OP.sub("", _LEAF.sub("the operand", reason.replace(" (different axes)", "")))
     detail, separator, pair = reason.rpartition(": ")
-    if separator and " against " in pair and len(detail) > 30:
-        reason = pair
-    return f"{OPERATORS.get(name, name)} of {' and '.join(shapes)}: {reason}"
+    return pair if separator and " against " in pair and len(detail) > 30 else reason
 
 
 def _text(node: Instance) -> str:

@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mypy.nodes import ARG_NAMED, ARG_STAR, ARG_STAR2, CallExpr, RefExpr, TypeInfo
+from mypy.checker import TypeChecker
+from mypy.nodes import ARG_NAMED, ARG_STAR, ARG_STAR2, CallExpr, MypyFile, RefExpr, TypeInfo
 from mypy.options import Options
 from mypy.plugin import (
     ClassDefContext,
@@ -23,9 +24,10 @@ from mypy.plugin import (
 from mypy.types import CallableType, Instance, TupleType, Type, TypeVarId, TypeVarType
 
 import wyrm as wy
-from wyrm.mypy.calls import FunctionCall, MethodCall, run_time_function, type_of_module_call
+from wyrm.mypy.calls import FunctionCall, MethodCall, report_sizes, run_time_function, type_of_module_call
 from wyrm.mypy.messages import OPERATORS
 from wyrm.mypy.reading import MODULE, NODE, AxisClasses, base_of, is_node, shape_of
+from wyrm.mypy.text import Text
 from wyrm.mypy.writing import unknown
 
 # The versions of mypy that the plugin is tested with: it calls functions of mypy that are not documented.
@@ -59,6 +61,7 @@ class WyrmPlugin(Plugin):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self._axes = AxisClasses()
+        self._file: tuple[MypyFile, Text] | None = None
         self._bases: dict[tuple[str, str], bool] = {}
         sources = Path(wy.__path__[0]).rglob("*.py")
         self._version = f"{wy.__version__}, {max(path.stat().st_mtime_ns for path in sources)}"
@@ -86,6 +89,8 @@ class WyrmPlugin(Plugin):
         return guarded(of_method, _returned) if self._builds_nodes(fullname) else None
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
+        if fullname.startswith("wyrm.nn.") and self._has_base(fullname, MODULE):
+            return guarded(self._of_layer, _returned)
         function = run_time_function(fullname)
         return None if function is None else guarded(partial(self._of_function, fullname, function), _returned)
 
@@ -113,26 +118,40 @@ class WyrmPlugin(Plugin):
     def _of_module(self, context: MethodContext) -> Type:
         if not isinstance(context.type, Instance):
             return context.default_return_type
-        return type_of_module_call(context, context.type)
+        return type_of_module_call(context, context.type, self._text(context))
 
     def _of_called(self, context: MethodContext) -> Type:
         """Return the type of a call of a function that is declared as a variable."""
         function = _called_function(context)
         if function is None or not isinstance(context.type, Instance):
             return context.default_return_type
-        return FunctionCall(self, self._axes, function, context.type, context).type()
+        return FunctionCall(self, self._axes, self._text(context), function, context.type, context).type()
 
     def _of_method(self, name: str, context: MethodContext) -> Type:
         receiver = context.type
         if not _has_known_axes(receiver):
             return context.default_return_type
         assert isinstance(receiver, Instance)
-        return MethodCall(self, self._axes, name, receiver, context).type()
+        return MethodCall(self, self._axes, self._text(context), name, receiver, context).type()
 
     def _of_function(self, fullname: str, function: Callable[..., object], context: FunctionContext) -> Type:
         symbol = self.lookup_fully_qualified(fullname)
         declared = None if symbol is None else symbol.type
-        return FunctionCall(self, self._axes, function, declared or unknown(), context).type()
+        return FunctionCall(self, self._axes, self._text(context), function, declared or unknown(), context).type()
+
+    def _of_layer(self, context: FunctionContext) -> Type:
+        """Return the declared type of a layer; what its constructor refuses is an error."""
+        assert isinstance(context.api, TypeChecker)
+        report_sizes(context.api, self._text(context), context.context)
+        return context.default_return_type
+
+    def _text(self, context: MethodContext | FunctionContext) -> Text:
+        """Return the values of the expressions of the file that mypy checks."""
+        assert isinstance(context.api, TypeChecker)
+        file = context.api.tree
+        if self._file is None or self._file[0] is not file:
+            self._file = file, Text(file, self._axes, run_time_function, METHODS)
+        return self._file[1]
 
     @staticmethod
     def _signatures(of_modules: bool = False) -> Callable[[SignatureContext], CallableType]:

@@ -39,8 +39,8 @@ import wyrm as wy
 from wyrm.graph.axes import Axis, Dim, One, Plus, Times
 
 NODE, FLOAT_NODE, INDEX_NODE = "wyrm.graph.base.BaseNode", "wyrm.graph.node.Node", "wyrm.graph.node.IndexNode"
+DIM, _ONE = "wyrm.graph.axes.Dim", "wyrm.graph.axes.One"
 MODULE = "wyrm.module.Module"
-_DIM, _ONE = "wyrm.graph.axes.Dim", "wyrm.graph.axes.One"
 _DERIVED: Mapping[str, type[Plus | Times]] = {f"wyrm.graph.axes.{kind.__name__}": kind for kind in (Plus, Times)}
 
 
@@ -61,7 +61,7 @@ def is_node(type_: ProperType) -> bool:
 def is_axis(type_: Type) -> bool:
     """Return whether values of a type are axes."""
     proper = get_proper_type(type_)
-    return isinstance(proper, Instance) and base_of(proper.type, _DIM) is not None
+    return isinstance(proper, Instance) and base_of(proper.type, DIM) is not None
 
 
 def shape_of(node: Instance) -> ProperType:
@@ -152,7 +152,7 @@ class Reader:
     def _axis(self, type_: ProperType) -> Axis:
         if isinstance(type_, TypeVarType):
             return self._sized(self._classes.of(type_.id, type_.name, type_))
-        if not isinstance(type_, Instance) or type_.type.fullname == _DIM or base_of(type_.type, _DIM) is None:
+        if not isinstance(type_, Instance) or type_.type.fullname == DIM or base_of(type_.type, DIM) is None:
             self.guessed = True
             return self._sized(self._classes.new("Any", type_))
         if type_.type.fullname == _ONE:
@@ -241,7 +241,7 @@ class Reader:
         raise Unknown
 
     def _of_class(self, info: TypeInfo) -> Any:
-        if base_of(info, _DIM) is not None:
+        if base_of(info, DIM) is not None:
             return self._class(info)
         if info.module_name.startswith("numpy") and isinstance(getattr(np, info.name, None), type):
             return getattr(np, info.name)

@@ -1,0 +1,104 @@
+"""The plugin for mypy knows the sizes that the text of a file tells: each error here is one of the run time too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import wyrm as wy
+from tests.typing.test_plugin import says
+from wyrm.errors import ShapeError
+
+PREAMBLE = """\
+from __future__ import annotations
+import numpy as np
+import wyrm as wy
+
+
+class Batch(wy.Dim): ...
+
+
+class Hid(wy.Dim): ...
+
+
+hid = Hid(12)
+x = wy.Input(dims=(Batch(), 1, 8, 8))
+y = wy.Input(np.zeros((4, 7), np.float32), dims=(4, 7))
+z = wy.Input(dims=(Batch(), hid))
+maps = wy.nn.MaxPool2d(2)(wy.nn.Conv2d(1, 4, 3)(x))
+first, second = wy.nn.Linear(7, 4), wy.nn.Linear(5, 3)
+w = wy.Parameter.zeros((7, 3))
+v = wy.Parameter.zeros((8, 3))
+changed = wy.nn.Linear(7, 7)
+changed = wy.nn.Linear(7, 5)
+rows = y
+for _ in range(3):
+    rows = wy.nn.Linear(int(rows.shape[-1]), 5)(rows)
+"""
+
+RIGHT = (
+    "wy.nn.Sequential(wy.nn.Conv2d(1, 4, 3), wy.nn.relu, wy.nn.Flatten(), wy.nn.Linear(4 * 6 * 6, 3))(x)",
+    "wy.nn.Linear(36, 3)(maps.flatten(1))",
+    "wy.nn.Linear(36, 3)(maps.reshape(maps.shape[0], -1))",
+    "y @ w",
+    "y.reshape(14, 2)",
+    "z.reshape(-1, 3, 4)",
+    "second(changed(y))",
+    "second(rows)",
+    "wy.nn.ConvTranspose2d(4, 1, 2, stride=2)(maps)",
+    "wy.nn.MultiHeadAttention(hid, 4)",
+)
+WRONG = {
+    "wy.nn.Sequential(wy.nn.Conv2d(1, 4, 3), wy.nn.relu, wy.nn.Flatten(), wy.nn.Linear(145, 3))(x)": (
+        "Linear of (Batch(), 144): 144 against 145"
+    ),
+    "wy.nn.Linear(37, 3)(maps.flatten(1))": "Linear of (Batch(), 36): 36 against 37",
+    "wy.nn.Linear(37, 3)(wy.nn.Flatten()(maps))": "Linear of (Batch(), 36): 36 against 37",
+    "wy.nn.Conv2d(2, 4, 3)(x)": ("Conv2d of (Batch(), 1, 8, 8): 1 against 2; the axes are (batch, channels, *sizes)"),
+    "wy.nn.MaxPool2d(9)(x)": (
+        "MaxPool2d of (Batch(), 1, 8, 8): a window of 9 elements with stride 9, padding (0, 0) and dilation 1 has no "
+        "element of an axis of size 8, in the operand"
+    ),
+    "y @ v": "@ of (4, 7) and (8, 3): 7 against 8",
+    "y.reshape(4, 6)": "reshape(to=(4, 6)): cannot reshape (4, 7) to (4, 6): 28 elements against 24",
+    "z.reshape(-1, 3, 5)": (
+        "reshape(to=(-1, 3, 5)): cannot reshape (Batch(), Hid(12)) to (-1, 3, 5): 12 elements are not divisible by 15"
+    ),
+    "second(first(y))": "Linear of (4, 4): 4 against 5",
+    "(first >> second)(y)": "Linear of (4, 4): 4 against 5",
+    "y + wy.Input(dims=(4, 8))": "+ of (4, 7) and (4, 8): 7 against 8",
+    "wy.concatenate([y, x], axis=0)": "concatenate(axis=0): input has 4 axes, input 2",
+    "wy.nn.MultiHeadAttention(hid, 5)": "MultiHeadAttention: embed_dim 12 is not divisible by num_heads 5",
+    "wy.nn.GroupNorm(3, 4)": "GroupNorm: 4 cannot be divided into 3 equal groups",
+}
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The errors of each expression."""
+    lines = [*RIGHT, *WRONG]
+    source = PREAMBLE + "\n".join(lines) + "\n"
+    found = says(source, tmp_path_factory.mktemp("sizes"))
+    start = PREAMBLE.count("\n") + 1
+    return {
+        each: [text for kind, text, _ in found.get(start + i, []) if kind == "error"] for i, each in enumerate(lines)
+    }
+
+
+def test_what_fits_is_no_error(said: dict[str, list[str]]) -> None:
+    assert [(each, said[each]) for each in RIGHT if said[each]] == []
+
+
+def test_what_does_not_fit_is_an_error(said: dict[str, list[str]]) -> None:
+    assert {each: said[each] for each in WRONG} == {each: [text] for each, text in WRONG.items()}
+
+
+def test_the_run_time_agrees() -> None:
+    names: dict[str, Any] = {"wy": wy}
+    exec(PREAMBLE, names)
+    for each in RIGHT:
+        eval(each, names)
+    for each in WRONG:
+        with pytest.raises(ShapeError):
+            eval(each, names)

@@ -1,0 +1,332 @@
+"""What the text of a file tells that types do not: the sizes of axes, and the settings of layers.
+
+A size is known where a number, an axis, a leaf or a layer of wyrm is made of numbers, and where a variable or an
+attribute that is assigned once holds one. Calls of such layers and nodes are run, so that an error is one of the run
+time too: `Linear(145, 3)` of what `Flatten` makes of 4 maps of 6 by 6. Arguments of functions have no known value.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from mypy.nodes import (
+    ARG_NAMED,
+    ARG_POS,
+    AssignmentStmt,
+    Block,
+    CallExpr,
+    ClassDef,
+    ComparisonExpr,
+    Decorator,
+    EllipsisExpr,
+    Expression,
+    FloatExpr,
+    ForStmt,
+    FuncDef,
+    IfStmt,
+    IndexExpr,
+    IntExpr,
+    ListExpr,
+    MatchStmt,
+    MemberExpr,
+    MypyFile,
+    NameExpr,
+    Node,
+    OperatorAssignmentStmt,
+    OpExpr,
+    OverloadedFuncDef,
+    RefExpr,
+    SliceExpr,
+    StarExpr,
+    StrExpr,
+    TryStmt,
+    TupleExpr,
+    TypeInfo,
+    UnaryExpr,
+    Var,
+    WhileStmt,
+    WithStmt,
+)
+from mypy.types import Instance, Type, get_proper_type
+
+import wyrm as wy
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import One
+from wyrm.graph.base import BaseNode
+from wyrm.mypy.reading import DIM, AxisClasses, Unknown, base_of
+from wyrm.nn import Module, Sequential
+
+# Leaves and layers that are made where their arguments are known; the largest product of numbers among these.
+_LEAVES = ("wyrm.graph.leaves.", "wyrm.graph.index_leaves.", "wyrm.graph.parameters.")
+_LAYERS = "wyrm.nn."
+_LARGEST = 1_500_000
+_CONSTANTS = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "@": operator.matmul, ">>": operator.rshift, "&": operator.and_,
+    "|": operator.or_, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+# Attributes of nodes and axes.
+_ATTRIBUTES = frozenset({"T", "dims", "mT", "ndim", "shape", "size"})
+
+
+class Failed(Exception):
+    """What the text of a file tells that a call raises: the error, what raises it, and its operands."""
+
+    def __init__(self, called: Any, operands: Sequence[BaseNode], error: ShapeError) -> None:
+        super().__init__(str(error))
+        self.called, self.operands, self.error = called, operands, error
+
+
+class _Assignments:
+    """What the variables and attributes of a file are assigned; None for one that is assigned otherwise or twice."""
+
+    def __init__(self, file: MypyFile) -> None:
+        self.values: dict[object, Expression | None] = {}
+        for statement in file.defs:
+            self._visit(statement)
+
+    def _visit(self, statement: Node | None) -> None:
+        if isinstance(statement, AssignmentStmt):
+            for target in statement.lvalues:
+                self._assigned_by(target, statement.rvalue)
+        elif isinstance(statement, OperatorAssignmentStmt):
+            self._assigned(statement.lvalue, None)
+        elif isinstance(statement, Decorator):
+            self._visit(statement.func)
+        elif isinstance(statement, FuncDef):
+            for argument in statement.arguments:
+                self.values[argument.variable] = None
+        for other in _targets(statement):
+            self._assigned(other, None)
+        for part in _parts(statement):
+            self._visit(part)
+
+    def _assigned_by(self, target: Expression, value: Expression) -> None:
+        if isinstance(target, TupleExpr) and isinstance(value, TupleExpr) and len(target.items) == len(value.items):
+            for part, each in zip(target.items, value.items, strict=True):
+                self._assigned_by(part, each)
+        else:
+            self._assigned(target, value)
+
+    def _assigned(self, target: Node, value: Expression | None) -> None:
+        if isinstance(target, TupleExpr | ListExpr):
+            for part in target.items:
+                self._assigned(part, None)
+        elif isinstance(target, StarExpr):
+            self._assigned(target.expr, None)
+        elif isinstance(target, NameExpr) and target.node is not None:
+            self._set(target.node, value)
+        elif isinstance(target, MemberExpr):
+            # An attribute that is set from outside of its class is known by its name alone.
+            self._set(target.name if target.def_var is None else target.def_var, value)
+
+    def _set(self, key: object, value: Expression | None) -> None:
+        self.values[key] = None if key in self.values else value
+
+
+class Text:
+    """The values of the expressions of one file, as far as its text tells them."""
+
+    def __init__(self, file: MypyFile, classes: AxisClasses, function: Callable[[str], Any], methods: frozenset[str]):
+        self._assignments = _Assignments(file).values
+        self._classes, self._function, self._methods = classes, function, methods
+        self._values: dict[Expression, Any] = {}
+
+    def failure(self, expression: Expression) -> Failed | None:
+        """Return what an expression raises at run time, by the text; None for no error and for no known value."""
+        with suppress(Unknown):
+            self.value(expression)
+        found = self._values.get(expression)
+        return found if isinstance(found, Failed) else None
+
+    def value(self, expression: Expression) -> Any:
+        """Return the value of an expression; raise `Unknown` for one that is not known."""
+        if expression not in self._values:
+            self._values[expression] = Unknown()  # also while it is computed: it may be part of itself
+            try:
+                self._values[expression] = self._computed(expression)
+            except Unknown:
+                pass
+            except Failed as failed:
+                self._values[expression] = failed
+        found = self._values[expression]
+        if isinstance(found, Unknown | Failed):
+            raise Unknown
+        return found
+
+    def _computed(self, expression: Expression) -> Any:
+        if isinstance(expression, IntExpr | FloatExpr | StrExpr):
+            return expression.value
+        if isinstance(expression, EllipsisExpr):
+            return ...
+        if isinstance(expression, TupleExpr | ListExpr):
+            kind = tuple if isinstance(expression, TupleExpr) else list
+            return kind(self.value(item) for item in expression.items)
+        if isinstance(expression, SliceExpr):
+            ends = (expression.begin_index, expression.end_index, expression.stride)
+            return slice(*(None if end is None else self.value(end) for end in ends))
+        if isinstance(expression, CallExpr):
+            return self._called(expression)
+        if isinstance(expression, UnaryExpr) and expression.op == "-":
+            return self._run(operator.neg, self.value(expression.expr))
+        if isinstance(expression, OpExpr) and expression.op in _OPERATORS:
+            return self._run(_OPERATORS[expression.op], self.value(expression.left), self.value(expression.right))
+        if isinstance(expression, ComparisonExpr) and len(expression.operators) == 1:
+            found = _OPERATORS.get(expression.operators[0])
+            if found is not None:
+                return self._run(found, *map(self.value, expression.operands))
+        if isinstance(expression, IndexExpr):
+            return self._run(operator.getitem, self.value(expression.base), self.value(expression.index))
+        if isinstance(expression, RefExpr):
+            return self._referred(expression)
+        raise Unknown
+
+    def _referred(self, expression: RefExpr) -> Any:
+        if expression.fullname in _CONSTANTS:
+            return _CONSTANTS[expression.fullname]
+        if isinstance(expression.node, TypeInfo):
+            return self._class(expression.node)
+        function = self._function(expression.fullname) if expression.fullname else None
+        if function is not None:
+            return function
+        if expression.node is None and isinstance(expression, MemberExpr):
+            return self._attribute(expression)
+        return self._assigned(expression.node)
+
+    def _assigned(self, variable: object) -> Any:
+        value = self._assignments.get(variable)
+        if value is None:
+            raise Unknown
+        return self.value(value)
+
+    def _attribute(self, expression: MemberExpr) -> Any:
+        owner = expression.expr
+        if isinstance(owner, NameExpr) and isinstance(owner.node, Var) and owner.node.is_self:
+            type_: Type | None = owner.node.type
+            proper = get_proper_type(type_)
+            if isinstance(proper, Instance) and expression.name not in self._assignments:
+                symbol = proper.type.get(expression.name)
+                return self._assigned(None if symbol is None else symbol.node)
+            raise Unknown
+        value = self.value(owner)
+        if not isinstance(value, BaseNode | wy.Dim) or expression.name not in _ATTRIBUTES:
+            raise Unknown
+        return self._run(getattr, value, expression.name)
+
+    def _class(self, info: TypeInfo) -> Any:
+        """Return the class of an axis, a leaf, a layer or a dtype."""
+        if base_of(info, DIM) is not None:
+            if info.fullname.startswith("wyrm.") or "__init__" in info.names:
+                return {"One": One}.get(info.name) or _unknown()
+            return self._classes.of(info.fullname, info.name, Instance(info, []))
+        if info.fullname.startswith((*_LEAVES, _LAYERS)) and not info.name.startswith("_"):
+            return getattr(import_module(info.module_name), info.name)
+        if info.module_name.startswith("numpy") and isinstance(getattr(np, info.name, None), type):
+            return getattr(np, info.name)
+        raise Unknown
+
+    def _called(self, call: CallExpr) -> Any:
+        if any(kind not in (ARG_POS, ARG_NAMED) for kind in call.arg_kinds):
+            raise Unknown
+        function = self._callee(call.callee)
+        is_leaf = isinstance(function, type) and issubclass(function, BaseNode)
+        named = {name: value for name, value in zip(call.arg_names, call.args, strict=True) if name is not None}
+        keywords = {name: self.value(value) for name, value in named.items()}
+        positional = [value for name, value in zip(call.arg_names, call.args, strict=True) if name is None]
+        if is_leaf and positional and "dims" in keywords:
+            # The data is not known, but its axes are; their sizes too only where they are written.
+            if any(not isinstance(axis, int) and axis.size is None for axis in keywords["dims"]):
+                raise Unknown
+            return self._run(wy.IndexInput if issubclass(function, wy.IndexNode) else wy.Input, dims=keywords["dims"])
+        values = list(map(self.value, positional))
+        if isinstance(function, type) and math.prod(_numbers([*values, *keywords.values()])) > _LARGEST:
+            raise Unknown
+        return self._run(function, *values, **keywords)
+
+    def _callee(self, callee: Expression) -> Any:
+        if isinstance(callee, RefExpr) and callee.fullname:
+            if isinstance(callee.node, TypeInfo):
+                return self._class(callee.node)
+            function = self._function(callee.fullname)
+            if function is not None:
+                return function
+        if isinstance(callee, MemberExpr) and not callee.name.startswith("_"):
+            owner = None if callee.node is not None and isinstance(callee.node, Var) else self._owner(callee.expr)
+            if isinstance(owner, BaseNode) and callee.name in self._methods:
+                return getattr(owner, callee.name)
+            if isinstance(owner, type) and issubclass(owner, wy.Parameter):
+                return getattr(owner, callee.name)
+        module = self.value(callee)
+        if not isinstance(module, Module):
+            raise Unknown
+        return module
+
+    def _owner(self, expression: Expression) -> Any:
+        try:
+            return self.value(expression)
+        except Unknown:
+            return None
+
+    def _run(self, function: Callable[..., Any], *operands: Any, **options: Any) -> Any:
+        """Return what a function returns; raise `Failed` for an error of the program."""
+        called: Any = function
+        try:
+            if isinstance(function, Sequential) and len(operands) == 1:
+                for called in function.layers:
+                    operands = (called(*operands),)
+                return operands[0]
+            return function(*operands, **options)
+        except ShapeError as error:
+            nodes = [operand for operand in operands if isinstance(operand, BaseNode)]
+            raise Failed(called, nodes, error) from None
+        except Exception:
+            raise Unknown from None
+
+
+def _targets(statement: Node | None) -> Iterator[Node]:
+    """Yield what a statement with a body assigns."""
+    if isinstance(statement, ForStmt):
+        yield statement.index
+    elif isinstance(statement, WithStmt):
+        yield from filter(None, statement.target)
+    elif isinstance(statement, TryStmt):
+        yield from filter(None, statement.vars)
+
+
+def _parts(statement: Node | None) -> Iterator[Node | None]:
+    """Yield the statements in one with a body."""
+    if isinstance(statement, Block):
+        yield from statement.body
+    elif isinstance(statement, ClassDef):
+        yield statement.defs
+    elif isinstance(statement, FuncDef | WithStmt):
+        yield statement.body
+    elif isinstance(statement, ForStmt | WhileStmt):
+        yield from (statement.body, statement.else_body)
+    elif isinstance(statement, IfStmt):
+        yield from (*statement.body, statement.else_body)
+    elif isinstance(statement, TryStmt):
+        yield from (statement.body, *statement.handlers, statement.else_body, statement.finally_body)
+    elif isinstance(statement, MatchStmt):
+        yield from statement.bodies
+    elif isinstance(statement, OverloadedFuncDef):
+        yield statement.impl
+
+
+def _numbers(values: list[Any]) -> Iterator[int]:
+    for value in values:
+        if isinstance(value, tuple | list):
+            yield from _numbers(list(value))
+        elif isinstance(value, int | wy.Dim):
+            yield max(abs(int(value)), 1) if isinstance(value, int) or value.size is not None else 1
+
+
+def _unknown() -> Any:
+    raise Unknown
