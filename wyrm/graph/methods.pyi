@@ -113,7 +113,9 @@ class Node:
     """The methods that ops add to `Node`, which is `x` in these descriptions."""
 
     @overload
-    def __add__(self: Shaped[Any, FittingShape], other: _Node) -> Add: ...
+    def __add__(self: Shaped[Any, FittingShape], other: _Node) -> Add:
+        """Elementwise sum `x + y`; the operands broadcast."""
+
     @overload
     def __add__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Add[L, _Node]: ...
     @overload
@@ -123,7 +125,9 @@ class Node:
         """Elementwise sum `x + y`; the operands broadcast."""
 
     @overload
-    def __radd__(self: Shaped[R, S], other: Number | Array) -> Add[Constant, R, S]: ...
+    def __radd__(self: Shaped[R, S], other: Number | Array) -> Add[Constant, R, S]:
+        """Elementwise sum `x + y`; the operands broadcast."""
+
     @overload
     def __radd__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> Add[L, R]: ...
     @overload
@@ -153,7 +157,9 @@ class Node:
     @overload
     def __radd__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> Add[L, R, tuple[M, N]]: ...
     @overload
-    def __radd__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Add[L, R, tuple[M, N]]: ...
+    def __radd__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Add[L, R, tuple[M, N]]:
+        """Elementwise sum `x + y`; the operands broadcast."""
+
     @overload
     def __radd__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]) -> Add[L, R, tuple[*Bs, N]]: ...
     @overload
@@ -166,11 +172,11 @@ class Node:
     def __radd__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> Add[L, R]:
-        """Elementwise sum `x + y`; the operands broadcast."""
-
+    ) -> Add[L, R]: ...
     @overload
-    def __sub__(self: Shaped[Any, FittingShape], other: _Node) -> Subtract: ...
+    def __sub__(self: Shaped[Any, FittingShape], other: _Node) -> Subtract:
+        """Elementwise difference `x - y`; the operands broadcast."""
+
     @overload
     def __sub__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Subtract[L, _Node]: ...
     @overload
@@ -180,7 +186,9 @@ class Node:
         """Elementwise difference `x - y`; the operands broadcast."""
 
     @overload
-    def __rsub__(self: Shaped[R, S], other: Number | Array) -> Subtract[Constant, R, S]: ...
+    def __rsub__(self: Shaped[R, S], other: Number | Array) -> Subtract[Constant, R, S]:
+        """Elementwise difference `x - y`; the operands broadcast."""
+
     @overload
     def __rsub__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> Subtract[L, R]: ...
     @overload
@@ -218,7 +226,9 @@ class Node:
     @overload
     def __rsub__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> Subtract[L, R, tuple[M, N]]: ...
     @overload
-    def __rsub__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Subtract[L, R, tuple[M, N]]: ...
+    def __rsub__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Subtract[L, R, tuple[M, N]]:
+        """Elementwise difference `x - y`; the operands broadcast."""
+
     @overload
     def __rsub__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]) -> Subtract[L, R, tuple[*Bs, N]]: ...
     @overload
@@ -231,11 +241,11 @@ class Node:
     def __rsub__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> Subtract[L, R]:
-        """Elementwise difference `x - y`; the operands broadcast."""
-
+    ) -> Subtract[L, R]: ...
     @overload
-    def __mul__(self: Shaped[Any, FittingShape], other: _Node) -> Multiply: ...
+    def __mul__(self: Shaped[Any, FittingShape], other: _Node) -> Multiply:
+        """Elementwise product `x * y`; the operands broadcast."""
+
     @overload
     def __mul__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Multiply[L, _Node]: ...
     @overload
@@ -245,7 +255,9 @@ class Node:
         """Elementwise product `x * y`; the operands broadcast."""
 
     @overload
-    def __rmul__(self: Shaped[R, S], other: Number | Array) -> Multiply[Constant, R, S]: ...
+    def __rmul__(self: Shaped[R, S], other: Number | Array) -> Multiply[Constant, R, S]:
+        """Elementwise product `x * y`; the operands broadcast."""
+
     @overload
     def __rmul__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> Multiply[L, R]: ...
     @overload
@@ -283,7 +295,9 @@ class Node:
     @overload
     def __rmul__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> Multiply[L, R, tuple[M, N]]: ...
     @overload
-    def __rmul__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Multiply[L, R, tuple[M, N]]: ...
+    def __rmul__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Multiply[L, R, tuple[M, N]]:
+        """Elementwise product `x * y`; the operands broadcast."""
+
     @overload
     def __rmul__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]) -> Multiply[L, R, tuple[*Bs, N]]: ...
     @overload
@@ -296,11 +310,11 @@ class Node:
     def __rmul__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> Multiply[L, R]:
-        """Elementwise product `x * y`; the operands broadcast."""
-
+    ) -> Multiply[L, R]: ...
     @overload
-    def __truediv__(self: Shaped[Any, FittingShape], other: _Node) -> Divide: ...
+    def __truediv__(self: Shaped[Any, FittingShape], other: _Node) -> Divide:
+        """Elementwise quotient `x / y`; the operands broadcast."""
+
     @overload
     def __truediv__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Divide[L, _Node]: ...
     @overload
@@ -310,7 +324,9 @@ class Node:
         """Elementwise quotient `x / y`; the operands broadcast."""
 
     @overload
-    def __rtruediv__(self: Shaped[R, S], other: Number | Array) -> Divide[Constant, R, S]: ...
+    def __rtruediv__(self: Shaped[R, S], other: Number | Array) -> Divide[Constant, R, S]:
+        """Elementwise quotient `x / y`; the operands broadcast."""
+
     @overload
     def __rtruediv__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> Divide[L, R]: ...
     @overload
@@ -348,7 +364,9 @@ class Node:
     @overload
     def __rtruediv__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> Divide[L, R, tuple[M, N]]: ...
     @overload
-    def __rtruediv__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Divide[L, R, tuple[M, N]]: ...
+    def __rtruediv__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Divide[L, R, tuple[M, N]]:
+        """Elementwise quotient `x / y`; the operands broadcast."""
+
     @overload
     def __rtruediv__(
         self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]
@@ -365,11 +383,14 @@ class Node:
     def __rtruediv__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> Divide[L, R]:
-        """Elementwise quotient `x / y`; the operands broadcast."""
-
+    ) -> Divide[L, R]: ...
     @overload
-    def __pow__(self: Shaped[Any, FittingShape], other: _Node) -> Power: ...
+    def __pow__(self: Shaped[Any, FittingShape], other: _Node) -> Power:
+        """Elementwise power `x ** y`; the operands broadcast.
+
+        The derivative with respect to `x` at `y = 0` is 0. The derivative with respect to `y` at `x = 0` is 0 for `y >= 0`,
+        else -inf."""
+
     @overload
     def __pow__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Power[L, _Node]: ...
     @overload
@@ -382,7 +403,12 @@ class Node:
         else -inf."""
 
     @overload
-    def __rpow__(self: Shaped[R, S], other: Number | Array) -> Power[Constant, R, S]: ...
+    def __rpow__(self: Shaped[R, S], other: Number | Array) -> Power[Constant, R, S]:
+        """Elementwise power `x ** y`; the operands broadcast.
+
+        The derivative with respect to `x` at `y = 0` is 0. The derivative with respect to `y` at `x = 0` is 0 for `y >= 0`,
+        else -inf."""
+
     @overload
     def __rpow__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> Power[L, R]: ...
     @overload
@@ -412,7 +438,12 @@ class Node:
     @overload
     def __rpow__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> Power[L, R, tuple[M, N]]: ...
     @overload
-    def __rpow__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Power[L, R, tuple[M, N]]: ...
+    def __rpow__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Power[L, R, tuple[M, N]]:
+        """Elementwise power `x ** y`; the operands broadcast.
+
+        The derivative with respect to `x` at `y = 0` is 0. The derivative with respect to `y` at `x = 0` is 0 for `y >= 0`,
+        else -inf."""
+
     @overload
     def __rpow__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]) -> Power[L, R, tuple[*Bs, N]]: ...
     @overload
@@ -425,12 +456,7 @@ class Node:
     def __rpow__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> Power[L, R]:
-        """Elementwise power `x ** y`; the operands broadcast.
-
-        The derivative with respect to `x` at `y = 0` is 0. The derivative with respect to `y` at `x = 0` is 0 for `y >= 0`,
-        else -inf."""
-
+    ) -> Power[L, R]: ...
     def __neg__(self: Shaped[L, S]) -> Negative[L, S]:
         """Elementwise negation `-x`."""
 
@@ -438,7 +464,12 @@ class Node:
         """Return the elementwise absolute value `|x|`; the derivative at 0 is 0."""
 
     @overload
-    def __floordiv__(self: Shaped[Any, FittingShape], other: _Node) -> FloorDivide: ...
+    def __floordiv__(self: Shaped[Any, FittingShape], other: _Node) -> FloorDivide:
+        """Elementwise quotient `x // y`, rounded down; the gradient is zero.
+
+        >>> (wy.Constant([7.0, -7.0]) // 2.0).forward().tolist()
+        [3.0, -4.0]"""
+
     @overload
     def __floordiv__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> FloorDivide[L, _Node]: ...
     @overload
@@ -451,7 +482,12 @@ class Node:
         [3.0, -4.0]"""
 
     @overload
-    def __rfloordiv__(self: Shaped[R, S], other: Number | Array) -> FloorDivide[Constant, R, S]: ...
+    def __rfloordiv__(self: Shaped[R, S], other: Number | Array) -> FloorDivide[Constant, R, S]:
+        """Elementwise quotient `x // y`, rounded down; the gradient is zero.
+
+        >>> (wy.Constant([7.0, -7.0]) // 2.0).forward().tolist()
+        [3.0, -4.0]"""
+
     @overload
     def __rfloordiv__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> FloorDivide[L, R]: ...
     @overload
@@ -501,7 +537,12 @@ class Node:
     @overload
     def __rfloordiv__(
         self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]
-    ) -> FloorDivide[L, R, tuple[M, N]]: ...
+    ) -> FloorDivide[L, R, tuple[M, N]]:
+        """Elementwise quotient `x // y`, rounded down; the gradient is zero.
+
+        >>> (wy.Constant([7.0, -7.0]) // 2.0).forward().tolist()
+        [3.0, -4.0]"""
+
     @overload
     def __rfloordiv__(
         self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]
@@ -522,14 +563,16 @@ class Node:
     def __rfloordiv__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> FloorDivide[L, R]:
-        """Elementwise quotient `x // y`, rounded down; the gradient is zero.
-
-        >>> (wy.Constant([7.0, -7.0]) // 2.0).forward().tolist()
-        [3.0, -4.0]"""
-
+    ) -> FloorDivide[L, R]: ...
     @overload
-    def __mod__(self: Shaped[Any, FittingShape], other: _Node) -> Remainder: ...
+    def __mod__(self: Shaped[Any, FittingShape], other: _Node) -> Remainder:
+        """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
+
+        The derivative with respect to `y` is `-(x // y)`.
+
+        >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
+        [1.0, 2.0]"""
+
     @overload
     def __mod__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Remainder[L, _Node]: ...
     @overload
@@ -544,7 +587,14 @@ class Node:
         [1.0, 2.0]"""
 
     @overload
-    def __rmod__(self: Shaped[R, S], other: Number | Array) -> Remainder[Constant, R, S]: ...
+    def __rmod__(self: Shaped[R, S], other: Number | Array) -> Remainder[Constant, R, S]:
+        """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
+
+        The derivative with respect to `y` is `-(x // y)`.
+
+        >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
+        [1.0, 2.0]"""
+
     @overload
     def __rmod__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> Remainder[L, R]: ...
     @overload
@@ -582,7 +632,14 @@ class Node:
     @overload
     def __rmod__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> Remainder[L, R, tuple[M, N]]: ...
     @overload
-    def __rmod__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Remainder[L, R, tuple[M, N]]: ...
+    def __rmod__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Remainder[L, R, tuple[M, N]]:
+        """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
+
+        The derivative with respect to `y` is `-(x // y)`.
+
+        >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
+        [1.0, 2.0]"""
+
     @overload
     def __rmod__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]) -> Remainder[L, R, tuple[*Bs, N]]: ...
     @overload
@@ -595,14 +652,7 @@ class Node:
     def __rmod__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> Remainder[L, R]:
-        """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
-
-        The derivative with respect to `y` is `-(x // y)`.
-
-        >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
-        [1.0, 2.0]"""
-
+    ) -> Remainder[L, R]: ...
     def __divmod__(self: Shaped[L, S], other: Shaped[L, S] | Number | Array) -> tuple[_Node[Any, S], _Node[Any, S]]:
         """Return `x // other` and `x % other`, elementwise."""
 
@@ -613,7 +663,9 @@ class Node:
         """Return `x` itself; raise `DTypeError` for a mask, which has no sign."""
 
     @overload
-    def __lt__(self: Shaped[L, S], other: Number | Array) -> Less[L, Constant, S]: ...
+    def __lt__(self: Shaped[L, S], other: Number | Array) -> Less[L, Constant, S]:
+        """Elementwise `x < y`, as a mask."""
+
     @overload
     def __lt__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Less[L, Any]: ...
     @overload
@@ -645,7 +697,9 @@ class Node:
     @overload
     def __lt__(self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Less[L, Any, tuple[M, N]]: ...
     @overload
-    def __lt__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Less[L, Any, tuple[M, N]]: ...
+    def __lt__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Less[L, Any, tuple[M, N]]:
+        """Elementwise `x < y`, as a mask."""
+
     @overload
     def __lt__(self: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Less[L, Any, tuple[*Bs, N]]: ...
     @overload
@@ -659,11 +713,11 @@ class Node:
     @overload
     def __lt__(self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Less[L, Any]: ...
     @overload
-    def __lt__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Less[L, Any]:
-        """Elementwise `x < y`, as a mask."""
-
+    def __lt__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Less[L, Any]: ...
     @overload
-    def __le__(self: Shaped[L, S], other: Number | Array) -> LessEqual[L, Constant, S]: ...
+    def __le__(self: Shaped[L, S], other: Number | Array) -> LessEqual[L, Constant, S]:
+        """Elementwise `x <= y`, as a mask."""
+
     @overload
     def __le__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> LessEqual[L, Any]: ...
     @overload
@@ -695,7 +749,9 @@ class Node:
     @overload
     def __le__(self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> LessEqual[L, Any, tuple[M, N]]: ...
     @overload
-    def __le__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> LessEqual[L, Any, tuple[M, N]]: ...
+    def __le__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> LessEqual[L, Any, tuple[M, N]]:
+        """Elementwise `x <= y`, as a mask."""
+
     @overload
     def __le__(
         self: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
@@ -713,11 +769,11 @@ class Node:
     @overload
     def __le__(self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> LessEqual[L, Any]: ...
     @overload
-    def __le__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> LessEqual[L, Any]:
-        """Elementwise `x <= y`, as a mask."""
-
+    def __le__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> LessEqual[L, Any]: ...
     @overload
-    def __gt__(self: Shaped[L, S], other: Number | Array) -> Greater[L, Constant, S]: ...
+    def __gt__(self: Shaped[L, S], other: Number | Array) -> Greater[L, Constant, S]:
+        """Elementwise `x > y`, as a mask."""
+
     @overload
     def __gt__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Greater[L, Any]: ...
     @overload
@@ -749,7 +805,9 @@ class Node:
     @overload
     def __gt__(self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Greater[L, Any, tuple[M, N]]: ...
     @overload
-    def __gt__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Greater[L, Any, tuple[M, N]]: ...
+    def __gt__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Greater[L, Any, tuple[M, N]]:
+        """Elementwise `x > y`, as a mask."""
+
     @overload
     def __gt__(self: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Greater[L, Any, tuple[*Bs, N]]: ...
     @overload
@@ -763,11 +821,11 @@ class Node:
     @overload
     def __gt__(self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Greater[L, Any]: ...
     @overload
-    def __gt__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Greater[L, Any]:
-        """Elementwise `x > y`, as a mask."""
-
+    def __gt__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Greater[L, Any]: ...
     @overload
-    def __ge__(self: Shaped[L, S], other: Number | Array) -> GreaterEqual[L, Constant, S]: ...
+    def __ge__(self: Shaped[L, S], other: Number | Array) -> GreaterEqual[L, Constant, S]:
+        """Elementwise `x >= y`, as a mask."""
+
     @overload
     def __ge__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> GreaterEqual[L, Any]: ...
     @overload
@@ -801,9 +859,9 @@ class Node:
         self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]
     ) -> GreaterEqual[L, Any, tuple[M, N]]: ...
     @overload
-    def __ge__(
-        self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]
-    ) -> GreaterEqual[L, Any, tuple[M, N]]: ...
+    def __ge__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> GreaterEqual[L, Any, tuple[M, N]]:
+        """Elementwise `x >= y`, as a mask."""
+
     @overload
     def __ge__(
         self: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
@@ -823,11 +881,16 @@ class Node:
         self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]
     ) -> GreaterEqual[L, Any]: ...
     @overload
-    def __ge__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> GreaterEqual[L, Any]:
-        """Elementwise `x >= y`, as a mask."""
-
+    def __ge__(
+        self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]
+    ) -> GreaterEqual[L, Any]: ...
     @overload
-    def __eq__(self: Shaped[L, S], other: Number | Array) -> Equal[L, Constant, S]: ...
+    def __eq__(self: Shaped[L, S], other: Number | Array) -> Equal[L, Constant, S]:
+        """Elementwise `x == y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
+        [False, True]"""
+
     @overload
     def __eq__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Equal[L, Any]: ...
     @overload
@@ -859,7 +922,12 @@ class Node:
     @overload
     def __eq__(self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Equal[L, Any, tuple[M, N]]: ...
     @overload
-    def __eq__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Equal[L, Any, tuple[M, N]]: ...
+    def __eq__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Equal[L, Any, tuple[M, N]]:
+        """Elementwise `x == y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
+        [False, True]"""
+
     @overload
     def __eq__(self: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Equal[L, Any, tuple[*Bs, N]]: ...
     @overload
@@ -873,14 +941,14 @@ class Node:
     @overload
     def __eq__(self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Equal[L, Any]: ...
     @overload
-    def __eq__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Equal[L, Any]:
-        """Elementwise `x == y`, as a mask.
-
-        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
-        [False, True]"""
-
+    def __eq__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Equal[L, Any]: ...
     @overload
-    def __ne__(self: Shaped[L, S], other: Number | Array) -> NotEqual[L, Constant, S]: ...
+    def __ne__(self: Shaped[L, S], other: Number | Array) -> NotEqual[L, Constant, S]:
+        """Elementwise `x != y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
+        [True, False]"""
+
     @overload
     def __ne__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> NotEqual[L, Any]: ...
     @overload
@@ -912,7 +980,12 @@ class Node:
     @overload
     def __ne__(self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> NotEqual[L, Any, tuple[M, N]]: ...
     @overload
-    def __ne__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> NotEqual[L, Any, tuple[M, N]]: ...
+    def __ne__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> NotEqual[L, Any, tuple[M, N]]:
+        """Elementwise `x != y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
+        [True, False]"""
+
     @overload
     def __ne__(
         self: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
@@ -930,14 +1003,11 @@ class Node:
     @overload
     def __ne__(self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> NotEqual[L, Any]: ...
     @overload
-    def __ne__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> NotEqual[L, Any]:
-        """Elementwise `x != y`, as a mask.
-
-        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
-        [True, False]"""
-
+    def __ne__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> NotEqual[L, Any]: ...
     @overload
-    def __and__(self: Shaped[Any, FittingShape], other: _Node) -> LogicalAnd: ...
+    def __and__(self: Shaped[Any, FittingShape], other: _Node) -> LogicalAnd:
+        """Elementwise logical and of two masks, `x & y`."""
+
     @overload
     def __and__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> LogicalAnd[L, _Node]: ...
     @overload
@@ -947,7 +1017,9 @@ class Node:
         """Elementwise logical and of two masks, `x & y`."""
 
     @overload
-    def __rand__(self: Shaped[R, S], other: Number | Array) -> LogicalAnd[Constant, R, S]: ...
+    def __rand__(self: Shaped[R, S], other: Number | Array) -> LogicalAnd[Constant, R, S]:
+        """Elementwise logical and of two masks, `x & y`."""
+
     @overload
     def __rand__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> LogicalAnd[L, R]: ...
     @overload
@@ -985,7 +1057,9 @@ class Node:
     @overload
     def __rand__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> LogicalAnd[L, R, tuple[M, N]]: ...
     @overload
-    def __rand__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> LogicalAnd[L, R, tuple[M, N]]: ...
+    def __rand__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> LogicalAnd[L, R, tuple[M, N]]:
+        """Elementwise logical and of two masks, `x & y`."""
+
     @overload
     def __rand__(
         self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]
@@ -1002,11 +1076,11 @@ class Node:
     def __rand__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> LogicalAnd[L, R]:
-        """Elementwise logical and of two masks, `x & y`."""
-
+    ) -> LogicalAnd[L, R]: ...
     @overload
-    def __or__(self: Shaped[Any, FittingShape], other: _Node) -> LogicalOr: ...
+    def __or__(self: Shaped[Any, FittingShape], other: _Node) -> LogicalOr:
+        """Elementwise logical or of two masks, `x | y`."""
+
     @overload
     def __or__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> LogicalOr[L, _Node]: ...
     @overload
@@ -1016,7 +1090,9 @@ class Node:
         """Elementwise logical or of two masks, `x | y`."""
 
     @overload
-    def __ror__(self: Shaped[R, S], other: Number | Array) -> LogicalOr[Constant, R, S]: ...
+    def __ror__(self: Shaped[R, S], other: Number | Array) -> LogicalOr[Constant, R, S]:
+        """Elementwise logical or of two masks, `x | y`."""
+
     @overload
     def __ror__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> LogicalOr[L, R]: ...
     @overload
@@ -1054,7 +1130,9 @@ class Node:
     @overload
     def __ror__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> LogicalOr[L, R, tuple[M, N]]: ...
     @overload
-    def __ror__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> LogicalOr[L, R, tuple[M, N]]: ...
+    def __ror__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> LogicalOr[L, R, tuple[M, N]]:
+        """Elementwise logical or of two masks, `x | y`."""
+
     @overload
     def __ror__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]) -> LogicalOr[L, R, tuple[*Bs, N]]: ...
     @overload
@@ -1067,11 +1145,11 @@ class Node:
     def __ror__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> LogicalOr[L, R]:
-        """Elementwise logical or of two masks, `x | y`."""
-
+    ) -> LogicalOr[L, R]: ...
     @overload
-    def __xor__(self: Shaped[Any, FittingShape], other: _Node) -> LogicalXor: ...
+    def __xor__(self: Shaped[Any, FittingShape], other: _Node) -> LogicalXor:
+        """Elementwise exclusive or of two masks, `x ^ y`."""
+
     @overload
     def __xor__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> LogicalXor[L, _Node]: ...
     @overload
@@ -1081,7 +1159,9 @@ class Node:
         """Elementwise exclusive or of two masks, `x ^ y`."""
 
     @overload
-    def __rxor__(self: Shaped[R, S], other: Number | Array) -> LogicalXor[Constant, R, S]: ...
+    def __rxor__(self: Shaped[R, S], other: Number | Array) -> LogicalXor[Constant, R, S]:
+        """Elementwise exclusive or of two masks, `x ^ y`."""
+
     @overload
     def __rxor__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> LogicalXor[L, R]: ...
     @overload
@@ -1119,7 +1199,9 @@ class Node:
     @overload
     def __rxor__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> LogicalXor[L, R, tuple[M, N]]: ...
     @overload
-    def __rxor__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> LogicalXor[L, R, tuple[M, N]]: ...
+    def __rxor__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> LogicalXor[L, R, tuple[M, N]]:
+        """Elementwise exclusive or of two masks, `x ^ y`."""
+
     @overload
     def __rxor__(
         self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[*Bs, N]]
@@ -1136,14 +1218,26 @@ class Node:
     def __rxor__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> LogicalXor[L, R]:
-        """Elementwise exclusive or of two masks, `x ^ y`."""
-
+    ) -> LogicalXor[L, R]: ...
     def __invert__(self: Shaped[L, S]) -> LogicalNot[L, S]:
         """Elementwise logical not of a mask, `~x`."""
 
     @overload
-    def __getitem__(self: Shaped[L, AtLeast1D], key: Key_) -> Slice[L]: ...
+    def __getitem__(self: Shaped[L, AtLeast1D], key: Key_) -> Slice[L]:
+        """Return the part of `x` that ints, slices, `None`, `...`, index nodes, lists and arrays select, as in NumPy.
+
+        Arrays of bools are masks. Negative indices count from the end. The gradient adds up at indices that occur twice.
+        A part of an axis that gets its size from the data of each run has all elements that the slice names: `x[:, :-1]`
+        and `x[:, 1:]` have the same axis, `Time()-1`, and `x[:, :5]` has 5.
+
+        Raise `IndexOutOfRange` for an index beyond its axis, `ShapeError` for too many entries, for a mask of another
+        shape, and in a run for an axis with fewer elements than its slice names, and `TypeError` for a mask that is
+        computed: the data would decide the shape.
+
+        >>> x = wy.Constant([[1.0, 2.0], [3.0, 4.0]])
+        >>> x[:, 0].forward().tolist(), x[[1, 0, 1], [0, 0, -1]].forward().tolist()
+        ([1.0, 3.0], [3.0, 1.0, 4.0])"""
+
     @overload
     def __getitem__(self: OfShape[L, tuple[N, *Bs]], key: int) -> Slice[L, tuple[*Bs]]: ...
     @overload
@@ -1193,7 +1287,11 @@ class Node:
         ([1.0, 3.0], [3.0, 1.0, 4.0])"""
 
     @overload
-    def __matmul__(self: Shaped[L, AtLeast1D], other: Shaped[L, Any]) -> MatMul[L, L]: ...
+    def __matmul__(self: Shaped[L, AtLeast1D], other: Shaped[L, Any]) -> MatMul[L, L]:
+        """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
+
+        Each engine and each library adds the terms in its own order; see `sum` for terms near the largest number."""
+
     @overload
     def __matmul__(self: Shaped[L, tuple[N]], other: Shaped[L, tuple[N]]) -> MatMul[L, L, tuple[()]]: ...
     @overload
@@ -1203,17 +1301,25 @@ class Node:
     @overload
     def __matmul__(self: OfShape[L, tuple[*Bs, K]], other: Array) -> MatMul[L, Constant]: ...
     @overload
-    def __matmul__(self: Shaped[L, S], other: Shaped[Any, AnyRank]) -> MatMul[L]: ...
-    @overload
-    def __matmul__(self: OfShape[L, tuple[*Bs, K]], other: Shaped[R, tuple[K, N]]) -> MatMul[L, R, tuple[*Bs, N]]:
+    def __matmul__(self: Shaped[L, S], other: Shaped[Any, AnyRank]) -> MatMul[L]:
         """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
 
         Each engine and each library adds the terms in its own order; see `sum` for terms near the largest number."""
 
     @overload
-    def __rmatmul__(self: Shaped[R, S], other: Array) -> MatMul[Constant, R]: ...
+    def __matmul__(self: OfShape[L, tuple[*Bs, K]], other: Shaped[R, tuple[K, N]]) -> MatMul[L, R, tuple[*Bs, N]]: ...
     @overload
-    def __rmatmul__(self: Shaped[R, S], other: Shaped[L, AtLeast1D]) -> MatMul[L, R]: ...
+    def __rmatmul__(self: Shaped[R, S], other: Array) -> MatMul[Constant, R]:
+        """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
+
+        Each engine and each library adds the terms in its own order; see `sum` for terms near the largest number."""
+
+    @overload
+    def __rmatmul__(self: Shaped[R, S], other: Shaped[L, AtLeast1D]) -> MatMul[L, R]:
+        """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
+
+        Each engine and each library adds the terms in its own order; see `sum` for terms near the largest number."""
+
     @overload
     def __rmatmul__(self: Shaped[R, FittingShape], other: OfShape[L, tuple[*Bs, K]]) -> MatMul[L, R]: ...
     @overload
@@ -1237,11 +1343,7 @@ class Node:
     @overload
     def __rmatmul__(
         self: Shaped[R, tuple[A, *Bs, K, N]], other: OfShape[L, tuple[*Bs, M, K]]
-    ) -> MatMul[L, R, tuple[A, *Bs, M, N]]:
-        """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
-
-        Each engine and each library adds the terms in its own order; see `sum` for terms near the largest number."""
-
+    ) -> MatMul[L, R, tuple[A, *Bs, M, N]]: ...
     def stop_gradient(self: Shaped[L, S]) -> StopGradient[L, S]:
         """`x`, as a constant to differentiation: its gradient is zero.
 
@@ -1250,23 +1352,23 @@ class Node:
         3.0"""
 
     @overload
-    def softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L]: ...
-    @overload
-    def softmax(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> Softmax[L, tuple[*Bs, N]]:
+    def softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L]:
         """`exp(x) / sum(exp(x))` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
 
         >>> wy.Constant([1e4, 1e4]).softmax().forward().tolist()
         [0.5, 0.5]"""
 
     @overload
-    def log_softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L]: ...
+    def softmax(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> Softmax[L, tuple[*Bs, N]]: ...
     @overload
-    def log_softmax(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> LogSoftmax[L, tuple[*Bs, N]]:
+    def log_softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L]:
         """`x - logsumexp(x)` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
 
         >>> wy.Constant([0.0, 0.0]).log_softmax().forward().round(4).tolist()
         [-0.6930999755859375, -0.6930999755859375]"""
 
+    @overload
+    def log_softmax(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> LogSoftmax[L, tuple[*Bs, N]]: ...
     @overload
     def cross_entropy(
         self: OfShape[L, tuple[*Bs, N]],
@@ -1274,7 +1376,19 @@ class Node:
         *,
         sample_weight: None = None,
         reduction: Literal["mean", "sum"] = "mean",
-    ) -> CrossEntropy[L, tuple[()]]: ...
+    ) -> CrossEntropy[L, tuple[()]]:
+        """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label.
+
+        `logits` has the axes (..., classes), `labels` (...,). The method `predictions()` of the result gives the softmax of
+        the logits at no extra cost. Raise `IndexOutOfRange` for a label that is no class, `ShapeError` for other axes.
+
+        `sample_weight`, a node or an array of the axes of the labels or their leading axes, multiplies the loss of each
+        label; the mean divides by the sum of the weights, and is 0 if that is 0. The result then has no `predictions()`;
+        `logits.softmax()` costs nothing more. Raise `ValueError` for an array with negative weights.
+
+        >>> wy.Constant([[0.0, 0.0]]).cross_entropy(np.array([1])).forward().round(4).item()
+        0.6930999755859375"""
+
     @overload
     def cross_entropy(
         self: OfShape[L, tuple[*Bs, N]],
@@ -1336,7 +1450,14 @@ class Node:
         [0.0, 40.0]"""
 
     @overload
-    def gelu(self: Shaped[L, S], approximate: Literal[False] = False) -> Gelu[L, S]: ...
+    def gelu(self: Shaped[L, S], approximate: Literal[False] = False) -> Gelu[L, S]:
+        """Return `x` times the standard normal CDF of `x` (Gaussian error linear unit; Hendrycks and Gimpel, 2016).
+
+        With `approximate=True`, use the tanh approximation, as in GPT-2.
+
+        >>> wy.Constant([0.0]).gelu().forward().tolist()
+        [0.0]"""
+
     @overload
     def gelu(self: Shaped[L, S], approximate: Literal[True]) -> GeluTanh[L, S]:
         """Return `x` times the standard normal CDF of `x` (Gaussian error linear unit; Hendrycks and Gimpel, 2016).
@@ -1405,11 +1526,7 @@ class Node:
         [-0.6930999755859375, -10000.0]"""
 
     @overload
-    def glu(self: Shaped[L, AtLeast1D], axis: int = -1) -> _Node: ...
-    @overload
-    def glu(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> _Node[Any, tuple[*Bs, Any]]: ...
-    @overload
-    def glu(self: OfShape[L, tuple[*Bs, N]], axis: int) -> _Node:
+    def glu(self: Shaped[L, AtLeast1D], axis: int = -1) -> _Node:
         """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`.
 
         Dauphin et al., "Language modeling with gated convolutional networks" (2017). `wyrm.nn.GLU` takes other activations.
@@ -1418,6 +1535,10 @@ class Node:
         >>> wy.Constant([[3.0, 0.0]]).glu().forward().tolist()
         [[1.5]]"""
 
+    @overload
+    def glu(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> _Node[Any, tuple[*Bs, Any]]: ...
+    @overload
+    def glu(self: OfShape[L, tuple[*Bs, N]], axis: int) -> _Node: ...
     def sigmoid(self: Shaped[L, S]) -> Sigmoid[L, S]:
         """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow.
 
@@ -1431,7 +1552,12 @@ class Node:
         [0.0, 10000.0]"""
 
     @overload
-    def maximum(self: Shaped[L, S], other: Number | Array) -> Maximum[L, Constant, S]: ...
+    def maximum(self: Shaped[L, S], other: Number | Array) -> Maximum[L, Constant, S]:
+        """Elementwise maximum of two operands, which broadcast; equal elements get half the gradient each.
+
+        >>> wy.Constant([1.0, 4.0]).maximum(3.0).forward().tolist()
+        [3.0, 4.0]"""
+
     @overload
     def maximum(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Maximum[L, Any]: ...
     @overload
@@ -1463,7 +1589,12 @@ class Node:
     @overload
     def maximum(self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Maximum[L, Any, tuple[M, N]]: ...
     @overload
-    def maximum(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Maximum[L, Any, tuple[M, N]]: ...
+    def maximum(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Maximum[L, Any, tuple[M, N]]:
+        """Elementwise maximum of two operands, which broadcast; equal elements get half the gradient each.
+
+        >>> wy.Constant([1.0, 4.0]).maximum(3.0).forward().tolist()
+        [3.0, 4.0]"""
+
     @overload
     def maximum(
         self: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
@@ -1481,14 +1612,14 @@ class Node:
     @overload
     def maximum(self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Maximum[L, Any]: ...
     @overload
-    def maximum(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Maximum[L, Any]:
-        """Elementwise maximum of two operands, which broadcast; equal elements get half the gradient each.
-
-        >>> wy.Constant([1.0, 4.0]).maximum(3.0).forward().tolist()
-        [3.0, 4.0]"""
-
+    def maximum(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Maximum[L, Any]: ...
     @overload
-    def minimum(self: Shaped[L, S], other: Number | Array) -> Minimum[L, Constant, S]: ...
+    def minimum(self: Shaped[L, S], other: Number | Array) -> Minimum[L, Constant, S]:
+        """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each.
+
+        >>> wy.Constant([1.0, 4.0]).minimum(3.0).forward().tolist()
+        [1.0, 3.0]"""
+
     @overload
     def minimum(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Minimum[L, Any]: ...
     @overload
@@ -1520,7 +1651,12 @@ class Node:
     @overload
     def minimum(self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Minimum[L, Any, tuple[M, N]]: ...
     @overload
-    def minimum(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Minimum[L, Any, tuple[M, N]]: ...
+    def minimum(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Minimum[L, Any, tuple[M, N]]:
+        """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each.
+
+        >>> wy.Constant([1.0, 4.0]).minimum(3.0).forward().tolist()
+        [1.0, 3.0]"""
+
     @overload
     def minimum(
         self: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
@@ -1538,12 +1674,7 @@ class Node:
     @overload
     def minimum(self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Minimum[L, Any]: ...
     @overload
-    def minimum(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Minimum[L, Any]:
-        """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each.
-
-        >>> wy.Constant([1.0, 4.0]).minimum(3.0).forward().tolist()
-        [1.0, 3.0]"""
-
+    def minimum(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Minimum[L, Any]: ...
     def abs(self: Shaped[L, S]) -> Absolute[L, S]:
         """Elementwise absolute value `|x|`; the derivative at 0 is 0.
 
@@ -1569,7 +1700,17 @@ class Node:
         [2.0, 3.0]"""
 
     @overload
-    def clip(self: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]: ...
+    def clip(self: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]:
+        """Return `x` limited to `min`..`max`; None means no bound. The derivative is 1 within the bounds, at them too.
+
+        Bounds that are arrays or nodes broadcast with `x`; where `min` is above `max`, the result is `max`. Raise
+        `ValueError` if the number `min` is above the number `max`.
+
+        >>> wy.Constant([-2.0, 0.5, 2.0]).clip(-1.0, 1.0).forward().tolist()
+        [-1.0, 0.5, 1.0]
+        >>> wy.Constant([-2.0, 0.5]).clip(np.array([-1.0, 1.0])).forward().tolist()
+        [-1.0, 1.0]"""
+
     @overload
     def clip(
         self: Shaped[L, S],
@@ -1591,7 +1732,12 @@ class Node:
         [-1.0, 1.0]"""
 
     @overload
-    def equal(self: Shaped[L, S], other: Number | Array) -> Equal[L, Constant, S]: ...
+    def equal(self: Shaped[L, S], other: Number | Array) -> Equal[L, Constant, S]:
+        """Elementwise `x == y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
+        [False, True]"""
+
     @overload
     def equal(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Equal[L, Any]: ...
     @overload
@@ -1623,7 +1769,12 @@ class Node:
     @overload
     def equal(self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Equal[L, Any, tuple[M, N]]: ...
     @overload
-    def equal(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Equal[L, Any, tuple[M, N]]: ...
+    def equal(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Equal[L, Any, tuple[M, N]]:
+        """Elementwise `x == y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
+        [False, True]"""
+
     @overload
     def equal(self: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Equal[L, Any, tuple[*Bs, N]]: ...
     @overload
@@ -1637,14 +1788,14 @@ class Node:
     @overload
     def equal(self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Equal[L, Any]: ...
     @overload
-    def equal(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Equal[L, Any]:
-        """Elementwise `x == y`, as a mask.
-
-        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
-        [False, True]"""
-
+    def equal(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Equal[L, Any]: ...
     @overload
-    def not_equal(self: Shaped[L, S], other: Number | Array) -> NotEqual[L, Constant, S]: ...
+    def not_equal(self: Shaped[L, S], other: Number | Array) -> NotEqual[L, Constant, S]:
+        """Elementwise `x != y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
+        [True, False]"""
+
     @overload
     def not_equal(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> NotEqual[L, Any]: ...
     @overload
@@ -1678,9 +1829,12 @@ class Node:
         self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]
     ) -> NotEqual[L, Any, tuple[M, N]]: ...
     @overload
-    def not_equal(
-        self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]
-    ) -> NotEqual[L, Any, tuple[M, N]]: ...
+    def not_equal(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> NotEqual[L, Any, tuple[M, N]]:
+        """Elementwise `x != y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
+        [True, False]"""
+
     @overload
     def not_equal(
         self: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
@@ -1700,12 +1854,9 @@ class Node:
         self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]
     ) -> NotEqual[L, Any]: ...
     @overload
-    def not_equal(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> NotEqual[L, Any]:
-        """Elementwise `x != y`, as a mask.
-
-        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
-        [True, False]"""
-
+    def not_equal(
+        self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]
+    ) -> NotEqual[L, Any]: ...
     def astype(self: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
         """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raise `DTypeError` for other dtypes.
 
@@ -1784,13 +1935,7 @@ class Node:
     @overload
     def concat(
         self: OfShape[L, tuple[*Bs, M]], other: Shaped[Any, FittingShape[tuple[*Bs, M]]]
-    ) -> Concatenate[tuple[L, Any], tuple[*Bs, Any]]: ...
-    @overload
-    def concat(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R]]: ...
-    @overload
-    def concat(
-        self: OfShape[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
-    ) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]:
+    ) -> Concatenate[tuple[L, Any], tuple[*Bs, Any]]:
         """Return this node joined with another along the last axis, which becomes `Plus[M, N]`.
 
         Raise `ShapeError` unless all other axes are equal.
@@ -1799,7 +1944,27 @@ class Node:
         [1.0, 2.0]"""
 
     @overload
-    def split(self: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]: ...
+    def concat(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R]]:
+        """Return this node joined with another along the last axis, which becomes `Plus[M, N]`.
+
+        Raise `ShapeError` unless all other axes are equal.
+
+        >>> wy.Constant([1.0]).concat(wy.Constant([2.0])).forward().tolist()
+        [1.0, 2.0]"""
+
+    @overload
+    def concat(
+        self: OfShape[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
+    ) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]: ...
+    @overload
+    def split(self: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]:
+        """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`.
+
+        Raise `ShapeError` if the axis does not divide into equal parts.
+
+        >>> [part.shape for part in wy.Constant(np.zeros((2, 6))).split(3, axis=1)]
+        [(2, 2), (2, 2), (2, 2)]"""
+
     @overload
     def split(
         self: OfShape[L, tuple[N, *Bs]], sections: int | Sequence[int], axis: Literal[0] = 0
@@ -1845,7 +2010,15 @@ class Node:
     @overload
     def take_along_axis(
         self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
-    ) -> TakeAlongAxis[L, _IndexNode]: ...
+    ) -> TakeAlongAxis[L, _IndexNode]:
+        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
+
+        `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
+        Raise `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
+        [[2.0], [3.0]]"""
+
     @overload
     def take_along_axis(
         self: OfShape[L, tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
@@ -1865,19 +2038,22 @@ class Node:
     @overload
     def take_along_axis(
         self: OfShape[L, tuple[N, *Bs]], indices: _IndexNode, axis: int | None
-    ) -> TakeAlongAxis[L, _IndexNode]:
-        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
-
-        `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
-        Raise `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
-
-        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
-        [[2.0], [3.0]]"""
-
+    ) -> TakeAlongAxis[L, _IndexNode]: ...
     @overload
     def take(
         self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
-    ) -> _Node: ...
+    ) -> _Node:
+        """Return the elements that `indices` select along `axis`, by default among all in row-major order.
+
+        As in `numpy.take`, the axes of `indices` replace `axis` in the result, and negative indices count from the end.
+        `x[rows]` and `axis=0` take rows. Raise `IndexOutOfRange` for an index beyond the axis; with `mode="wrap"` it counts
+        on from the other end, and with `mode="clip"` it becomes the first or the last. These two raise `ShapeError` for an
+        axis whose size comes from data. Raise `OptionError` for another mode.
+
+        >>> x = wy.Constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+        >>> x.take([3, 0]).forward().tolist(), x.take([1, 1], axis=0).forward().tolist()
+        ([4.0, 1.0], [[4.0, 5.0, 6.0], [4.0, 5.0, 6.0]])"""
+
     @overload
     def take(
         self: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: TakeMode = "raise"
@@ -1916,14 +2092,7 @@ class Node:
     @overload
     def layer_norm(
         self: Shaped[L, AtLeast1D], weight: _Node | Array, bias: _Node | Array | None = None, epsilon: float = 1e-05
-    ) -> LayerNorm[L]: ...
-    @overload
-    def layer_norm(
-        self: OfShape[L, tuple[*Bs, N]],
-        weight: Shaped[Any, tuple[N]] | Array,
-        bias: Shaped[Any, tuple[N]] | Array | None = None,
-        epsilon: float = 1e-05,
-    ) -> LayerNorm[L, tuple[*Bs, N]]:
+    ) -> LayerNorm[L]:
         """Return `(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis.
 
         `x` and the result have the axes (..., features), `weight` and `bias` (features,). See `LayerNorm` for the errors.
@@ -1932,11 +2101,14 @@ class Node:
         [4.0, 7.0]"""
 
     @overload
-    def rms_norm(self: Shaped[L, AtLeast1D], weight: _Node | Array, epsilon: float = 1e-05) -> RMSNorm[L]: ...
+    def layer_norm(
+        self: OfShape[L, tuple[*Bs, N]],
+        weight: Shaped[Any, tuple[N]] | Array,
+        bias: Shaped[Any, tuple[N]] | Array | None = None,
+        epsilon: float = 1e-05,
+    ) -> LayerNorm[L, tuple[*Bs, N]]: ...
     @overload
-    def rms_norm(
-        self: OfShape[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-05
-    ) -> RMSNorm[L, tuple[*Bs, N]]:
+    def rms_norm(self: Shaped[L, AtLeast1D], weight: _Node | Array, epsilon: float = 1e-05) -> RMSNorm[L]:
         """Return `x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis.
 
         `x` and the result have the axes (..., features), `weight` (features,). See `RMSNorm` for the errors.
@@ -1945,11 +2117,11 @@ class Node:
         [1.0, -2.0]"""
 
     @overload
-    def embed(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: _Node | Array) -> Embed[L]: ...
+    def rms_norm(
+        self: OfShape[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-05
+    ) -> RMSNorm[L, tuple[*Bs, N]]: ...
     @overload
-    def embed(
-        self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
-    ) -> Embed[L, tuple[*Bs, N]]:
+    def embed(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: _Node | Array) -> Embed[L]:
         """Return `table[indices] + positions[:time]`, of the axes (..., time, width).
 
         `table` has the axes (tokens, width), `indices` (..., time), `positions` (context, width). See `Embed` for the
@@ -1960,16 +2132,13 @@ class Node:
         [[12.0], [21.0]]"""
 
     @overload
-    def linear_gelu(
-        self: Shaped[L, AtLeast1D], weight: _Node | Array, bias: _Node | Array | None = None, approximate: bool = False
-    ) -> LinearGelu[L]: ...
+    def embed(
+        self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
+    ) -> Embed[L, tuple[*Bs, N]]: ...
     @overload
     def linear_gelu(
-        self: OfShape[L, tuple[*Bs, M]],
-        weight: Shaped[Any, tuple[M, N]],
-        bias: Shaped[Any, tuple[N]] | Array | None = None,
-        approximate: bool = False,
-    ) -> LinearGelu[L, tuple[*Bs, N]]:
+        self: Shaped[L, AtLeast1D], weight: _Node | Array, bias: _Node | Array | None = None, approximate: bool = False
+    ) -> LinearGelu[L]:
         """Return `(x @ weight + bias).gelu(approximate)` as one node.
 
         `x` has the axes (..., inputs), `weight` (inputs, outputs), `bias` (outputs,). See `LinearGelu` for the errors.
@@ -1978,19 +2147,14 @@ class Node:
         [0.0]"""
 
     @overload
-    def vector_dot(
-        self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, FittingShape[tuple[*Bs, N]]]
-    ) -> VectorDot[L]: ...
+    def linear_gelu(
+        self: OfShape[L, tuple[*Bs, M]],
+        weight: Shaped[Any, tuple[M, N]],
+        bias: Shaped[Any, tuple[N]] | Array | None = None,
+        approximate: bool = False,
+    ) -> LinearGelu[L, tuple[*Bs, N]]: ...
     @overload
-    def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R]: ...
-    @overload
-    def vector_dot(self: OfShape[L, tuple[*Bs, N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
-    @overload
-    def vector_dot(self: OfShape[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
-    @overload
-    def vector_dot(self: Shaped[L, tuple[N]], other: OfShape[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
-    @overload
-    def vector_dot(self: OfShape[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant]:
+    def vector_dot(self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, FittingShape[tuple[*Bs, N]]]) -> VectorDot[L]:
         """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast.
 
         Raise `ShapeError` if the last axes differ.
@@ -1998,6 +2162,23 @@ class Node:
         >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).vector_dot(wy.Constant([[1.0, 1.0], [1.0, 1.0]])).forward().tolist()
         [3.0, 7.0]"""
 
+    @overload
+    def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R]:
+        """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast.
+
+        Raise `ShapeError` if the last axes differ.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).vector_dot(wy.Constant([[1.0, 1.0], [1.0, 1.0]])).forward().tolist()
+        [3.0, 7.0]"""
+
+    @overload
+    def vector_dot(self: OfShape[L, tuple[*Bs, N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+    @overload
+    def vector_dot(self: OfShape[L, tuple[*Bs, N]], other: Shaped[R, tuple[N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+    @overload
+    def vector_dot(self: Shaped[L, tuple[N]], other: OfShape[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
+    @overload
+    def vector_dot(self: OfShape[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant]: ...
     def dropout(self: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
         """Return `x` with elements set to zero with probability `rate` and the rest divided by `1 - rate`.
 
@@ -2021,9 +2202,27 @@ class Node:
         [1.0, 3.0]"""
 
     @overload
-    def argmax(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
+    def argmax(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]:
+        """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
+
+        Equal elements give the first index; NaN counts as the largest. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax().forward().item()
+        1
+        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax(axis=0).forward().tolist()
+        [1, 0]"""
+
     @overload
-    def argmax(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
+    def argmax(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
+        """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
+
+        Equal elements give the first index; NaN counts as the largest. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax().forward().item()
+        1
+        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax(axis=0).forward().tolist()
+        [1, 0]"""
+
     @overload
     def argmax(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
@@ -2043,30 +2242,9 @@ class Node:
     @overload
     def argmax(self: OfShape[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax: ...
     @overload
-    def argmax(self: OfShape[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode:
-        """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
-
-        Equal elements give the first index; NaN counts as the largest. Raise `ShapeError` over an axis of size 0.
-
-        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax().forward().item()
-        1
-        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax(axis=0).forward().tolist()
-        [1, 0]"""
-
+    def argmax(self: OfShape[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode: ...
     @overload
-    def argmin(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
-    @overload
-    def argmin(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
-    @overload
-    def argmin(
-        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
-    ) -> _IndexNode[tuple[*Bs]]: ...
-    @overload
-    def argmin(
-        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
-    ) -> _IndexNode[tuple[*Bs]]: ...
-    @overload
-    def argmin(self: OfShape[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
+    def argmin(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]:
         """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None.
 
         Equal elements give the first index; NaN counts as the smallest. Raise `ShapeError` over an axis of size 0.
@@ -2075,19 +2253,26 @@ class Node:
         [0, 1]"""
 
     @overload
-    def any(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]: ...
+    def argmin(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
+        """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None.
+
+        Equal elements give the first index; NaN counts as the smallest. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([[1.0, 3.0], [2.0, 1.0]]).argmin(axis=0).forward().tolist()
+        [0, 1]"""
+
     @overload
-    def any(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
-    @overload
-    def any(
+    def argmin(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
-    ) -> _Node[Any, tuple[*Bs]]: ...
+    ) -> _IndexNode[tuple[*Bs]]: ...
     @overload
-    def any(
+    def argmin(
         self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
-    ) -> _Node[Any, tuple[*Bs]]: ...
+    ) -> _IndexNode[tuple[*Bs]]: ...
     @overload
-    def any(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node:
+    def argmin(self: OfShape[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
+    @overload
+    def any(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]:
         """Return whether any element over `axis` is true, or not 0, as a mask; false over an axis of size 0.
 
         `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
@@ -2096,9 +2281,42 @@ class Node:
         [True, False]"""
 
     @overload
-    def all(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]: ...
+    def any(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node:
+        """Return whether any element over `axis` is true, or not 0, as a mask; false over an axis of size 0.
+
+        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) < 0).any(axis=-1).forward().tolist()
+        [True, False]"""
+
     @overload
-    def all(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
+    def any(
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> _Node[Any, tuple[*Bs]]: ...
+    @overload
+    def any(
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> _Node[Any, tuple[*Bs]]: ...
+    @overload
+    def any(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
+    @overload
+    def all(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]:
+        """Return whether all elements over `axis` are true, or not 0, as a mask; true over an axis of size 0.
+
+        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) > 0).all(axis=-1).forward().tolist()
+        [False, True]"""
+
+    @overload
+    def all(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node:
+        """Return whether all elements over `axis` are true, or not 0, as a mask; true over an axis of size 0.
+
+        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) > 0).all(axis=-1).forward().tolist()
+        [False, True]"""
+
     @overload
     def all(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
@@ -2108,16 +2326,16 @@ class Node:
         self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
     ) -> _Node[Any, tuple[*Bs]]: ...
     @overload
-    def all(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node:
-        """Return whether all elements over `axis` are true, or not 0, as a mask; true over an axis of size 0.
-
-        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
-
-        >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) > 0).all(axis=-1).forward().tolist()
-        [False, True]"""
-
+    def all(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
     @overload
-    def cumsum(self: Shaped[L, AtLeast1D], axis: int | None = None) -> CumSum: ...
+    def cumsum(self: Shaped[L, AtLeast1D], axis: int | None = None) -> CumSum:
+        """Return the sums of the elements up to each one along `axis`, or of all elements in row-major order if it is None.
+
+        Raise `ShapeError` for an axis that `x` lacks.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).cumsum(axis=1).forward().tolist()
+        [[1.0, 3.0], [3.0, 7.0]]"""
+
     @overload
     def cumsum(self: Shaped[L, S], axis: int) -> CumSum[S]: ...
     @overload
@@ -2130,7 +2348,14 @@ class Node:
         [[1.0, 3.0], [3.0, 7.0]]"""
 
     @overload
-    def cumprod(self: Shaped[L, AtLeast1D], axis: int | None = None) -> CumProd: ...
+    def cumprod(self: Shaped[L, AtLeast1D], axis: int | None = None) -> CumProd:
+        """Return the products of the elements up to each one along `axis`, or of all in row-major order if it is None.
+
+        The gradient is correct at zeros too. Raise `ShapeError` for an axis that `x` lacks.
+
+        >>> wy.Constant([1.0, 2.0, 3.0]).cumprod().forward().tolist()
+        [1.0, 2.0, 6.0]"""
+
     @overload
     def cumprod(self: Shaped[L, S], axis: int) -> CumProd[S]: ...
     @overload
@@ -2143,9 +2368,23 @@ class Node:
         [1.0, 2.0, 6.0]"""
 
     @overload
-    def prod(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Prod[L, tuple[()]]: ...
+    def prod(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Prod[L, tuple[()]]:
+        """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        The gradient is correct at zeros too. Raise `ShapeError` for an axis that the operand lacks.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
+        [2.0, 12.0]"""
+
     @overload
-    def prod(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]: ...
+    def prod(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]:
+        """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        The gradient is correct at zeros too. Raise `ShapeError` for an axis that the operand lacks.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
+        [2.0, 12.0]"""
+
     @overload
     def prod(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
@@ -2183,22 +2422,39 @@ class Node:
         self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Prod[L, tuple[*Bs]]: ...
     @overload
-    def prod(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]:
-        """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
-
-        The gradient is correct at zeros too. Raise `ShapeError` for an axis that the operand lacks.
-
-        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
-        [2.0, 12.0]"""
-
+    def prod(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]: ...
     @overload
-    def sum(self: ShapedMask[S], axis: None = None, keepdims: Literal[False] = False) -> CountTrue[tuple[()]]: ...
+    def sum(self: ShapedMask[S], axis: None = None, keepdims: Literal[False] = False) -> CountTrue[tuple[()]]:
+        """Sum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        The sum of a mask is the number of its true elements, as integers. Raise `ShapeError` for an axis that the operand
+        lacks.
+
+        Engines add long axes in parts, in another order than NumPy, and compiled programs all but fewer than eight elements
+        of axes with sizes. Such a sum is finite where that of the absolute values is in the range of the dtype; beyond it,
+        a part may overflow, such as that of the numbers above 0 in `[3e38, -3e38, 3e38, -3e38, ...]`.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).sum(axis=-1).forward().tolist()
+        [3.0, 7.0]"""
+
     @overload
     def sum(self: ShapedMask[S], axis: AxisLike = None, keepdims: bool = False) -> CountTrue: ...
     @overload
     def sum(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Sum[L, tuple[()]]: ...
     @overload
-    def sum(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]: ...
+    def sum(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]:
+        """Sum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        The sum of a mask is the number of its true elements, as integers. Raise `ShapeError` for an axis that the operand
+        lacks.
+
+        Engines add long axes in parts, in another order than NumPy, and compiled programs all but fewer than eight elements
+        of axes with sizes. Such a sum is finite where that of the absolute values is in the range of the dtype; beyond it,
+        a part may overflow, such as that of the numbers above 0 in `[3e38, -3e38, 3e38, -3e38, ...]`.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).sum(axis=-1).forward().tolist()
+        [3.0, 7.0]"""
+
     @overload
     def sum(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Sum[L, tuple[*Bs, One]]: ...
     @overload
@@ -2232,23 +2488,27 @@ class Node:
         self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Sum[L, tuple[*Bs]]: ...
     @overload
-    def sum(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]:
-        """Sum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+    def sum(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]: ...
+    @overload
+    def mean(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Mean[L, tuple[()]]:
+        """Arithmetic mean over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
-        The sum of a mask is the number of its true elements, as integers. Raise `ShapeError` for an axis that the operand
-        lacks.
+        For elements near the largest number of the dtype, see `sum`. Raise `ShapeError` over an axis of size 0 or one that
+        the operand lacks.
 
-        Engines add long axes in parts, in another order than NumPy, and compiled programs all but fewer than eight elements
-        of axes with sizes. Such a sum is finite where that of the absolute values is in the range of the dtype; beyond it,
-        a part may overflow, such as that of the numbers above 0 in `[3e38, -3e38, 3e38, -3e38, ...]`.
-
-        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).sum(axis=-1).forward().tolist()
-        [3.0, 7.0]"""
+        >>> wy.Constant([1.0, 3.0]).mean().forward().item()
+        2.0"""
 
     @overload
-    def mean(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Mean[L, tuple[()]]: ...
-    @overload
-    def mean(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]: ...
+    def mean(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]:
+        """Arithmetic mean over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        For elements near the largest number of the dtype, see `sum`. Raise `ShapeError` over an axis of size 0 or one that
+        the operand lacks.
+
+        >>> wy.Constant([1.0, 3.0]).mean().forward().item()
+        2.0"""
+
     @overload
     def mean(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
@@ -2286,19 +2546,25 @@ class Node:
         self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Mean[L, tuple[*Bs]]: ...
     @overload
-    def mean(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]:
-        """Arithmetic mean over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+    def mean(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]: ...
+    @overload
+    def max(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Max[L, tuple[()]]:
+        """Maximum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
-        For elements near the largest number of the dtype, see `sum`. Raise `ShapeError` over an axis of size 0 or one that
-        the operand lacks.
+        Equal largest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
 
-        >>> wy.Constant([1.0, 3.0]).mean().forward().item()
-        2.0"""
+        >>> wy.Constant([1.0, 3.0]).max().forward().item()
+        3.0"""
 
     @overload
-    def max(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Max[L, tuple[()]]: ...
-    @overload
-    def max(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Max[L]: ...
+    def max(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Max[L]:
+        """Maximum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        Equal largest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([1.0, 3.0]).max().forward().item()
+        3.0"""
+
     @overload
     def max(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Max[L, tuple[*Bs, One]]: ...
     @overload
@@ -2332,18 +2598,25 @@ class Node:
         self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Max[L, tuple[*Bs]]: ...
     @overload
-    def max(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Max[L]:
-        """Maximum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+    def max(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Max[L]: ...
+    @overload
+    def min(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Min[L, tuple[()]]:
+        """Minimum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
-        Equal largest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
+        Equal smallest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
 
-        >>> wy.Constant([1.0, 3.0]).max().forward().item()
-        3.0"""
+        >>> wy.Constant([1.0, 3.0]).min().forward().item()
+        1.0"""
 
     @overload
-    def min(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Min[L, tuple[()]]: ...
-    @overload
-    def min(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Min[L]: ...
+    def min(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Min[L]:
+        """Minimum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        Equal smallest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([1.0, 3.0]).min().forward().item()
+        1.0"""
+
     @overload
     def min(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Min[L, tuple[*Bs, One]]: ...
     @overload
@@ -2377,20 +2650,25 @@ class Node:
         self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Min[L, tuple[*Bs]]: ...
     @overload
-    def min(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Min[L]:
-        """Minimum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+    def min(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Min[L]: ...
+    @overload
+    def logsumexp(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> LogSumExp[L, tuple[()]]:
+        """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
 
-        Equal smallest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
+        `keepdims=True` keeps them at size 1. Raise `ShapeError` over an axis of size 0.
 
-        >>> wy.Constant([1.0, 3.0]).min().forward().item()
-        1.0"""
+        >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
+        True"""
 
     @overload
-    def logsumexp(
-        self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False
-    ) -> LogSumExp[L, tuple[()]]: ...
-    @overload
-    def logsumexp(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]: ...
+    def logsumexp(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]:
+        """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
+
+        `keepdims=True` keeps them at size 1. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
+        True"""
+
     @overload
     def logsumexp(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
@@ -2428,22 +2706,29 @@ class Node:
         self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> LogSumExp[L, tuple[*Bs]]: ...
     @overload
-    def logsumexp(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]:
-        """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
-
-        `keepdims=True` keeps them at size 1. Raise `ShapeError` over an axis of size 0.
-
-        >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
-        True"""
-
+    def logsumexp(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]: ...
     @overload
     def var(
         self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Variance[L, tuple[()]]: ...
+    ) -> Variance[L, tuple[()]]:
+        """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
+
+        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1. Raise `ShapeError` unless
+        `n > ddof`.
+
+        >>> wy.Constant([1.0, 3.0]).var().forward().item()
+        1.0"""
+
     @overload
-    def var(
-        self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
-    ) -> Variance[L]: ...
+    def var(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Variance[L]:
+        """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
+
+        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1. Raise `ShapeError` unless
+        `n > ddof`.
+
+        >>> wy.Constant([1.0, 3.0]).var().forward().item()
+        1.0"""
+
     @overload
     def var(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
@@ -2489,21 +2774,27 @@ class Node:
     @overload
     def var(
         self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
-    ) -> Variance[L]:
-        """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
-
-        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1. Raise `ShapeError` unless
-        `n > ddof`.
-
-        >>> wy.Constant([1.0, 3.0]).var().forward().item()
-        1.0"""
-
+    ) -> Variance[L]: ...
     @overload
     def std(
         self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Std[L, tuple[()]]: ...
+    ) -> Std[L, tuple[()]]:
+        """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`.
+
+        The gradient is not finite where all elements are equal.
+
+        >>> wy.Constant([1.0, 3.0]).std().forward().item()
+        1.0"""
+
     @overload
-    def std(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]: ...
+    def std(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]:
+        """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`.
+
+        The gradient is not finite where all elements are equal.
+
+        >>> wy.Constant([1.0, 3.0]).std().forward().item()
+        1.0"""
+
     @overload
     def std(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
@@ -2547,16 +2838,19 @@ class Node:
         ddof: int = 0,
     ) -> Std[L, tuple[*Bs]]: ...
     @overload
-    def std(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]:
-        """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`.
-
-        The gradient is not finite where all elements are equal.
-
-        >>> wy.Constant([1.0, 3.0]).std().forward().item()
-        1.0"""
-
+    def std(
+        self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
+    ) -> Std[L]: ...
     @overload
-    def cummax(self: Shaped[L, AtLeast1D], axis: int | None = None) -> TakeAlongAxis[L, _IndexNode]: ...
+    def cummax(self: Shaped[L, AtLeast1D], axis: int | None = None) -> TakeAlongAxis[L, _IndexNode]:
+        """Return the greatest of the elements up to each one along `axis`, or of all in row-major order if it is None.
+
+        This is `numpy.maximum.accumulate`. The gradient of each element goes to the one that it came from, of equal ones to
+        the last. From the first NaN on the result is NaN. Raise `ShapeError` for an axis that `x` lacks.
+
+        >>> wy.Constant([1.0, 3.0, 2.0, 4.0]).cummax().forward().tolist()
+        [1.0, 3.0, 3.0, 4.0]"""
+
     @overload
     def cummax(self: Shaped[L, S], axis: int) -> TakeAlongAxis[L, _IndexNode, S]: ...
     @overload
@@ -2570,7 +2864,14 @@ class Node:
         [1.0, 3.0, 3.0, 4.0]"""
 
     @overload
-    def cummin(self: Shaped[L, AtLeast1D], axis: int | None = None) -> TakeAlongAxis[L, _IndexNode]: ...
+    def cummin(self: Shaped[L, AtLeast1D], axis: int | None = None) -> TakeAlongAxis[L, _IndexNode]:
+        """Return the least of the elements up to each one along `axis`, or of all in row-major order if it is None.
+
+        This is `numpy.minimum.accumulate`; gradients, NaN and errors are as in `cummax`.
+
+        >>> wy.Constant([3.0, 1.0, 2.0, 0.0]).cummin().forward().tolist()
+        [3.0, 1.0, 1.0, 0.0]"""
+
     @overload
     def cummin(self: Shaped[L, S], axis: int) -> TakeAlongAxis[L, _IndexNode, S]: ...
     @overload
@@ -2583,7 +2884,14 @@ class Node:
         [3.0, 1.0, 1.0, 0.0]"""
 
     @overload
-    def argsort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> ArgSort: ...
+    def argsort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> ArgSort:
+        """Return the indices that sort `x` along `axis`, or all elements in row-major order if it is None.
+
+        Equal elements keep their order, and NaN comes last. Raise `ShapeError` for an axis that `x` lacks.
+
+        >>> wy.Constant([3.0, 1.0, 2.0]).argsort().forward().tolist()
+        [1, 2, 0]"""
+
     @overload
     def argsort(self: Shaped[L, S], axis: int = -1) -> ArgSort[S]: ...
     @overload
@@ -2596,7 +2904,15 @@ class Node:
         [1, 2, 0]"""
 
     @overload
-    def sort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> TakeAlongAxis[L, _IndexNode]: ...
+    def sort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> TakeAlongAxis[L, _IndexNode]:
+        """Return `x` sorted along `axis`, or all elements in row-major order if it is None. NaN comes last.
+
+        The gradient of each element goes to the element that it came from; of equal ones, the first comes first. Raise
+        `ShapeError` for an axis that `x` lacks.
+
+        >>> wy.Constant([3.0, 1.0, 2.0]).sort().forward().tolist()
+        [1.0, 2.0, 3.0]"""
+
     @overload
     def sort(self: Shaped[L, S], axis: int = -1) -> TakeAlongAxis[L, _IndexNode, S]: ...
     @overload
@@ -2610,7 +2926,14 @@ class Node:
         [1.0, 2.0, 3.0]"""
 
     @overload
-    def expand_dims(self: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L]: ...
+    def expand_dims(self: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L]:
+        """Return `x` with axes of size 1 inserted, at the positions `axis` of the result.
+
+        Raise `ShapeError` for a position beyond the result's axes or a repeated one.
+
+        >>> wy.Constant([1.0, 2.0]).expand_dims(0).shape
+        (1, 2)"""
+
     @overload
     def expand_dims(self: OfShape[L, tuple[*Bs]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs, One]]: ...
     @overload
@@ -2629,7 +2952,14 @@ class Node:
         (1, 2)"""
 
     @overload
-    def squeeze(self: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L]: ...
+    def squeeze(self: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L]:
+        """Return `x` without its axes of size 1: all of them, or those in `axis`.
+
+        Raise `ShapeError` if an axis in `axis` has another size.
+
+        >>> wy.Constant([[1.0], [2.0]]).squeeze(-1).shape
+        (2,)"""
+
     @overload
     def squeeze(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs]]: ...
     @overload
@@ -2652,7 +2982,12 @@ class Node:
         (2,)"""
 
     @overload
-    def flatten(self: Shaped[L, S]) -> Reshape[L, tuple[Any]]: ...
+    def flatten(self: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
+        """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default.
+
+        >>> wy.Constant(np.zeros((2, 3, 4))).flatten(1).shape
+        (2, 12)"""
+
     @overload
     def flatten(self: Shaped[L, S], start_axis: int) -> Reshape[L]:
         """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default.
@@ -2661,7 +2996,15 @@ class Node:
         (2, 12)"""
 
     @overload
-    def reshape(self: Shaped[L, S], shape: Sizes, /) -> Reshape[L]: ...
+    def reshape(self: Shaped[L, S], shape: Sizes, /) -> Reshape[L]:
+        """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred.
+
+        An axis may be an instance of a `Dim` subclass, which the type checker then knows. Raise `ShapeError` if the
+        numbers of elements differ.
+
+        >>> wy.Constant([1.0, 2.0, 3.0, 4.0]).reshape(2, -1).shape
+        (2, 2)"""
+
     @overload
     def reshape(self: Shaped[L, S], shape: tuple[D1 | int], /) -> Reshape[L, tuple[D1]]: ...
     @overload
@@ -2697,7 +3040,12 @@ class Node:
         (2, 2)"""
 
     @overload
-    def broadcast_to(self: Shaped[L, S], shape: Sizes) -> BroadcastTo[L]: ...
+    def broadcast_to(self: Shaped[L, S], shape: Sizes) -> BroadcastTo[L]:
+        """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raise `ShapeError` if the shapes do not match.
+
+        >>> wy.Constant([1.0, 2.0]).broadcast_to((3, 2)).shape
+        (3, 2)"""
+
     @overload
     def broadcast_to(self: Shaped[L, S], shape: tuple[D1 | int]) -> BroadcastTo[L, tuple[D1]]: ...
     @overload
@@ -2709,18 +3057,25 @@ class Node:
     @overload
     def broadcast_to(
         self: Shaped[L, S], shape: tuple[D1 | int, D2 | int, D3 | int, D4 | int]
-    ) -> BroadcastTo[L, tuple[D1, D2, D3, D4]]: ...
-    @overload
-    def broadcast_to(
-        self: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]
-    ) -> BroadcastTo[L]:
+    ) -> BroadcastTo[L, tuple[D1, D2, D3, D4]]:
         """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raise `ShapeError` if the shapes do not match.
 
         >>> wy.Constant([1.0, 2.0]).broadcast_to((3, 2)).shape
         (3, 2)"""
 
     @overload
-    def transpose(self: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L]: ...
+    def broadcast_to(
+        self: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]
+    ) -> BroadcastTo[L]: ...
+    @overload
+    def transpose(self: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L]:
+        """Return `x` with its axes in the order `axes`, reversed by default.
+
+        Raise `ShapeError` if `axes` does not name each axis once.
+
+        >>> wy.Constant(np.zeros((2, 3, 4))).transpose(1, 0, 2).shape
+        (3, 2, 4)"""
+
     @overload
     def transpose(self: Shaped[L, tuple[M, N]]) -> Transpose[L, tuple[N, M]]: ...
     @overload
@@ -2747,7 +3102,12 @@ class Node:
         (3, 2, 4)"""
 
     @overload
-    def swapaxes(self: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L]: ...
+    def swapaxes(self: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L]:
+        """Return `x` with two axes swapped. Raise `ShapeError` for an axis that `x` lacks.
+
+        >>> wy.Constant(np.zeros((2, 3, 4))).swapaxes(0, -1).shape
+        (4, 3, 2)"""
+
     @overload
     def swapaxes(
         self: OfShape[L, tuple[*Bs, M, N]], axis1: Literal[-1], axis2: Literal[-2]
@@ -2765,27 +3125,30 @@ class Node:
         self: OfShape[L, tuple[A, M, N, *Bs]], axis1: Literal[1], axis2: Literal[2]
     ) -> Transpose[L, tuple[A, N, M, *Bs]]: ...
     @overload
-    def swapaxes(self: OfShape[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]:
-        """Return `x` with two axes swapped. Raise `ShapeError` for an axis that `x` lacks.
-
-        >>> wy.Constant(np.zeros((2, 3, 4))).swapaxes(0, -1).shape
-        (4, 3, 2)"""
-
+    def swapaxes(self: OfShape[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]: ...
     @overload
-    def matrix_transpose(self: Shaped[L, AtLeast2D]) -> Transpose[L]: ...
-    @overload
-    def matrix_transpose(self: OfShape[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]:
+    def matrix_transpose(self: Shaped[L, AtLeast2D]) -> Transpose[L]:
         """Return `x` with its last two axes swapped; `.mT` for short. Raise `ShapeError` for fewer than two axes.
 
         >>> wy.Constant(np.zeros((2, 3, 4))).matrix_transpose().shape
         (2, 4, 3)"""
+
+    @overload
+    def matrix_transpose(self: OfShape[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]: ...
     def __hash__(self) -> int: ...
 
 class Parameter:
     """The methods that ops add to `Parameter`, which is `x` in these descriptions."""
 
     @overload
-    def index(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices) -> Index[L, _IndexNode]: ...
+    def index(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices) -> Index[L, _IndexNode]:
+        """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows.
+
+        Raise `IndexOutOfRange` for an index below 0 or beyond the last row; for an index input, when its data is set.
+
+        >>> wy.Parameter([[1.0, 2.0], [3.0, 4.0]]).index([1, 1]).forward().tolist()
+        [[3.0, 4.0], [3.0, 4.0]]"""
+
     @overload
     def index(self: OfShape[L, tuple[N, *Bs]], indices: _IndexNode[AnyShape]) -> Index[L, _IndexNode]: ...
     @overload
@@ -2801,25 +3164,23 @@ class Parameter:
         self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]]
     ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
     @overload
-    def index(self: OfShape[L, tuple[N, *Bs]], indices: Indices) -> Index[L, _IndexNode]:
-        """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows.
-
-        Raise `IndexOutOfRange` for an index below 0 or beyond the last row; for an index input, when its data is set.
-
-        >>> wy.Parameter([[1.0, 2.0], [3.0, 4.0]]).index([1, 1]).forward().tolist()
-        [[3.0, 4.0], [3.0, 4.0]]"""
+    def index(self: OfShape[L, tuple[N, *Bs]], indices: Indices) -> Index[L, _IndexNode]: ...
 
 class IndexNode:
     """The methods that ops add to `IndexNode`, which is `x` in these descriptions."""
 
     @overload
-    def __lt__(self: _IndexNode[S], other: Size | IntegerArray) -> Less[Any, Any, S]: ...
+    def __lt__(self: _IndexNode[S], other: Size | IntegerArray) -> Less[Any, Any, S]:
+        """Elementwise `x < y`, as a mask."""
+
     @overload
     def __lt__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> Less: ...
     @overload
     def __lt__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> Less[Any, Any, S]: ...
     @overload
-    def __lt__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> Less[Any, Any, S]: ...
+    def __lt__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> Less[Any, Any, S]:
+        """Elementwise `x < y`, as a mask."""
+
     @overload
     def __lt__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2827,17 +3188,21 @@ class IndexNode:
     @overload
     def __lt__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> Less[Any, Any, tuple[*Bs, N]]: ...
     @overload
-    def __lt__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> Less[Any, Any, tuple[*Bs, N]]:
-        """Elementwise `x < y`, as a mask."""
-
+    def __lt__(
+        self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
+    ) -> Less[Any, Any, tuple[*Bs, N]]: ...
     @overload
-    def __le__(self: _IndexNode[S], other: Size | IntegerArray) -> LessEqual[Any, Any, S]: ...
+    def __le__(self: _IndexNode[S], other: Size | IntegerArray) -> LessEqual[Any, Any, S]:
+        """Elementwise `x <= y`, as a mask."""
+
     @overload
     def __le__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> LessEqual: ...
     @overload
     def __le__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> LessEqual[Any, Any, S]: ...
     @overload
-    def __le__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> LessEqual[Any, Any, S]: ...
+    def __le__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> LessEqual[Any, Any, S]:
+        """Elementwise `x <= y`, as a mask."""
+
     @overload
     def __le__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2847,17 +3212,19 @@ class IndexNode:
     @overload
     def __le__(
         self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
-    ) -> LessEqual[Any, Any, tuple[*Bs, N]]:
-        """Elementwise `x <= y`, as a mask."""
-
+    ) -> LessEqual[Any, Any, tuple[*Bs, N]]: ...
     @overload
-    def __gt__(self: _IndexNode[S], other: Size | IntegerArray) -> Greater[Any, Any, S]: ...
+    def __gt__(self: _IndexNode[S], other: Size | IntegerArray) -> Greater[Any, Any, S]:
+        """Elementwise `x > y`, as a mask."""
+
     @overload
     def __gt__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> Greater: ...
     @overload
     def __gt__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> Greater[Any, Any, S]: ...
     @overload
-    def __gt__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> Greater[Any, Any, S]: ...
+    def __gt__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> Greater[Any, Any, S]:
+        """Elementwise `x > y`, as a mask."""
+
     @overload
     def __gt__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2865,17 +3232,21 @@ class IndexNode:
     @overload
     def __gt__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> Greater[Any, Any, tuple[*Bs, N]]: ...
     @overload
-    def __gt__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> Greater[Any, Any, tuple[*Bs, N]]:
-        """Elementwise `x > y`, as a mask."""
-
+    def __gt__(
+        self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
+    ) -> Greater[Any, Any, tuple[*Bs, N]]: ...
     @overload
-    def __ge__(self: _IndexNode[S], other: Size | IntegerArray) -> GreaterEqual[Any, Any, S]: ...
+    def __ge__(self: _IndexNode[S], other: Size | IntegerArray) -> GreaterEqual[Any, Any, S]:
+        """Elementwise `x >= y`, as a mask."""
+
     @overload
     def __ge__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> GreaterEqual: ...
     @overload
     def __ge__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> GreaterEqual[Any, Any, S]: ...
     @overload
-    def __ge__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> GreaterEqual[Any, Any, S]: ...
+    def __ge__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> GreaterEqual[Any, Any, S]:
+        """Elementwise `x >= y`, as a mask."""
+
     @overload
     def __ge__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2887,17 +3258,25 @@ class IndexNode:
     @overload
     def __ge__(
         self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
-    ) -> GreaterEqual[Any, Any, tuple[*Bs, N]]:
-        """Elementwise `x >= y`, as a mask."""
-
+    ) -> GreaterEqual[Any, Any, tuple[*Bs, N]]: ...
     @overload
-    def __eq__(self: _IndexNode[S], other: Size | IntegerArray) -> Equal[Any, Any, S]: ...
+    def __eq__(self: _IndexNode[S], other: Size | IntegerArray) -> Equal[Any, Any, S]:
+        """Elementwise `x == y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
+        [False, True]"""
+
     @overload
     def __eq__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> Equal: ...
     @overload
     def __eq__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> Equal[Any, Any, S]: ...
     @overload
-    def __eq__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> Equal[Any, Any, S]: ...
+    def __eq__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> Equal[Any, Any, S]:
+        """Elementwise `x == y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
+        [False, True]"""
+
     @overload
     def __eq__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2905,20 +3284,27 @@ class IndexNode:
     @overload
     def __eq__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> Equal[Any, Any, tuple[*Bs, N]]: ...
     @overload
-    def __eq__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> Equal[Any, Any, tuple[*Bs, N]]:
-        """Elementwise `x == y`, as a mask.
-
-        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
-        [False, True]"""
-
+    def __eq__(
+        self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
+    ) -> Equal[Any, Any, tuple[*Bs, N]]: ...
     @overload
-    def __ne__(self: _IndexNode[S], other: Size | IntegerArray) -> NotEqual[Any, Any, S]: ...
+    def __ne__(self: _IndexNode[S], other: Size | IntegerArray) -> NotEqual[Any, Any, S]:
+        """Elementwise `x != y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
+        [True, False]"""
+
     @overload
     def __ne__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> NotEqual: ...
     @overload
     def __ne__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> NotEqual[Any, Any, S]: ...
     @overload
-    def __ne__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> NotEqual[Any, Any, S]: ...
+    def __ne__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> NotEqual[Any, Any, S]:
+        """Elementwise `x != y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
+        [True, False]"""
+
     @overload
     def __ne__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2928,20 +3314,19 @@ class IndexNode:
     @overload
     def __ne__(
         self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
-    ) -> NotEqual[Any, Any, tuple[*Bs, N]]:
-        """Elementwise `x != y`, as a mask.
-
-        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
-        [True, False]"""
-
+    ) -> NotEqual[Any, Any, tuple[*Bs, N]]: ...
     @overload
-    def __add__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexAdd[S]: ...
+    def __add__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexAdd[S]:
+        """Elementwise sum of integers."""
+
     @overload
     def __add__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexAdd: ...
     @overload
     def __add__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexAdd[S]: ...
     @overload
-    def __add__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexAdd[S]: ...
+    def __add__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexAdd[S]:
+        """Elementwise sum of integers."""
+
     @overload
     def __add__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2949,20 +3334,22 @@ class IndexNode:
     @overload
     def __add__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexAdd[tuple[*Bs, N]]: ...
     @overload
-    def __add__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexAdd[tuple[*Bs, N]]:
-        """Elementwise sum of integers."""
-
+    def __add__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexAdd[tuple[*Bs, N]]: ...
     def __radd__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexAdd[S]:
         """Elementwise sum of integers."""
 
     @overload
-    def __sub__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexSubtract[S]: ...
+    def __sub__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexSubtract[S]:
+        """Elementwise difference of integers."""
+
     @overload
     def __sub__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexSubtract: ...
     @overload
     def __sub__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexSubtract[S]: ...
     @overload
-    def __sub__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexSubtract[S]: ...
+    def __sub__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexSubtract[S]:
+        """Elementwise difference of integers."""
+
     @overload
     def __sub__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2970,20 +3357,24 @@ class IndexNode:
     @overload
     def __sub__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexSubtract[tuple[*Bs, N]]: ...
     @overload
-    def __sub__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexSubtract[tuple[*Bs, N]]:
-        """Elementwise difference of integers."""
-
+    def __sub__(
+        self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
+    ) -> IndexSubtract[tuple[*Bs, N]]: ...
     def __rsub__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexSubtract[S]:
         """Elementwise difference of integers."""
 
     @overload
-    def __mul__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMultiply[S]: ...
+    def __mul__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMultiply[S]:
+        """Elementwise product of integers."""
+
     @overload
     def __mul__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexMultiply: ...
     @overload
     def __mul__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexMultiply[S]: ...
     @overload
-    def __mul__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMultiply[S]: ...
+    def __mul__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMultiply[S]:
+        """Elementwise product of integers."""
+
     @overload
     def __mul__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2991,20 +3382,24 @@ class IndexNode:
     @overload
     def __mul__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMultiply[tuple[*Bs, N]]: ...
     @overload
-    def __mul__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMultiply[tuple[*Bs, N]]:
-        """Elementwise product of integers."""
-
+    def __mul__(
+        self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
+    ) -> IndexMultiply[tuple[*Bs, N]]: ...
     def __rmul__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMultiply[S]:
         """Elementwise product of integers."""
 
     @overload
-    def __floordiv__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexFloorDivide[S]: ...
+    def __floordiv__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexFloorDivide[S]:
+        """Elementwise quotient of integers, rounded down; 0 where the divisor is 0, as in NumPy."""
+
     @overload
     def __floordiv__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexFloorDivide: ...
     @overload
     def __floordiv__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexFloorDivide[S]: ...
     @overload
-    def __floordiv__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexFloorDivide[S]: ...
+    def __floordiv__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexFloorDivide[S]:
+        """Elementwise quotient of integers, rounded down; 0 where the divisor is 0, as in NumPy."""
+
     @overload
     def __floordiv__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -3016,20 +3411,22 @@ class IndexNode:
     @overload
     def __floordiv__(
         self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
-    ) -> IndexFloorDivide[tuple[*Bs, N]]:
-        """Elementwise quotient of integers, rounded down; 0 where the divisor is 0, as in NumPy."""
-
+    ) -> IndexFloorDivide[tuple[*Bs, N]]: ...
     def __rfloordiv__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexFloorDivide[S]:
         """Elementwise quotient of integers, rounded down; 0 where the divisor is 0, as in NumPy."""
 
     @overload
-    def __mod__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexRemainder[S]: ...
+    def __mod__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexRemainder[S]:
+        """Elementwise rest of the division of integers that rounds down; 0 where the divisor is 0, as in NumPy."""
+
     @overload
     def __mod__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexRemainder: ...
     @overload
     def __mod__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexRemainder[S]: ...
     @overload
-    def __mod__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexRemainder[S]: ...
+    def __mod__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexRemainder[S]:
+        """Elementwise rest of the division of integers that rounds down; 0 where the divisor is 0, as in NumPy."""
+
     @overload
     def __mod__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -3037,9 +3434,9 @@ class IndexNode:
     @overload
     def __mod__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexRemainder[tuple[*Bs, N]]: ...
     @overload
-    def __mod__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexRemainder[tuple[*Bs, N]]:
-        """Elementwise rest of the division of integers that rounds down; 0 where the divisor is 0, as in NumPy."""
-
+    def __mod__(
+        self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
+    ) -> IndexRemainder[tuple[*Bs, N]]: ...
     def __rmod__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexRemainder[S]:
         """Elementwise rest of the division of integers that rounds down; 0 where the divisor is 0, as in NumPy."""
 
@@ -3053,7 +3450,12 @@ class IndexNode:
         [2, 1]"""
 
     @overload
-    def __truediv__(self: _IndexNode[S], other: Number) -> _Node[Any, S]: ...
+    def __truediv__(self: _IndexNode[S], other: Number) -> _Node[Any, S]:
+        """Return the elementwise quotient of integers, of a weak float type.
+
+        >>> ((wy.Constant([1.0, 0.0]) > 0.5).sum() / 2).forward().item()
+        0.5"""
+
     @overload
     def __truediv__(self: _IndexNode, other: _IndexNode | IntegerArray) -> _Node:
         """Return the elementwise quotient of integers, of a weak float type.
@@ -3062,7 +3464,21 @@ class IndexNode:
         0.5"""
 
     @overload
-    def __getitem__(self: _IndexNode[AtLeast1D], key: Key_) -> IndexSlice: ...
+    def __getitem__(self: _IndexNode[AtLeast1D], key: Key_) -> IndexSlice:
+        """Return the part of `x` that ints, slices, `None`, `...`, index nodes, lists and arrays select, as in NumPy.
+
+        Arrays of bools are masks. Negative indices count from the end. The gradient adds up at indices that occur twice.
+        A part of an axis that gets its size from the data of each run has all elements that the slice names: `x[:, :-1]`
+        and `x[:, 1:]` have the same axis, `Time()-1`, and `x[:, :5]` has 5.
+
+        Raise `IndexOutOfRange` for an index beyond its axis, `ShapeError` for too many entries, for a mask of another
+        shape, and in a run for an axis with fewer elements than its slice names, and `TypeError` for a mask that is
+        computed: the data would decide the shape.
+
+        >>> x = wy.Constant([[1.0, 2.0], [3.0, 4.0]])
+        >>> x[:, 0].forward().tolist(), x[[1, 0, 1], [0, 0, -1]].forward().tolist()
+        ([1.0, 3.0], [3.0, 1.0, 4.0])"""
+
     @overload
     def __getitem__(self: _IndexNode[tuple[N, *Bs]], key: int) -> IndexSlice[tuple[*Bs]]: ...
     @overload
@@ -3132,13 +3548,17 @@ class IndexNode:
         [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]"""
 
     @overload
-    def maximum(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMaximum[S]: ...
+    def maximum(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMaximum[S]:
+        """The larger of two integers, elementwise; the other operand is an integer node, an integer, or an array."""
+
     @overload
     def maximum(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexMaximum: ...
     @overload
     def maximum(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexMaximum[S]: ...
     @overload
-    def maximum(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMaximum[S]: ...
+    def maximum(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMaximum[S]:
+        """The larger of two integers, elementwise; the other operand is an integer node, an integer, or an array."""
+
     @overload
     def maximum(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -3146,17 +3566,19 @@ class IndexNode:
     @overload
     def maximum(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMaximum[tuple[*Bs, N]]: ...
     @overload
-    def maximum(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMaximum[tuple[*Bs, N]]:
-        """The larger of two integers, elementwise; the other operand is an integer node, an integer, or an array."""
-
+    def maximum(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMaximum[tuple[*Bs, N]]: ...
     @overload
-    def minimum(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMinimum[S]: ...
+    def minimum(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMinimum[S]:
+        """The smaller of two integers, elementwise; the other operand is an integer node, an integer, or an array."""
+
     @overload
     def minimum(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexMinimum: ...
     @overload
     def minimum(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexMinimum[S]: ...
     @overload
-    def minimum(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMinimum[S]: ...
+    def minimum(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMinimum[S]:
+        """The smaller of two integers, elementwise; the other operand is an integer node, an integer, or an array."""
+
     @overload
     def minimum(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -3164,11 +3586,14 @@ class IndexNode:
     @overload
     def minimum(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMinimum[tuple[*Bs, N]]: ...
     @overload
-    def minimum(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMinimum[tuple[*Bs, N]]:
-        """The smaller of two integers, elementwise; the other operand is an integer node, an integer, or an array."""
-
+    def minimum(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMinimum[tuple[*Bs, N]]: ...
     @overload
-    def clip(self: _IndexNode, min: _IndexNode, max: _IndexNode | IntegerArray | Size | None = None) -> _IndexNode: ...
+    def clip(self: _IndexNode, min: _IndexNode, max: _IndexNode | IntegerArray | Size | None = None) -> _IndexNode:
+        """Return the integers limited to `min` and `max`, of which None is no limit; where they cross, `max` wins.
+
+        >>> wy.IndexConstant([-2, 1, 7]).clip(0, 5).forward().tolist()
+        [0, 1, 5]"""
+
     @overload
     def clip(self: _IndexNode, min: IntegerArray | Size | None, max: _IndexNode) -> _IndexNode: ...
     @overload
@@ -3189,7 +3614,15 @@ class IndexNode:
     @overload
     def take_along_axis(
         self: _IndexNode[AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
-    ) -> IndexTakeAlongAxis: ...
+    ) -> IndexTakeAlongAxis:
+        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
+
+        `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
+        Raise `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
+        [[2.0], [3.0]]"""
+
     @overload
     def take_along_axis(
         self: _IndexNode[tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
@@ -3207,19 +3640,24 @@ class IndexNode:
         self: _IndexNode[tuple[N, *Bs]], indices: Indices, axis: int | None = -1
     ) -> IndexTakeAlongAxis: ...
     @overload
-    def take_along_axis(self: _IndexNode[tuple[N, *Bs]], indices: _IndexNode, axis: int | None) -> IndexTakeAlongAxis:
-        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
-
-        `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
-        Raise `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
-
-        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
-        [[2.0], [3.0]]"""
-
+    def take_along_axis(
+        self: _IndexNode[tuple[N, *Bs]], indices: _IndexNode, axis: int | None
+    ) -> IndexTakeAlongAxis: ...
     @overload
     def take(
         self: _IndexNode[AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
-    ) -> _IndexNode: ...
+    ) -> _IndexNode:
+        """Return the elements that `indices` select along `axis`, by default among all in row-major order.
+
+        As in `numpy.take`, the axes of `indices` replace `axis` in the result, and negative indices count from the end.
+        `x[rows]` and `axis=0` take rows. Raise `IndexOutOfRange` for an index beyond the axis; with `mode="wrap"` it counts
+        on from the other end, and with `mode="clip"` it becomes the first or the last. These two raise `ShapeError` for an
+        axis whose size comes from data. Raise `OptionError` for another mode.
+
+        >>> x = wy.Constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+        >>> x.take([3, 0]).forward().tolist(), x.take([1, 1], axis=0).forward().tolist()
+        ([4.0, 1.0], [[4.0, 5.0, 6.0], [4.0, 5.0, 6.0]])"""
+
     @overload
     def take(
         self: _IndexNode[S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: TakeMode = "raise"
@@ -3256,7 +3694,14 @@ class IndexNode:
         ([4.0, 1.0], [[4.0, 5.0, 6.0], [4.0, 5.0, 6.0]])"""
 
     @overload
-    def cumsum(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexCumSum: ...
+    def cumsum(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexCumSum:
+        """Return the sums of the elements up to each one along `axis`, or of all elements in row-major order if it is None.
+
+        Raise `ShapeError` for an axis that `x` lacks.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).cumsum(axis=1).forward().tolist()
+        [[1.0, 3.0], [3.0, 7.0]]"""
+
     @overload
     def cumsum(self: _IndexNode[S], axis: int) -> IndexCumSum[S]: ...
     @overload
@@ -3269,7 +3714,9 @@ class IndexNode:
         [[1.0, 3.0], [3.0, 7.0]]"""
 
     @overload
-    def sum(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
+    def sum(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]:
+        """Sum of integers over `axis`: an axis, several, or all by default; it wraps around on overflow, as in NumPy."""
+
     @overload
     def sum(self: _IndexNode[AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _IndexNode: ...
     @overload
@@ -3285,7 +3732,9 @@ class IndexNode:
         """Sum of integers over `axis`: an axis, several, or all by default; it wraps around on overflow, as in NumPy."""
 
     @overload
-    def max(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
+    def max(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]:
+        """Maximum of integers over `axis`: an axis, several, or all by default. Raise `ShapeError` over no elements."""
+
     @overload
     def max(self: _IndexNode[AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _IndexNode: ...
     @overload
@@ -3301,7 +3750,9 @@ class IndexNode:
         """Maximum of integers over `axis`: an axis, several, or all by default. Raise `ShapeError` over no elements."""
 
     @overload
-    def min(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
+    def min(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]:
+        """Minimum of integers over `axis`: an axis, several, or all by default. Raise `ShapeError` over no elements."""
+
     @overload
     def min(self: _IndexNode[AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _IndexNode: ...
     @overload
@@ -3317,7 +3768,15 @@ class IndexNode:
         """Minimum of integers over `axis`: an axis, several, or all by default. Raise `ShapeError` over no elements."""
 
     @overload
-    def cummax(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexTakeAlongAxis: ...
+    def cummax(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexTakeAlongAxis:
+        """Return the greatest of the elements up to each one along `axis`, or of all in row-major order if it is None.
+
+        This is `numpy.maximum.accumulate`. The gradient of each element goes to the one that it came from, of equal ones to
+        the last. From the first NaN on the result is NaN. Raise `ShapeError` for an axis that `x` lacks.
+
+        >>> wy.Constant([1.0, 3.0, 2.0, 4.0]).cummax().forward().tolist()
+        [1.0, 3.0, 3.0, 4.0]"""
+
     @overload
     def cummax(self: _IndexNode[S], axis: int) -> IndexTakeAlongAxis[S]: ...
     @overload
@@ -3331,7 +3790,14 @@ class IndexNode:
         [1.0, 3.0, 3.0, 4.0]"""
 
     @overload
-    def cummin(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexTakeAlongAxis: ...
+    def cummin(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexTakeAlongAxis:
+        """Return the least of the elements up to each one along `axis`, or of all in row-major order if it is None.
+
+        This is `numpy.minimum.accumulate`; gradients, NaN and errors are as in `cummax`.
+
+        >>> wy.Constant([3.0, 1.0, 2.0, 0.0]).cummin().forward().tolist()
+        [3.0, 1.0, 1.0, 0.0]"""
+
     @overload
     def cummin(self: _IndexNode[S], axis: int) -> IndexTakeAlongAxis[S]: ...
     @overload
@@ -3344,7 +3810,14 @@ class IndexNode:
         [3.0, 1.0, 1.0, 0.0]"""
 
     @overload
-    def argsort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> ArgSort: ...
+    def argsort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> ArgSort:
+        """Return the indices that sort `x` along `axis`, or all elements in row-major order if it is None.
+
+        Equal elements keep their order, and NaN comes last. Raise `ShapeError` for an axis that `x` lacks.
+
+        >>> wy.Constant([3.0, 1.0, 2.0]).argsort().forward().tolist()
+        [1, 2, 0]"""
+
     @overload
     def argsort(self: _IndexNode[S], axis: int = -1) -> ArgSort[S]: ...
     @overload
@@ -3357,7 +3830,15 @@ class IndexNode:
         [1, 2, 0]"""
 
     @overload
-    def sort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> IndexTakeAlongAxis: ...
+    def sort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> IndexTakeAlongAxis:
+        """Return `x` sorted along `axis`, or all elements in row-major order if it is None. NaN comes last.
+
+        The gradient of each element goes to the element that it came from; of equal ones, the first comes first. Raise
+        `ShapeError` for an axis that `x` lacks.
+
+        >>> wy.Constant([3.0, 1.0, 2.0]).sort().forward().tolist()
+        [1.0, 2.0, 3.0]"""
+
     @overload
     def sort(self: _IndexNode[S], axis: int = -1) -> IndexTakeAlongAxis[S]: ...
     @overload
@@ -3371,7 +3852,14 @@ class IndexNode:
         [1.0, 2.0, 3.0]"""
 
     @overload
-    def expand_dims(self: _IndexNode[AnyShape], axis: AxisLike) -> IndexReshape: ...
+    def expand_dims(self: _IndexNode[AnyShape], axis: AxisLike) -> IndexReshape:
+        """Return `x` with axes of size 1 inserted, at the positions `axis` of the result.
+
+        Raise `ShapeError` for a position beyond the result's axes or a repeated one.
+
+        >>> wy.Constant([1.0, 2.0]).expand_dims(0).shape
+        (1, 2)"""
+
     @overload
     def expand_dims(self: _IndexNode[tuple[*Bs]], axis: Literal[-1]) -> IndexReshape[tuple[*Bs, One]]: ...
     @overload
@@ -3390,7 +3878,14 @@ class IndexNode:
         (1, 2)"""
 
     @overload
-    def squeeze(self: _IndexNode[AtLeast1D], axis: AxisLike = None) -> IndexReshape: ...
+    def squeeze(self: _IndexNode[AtLeast1D], axis: AxisLike = None) -> IndexReshape:
+        """Return `x` without its axes of size 1: all of them, or those in `axis`.
+
+        Raise `ShapeError` if an axis in `axis` has another size.
+
+        >>> wy.Constant([[1.0], [2.0]]).squeeze(-1).shape
+        (2,)"""
+
     @overload
     def squeeze(self: _IndexNode[tuple[*Bs, N]], axis: Literal[-1]) -> IndexReshape[tuple[*Bs]]: ...
     @overload
@@ -3413,7 +3908,15 @@ class IndexNode:
         (2,)"""
 
     @overload
-    def reshape(self: _IndexNode[S], shape: Sizes, /) -> IndexReshape: ...
+    def reshape(self: _IndexNode[S], shape: Sizes, /) -> IndexReshape:
+        """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred.
+
+        An axis may be an instance of a `Dim` subclass, which the type checker then knows. Raise `ShapeError` if the
+        numbers of elements differ.
+
+        >>> wy.Constant([1.0, 2.0, 3.0, 4.0]).reshape(2, -1).shape
+        (2, 2)"""
+
     @overload
     def reshape(self: _IndexNode[S], shape: tuple[D1 | int], /) -> IndexReshape[tuple[D1]]: ...
     @overload
@@ -3453,7 +3956,14 @@ class IndexNode:
         (2, 2)"""
 
     @overload
-    def transpose(self: _IndexNode[AtLeast1D], *axes: int | Sequence[int]) -> IndexTranspose: ...
+    def transpose(self: _IndexNode[AtLeast1D], *axes: int | Sequence[int]) -> IndexTranspose:
+        """Return `x` with its axes in the order `axes`, reversed by default.
+
+        Raise `ShapeError` if `axes` does not name each axis once.
+
+        >>> wy.Constant(np.zeros((2, 3, 4))).transpose(1, 0, 2).shape
+        (3, 2, 4)"""
+
     @overload
     def transpose(self: _IndexNode[tuple[M, N]]) -> IndexTranspose[tuple[N, M]]: ...
     @overload
