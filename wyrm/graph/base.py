@@ -308,7 +308,7 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
         """Return the names that users need; Python suggests them for misspelled ones."""
         classes: list[Any] = [cls for cls in type(self).__mro__ if cls in _BASES or getattr(cls, "is_leaf", False)]
         names = {name for cls in classes for name in _own(cls) if not name.startswith("_")}
-        return sorted((names - _own(BaseNode)).union(_TOLD, self.attributes))
+        return sorted((names - _own(BaseNode) - _own(Op)).union(_TOLD, self.attributes))
 
     def __copy__(self) -> Self:
         return self
