@@ -157,8 +157,10 @@ def public_files() -> list[Path]:
 def test_stubs_have_docstrings(path: Path) -> None:
     listed = dict(functions(path))
     assert len(listed) > 20
-    # pyrefly reads that of the first overload of a function.
-    assert [name for name, statements in listed.items() if not ast.get_docstring(statements[0])] == []
+    # Most servers read that of the last overload, pyrefly that of the first overload of a function.
+    assert [name for name, statements in listed.items() if not ast.get_docstring(statements[-1])] == []
+    of_functions = {name: statements for name, statements in listed.items() if "." not in name}
+    assert [name for name, statements in of_functions.items() if not ast.get_docstring(statements[0])] == []
 
 
 def test_public_signatures_are_short_and_name_public_options() -> None:

@@ -74,6 +74,7 @@ def _functions(
     documented = next(filter(ast.get_docstring, declared), None)
     if documented is not None:
         declare.document(functions, documented.body)
+        functions[0].body = documented.body  # pyrefly reads that of the first
     return functions
 
 

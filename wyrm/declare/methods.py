@@ -202,11 +202,10 @@ def _documented(statements: list[ast.FunctionDef], docstring: str | None, module
 def document(statements: list[ast.FunctionDef], docstring: list[ast.stmt]) -> None:
     """Give the docstring to the overloads where editors look for it.
 
-    pyrefly reads that of the first, Jedi that of the last; others find any. Jedi does not see an overload that has `*`
-    in a subscript, which its parser does not know.
+    That is the last overload; but Jedi does not see one that has `*` in a subscript, which its parser does not know.
     """
     read = [each for each in statements if not any(isinstance(node, ast.Starred) for node in ast.walk(each))]
-    for each in (statements[0], (read or statements)[-1]):
+    for each in ((read or statements)[-1], statements[-1]):
         each.body = docstring
 
 

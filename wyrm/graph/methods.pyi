@@ -113,9 +113,7 @@ class Node:
     """The methods that ops add to `Node`, which is `x` in these descriptions."""
 
     @overload
-    def __add__(self: Shaped[Any, FittingShape], other: _Node) -> Add:
-        """Elementwise sum `x + y`; the operands broadcast."""
-
+    def __add__(self: Shaped[Any, FittingShape], other: _Node) -> Add: ...
     @overload
     def __add__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Add[L, _Node]: ...
     @overload
@@ -125,9 +123,7 @@ class Node:
         """Elementwise sum `x + y`; the operands broadcast."""
 
     @overload
-    def __radd__(self: Shaped[R, S], other: Number | Array) -> Add[Constant, R, S]:
-        """Elementwise sum `x + y`; the operands broadcast."""
-
+    def __radd__(self: Shaped[R, S], other: Number | Array) -> Add[Constant, R, S]: ...
     @overload
     def __radd__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> Add[L, R]: ...
     @overload
@@ -172,11 +168,11 @@ class Node:
     def __radd__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> Add[L, R]: ...
-    @overload
-    def __sub__(self: Shaped[Any, FittingShape], other: _Node) -> Subtract:
-        """Elementwise difference `x - y`; the operands broadcast."""
+    ) -> Add[L, R]:
+        """Elementwise sum `x + y`; the operands broadcast."""
 
+    @overload
+    def __sub__(self: Shaped[Any, FittingShape], other: _Node) -> Subtract: ...
     @overload
     def __sub__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Subtract[L, _Node]: ...
     @overload
@@ -186,9 +182,7 @@ class Node:
         """Elementwise difference `x - y`; the operands broadcast."""
 
     @overload
-    def __rsub__(self: Shaped[R, S], other: Number | Array) -> Subtract[Constant, R, S]:
-        """Elementwise difference `x - y`; the operands broadcast."""
-
+    def __rsub__(self: Shaped[R, S], other: Number | Array) -> Subtract[Constant, R, S]: ...
     @overload
     def __rsub__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> Subtract[L, R]: ...
     @overload
@@ -241,11 +235,11 @@ class Node:
     def __rsub__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> Subtract[L, R]: ...
-    @overload
-    def __mul__(self: Shaped[Any, FittingShape], other: _Node) -> Multiply:
-        """Elementwise product `x * y`; the operands broadcast."""
+    ) -> Subtract[L, R]:
+        """Elementwise difference `x - y`; the operands broadcast."""
 
+    @overload
+    def __mul__(self: Shaped[Any, FittingShape], other: _Node) -> Multiply: ...
     @overload
     def __mul__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Multiply[L, _Node]: ...
     @overload
@@ -255,9 +249,7 @@ class Node:
         """Elementwise product `x * y`; the operands broadcast."""
 
     @overload
-    def __rmul__(self: Shaped[R, S], other: Number | Array) -> Multiply[Constant, R, S]:
-        """Elementwise product `x * y`; the operands broadcast."""
-
+    def __rmul__(self: Shaped[R, S], other: Number | Array) -> Multiply[Constant, R, S]: ...
     @overload
     def __rmul__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> Multiply[L, R]: ...
     @overload
@@ -310,11 +302,11 @@ class Node:
     def __rmul__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> Multiply[L, R]: ...
-    @overload
-    def __truediv__(self: Shaped[Any, FittingShape], other: _Node) -> Divide:
-        """Elementwise quotient `x / y`; the operands broadcast."""
+    ) -> Multiply[L, R]:
+        """Elementwise product `x * y`; the operands broadcast."""
 
+    @overload
+    def __truediv__(self: Shaped[Any, FittingShape], other: _Node) -> Divide: ...
     @overload
     def __truediv__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Divide[L, _Node]: ...
     @overload
@@ -324,9 +316,7 @@ class Node:
         """Elementwise quotient `x / y`; the operands broadcast."""
 
     @overload
-    def __rtruediv__(self: Shaped[R, S], other: Number | Array) -> Divide[Constant, R, S]:
-        """Elementwise quotient `x / y`; the operands broadcast."""
-
+    def __rtruediv__(self: Shaped[R, S], other: Number | Array) -> Divide[Constant, R, S]: ...
     @overload
     def __rtruediv__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> Divide[L, R]: ...
     @overload
@@ -383,14 +373,11 @@ class Node:
     def __rtruediv__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> Divide[L, R]: ...
+    ) -> Divide[L, R]:
+        """Elementwise quotient `x / y`; the operands broadcast."""
+
     @overload
-    def __pow__(self: Shaped[Any, FittingShape], other: _Node) -> Power:
-        """Elementwise power `x ** y`; the operands broadcast.
-
-        The derivative with respect to `x` at `y = 0` is 0. The derivative with respect to `y` at `x = 0` is 0 for `y >= 0`,
-        else -inf."""
-
+    def __pow__(self: Shaped[Any, FittingShape], other: _Node) -> Power: ...
     @overload
     def __pow__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Power[L, _Node]: ...
     @overload
@@ -403,12 +390,7 @@ class Node:
         else -inf."""
 
     @overload
-    def __rpow__(self: Shaped[R, S], other: Number | Array) -> Power[Constant, R, S]:
-        """Elementwise power `x ** y`; the operands broadcast.
-
-        The derivative with respect to `x` at `y = 0` is 0. The derivative with respect to `y` at `x = 0` is 0 for `y >= 0`,
-        else -inf."""
-
+    def __rpow__(self: Shaped[R, S], other: Number | Array) -> Power[Constant, R, S]: ...
     @overload
     def __rpow__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> Power[L, R]: ...
     @overload
@@ -456,7 +438,12 @@ class Node:
     def __rpow__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> Power[L, R]: ...
+    ) -> Power[L, R]:
+        """Elementwise power `x ** y`; the operands broadcast.
+
+        The derivative with respect to `x` at `y = 0` is 0. The derivative with respect to `y` at `x = 0` is 0 for `y >= 0`,
+        else -inf."""
+
     def __neg__(self: Shaped[L, S]) -> Negative[L, S]:
         """Elementwise negation `-x`."""
 
@@ -464,12 +451,7 @@ class Node:
         """Return the elementwise absolute value `|x|`; the derivative at 0 is 0."""
 
     @overload
-    def __floordiv__(self: Shaped[Any, FittingShape], other: _Node) -> FloorDivide:
-        """Elementwise quotient `x // y`, rounded down; the gradient is zero.
-
-        >>> (wy.Constant([7.0, -7.0]) // 2.0).forward().tolist()
-        [3.0, -4.0]"""
-
+    def __floordiv__(self: Shaped[Any, FittingShape], other: _Node) -> FloorDivide: ...
     @overload
     def __floordiv__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> FloorDivide[L, _Node]: ...
     @overload
@@ -482,12 +464,7 @@ class Node:
         [3.0, -4.0]"""
 
     @overload
-    def __rfloordiv__(self: Shaped[R, S], other: Number | Array) -> FloorDivide[Constant, R, S]:
-        """Elementwise quotient `x // y`, rounded down; the gradient is zero.
-
-        >>> (wy.Constant([7.0, -7.0]) // 2.0).forward().tolist()
-        [3.0, -4.0]"""
-
+    def __rfloordiv__(self: Shaped[R, S], other: Number | Array) -> FloorDivide[Constant, R, S]: ...
     @overload
     def __rfloordiv__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> FloorDivide[L, R]: ...
     @overload
@@ -563,16 +540,14 @@ class Node:
     def __rfloordiv__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> FloorDivide[L, R]: ...
+    ) -> FloorDivide[L, R]:
+        """Elementwise quotient `x // y`, rounded down; the gradient is zero.
+
+        >>> (wy.Constant([7.0, -7.0]) // 2.0).forward().tolist()
+        [3.0, -4.0]"""
+
     @overload
-    def __mod__(self: Shaped[Any, FittingShape], other: _Node) -> Remainder:
-        """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
-
-        The derivative with respect to `y` is `-(x // y)`.
-
-        >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
-        [1.0, 2.0]"""
-
+    def __mod__(self: Shaped[Any, FittingShape], other: _Node) -> Remainder: ...
     @overload
     def __mod__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Remainder[L, _Node]: ...
     @overload
@@ -587,14 +562,7 @@ class Node:
         [1.0, 2.0]"""
 
     @overload
-    def __rmod__(self: Shaped[R, S], other: Number | Array) -> Remainder[Constant, R, S]:
-        """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
-
-        The derivative with respect to `y` is `-(x // y)`.
-
-        >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
-        [1.0, 2.0]"""
-
+    def __rmod__(self: Shaped[R, S], other: Number | Array) -> Remainder[Constant, R, S]: ...
     @overload
     def __rmod__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> Remainder[L, R]: ...
     @overload
@@ -652,7 +620,14 @@ class Node:
     def __rmod__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> Remainder[L, R]: ...
+    ) -> Remainder[L, R]:
+        """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
+
+        The derivative with respect to `y` is `-(x // y)`.
+
+        >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
+        [1.0, 2.0]"""
+
     def __divmod__(self: Shaped[L, S], other: Shaped[L, S] | Number | Array) -> tuple[_Node[Any, S], _Node[Any, S]]:
         """Return `x // other` and `x % other`, elementwise."""
 
@@ -663,9 +638,7 @@ class Node:
         """Return `x` itself; raise `DTypeError` for a mask, which has no sign."""
 
     @overload
-    def __lt__(self: Shaped[L, S], other: Number | Array) -> Less[L, Constant, S]:
-        """Elementwise `x < y`, as a mask."""
-
+    def __lt__(self: Shaped[L, S], other: Number | Array) -> Less[L, Constant, S]: ...
     @overload
     def __lt__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Less[L, Any]: ...
     @overload
@@ -713,11 +686,11 @@ class Node:
     @overload
     def __lt__(self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Less[L, Any]: ...
     @overload
-    def __lt__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Less[L, Any]: ...
-    @overload
-    def __le__(self: Shaped[L, S], other: Number | Array) -> LessEqual[L, Constant, S]:
-        """Elementwise `x <= y`, as a mask."""
+    def __lt__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Less[L, Any]:
+        """Elementwise `x < y`, as a mask."""
 
+    @overload
+    def __le__(self: Shaped[L, S], other: Number | Array) -> LessEqual[L, Constant, S]: ...
     @overload
     def __le__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> LessEqual[L, Any]: ...
     @overload
@@ -769,11 +742,11 @@ class Node:
     @overload
     def __le__(self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> LessEqual[L, Any]: ...
     @overload
-    def __le__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> LessEqual[L, Any]: ...
-    @overload
-    def __gt__(self: Shaped[L, S], other: Number | Array) -> Greater[L, Constant, S]:
-        """Elementwise `x > y`, as a mask."""
+    def __le__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> LessEqual[L, Any]:
+        """Elementwise `x <= y`, as a mask."""
 
+    @overload
+    def __gt__(self: Shaped[L, S], other: Number | Array) -> Greater[L, Constant, S]: ...
     @overload
     def __gt__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Greater[L, Any]: ...
     @overload
@@ -821,11 +794,11 @@ class Node:
     @overload
     def __gt__(self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Greater[L, Any]: ...
     @overload
-    def __gt__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Greater[L, Any]: ...
-    @overload
-    def __ge__(self: Shaped[L, S], other: Number | Array) -> GreaterEqual[L, Constant, S]:
-        """Elementwise `x >= y`, as a mask."""
+    def __gt__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Greater[L, Any]:
+        """Elementwise `x > y`, as a mask."""
 
+    @overload
+    def __ge__(self: Shaped[L, S], other: Number | Array) -> GreaterEqual[L, Constant, S]: ...
     @overload
     def __ge__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> GreaterEqual[L, Any]: ...
     @overload
@@ -881,16 +854,11 @@ class Node:
         self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]
     ) -> GreaterEqual[L, Any]: ...
     @overload
-    def __ge__(
-        self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]
-    ) -> GreaterEqual[L, Any]: ...
+    def __ge__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> GreaterEqual[L, Any]:
+        """Elementwise `x >= y`, as a mask."""
+
     @overload
-    def __eq__(self: Shaped[L, S], other: Number | Array) -> Equal[L, Constant, S]:
-        """Elementwise `x == y`, as a mask.
-
-        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
-        [False, True]"""
-
+    def __eq__(self: Shaped[L, S], other: Number | Array) -> Equal[L, Constant, S]: ...
     @overload
     def __eq__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Equal[L, Any]: ...
     @overload
@@ -941,14 +909,14 @@ class Node:
     @overload
     def __eq__(self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Equal[L, Any]: ...
     @overload
-    def __eq__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Equal[L, Any]: ...
+    def __eq__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Equal[L, Any]:
+        """Elementwise `x == y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
+        [False, True]"""
+
     @overload
-    def __ne__(self: Shaped[L, S], other: Number | Array) -> NotEqual[L, Constant, S]:
-        """Elementwise `x != y`, as a mask.
-
-        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
-        [True, False]"""
-
+    def __ne__(self: Shaped[L, S], other: Number | Array) -> NotEqual[L, Constant, S]: ...
     @overload
     def __ne__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> NotEqual[L, Any]: ...
     @overload
@@ -1003,11 +971,14 @@ class Node:
     @overload
     def __ne__(self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> NotEqual[L, Any]: ...
     @overload
-    def __ne__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> NotEqual[L, Any]: ...
-    @overload
-    def __and__(self: Shaped[Any, FittingShape], other: _Node) -> LogicalAnd:
-        """Elementwise logical and of two masks, `x & y`."""
+    def __ne__(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> NotEqual[L, Any]:
+        """Elementwise `x != y`, as a mask.
 
+        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
+        [True, False]"""
+
+    @overload
+    def __and__(self: Shaped[Any, FittingShape], other: _Node) -> LogicalAnd: ...
     @overload
     def __and__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> LogicalAnd[L, _Node]: ...
     @overload
@@ -1017,9 +988,7 @@ class Node:
         """Elementwise logical and of two masks, `x & y`."""
 
     @overload
-    def __rand__(self: Shaped[R, S], other: Number | Array) -> LogicalAnd[Constant, R, S]:
-        """Elementwise logical and of two masks, `x & y`."""
-
+    def __rand__(self: Shaped[R, S], other: Number | Array) -> LogicalAnd[Constant, R, S]: ...
     @overload
     def __rand__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> LogicalAnd[L, R]: ...
     @overload
@@ -1076,11 +1045,11 @@ class Node:
     def __rand__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> LogicalAnd[L, R]: ...
-    @overload
-    def __or__(self: Shaped[Any, FittingShape], other: _Node) -> LogicalOr:
-        """Elementwise logical or of two masks, `x | y`."""
+    ) -> LogicalAnd[L, R]:
+        """Elementwise logical and of two masks, `x & y`."""
 
+    @overload
+    def __or__(self: Shaped[Any, FittingShape], other: _Node) -> LogicalOr: ...
     @overload
     def __or__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> LogicalOr[L, _Node]: ...
     @overload
@@ -1090,9 +1059,7 @@ class Node:
         """Elementwise logical or of two masks, `x | y`."""
 
     @overload
-    def __ror__(self: Shaped[R, S], other: Number | Array) -> LogicalOr[Constant, R, S]:
-        """Elementwise logical or of two masks, `x | y`."""
-
+    def __ror__(self: Shaped[R, S], other: Number | Array) -> LogicalOr[Constant, R, S]: ...
     @overload
     def __ror__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> LogicalOr[L, R]: ...
     @overload
@@ -1145,11 +1112,11 @@ class Node:
     def __ror__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> LogicalOr[L, R]: ...
-    @overload
-    def __xor__(self: Shaped[Any, FittingShape], other: _Node) -> LogicalXor:
-        """Elementwise exclusive or of two masks, `x ^ y`."""
+    ) -> LogicalOr[L, R]:
+        """Elementwise logical or of two masks, `x | y`."""
 
+    @overload
+    def __xor__(self: Shaped[Any, FittingShape], other: _Node) -> LogicalXor: ...
     @overload
     def __xor__(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> LogicalXor[L, _Node]: ...
     @overload
@@ -1159,9 +1126,7 @@ class Node:
         """Elementwise exclusive or of two masks, `x ^ y`."""
 
     @overload
-    def __rxor__(self: Shaped[R, S], other: Number | Array) -> LogicalXor[Constant, R, S]:
-        """Elementwise exclusive or of two masks, `x ^ y`."""
-
+    def __rxor__(self: Shaped[R, S], other: Number | Array) -> LogicalXor[Constant, R, S]: ...
     @overload
     def __rxor__(self: Shaped[R, FittingShape[S]], other: Shaped[L, S]) -> LogicalXor[L, R]: ...
     @overload
@@ -1218,26 +1183,14 @@ class Node:
     def __rxor__(
         self: Shaped[R, S],
         other: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]],
-    ) -> LogicalXor[L, R]: ...
+    ) -> LogicalXor[L, R]:
+        """Elementwise exclusive or of two masks, `x ^ y`."""
+
     def __invert__(self: Shaped[L, S]) -> LogicalNot[L, S]:
         """Elementwise logical not of a mask, `~x`."""
 
     @overload
-    def __getitem__(self: Shaped[L, AtLeast1D], key: Key_) -> Slice[L]:
-        """Return the part of `x` that ints, slices, `None`, `...`, index nodes, lists and arrays select, as in NumPy.
-
-        Arrays of bools are masks. Negative indices count from the end. The gradient adds up at indices that occur twice.
-        A part of an axis that gets its size from the data of each run has all elements that the slice names: `x[:, :-1]`
-        and `x[:, 1:]` have the same axis, `Time()-1`, and `x[:, :5]` has 5.
-
-        Raise `IndexOutOfRange` for an index beyond its axis, `ShapeError` for too many entries, for a mask of another
-        shape, and in a run for an axis with fewer elements than its slice names, and `TypeError` for a mask that is
-        computed: the data would decide the shape.
-
-        >>> x = wy.Constant([[1.0, 2.0], [3.0, 4.0]])
-        >>> x[:, 0].forward().tolist(), x[[1, 0, 1], [0, 0, -1]].forward().tolist()
-        ([1.0, 3.0], [3.0, 1.0, 4.0])"""
-
+    def __getitem__(self: Shaped[L, AtLeast1D], key: Key_) -> Slice[L]: ...
     @overload
     def __getitem__(self: OfShape[L, tuple[N, *Bs]], key: int) -> Slice[L, tuple[*Bs]]: ...
     @overload
@@ -1287,11 +1240,7 @@ class Node:
         ([1.0, 3.0], [3.0, 1.0, 4.0])"""
 
     @overload
-    def __matmul__(self: Shaped[L, AtLeast1D], other: Shaped[L, Any]) -> MatMul[L, L]:
-        """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
-
-        Each engine and each library adds the terms in its own order; see `sum` for terms near the largest number."""
-
+    def __matmul__(self: Shaped[L, AtLeast1D], other: Shaped[L, Any]) -> MatMul[L, L]: ...
     @overload
     def __matmul__(self: Shaped[L, tuple[N]], other: Shaped[L, tuple[N]]) -> MatMul[L, L, tuple[()]]: ...
     @overload
@@ -1307,13 +1256,13 @@ class Node:
         Each engine and each library adds the terms in its own order; see `sum` for terms near the largest number."""
 
     @overload
-    def __matmul__(self: OfShape[L, tuple[*Bs, K]], other: Shaped[R, tuple[K, N]]) -> MatMul[L, R, tuple[*Bs, N]]: ...
-    @overload
-    def __rmatmul__(self: Shaped[R, S], other: Array) -> MatMul[Constant, R]:
+    def __matmul__(self: OfShape[L, tuple[*Bs, K]], other: Shaped[R, tuple[K, N]]) -> MatMul[L, R, tuple[*Bs, N]]:
         """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
 
         Each engine and each library adds the terms in its own order; see `sum` for terms near the largest number."""
 
+    @overload
+    def __rmatmul__(self: Shaped[R, S], other: Array) -> MatMul[Constant, R]: ...
     @overload
     def __rmatmul__(self: Shaped[R, S], other: Shaped[L, AtLeast1D]) -> MatMul[L, R]:
         """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
@@ -1343,7 +1292,11 @@ class Node:
     @overload
     def __rmatmul__(
         self: Shaped[R, tuple[A, *Bs, K, N]], other: OfShape[L, tuple[*Bs, M, K]]
-    ) -> MatMul[L, R, tuple[A, *Bs, M, N]]: ...
+    ) -> MatMul[L, R, tuple[A, *Bs, M, N]]:
+        """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
+
+        Each engine and each library adds the terms in its own order; see `sum` for terms near the largest number."""
+
     def stop_gradient(self: Shaped[L, S]) -> StopGradient[L, S]:
         """`x`, as a constant to differentiation: its gradient is zero.
 
@@ -1359,7 +1312,12 @@ class Node:
         [0.5, 0.5]"""
 
     @overload
-    def softmax(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> Softmax[L, tuple[*Bs, N]]: ...
+    def softmax(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> Softmax[L, tuple[*Bs, N]]:
+        """`exp(x) / sum(exp(x))` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
+
+        >>> wy.Constant([1e4, 1e4]).softmax().forward().tolist()
+        [0.5, 0.5]"""
+
     @overload
     def log_softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L]:
         """`x - logsumexp(x)` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
@@ -1368,7 +1326,12 @@ class Node:
         [-0.6930999755859375, -0.6930999755859375]"""
 
     @overload
-    def log_softmax(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> LogSoftmax[L, tuple[*Bs, N]]: ...
+    def log_softmax(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> LogSoftmax[L, tuple[*Bs, N]]:
+        """`x - logsumexp(x)` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
+
+        >>> wy.Constant([0.0, 0.0]).log_softmax().forward().round(4).tolist()
+        [-0.6930999755859375, -0.6930999755859375]"""
+
     @overload
     def cross_entropy(
         self: OfShape[L, tuple[*Bs, N]],
@@ -1376,19 +1339,7 @@ class Node:
         *,
         sample_weight: None = None,
         reduction: Literal["mean", "sum"] = "mean",
-    ) -> CrossEntropy[L, tuple[()]]:
-        """Return `-log softmax(logits)[label]` over the last axis, reduced to its mean or sum, or for each label.
-
-        `logits` has the axes (..., classes), `labels` (...,). The method `predictions()` of the result gives the softmax of
-        the logits at no extra cost. Raise `IndexOutOfRange` for a label that is no class, `ShapeError` for other axes.
-
-        `sample_weight`, a node or an array of the axes of the labels or their leading axes, multiplies the loss of each
-        label; the mean divides by the sum of the weights, and is 0 if that is 0. The result then has no `predictions()`;
-        `logits.softmax()` costs nothing more. Raise `ValueError` for an array with negative weights.
-
-        >>> wy.Constant([[0.0, 0.0]]).cross_entropy(np.array([1])).forward().round(4).item()
-        0.6930999755859375"""
-
+    ) -> CrossEntropy[L, tuple[()]]: ...
     @overload
     def cross_entropy(
         self: OfShape[L, tuple[*Bs, N]],
@@ -1450,14 +1401,7 @@ class Node:
         [0.0, 40.0]"""
 
     @overload
-    def gelu(self: Shaped[L, S], approximate: Literal[False] = False) -> Gelu[L, S]:
-        """Return `x` times the standard normal CDF of `x` (Gaussian error linear unit; Hendrycks and Gimpel, 2016).
-
-        With `approximate=True`, use the tanh approximation, as in GPT-2.
-
-        >>> wy.Constant([0.0]).gelu().forward().tolist()
-        [0.0]"""
-
+    def gelu(self: Shaped[L, S], approximate: Literal[False] = False) -> Gelu[L, S]: ...
     @overload
     def gelu(self: Shaped[L, S], approximate: Literal[True]) -> GeluTanh[L, S]:
         """Return `x` times the standard normal CDF of `x` (Gaussian error linear unit; Hendrycks and Gimpel, 2016).
@@ -1538,7 +1482,15 @@ class Node:
     @overload
     def glu(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> _Node[Any, tuple[*Bs, Any]]: ...
     @overload
-    def glu(self: OfShape[L, tuple[*Bs, N]], axis: int) -> _Node: ...
+    def glu(self: OfShape[L, tuple[*Bs, N]], axis: int) -> _Node:
+        """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`.
+
+        Dauphin et al., "Language modeling with gated convolutional networks" (2017). `wyrm.nn.GLU` takes other activations.
+        Raise `ShapeError` unless the axis has an even size.
+
+        >>> wy.Constant([[3.0, 0.0]]).glu().forward().tolist()
+        [[1.5]]"""
+
     def sigmoid(self: Shaped[L, S]) -> Sigmoid[L, S]:
         """Elementwise logistic function `1 / (1 + exp(-x))`, without overflow.
 
@@ -1552,12 +1504,7 @@ class Node:
         [0.0, 10000.0]"""
 
     @overload
-    def maximum(self: Shaped[L, S], other: Number | Array) -> Maximum[L, Constant, S]:
-        """Elementwise maximum of two operands, which broadcast; equal elements get half the gradient each.
-
-        >>> wy.Constant([1.0, 4.0]).maximum(3.0).forward().tolist()
-        [3.0, 4.0]"""
-
+    def maximum(self: Shaped[L, S], other: Number | Array) -> Maximum[L, Constant, S]: ...
     @overload
     def maximum(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Maximum[L, Any]: ...
     @overload
@@ -1612,14 +1559,14 @@ class Node:
     @overload
     def maximum(self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Maximum[L, Any]: ...
     @overload
-    def maximum(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Maximum[L, Any]: ...
+    def maximum(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Maximum[L, Any]:
+        """Elementwise maximum of two operands, which broadcast; equal elements get half the gradient each.
+
+        >>> wy.Constant([1.0, 4.0]).maximum(3.0).forward().tolist()
+        [3.0, 4.0]"""
+
     @overload
-    def minimum(self: Shaped[L, S], other: Number | Array) -> Minimum[L, Constant, S]:
-        """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each.
-
-        >>> wy.Constant([1.0, 4.0]).minimum(3.0).forward().tolist()
-        [1.0, 3.0]"""
-
+    def minimum(self: Shaped[L, S], other: Number | Array) -> Minimum[L, Constant, S]: ...
     @overload
     def minimum(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Minimum[L, Any]: ...
     @overload
@@ -1674,7 +1621,12 @@ class Node:
     @overload
     def minimum(self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Minimum[L, Any]: ...
     @overload
-    def minimum(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Minimum[L, Any]: ...
+    def minimum(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Minimum[L, Any]:
+        """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each.
+
+        >>> wy.Constant([1.0, 4.0]).minimum(3.0).forward().tolist()
+        [1.0, 3.0]"""
+
     def abs(self: Shaped[L, S]) -> Absolute[L, S]:
         """Elementwise absolute value `|x|`; the derivative at 0 is 0.
 
@@ -1700,17 +1652,7 @@ class Node:
         [2.0, 3.0]"""
 
     @overload
-    def clip(self: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]:
-        """Return `x` limited to `min`..`max`; None means no bound. The derivative is 1 within the bounds, at them too.
-
-        Bounds that are arrays or nodes broadcast with `x`; where `min` is above `max`, the result is `max`. Raise
-        `ValueError` if the number `min` is above the number `max`.
-
-        >>> wy.Constant([-2.0, 0.5, 2.0]).clip(-1.0, 1.0).forward().tolist()
-        [-1.0, 0.5, 1.0]
-        >>> wy.Constant([-2.0, 0.5]).clip(np.array([-1.0, 1.0])).forward().tolist()
-        [-1.0, 1.0]"""
-
+    def clip(self: Shaped[L, S], min: float | None = None, max: float | None = None) -> Clip[L, S]: ...
     @overload
     def clip(
         self: Shaped[L, S],
@@ -1732,12 +1674,7 @@ class Node:
         [-1.0, 1.0]"""
 
     @overload
-    def equal(self: Shaped[L, S], other: Number | Array) -> Equal[L, Constant, S]:
-        """Elementwise `x == y`, as a mask.
-
-        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
-        [False, True]"""
-
+    def equal(self: Shaped[L, S], other: Number | Array) -> Equal[L, Constant, S]: ...
     @overload
     def equal(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Equal[L, Any]: ...
     @overload
@@ -1788,14 +1725,14 @@ class Node:
     @overload
     def equal(self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Equal[L, Any]: ...
     @overload
-    def equal(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Equal[L, Any]: ...
+    def equal(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Equal[L, Any]:
+        """Elementwise `x == y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
+        [False, True]"""
+
     @overload
-    def not_equal(self: Shaped[L, S], other: Number | Array) -> NotEqual[L, Constant, S]:
-        """Elementwise `x != y`, as a mask.
-
-        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
-        [True, False]"""
-
+    def not_equal(self: Shaped[L, S], other: Number | Array) -> NotEqual[L, Constant, S]: ...
     @overload
     def not_equal(self: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> NotEqual[L, Any]: ...
     @overload
@@ -1854,9 +1791,12 @@ class Node:
         self: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]
     ) -> NotEqual[L, Any]: ...
     @overload
-    def not_equal(
-        self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]
-    ) -> NotEqual[L, Any]: ...
+    def not_equal(self: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> NotEqual[L, Any]:
+        """Elementwise `x != y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
+        [True, False]"""
+
     def astype(self: Shaped[L, S], dtype: DTypeLike) -> Cast[L, S]:
         """Return `x` converted to float32 or float64; a mask becomes zeros and ones. Raise `DTypeError` for other dtypes.
 
@@ -1935,14 +1875,7 @@ class Node:
     @overload
     def concat(
         self: OfShape[L, tuple[*Bs, M]], other: Shaped[Any, FittingShape[tuple[*Bs, M]]]
-    ) -> Concatenate[tuple[L, Any], tuple[*Bs, Any]]:
-        """Return this node joined with another along the last axis, which becomes `Plus[M, N]`.
-
-        Raise `ShapeError` unless all other axes are equal.
-
-        >>> wy.Constant([1.0]).concat(wy.Constant([2.0])).forward().tolist()
-        [1.0, 2.0]"""
-
+    ) -> Concatenate[tuple[L, Any], tuple[*Bs, Any]]: ...
     @overload
     def concat(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R]]:
         """Return this node joined with another along the last axis, which becomes `Plus[M, N]`.
@@ -1955,16 +1888,16 @@ class Node:
     @overload
     def concat(
         self: OfShape[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
-    ) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]: ...
+    ) -> Concatenate[tuple[L, R], tuple[*Bs, Plus[M, N]]]:
+        """Return this node joined with another along the last axis, which becomes `Plus[M, N]`.
+
+        Raise `ShapeError` unless all other axes are equal.
+
+        >>> wy.Constant([1.0]).concat(wy.Constant([2.0])).forward().tolist()
+        [1.0, 2.0]"""
+
     @overload
-    def split(self: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]:
-        """Return the parts of `x` along `axis`: `sections` equal parts, or those between the positions `sections`.
-
-        Raise `ShapeError` if the axis does not divide into equal parts.
-
-        >>> [part.shape for part in wy.Constant(np.zeros((2, 6))).split(3, axis=1)]
-        [(2, 2), (2, 2), (2, 2)]"""
-
+    def split(self: Shaped[L, AtLeast1D], sections: int | Sequence[int], axis: int = 0) -> list[Slice[L]]: ...
     @overload
     def split(
         self: OfShape[L, tuple[N, *Bs]], sections: int | Sequence[int], axis: Literal[0] = 0
@@ -2038,22 +1971,19 @@ class Node:
     @overload
     def take_along_axis(
         self: OfShape[L, tuple[N, *Bs]], indices: _IndexNode, axis: int | None
-    ) -> TakeAlongAxis[L, _IndexNode]: ...
+    ) -> TakeAlongAxis[L, _IndexNode]:
+        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
+
+        `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
+        Raise `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
+        [[2.0], [3.0]]"""
+
     @overload
     def take(
         self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
-    ) -> _Node:
-        """Return the elements that `indices` select along `axis`, by default among all in row-major order.
-
-        As in `numpy.take`, the axes of `indices` replace `axis` in the result, and negative indices count from the end.
-        `x[rows]` and `axis=0` take rows. Raise `IndexOutOfRange` for an index beyond the axis; with `mode="wrap"` it counts
-        on from the other end, and with `mode="clip"` it becomes the first or the last. These two raise `ShapeError` for an
-        axis whose size comes from data. Raise `OptionError` for another mode.
-
-        >>> x = wy.Constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-        >>> x.take([3, 0]).forward().tolist(), x.take([1, 1], axis=0).forward().tolist()
-        ([4.0, 1.0], [[4.0, 5.0, 6.0], [4.0, 5.0, 6.0]])"""
-
+    ) -> _Node: ...
     @overload
     def take(
         self: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: TakeMode = "raise"
@@ -2106,7 +2036,14 @@ class Node:
         weight: Shaped[Any, tuple[N]] | Array,
         bias: Shaped[Any, tuple[N]] | Array | None = None,
         epsilon: float = 1e-05,
-    ) -> LayerNorm[L, tuple[*Bs, N]]: ...
+    ) -> LayerNorm[L, tuple[*Bs, N]]:
+        """Return `(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis.
+
+        `x` and the result have the axes (..., features), `weight` and `bias` (features,). See `LayerNorm` for the errors.
+
+        >>> wy.Constant([1.0, 3.0]).layer_norm(np.array([1.0, 2.0]), np.array([5.0, 5.0]), epsilon=0.0).forward().tolist()
+        [4.0, 7.0]"""
+
     @overload
     def rms_norm(self: Shaped[L, AtLeast1D], weight: _Node | Array, epsilon: float = 1e-05) -> RMSNorm[L]:
         """Return `x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis.
@@ -2119,7 +2056,14 @@ class Node:
     @overload
     def rms_norm(
         self: OfShape[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-05
-    ) -> RMSNorm[L, tuple[*Bs, N]]: ...
+    ) -> RMSNorm[L, tuple[*Bs, N]]:
+        """Return `x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis.
+
+        `x` and the result have the axes (..., features), `weight` (features,). See `RMSNorm` for the errors.
+
+        >>> wy.Constant([3.0, -3.0]).rms_norm(np.array([1.0, 2.0]), epsilon=1e-9).forward().round(6).tolist()
+        [1.0, -2.0]"""
+
     @overload
     def embed(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: _Node | Array) -> Embed[L]:
         """Return `table[indices] + positions[:time]`, of the axes (..., time, width).
@@ -2134,7 +2078,16 @@ class Node:
     @overload
     def embed(
         self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
-    ) -> Embed[L, tuple[*Bs, N]]: ...
+    ) -> Embed[L, tuple[*Bs, N]]:
+        """Return `table[indices] + positions[:time]`, of the axes (..., time, width).
+
+        `table` has the axes (tokens, width), `indices` (..., time), `positions` (context, width). See `Embed` for the
+        errors.
+
+        >>> table, positions = wy.Constant([[1.0], [2.0]]), wy.Constant([[10.0], [20.0], [30.0]])
+        >>> table.embed(wy.IndexConstant([1, 0]), positions).forward().tolist()
+        [[12.0], [21.0]]"""
+
     @overload
     def linear_gelu(
         self: Shaped[L, AtLeast1D], weight: _Node | Array, bias: _Node | Array | None = None, approximate: bool = False
@@ -2152,16 +2105,18 @@ class Node:
         weight: Shaped[Any, tuple[M, N]],
         bias: Shaped[Any, tuple[N]] | Array | None = None,
         approximate: bool = False,
-    ) -> LinearGelu[L, tuple[*Bs, N]]: ...
+    ) -> LinearGelu[L, tuple[*Bs, N]]:
+        """Return `(x @ weight + bias).gelu(approximate)` as one node.
+
+        `x` has the axes (..., inputs), `weight` (inputs, outputs), `bias` (outputs,). See `LinearGelu` for the errors.
+
+        >>> wy.Constant([1.0, 2.0]).linear_gelu(np.array([[-3.0], [1.5]])).forward().tolist()
+        [0.0]"""
+
     @overload
-    def vector_dot(self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, FittingShape[tuple[*Bs, N]]]) -> VectorDot[L]:
-        """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast.
-
-        Raise `ShapeError` if the last axes differ.
-
-        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).vector_dot(wy.Constant([[1.0, 1.0], [1.0, 1.0]])).forward().tolist()
-        [3.0, 7.0]"""
-
+    def vector_dot(
+        self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, FittingShape[tuple[*Bs, N]]]
+    ) -> VectorDot[L]: ...
     @overload
     def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R]:
         """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast.
@@ -2178,7 +2133,14 @@ class Node:
     @overload
     def vector_dot(self: Shaped[L, tuple[N]], other: OfShape[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
     @overload
-    def vector_dot(self: OfShape[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant]: ...
+    def vector_dot(self: OfShape[L, tuple[*Bs, N]], other: Array) -> VectorDot[L, Constant]:
+        """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast.
+
+        Raise `ShapeError` if the last axes differ.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).vector_dot(wy.Constant([[1.0, 1.0], [1.0, 1.0]])).forward().tolist()
+        [3.0, 7.0]"""
+
     def dropout(self: Shaped[L, S], rate: float, seed: int = 0, stream: int | None = None) -> Dropout[L, S]:
         """Return `x` with elements set to zero with probability `rate` and the rest divided by `1 - rate`.
 
@@ -2202,16 +2164,7 @@ class Node:
         [1.0, 3.0]"""
 
     @overload
-    def argmax(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]:
-        """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
-
-        Equal elements give the first index; NaN counts as the largest. Raise `ShapeError` over an axis of size 0.
-
-        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax().forward().item()
-        1
-        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax(axis=0).forward().tolist()
-        [1, 0]"""
-
+    def argmax(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
     @overload
     def argmax(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
         """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
@@ -2242,16 +2195,18 @@ class Node:
     @overload
     def argmax(self: OfShape[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax: ...
     @overload
-    def argmax(self: OfShape[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode: ...
+    def argmax(self: OfShape[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode:
+        """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
+
+        Equal elements give the first index; NaN counts as the largest. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax().forward().item()
+        1
+        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax(axis=0).forward().tolist()
+        [1, 0]"""
+
     @overload
-    def argmin(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]:
-        """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None.
-
-        Equal elements give the first index; NaN counts as the smallest. Raise `ShapeError` over an axis of size 0.
-
-        >>> wy.Constant([[1.0, 3.0], [2.0, 1.0]]).argmin(axis=0).forward().tolist()
-        [0, 1]"""
-
+    def argmin(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
     @overload
     def argmin(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
         """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None.
@@ -2270,16 +2225,16 @@ class Node:
         self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
     ) -> _IndexNode[tuple[*Bs]]: ...
     @overload
-    def argmin(self: OfShape[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
+    def argmin(self: OfShape[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
+        """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None.
+
+        Equal elements give the first index; NaN counts as the smallest. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([[1.0, 3.0], [2.0, 1.0]]).argmin(axis=0).forward().tolist()
+        [0, 1]"""
+
     @overload
-    def any(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]:
-        """Return whether any element over `axis` is true, or not 0, as a mask; false over an axis of size 0.
-
-        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
-
-        >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) < 0).any(axis=-1).forward().tolist()
-        [True, False]"""
-
+    def any(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]: ...
     @overload
     def any(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node:
         """Return whether any element over `axis` is true, or not 0, as a mask; false over an axis of size 0.
@@ -2298,16 +2253,16 @@ class Node:
         self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
     ) -> _Node[Any, tuple[*Bs]]: ...
     @overload
-    def any(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
-    @overload
-    def all(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]:
-        """Return whether all elements over `axis` are true, or not 0, as a mask; true over an axis of size 0.
+    def any(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node:
+        """Return whether any element over `axis` is true, or not 0, as a mask; false over an axis of size 0.
 
         `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
-        >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) > 0).all(axis=-1).forward().tolist()
-        [False, True]"""
+        >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) < 0).any(axis=-1).forward().tolist()
+        [True, False]"""
 
+    @overload
+    def all(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]: ...
     @overload
     def all(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node:
         """Return whether all elements over `axis` are true, or not 0, as a mask; true over an axis of size 0.
@@ -2326,16 +2281,16 @@ class Node:
         self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
     ) -> _Node[Any, tuple[*Bs]]: ...
     @overload
-    def all(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
+    def all(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> _Node:
+        """Return whether all elements over `axis` are true, or not 0, as a mask; true over an axis of size 0.
+
+        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) > 0).all(axis=-1).forward().tolist()
+        [False, True]"""
+
     @overload
-    def cumsum(self: Shaped[L, AtLeast1D], axis: int | None = None) -> CumSum:
-        """Return the sums of the elements up to each one along `axis`, or of all elements in row-major order if it is None.
-
-        Raise `ShapeError` for an axis that `x` lacks.
-
-        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).cumsum(axis=1).forward().tolist()
-        [[1.0, 3.0], [3.0, 7.0]]"""
-
+    def cumsum(self: Shaped[L, AtLeast1D], axis: int | None = None) -> CumSum: ...
     @overload
     def cumsum(self: Shaped[L, S], axis: int) -> CumSum[S]: ...
     @overload
@@ -2348,14 +2303,7 @@ class Node:
         [[1.0, 3.0], [3.0, 7.0]]"""
 
     @overload
-    def cumprod(self: Shaped[L, AtLeast1D], axis: int | None = None) -> CumProd:
-        """Return the products of the elements up to each one along `axis`, or of all in row-major order if it is None.
-
-        The gradient is correct at zeros too. Raise `ShapeError` for an axis that `x` lacks.
-
-        >>> wy.Constant([1.0, 2.0, 3.0]).cumprod().forward().tolist()
-        [1.0, 2.0, 6.0]"""
-
+    def cumprod(self: Shaped[L, AtLeast1D], axis: int | None = None) -> CumProd: ...
     @overload
     def cumprod(self: Shaped[L, S], axis: int) -> CumProd[S]: ...
     @overload
@@ -2368,14 +2316,7 @@ class Node:
         [1.0, 2.0, 6.0]"""
 
     @overload
-    def prod(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Prod[L, tuple[()]]:
-        """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
-
-        The gradient is correct at zeros too. Raise `ShapeError` for an axis that the operand lacks.
-
-        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
-        [2.0, 12.0]"""
-
+    def prod(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Prod[L, tuple[()]]: ...
     @overload
     def prod(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]:
         """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
@@ -2422,21 +2363,16 @@ class Node:
         self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Prod[L, tuple[*Bs]]: ...
     @overload
-    def prod(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]: ...
+    def prod(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]:
+        """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        The gradient is correct at zeros too. Raise `ShapeError` for an axis that the operand lacks.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
+        [2.0, 12.0]"""
+
     @overload
-    def sum(self: ShapedMask[S], axis: None = None, keepdims: Literal[False] = False) -> CountTrue[tuple[()]]:
-        """Sum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
-
-        The sum of a mask is the number of its true elements, as integers. Raise `ShapeError` for an axis that the operand
-        lacks.
-
-        Engines add long axes in parts, in another order than NumPy, and compiled programs all but fewer than eight elements
-        of axes with sizes. Such a sum is finite where that of the absolute values is in the range of the dtype; beyond it,
-        a part may overflow, such as that of the numbers above 0 in `[3e38, -3e38, 3e38, -3e38, ...]`.
-
-        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).sum(axis=-1).forward().tolist()
-        [3.0, 7.0]"""
-
+    def sum(self: ShapedMask[S], axis: None = None, keepdims: Literal[False] = False) -> CountTrue[tuple[()]]: ...
     @overload
     def sum(self: ShapedMask[S], axis: AxisLike = None, keepdims: bool = False) -> CountTrue: ...
     @overload
@@ -2488,17 +2424,21 @@ class Node:
         self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Sum[L, tuple[*Bs]]: ...
     @overload
-    def sum(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]: ...
+    def sum(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]:
+        """Sum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        The sum of a mask is the number of its true elements, as integers. Raise `ShapeError` for an axis that the operand
+        lacks.
+
+        Engines add long axes in parts, in another order than NumPy, and compiled programs all but fewer than eight elements
+        of axes with sizes. Such a sum is finite where that of the absolute values is in the range of the dtype; beyond it,
+        a part may overflow, such as that of the numbers above 0 in `[3e38, -3e38, 3e38, -3e38, ...]`.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).sum(axis=-1).forward().tolist()
+        [3.0, 7.0]"""
+
     @overload
-    def mean(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Mean[L, tuple[()]]:
-        """Arithmetic mean over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
-
-        For elements near the largest number of the dtype, see `sum`. Raise `ShapeError` over an axis of size 0 or one that
-        the operand lacks.
-
-        >>> wy.Constant([1.0, 3.0]).mean().forward().item()
-        2.0"""
-
+    def mean(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Mean[L, tuple[()]]: ...
     @overload
     def mean(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]:
         """Arithmetic mean over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
@@ -2546,16 +2486,17 @@ class Node:
         self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Mean[L, tuple[*Bs]]: ...
     @overload
-    def mean(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]: ...
+    def mean(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]:
+        """Arithmetic mean over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        For elements near the largest number of the dtype, see `sum`. Raise `ShapeError` over an axis of size 0 or one that
+        the operand lacks.
+
+        >>> wy.Constant([1.0, 3.0]).mean().forward().item()
+        2.0"""
+
     @overload
-    def max(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Max[L, tuple[()]]:
-        """Maximum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
-
-        Equal largest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
-
-        >>> wy.Constant([1.0, 3.0]).max().forward().item()
-        3.0"""
-
+    def max(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Max[L, tuple[()]]: ...
     @overload
     def max(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Max[L]:
         """Maximum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
@@ -2598,16 +2539,16 @@ class Node:
         self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Max[L, tuple[*Bs]]: ...
     @overload
-    def max(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Max[L]: ...
+    def max(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Max[L]:
+        """Maximum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        Equal largest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([1.0, 3.0]).max().forward().item()
+        3.0"""
+
     @overload
-    def min(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Min[L, tuple[()]]:
-        """Minimum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
-
-        Equal smallest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
-
-        >>> wy.Constant([1.0, 3.0]).min().forward().item()
-        1.0"""
-
+    def min(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Min[L, tuple[()]]: ...
     @overload
     def min(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Min[L]:
         """Minimum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
@@ -2650,16 +2591,18 @@ class Node:
         self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> Min[L, tuple[*Bs]]: ...
     @overload
-    def min(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Min[L]: ...
+    def min(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Min[L]:
+        """Minimum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        Equal smallest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([1.0, 3.0]).min().forward().item()
+        1.0"""
+
     @overload
-    def logsumexp(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> LogSumExp[L, tuple[()]]:
-        """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
-
-        `keepdims=True` keeps them at size 1. Raise `ShapeError` over an axis of size 0.
-
-        >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
-        True"""
-
+    def logsumexp(
+        self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False
+    ) -> LogSumExp[L, tuple[()]]: ...
     @overload
     def logsumexp(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]:
         """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
@@ -2706,19 +2649,18 @@ class Node:
         self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
     ) -> LogSumExp[L, tuple[*Bs]]: ...
     @overload
-    def logsumexp(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]: ...
+    def logsumexp(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]:
+        """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
+
+        `keepdims=True` keeps them at size 1. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
+        True"""
+
     @overload
     def var(
         self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Variance[L, tuple[()]]:
-        """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
-
-        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1. Raise `ShapeError` unless
-        `n > ddof`.
-
-        >>> wy.Constant([1.0, 3.0]).var().forward().item()
-        1.0"""
-
+    ) -> Variance[L, tuple[()]]: ...
     @overload
     def var(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Variance[L]:
         """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
@@ -2774,18 +2716,19 @@ class Node:
     @overload
     def var(
         self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
-    ) -> Variance[L]: ...
+    ) -> Variance[L]:
+        """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
+
+        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1. Raise `ShapeError` unless
+        `n > ddof`.
+
+        >>> wy.Constant([1.0, 3.0]).var().forward().item()
+        1.0"""
+
     @overload
     def std(
         self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Std[L, tuple[()]]:
-        """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`.
-
-        The gradient is not finite where all elements are equal.
-
-        >>> wy.Constant([1.0, 3.0]).std().forward().item()
-        1.0"""
-
+    ) -> Std[L, tuple[()]]: ...
     @overload
     def std(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]:
         """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`.
@@ -2838,19 +2781,16 @@ class Node:
         ddof: int = 0,
     ) -> Std[L, tuple[*Bs]]: ...
     @overload
-    def std(
-        self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
-    ) -> Std[L]: ...
+    def std(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]:
+        """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`.
+
+        The gradient is not finite where all elements are equal.
+
+        >>> wy.Constant([1.0, 3.0]).std().forward().item()
+        1.0"""
+
     @overload
-    def cummax(self: Shaped[L, AtLeast1D], axis: int | None = None) -> TakeAlongAxis[L, _IndexNode]:
-        """Return the greatest of the elements up to each one along `axis`, or of all in row-major order if it is None.
-
-        This is `numpy.maximum.accumulate`. The gradient of each element goes to the one that it came from, of equal ones to
-        the last. From the first NaN on the result is NaN. Raise `ShapeError` for an axis that `x` lacks.
-
-        >>> wy.Constant([1.0, 3.0, 2.0, 4.0]).cummax().forward().tolist()
-        [1.0, 3.0, 3.0, 4.0]"""
-
+    def cummax(self: Shaped[L, AtLeast1D], axis: int | None = None) -> TakeAlongAxis[L, _IndexNode]: ...
     @overload
     def cummax(self: Shaped[L, S], axis: int) -> TakeAlongAxis[L, _IndexNode, S]: ...
     @overload
@@ -2864,14 +2804,7 @@ class Node:
         [1.0, 3.0, 3.0, 4.0]"""
 
     @overload
-    def cummin(self: Shaped[L, AtLeast1D], axis: int | None = None) -> TakeAlongAxis[L, _IndexNode]:
-        """Return the least of the elements up to each one along `axis`, or of all in row-major order if it is None.
-
-        This is `numpy.minimum.accumulate`; gradients, NaN and errors are as in `cummax`.
-
-        >>> wy.Constant([3.0, 1.0, 2.0, 0.0]).cummin().forward().tolist()
-        [3.0, 1.0, 1.0, 0.0]"""
-
+    def cummin(self: Shaped[L, AtLeast1D], axis: int | None = None) -> TakeAlongAxis[L, _IndexNode]: ...
     @overload
     def cummin(self: Shaped[L, S], axis: int) -> TakeAlongAxis[L, _IndexNode, S]: ...
     @overload
@@ -2884,14 +2817,7 @@ class Node:
         [3.0, 1.0, 1.0, 0.0]"""
 
     @overload
-    def argsort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> ArgSort:
-        """Return the indices that sort `x` along `axis`, or all elements in row-major order if it is None.
-
-        Equal elements keep their order, and NaN comes last. Raise `ShapeError` for an axis that `x` lacks.
-
-        >>> wy.Constant([3.0, 1.0, 2.0]).argsort().forward().tolist()
-        [1, 2, 0]"""
-
+    def argsort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> ArgSort: ...
     @overload
     def argsort(self: Shaped[L, S], axis: int = -1) -> ArgSort[S]: ...
     @overload
@@ -2904,15 +2830,7 @@ class Node:
         [1, 2, 0]"""
 
     @overload
-    def sort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> TakeAlongAxis[L, _IndexNode]:
-        """Return `x` sorted along `axis`, or all elements in row-major order if it is None. NaN comes last.
-
-        The gradient of each element goes to the element that it came from; of equal ones, the first comes first. Raise
-        `ShapeError` for an axis that `x` lacks.
-
-        >>> wy.Constant([3.0, 1.0, 2.0]).sort().forward().tolist()
-        [1.0, 2.0, 3.0]"""
-
+    def sort(self: Shaped[L, AtLeast1D], axis: int | None = -1) -> TakeAlongAxis[L, _IndexNode]: ...
     @overload
     def sort(self: Shaped[L, S], axis: int = -1) -> TakeAlongAxis[L, _IndexNode, S]: ...
     @overload
@@ -2926,14 +2844,7 @@ class Node:
         [1.0, 2.0, 3.0]"""
 
     @overload
-    def expand_dims(self: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L]:
-        """Return `x` with axes of size 1 inserted, at the positions `axis` of the result.
-
-        Raise `ShapeError` for a position beyond the result's axes or a repeated one.
-
-        >>> wy.Constant([1.0, 2.0]).expand_dims(0).shape
-        (1, 2)"""
-
+    def expand_dims(self: Shaped[L, AnyShape], axis: AxisLike) -> Reshape[L]: ...
     @overload
     def expand_dims(self: OfShape[L, tuple[*Bs]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs, One]]: ...
     @overload
@@ -2952,14 +2863,7 @@ class Node:
         (1, 2)"""
 
     @overload
-    def squeeze(self: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L]:
-        """Return `x` without its axes of size 1: all of them, or those in `axis`.
-
-        Raise `ShapeError` if an axis in `axis` has another size.
-
-        >>> wy.Constant([[1.0], [2.0]]).squeeze(-1).shape
-        (2,)"""
-
+    def squeeze(self: Shaped[L, AtLeast1D], axis: AxisLike = None) -> Reshape[L]: ...
     @overload
     def squeeze(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1]) -> Reshape[L, tuple[*Bs]]: ...
     @overload
@@ -2982,12 +2886,7 @@ class Node:
         (2,)"""
 
     @overload
-    def flatten(self: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
-        """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default.
-
-        >>> wy.Constant(np.zeros((2, 3, 4))).flatten(1).shape
-        (2, 12)"""
-
+    def flatten(self: Shaped[L, S]) -> Reshape[L, tuple[Any]]: ...
     @overload
     def flatten(self: Shaped[L, S], start_axis: int) -> Reshape[L]:
         """Return `x` with the axes from `start_axis` on flattened into one, in row-major order; all of them by default.
@@ -2996,15 +2895,7 @@ class Node:
         (2, 12)"""
 
     @overload
-    def reshape(self: Shaped[L, S], shape: Sizes, /) -> Reshape[L]:
-        """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred.
-
-        An axis may be an instance of a `Dim` subclass, which the type checker then knows. Raise `ShapeError` if the
-        numbers of elements differ.
-
-        >>> wy.Constant([1.0, 2.0, 3.0, 4.0]).reshape(2, -1).shape
-        (2, 2)"""
-
+    def reshape(self: Shaped[L, S], shape: Sizes, /) -> Reshape[L]: ...
     @overload
     def reshape(self: Shaped[L, S], shape: tuple[D1 | int], /) -> Reshape[L, tuple[D1]]: ...
     @overload
@@ -3040,12 +2931,7 @@ class Node:
         (2, 2)"""
 
     @overload
-    def broadcast_to(self: Shaped[L, S], shape: Sizes) -> BroadcastTo[L]:
-        """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raise `ShapeError` if the shapes do not match.
-
-        >>> wy.Constant([1.0, 2.0]).broadcast_to((3, 2)).shape
-        (3, 2)"""
-
+    def broadcast_to(self: Shaped[L, S], shape: Sizes) -> BroadcastTo[L]: ...
     @overload
     def broadcast_to(self: Shaped[L, S], shape: tuple[D1 | int]) -> BroadcastTo[L, tuple[D1]]: ...
     @overload
@@ -3066,16 +2952,14 @@ class Node:
     @overload
     def broadcast_to(
         self: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]
-    ) -> BroadcastTo[L]: ...
+    ) -> BroadcastTo[L]:
+        """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raise `ShapeError` if the shapes do not match.
+
+        >>> wy.Constant([1.0, 2.0]).broadcast_to((3, 2)).shape
+        (3, 2)"""
+
     @overload
-    def transpose(self: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L]:
-        """Return `x` with its axes in the order `axes`, reversed by default.
-
-        Raise `ShapeError` if `axes` does not name each axis once.
-
-        >>> wy.Constant(np.zeros((2, 3, 4))).transpose(1, 0, 2).shape
-        (3, 2, 4)"""
-
+    def transpose(self: Shaped[L, AtLeast1D], *axes: int | Sequence[int]) -> Transpose[L]: ...
     @overload
     def transpose(self: Shaped[L, tuple[M, N]]) -> Transpose[L, tuple[N, M]]: ...
     @overload
@@ -3125,7 +3009,12 @@ class Node:
         self: OfShape[L, tuple[A, M, N, *Bs]], axis1: Literal[1], axis2: Literal[2]
     ) -> Transpose[L, tuple[A, N, M, *Bs]]: ...
     @overload
-    def swapaxes(self: OfShape[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]: ...
+    def swapaxes(self: OfShape[L, tuple[M, N, *Bs]], axis1: int, axis2: int) -> Transpose[L]:
+        """Return `x` with two axes swapped. Raise `ShapeError` for an axis that `x` lacks.
+
+        >>> wy.Constant(np.zeros((2, 3, 4))).swapaxes(0, -1).shape
+        (4, 3, 2)"""
+
     @overload
     def matrix_transpose(self: Shaped[L, AtLeast2D]) -> Transpose[L]:
         """Return `x` with its last two axes swapped; `.mT` for short. Raise `ShapeError` for fewer than two axes.
@@ -3134,7 +3023,11 @@ class Node:
         (2, 4, 3)"""
 
     @overload
-    def matrix_transpose(self: OfShape[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]: ...
+    def matrix_transpose(self: OfShape[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]:
+        """Return `x` with its last two axes swapped; `.mT` for short. Raise `ShapeError` for fewer than two axes.
+
+        >>> wy.Constant(np.zeros((2, 3, 4))).matrix_transpose().shape
+        (2, 4, 3)"""
     def __hash__(self) -> int: ...
 
 class Parameter:
@@ -3164,15 +3057,19 @@ class Parameter:
         self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]]
     ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
     @overload
-    def index(self: OfShape[L, tuple[N, *Bs]], indices: Indices) -> Index[L, _IndexNode]: ...
+    def index(self: OfShape[L, tuple[N, *Bs]], indices: Indices) -> Index[L, _IndexNode]:
+        """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows.
+
+        Raise `IndexOutOfRange` for an index below 0 or beyond the last row; for an index input, when its data is set.
+
+        >>> wy.Parameter([[1.0, 2.0], [3.0, 4.0]]).index([1, 1]).forward().tolist()
+        [[3.0, 4.0], [3.0, 4.0]]"""
 
 class IndexNode:
     """The methods that ops add to `IndexNode`, which is `x` in these descriptions."""
 
     @overload
-    def __lt__(self: _IndexNode[S], other: Size | IntegerArray) -> Less[Any, Any, S]:
-        """Elementwise `x < y`, as a mask."""
-
+    def __lt__(self: _IndexNode[S], other: Size | IntegerArray) -> Less[Any, Any, S]: ...
     @overload
     def __lt__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> Less: ...
     @overload
@@ -3188,13 +3085,11 @@ class IndexNode:
     @overload
     def __lt__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> Less[Any, Any, tuple[*Bs, N]]: ...
     @overload
-    def __lt__(
-        self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
-    ) -> Less[Any, Any, tuple[*Bs, N]]: ...
-    @overload
-    def __le__(self: _IndexNode[S], other: Size | IntegerArray) -> LessEqual[Any, Any, S]:
-        """Elementwise `x <= y`, as a mask."""
+    def __lt__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> Less[Any, Any, tuple[*Bs, N]]:
+        """Elementwise `x < y`, as a mask."""
 
+    @overload
+    def __le__(self: _IndexNode[S], other: Size | IntegerArray) -> LessEqual[Any, Any, S]: ...
     @overload
     def __le__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> LessEqual: ...
     @overload
@@ -3212,11 +3107,11 @@ class IndexNode:
     @overload
     def __le__(
         self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
-    ) -> LessEqual[Any, Any, tuple[*Bs, N]]: ...
-    @overload
-    def __gt__(self: _IndexNode[S], other: Size | IntegerArray) -> Greater[Any, Any, S]:
-        """Elementwise `x > y`, as a mask."""
+    ) -> LessEqual[Any, Any, tuple[*Bs, N]]:
+        """Elementwise `x <= y`, as a mask."""
 
+    @overload
+    def __gt__(self: _IndexNode[S], other: Size | IntegerArray) -> Greater[Any, Any, S]: ...
     @overload
     def __gt__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> Greater: ...
     @overload
@@ -3232,13 +3127,11 @@ class IndexNode:
     @overload
     def __gt__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> Greater[Any, Any, tuple[*Bs, N]]: ...
     @overload
-    def __gt__(
-        self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
-    ) -> Greater[Any, Any, tuple[*Bs, N]]: ...
-    @overload
-    def __ge__(self: _IndexNode[S], other: Size | IntegerArray) -> GreaterEqual[Any, Any, S]:
-        """Elementwise `x >= y`, as a mask."""
+    def __gt__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> Greater[Any, Any, tuple[*Bs, N]]:
+        """Elementwise `x > y`, as a mask."""
 
+    @overload
+    def __ge__(self: _IndexNode[S], other: Size | IntegerArray) -> GreaterEqual[Any, Any, S]: ...
     @overload
     def __ge__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> GreaterEqual: ...
     @overload
@@ -3258,14 +3151,11 @@ class IndexNode:
     @overload
     def __ge__(
         self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
-    ) -> GreaterEqual[Any, Any, tuple[*Bs, N]]: ...
+    ) -> GreaterEqual[Any, Any, tuple[*Bs, N]]:
+        """Elementwise `x >= y`, as a mask."""
+
     @overload
-    def __eq__(self: _IndexNode[S], other: Size | IntegerArray) -> Equal[Any, Any, S]:
-        """Elementwise `x == y`, as a mask.
-
-        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
-        [False, True]"""
-
+    def __eq__(self: _IndexNode[S], other: Size | IntegerArray) -> Equal[Any, Any, S]: ...
     @overload
     def __eq__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> Equal: ...
     @overload
@@ -3284,16 +3174,14 @@ class IndexNode:
     @overload
     def __eq__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> Equal[Any, Any, tuple[*Bs, N]]: ...
     @overload
-    def __eq__(
-        self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
-    ) -> Equal[Any, Any, tuple[*Bs, N]]: ...
+    def __eq__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> Equal[Any, Any, tuple[*Bs, N]]:
+        """Elementwise `x == y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
+        [False, True]"""
+
     @overload
-    def __ne__(self: _IndexNode[S], other: Size | IntegerArray) -> NotEqual[Any, Any, S]:
-        """Elementwise `x != y`, as a mask.
-
-        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
-        [True, False]"""
-
+    def __ne__(self: _IndexNode[S], other: Size | IntegerArray) -> NotEqual[Any, Any, S]: ...
     @overload
     def __ne__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> NotEqual: ...
     @overload
@@ -3314,11 +3202,14 @@ class IndexNode:
     @overload
     def __ne__(
         self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
-    ) -> NotEqual[Any, Any, tuple[*Bs, N]]: ...
-    @overload
-    def __add__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexAdd[S]:
-        """Elementwise sum of integers."""
+    ) -> NotEqual[Any, Any, tuple[*Bs, N]]:
+        """Elementwise `x != y`, as a mask.
 
+        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
+        [True, False]"""
+
+    @overload
+    def __add__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexAdd[S]: ...
     @overload
     def __add__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexAdd: ...
     @overload
@@ -3334,14 +3225,14 @@ class IndexNode:
     @overload
     def __add__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexAdd[tuple[*Bs, N]]: ...
     @overload
-    def __add__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexAdd[tuple[*Bs, N]]: ...
+    def __add__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexAdd[tuple[*Bs, N]]:
+        """Elementwise sum of integers."""
+
     def __radd__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexAdd[S]:
         """Elementwise sum of integers."""
 
     @overload
-    def __sub__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexSubtract[S]:
-        """Elementwise difference of integers."""
-
+    def __sub__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexSubtract[S]: ...
     @overload
     def __sub__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexSubtract: ...
     @overload
@@ -3357,16 +3248,14 @@ class IndexNode:
     @overload
     def __sub__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexSubtract[tuple[*Bs, N]]: ...
     @overload
-    def __sub__(
-        self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
-    ) -> IndexSubtract[tuple[*Bs, N]]: ...
+    def __sub__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexSubtract[tuple[*Bs, N]]:
+        """Elementwise difference of integers."""
+
     def __rsub__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexSubtract[S]:
         """Elementwise difference of integers."""
 
     @overload
-    def __mul__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMultiply[S]:
-        """Elementwise product of integers."""
-
+    def __mul__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMultiply[S]: ...
     @overload
     def __mul__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexMultiply: ...
     @overload
@@ -3382,16 +3271,14 @@ class IndexNode:
     @overload
     def __mul__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMultiply[tuple[*Bs, N]]: ...
     @overload
-    def __mul__(
-        self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
-    ) -> IndexMultiply[tuple[*Bs, N]]: ...
+    def __mul__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMultiply[tuple[*Bs, N]]:
+        """Elementwise product of integers."""
+
     def __rmul__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMultiply[S]:
         """Elementwise product of integers."""
 
     @overload
-    def __floordiv__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexFloorDivide[S]:
-        """Elementwise quotient of integers, rounded down; 0 where the divisor is 0, as in NumPy."""
-
+    def __floordiv__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexFloorDivide[S]: ...
     @overload
     def __floordiv__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexFloorDivide: ...
     @overload
@@ -3411,14 +3298,14 @@ class IndexNode:
     @overload
     def __floordiv__(
         self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
-    ) -> IndexFloorDivide[tuple[*Bs, N]]: ...
+    ) -> IndexFloorDivide[tuple[*Bs, N]]:
+        """Elementwise quotient of integers, rounded down; 0 where the divisor is 0, as in NumPy."""
+
     def __rfloordiv__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexFloorDivide[S]:
         """Elementwise quotient of integers, rounded down; 0 where the divisor is 0, as in NumPy."""
 
     @overload
-    def __mod__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexRemainder[S]:
-        """Elementwise rest of the division of integers that rounds down; 0 where the divisor is 0, as in NumPy."""
-
+    def __mod__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexRemainder[S]: ...
     @overload
     def __mod__(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexRemainder: ...
     @overload
@@ -3434,9 +3321,9 @@ class IndexNode:
     @overload
     def __mod__(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexRemainder[tuple[*Bs, N]]: ...
     @overload
-    def __mod__(
-        self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]
-    ) -> IndexRemainder[tuple[*Bs, N]]: ...
+    def __mod__(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexRemainder[tuple[*Bs, N]]:
+        """Elementwise rest of the division of integers that rounds down; 0 where the divisor is 0, as in NumPy."""
+
     def __rmod__(self: _IndexNode[S], other: Size | IntegerArray) -> IndexRemainder[S]:
         """Elementwise rest of the division of integers that rounds down; 0 where the divisor is 0, as in NumPy."""
 
@@ -3450,12 +3337,7 @@ class IndexNode:
         [2, 1]"""
 
     @overload
-    def __truediv__(self: _IndexNode[S], other: Number) -> _Node[Any, S]:
-        """Return the elementwise quotient of integers, of a weak float type.
-
-        >>> ((wy.Constant([1.0, 0.0]) > 0.5).sum() / 2).forward().item()
-        0.5"""
-
+    def __truediv__(self: _IndexNode[S], other: Number) -> _Node[Any, S]: ...
     @overload
     def __truediv__(self: _IndexNode, other: _IndexNode | IntegerArray) -> _Node:
         """Return the elementwise quotient of integers, of a weak float type.
@@ -3464,21 +3346,7 @@ class IndexNode:
         0.5"""
 
     @overload
-    def __getitem__(self: _IndexNode[AtLeast1D], key: Key_) -> IndexSlice:
-        """Return the part of `x` that ints, slices, `None`, `...`, index nodes, lists and arrays select, as in NumPy.
-
-        Arrays of bools are masks. Negative indices count from the end. The gradient adds up at indices that occur twice.
-        A part of an axis that gets its size from the data of each run has all elements that the slice names: `x[:, :-1]`
-        and `x[:, 1:]` have the same axis, `Time()-1`, and `x[:, :5]` has 5.
-
-        Raise `IndexOutOfRange` for an index beyond its axis, `ShapeError` for too many entries, for a mask of another
-        shape, and in a run for an axis with fewer elements than its slice names, and `TypeError` for a mask that is
-        computed: the data would decide the shape.
-
-        >>> x = wy.Constant([[1.0, 2.0], [3.0, 4.0]])
-        >>> x[:, 0].forward().tolist(), x[[1, 0, 1], [0, 0, -1]].forward().tolist()
-        ([1.0, 3.0], [3.0, 1.0, 4.0])"""
-
+    def __getitem__(self: _IndexNode[AtLeast1D], key: Key_) -> IndexSlice: ...
     @overload
     def __getitem__(self: _IndexNode[tuple[N, *Bs]], key: int) -> IndexSlice[tuple[*Bs]]: ...
     @overload
@@ -3548,9 +3416,7 @@ class IndexNode:
         [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]"""
 
     @overload
-    def maximum(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMaximum[S]:
-        """The larger of two integers, elementwise; the other operand is an integer node, an integer, or an array."""
-
+    def maximum(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMaximum[S]: ...
     @overload
     def maximum(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexMaximum: ...
     @overload
@@ -3566,11 +3432,11 @@ class IndexNode:
     @overload
     def maximum(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMaximum[tuple[*Bs, N]]: ...
     @overload
-    def maximum(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMaximum[tuple[*Bs, N]]: ...
-    @overload
-    def minimum(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMinimum[S]:
-        """The smaller of two integers, elementwise; the other operand is an integer node, an integer, or an array."""
+    def maximum(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMaximum[tuple[*Bs, N]]:
+        """The larger of two integers, elementwise; the other operand is an integer node, an integer, or an array."""
 
+    @overload
+    def minimum(self: _IndexNode[S], other: Size | IntegerArray) -> IndexMinimum[S]: ...
     @overload
     def minimum(self: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexMinimum: ...
     @overload
@@ -3586,14 +3452,11 @@ class IndexNode:
     @overload
     def minimum(self: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMinimum[tuple[*Bs, N]]: ...
     @overload
-    def minimum(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMinimum[tuple[*Bs, N]]: ...
+    def minimum(self: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMinimum[tuple[*Bs, N]]:
+        """The smaller of two integers, elementwise; the other operand is an integer node, an integer, or an array."""
+
     @overload
-    def clip(self: _IndexNode, min: _IndexNode, max: _IndexNode | IntegerArray | Size | None = None) -> _IndexNode:
-        """Return the integers limited to `min` and `max`, of which None is no limit; where they cross, `max` wins.
-
-        >>> wy.IndexConstant([-2, 1, 7]).clip(0, 5).forward().tolist()
-        [0, 1, 5]"""
-
+    def clip(self: _IndexNode, min: _IndexNode, max: _IndexNode | IntegerArray | Size | None = None) -> _IndexNode: ...
     @overload
     def clip(self: _IndexNode, min: IntegerArray | Size | None, max: _IndexNode) -> _IndexNode: ...
     @overload
@@ -3640,24 +3503,19 @@ class IndexNode:
         self: _IndexNode[tuple[N, *Bs]], indices: Indices, axis: int | None = -1
     ) -> IndexTakeAlongAxis: ...
     @overload
-    def take_along_axis(
-        self: _IndexNode[tuple[N, *Bs]], indices: _IndexNode, axis: int | None
-    ) -> IndexTakeAlongAxis: ...
+    def take_along_axis(self: _IndexNode[tuple[N, *Bs]], indices: _IndexNode, axis: int | None) -> IndexTakeAlongAxis:
+        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
+
+        `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
+        Raise `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
+        [[2.0], [3.0]]"""
+
     @overload
     def take(
         self: _IndexNode[AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
-    ) -> _IndexNode:
-        """Return the elements that `indices` select along `axis`, by default among all in row-major order.
-
-        As in `numpy.take`, the axes of `indices` replace `axis` in the result, and negative indices count from the end.
-        `x[rows]` and `axis=0` take rows. Raise `IndexOutOfRange` for an index beyond the axis; with `mode="wrap"` it counts
-        on from the other end, and with `mode="clip"` it becomes the first or the last. These two raise `ShapeError` for an
-        axis whose size comes from data. Raise `OptionError` for another mode.
-
-        >>> x = wy.Constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-        >>> x.take([3, 0]).forward().tolist(), x.take([1, 1], axis=0).forward().tolist()
-        ([4.0, 1.0], [[4.0, 5.0, 6.0], [4.0, 5.0, 6.0]])"""
-
+    ) -> _IndexNode: ...
     @overload
     def take(
         self: _IndexNode[S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: TakeMode = "raise"
@@ -3694,14 +3552,7 @@ class IndexNode:
         ([4.0, 1.0], [[4.0, 5.0, 6.0], [4.0, 5.0, 6.0]])"""
 
     @overload
-    def cumsum(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexCumSum:
-        """Return the sums of the elements up to each one along `axis`, or of all elements in row-major order if it is None.
-
-        Raise `ShapeError` for an axis that `x` lacks.
-
-        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).cumsum(axis=1).forward().tolist()
-        [[1.0, 3.0], [3.0, 7.0]]"""
-
+    def cumsum(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexCumSum: ...
     @overload
     def cumsum(self: _IndexNode[S], axis: int) -> IndexCumSum[S]: ...
     @overload
@@ -3714,9 +3565,7 @@ class IndexNode:
         [[1.0, 3.0], [3.0, 7.0]]"""
 
     @overload
-    def sum(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]:
-        """Sum of integers over `axis`: an axis, several, or all by default; it wraps around on overflow, as in NumPy."""
-
+    def sum(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
     @overload
     def sum(self: _IndexNode[AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _IndexNode: ...
     @overload
@@ -3732,9 +3581,7 @@ class IndexNode:
         """Sum of integers over `axis`: an axis, several, or all by default; it wraps around on overflow, as in NumPy."""
 
     @overload
-    def max(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]:
-        """Maximum of integers over `axis`: an axis, several, or all by default. Raise `ShapeError` over no elements."""
-
+    def max(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
     @overload
     def max(self: _IndexNode[AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _IndexNode: ...
     @overload
@@ -3750,9 +3597,7 @@ class IndexNode:
         """Maximum of integers over `axis`: an axis, several, or all by default. Raise `ShapeError` over no elements."""
 
     @overload
-    def min(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]:
-        """Minimum of integers over `axis`: an axis, several, or all by default. Raise `ShapeError` over no elements."""
-
+    def min(self: _IndexNode[S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
     @overload
     def min(self: _IndexNode[AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _IndexNode: ...
     @overload
@@ -3768,15 +3613,7 @@ class IndexNode:
         """Minimum of integers over `axis`: an axis, several, or all by default. Raise `ShapeError` over no elements."""
 
     @overload
-    def cummax(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexTakeAlongAxis:
-        """Return the greatest of the elements up to each one along `axis`, or of all in row-major order if it is None.
-
-        This is `numpy.maximum.accumulate`. The gradient of each element goes to the one that it came from, of equal ones to
-        the last. From the first NaN on the result is NaN. Raise `ShapeError` for an axis that `x` lacks.
-
-        >>> wy.Constant([1.0, 3.0, 2.0, 4.0]).cummax().forward().tolist()
-        [1.0, 3.0, 3.0, 4.0]"""
-
+    def cummax(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexTakeAlongAxis: ...
     @overload
     def cummax(self: _IndexNode[S], axis: int) -> IndexTakeAlongAxis[S]: ...
     @overload
@@ -3790,14 +3627,7 @@ class IndexNode:
         [1.0, 3.0, 3.0, 4.0]"""
 
     @overload
-    def cummin(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexTakeAlongAxis:
-        """Return the least of the elements up to each one along `axis`, or of all in row-major order if it is None.
-
-        This is `numpy.minimum.accumulate`; gradients, NaN and errors are as in `cummax`.
-
-        >>> wy.Constant([3.0, 1.0, 2.0, 0.0]).cummin().forward().tolist()
-        [3.0, 1.0, 1.0, 0.0]"""
-
+    def cummin(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexTakeAlongAxis: ...
     @overload
     def cummin(self: _IndexNode[S], axis: int) -> IndexTakeAlongAxis[S]: ...
     @overload
@@ -3810,14 +3640,7 @@ class IndexNode:
         [3.0, 1.0, 1.0, 0.0]"""
 
     @overload
-    def argsort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> ArgSort:
-        """Return the indices that sort `x` along `axis`, or all elements in row-major order if it is None.
-
-        Equal elements keep their order, and NaN comes last. Raise `ShapeError` for an axis that `x` lacks.
-
-        >>> wy.Constant([3.0, 1.0, 2.0]).argsort().forward().tolist()
-        [1, 2, 0]"""
-
+    def argsort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> ArgSort: ...
     @overload
     def argsort(self: _IndexNode[S], axis: int = -1) -> ArgSort[S]: ...
     @overload
@@ -3830,15 +3653,7 @@ class IndexNode:
         [1, 2, 0]"""
 
     @overload
-    def sort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> IndexTakeAlongAxis:
-        """Return `x` sorted along `axis`, or all elements in row-major order if it is None. NaN comes last.
-
-        The gradient of each element goes to the element that it came from; of equal ones, the first comes first. Raise
-        `ShapeError` for an axis that `x` lacks.
-
-        >>> wy.Constant([3.0, 1.0, 2.0]).sort().forward().tolist()
-        [1.0, 2.0, 3.0]"""
-
+    def sort(self: _IndexNode[AtLeast1D], axis: int | None = -1) -> IndexTakeAlongAxis: ...
     @overload
     def sort(self: _IndexNode[S], axis: int = -1) -> IndexTakeAlongAxis[S]: ...
     @overload
@@ -3852,14 +3667,7 @@ class IndexNode:
         [1.0, 2.0, 3.0]"""
 
     @overload
-    def expand_dims(self: _IndexNode[AnyShape], axis: AxisLike) -> IndexReshape:
-        """Return `x` with axes of size 1 inserted, at the positions `axis` of the result.
-
-        Raise `ShapeError` for a position beyond the result's axes or a repeated one.
-
-        >>> wy.Constant([1.0, 2.0]).expand_dims(0).shape
-        (1, 2)"""
-
+    def expand_dims(self: _IndexNode[AnyShape], axis: AxisLike) -> IndexReshape: ...
     @overload
     def expand_dims(self: _IndexNode[tuple[*Bs]], axis: Literal[-1]) -> IndexReshape[tuple[*Bs, One]]: ...
     @overload
@@ -3878,14 +3686,7 @@ class IndexNode:
         (1, 2)"""
 
     @overload
-    def squeeze(self: _IndexNode[AtLeast1D], axis: AxisLike = None) -> IndexReshape:
-        """Return `x` without its axes of size 1: all of them, or those in `axis`.
-
-        Raise `ShapeError` if an axis in `axis` has another size.
-
-        >>> wy.Constant([[1.0], [2.0]]).squeeze(-1).shape
-        (2,)"""
-
+    def squeeze(self: _IndexNode[AtLeast1D], axis: AxisLike = None) -> IndexReshape: ...
     @overload
     def squeeze(self: _IndexNode[tuple[*Bs, N]], axis: Literal[-1]) -> IndexReshape[tuple[*Bs]]: ...
     @overload
@@ -3908,15 +3709,7 @@ class IndexNode:
         (2,)"""
 
     @overload
-    def reshape(self: _IndexNode[S], shape: Sizes, /) -> IndexReshape:
-        """Return `x` with another shape and the same elements in row-major order; one axis may be -1, to be inferred.
-
-        An axis may be an instance of a `Dim` subclass, which the type checker then knows. Raise `ShapeError` if the
-        numbers of elements differ.
-
-        >>> wy.Constant([1.0, 2.0, 3.0, 4.0]).reshape(2, -1).shape
-        (2, 2)"""
-
+    def reshape(self: _IndexNode[S], shape: Sizes, /) -> IndexReshape: ...
     @overload
     def reshape(self: _IndexNode[S], shape: tuple[D1 | int], /) -> IndexReshape[tuple[D1]]: ...
     @overload
@@ -3956,14 +3749,7 @@ class IndexNode:
         (2, 2)"""
 
     @overload
-    def transpose(self: _IndexNode[AtLeast1D], *axes: int | Sequence[int]) -> IndexTranspose:
-        """Return `x` with its axes in the order `axes`, reversed by default.
-
-        Raise `ShapeError` if `axes` does not name each axis once.
-
-        >>> wy.Constant(np.zeros((2, 3, 4))).transpose(1, 0, 2).shape
-        (3, 2, 4)"""
-
+    def transpose(self: _IndexNode[AtLeast1D], *axes: int | Sequence[int]) -> IndexTranspose: ...
     @overload
     def transpose(self: _IndexNode[tuple[M, N]]) -> IndexTranspose[tuple[N, M]]: ...
     @overload

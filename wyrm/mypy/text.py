@@ -81,7 +81,9 @@ class Failed(Exception):
 
     def __init__(self, called: Any, operands: Sequence[BaseNode], error: ShapeError) -> None:
         super().__init__(str(error))
-        self.called, self.operands, self.error = called, operands, error
+        self.called = called
+        self.operands = operands
+        self.error = error
 
 
 class _Assignments:
