@@ -18,7 +18,7 @@ class Cubed(wy.Unary):
 Cubed(array)  # error: [arg-type] Argument 1 to "Cubed" has incompatible type "ndarray[tuple[Any, ...], dtype[floating[_32Bit]]]"; expected "Shaped[Any, Any]"
 #@ own_formula_that_is_a_function
 class Cubed(wy.Unary):
-    formula = lambda x: x * x * x  # error: [assignment] Incompatible types in assignment (expression has type "Callable[[], Any]", base class "Op" defined the type as "str | None")
+    formula = lambda x: x * x * x  # error: [assignment] Incompatible types in assignment (expression has type "Callable[[], Any]", base class "Op" defined the type as "str")
 #@ own_op_in_a_product_of_other_axes
 Of = TypeVar("Of", bound=wy.Node, covariant=True, default=Any)
 Shape = TypeVar("Shape", default=Any)
