@@ -167,11 +167,23 @@ class Invoke:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product of two matrices: `out = beta * out + x @ y`.
+    """A product of two matrices by tiles: `out = beta * out + x @ y`.
 
     The operands are the sizes of the rows, the columns and the inner axis; x and the strides of its axes in elements; y
     and its strides, one of which is 1; out, whose columns are contiguous, and the stride of its rows; and beta as a
     bool.
+    """
+
+    operands: tuple[Expression, ...]
+    type: ScalarType
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """A BLAS call that multiplies two column-major matrices: `c = beta * c + a @ b`.
+
+    The operands are those of BLAS `gemm` without alpha: whether a and b are transposed, the sizes m, n and k, a and its
+    leading dimension, b and its leading dimension, beta as a bool, c and its leading dimension.
     """
 
     operands: tuple[Expression, ...]
@@ -189,7 +201,7 @@ class LibraryCall:
     arguments: tuple[Expression, ...]
 
 
-Statement = Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Product | LibraryCall
+Statement = Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Product | Gemm | LibraryCall
 
 
 def every(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -330,5 +342,7 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
                 yield f"{indent}{f'{_list(results)} = ' if results else ''}{function}({_list(arguments)})"
             case Product(operands):
                 yield f"{indent}product({_list(operands)})"
+            case Gemm(operands):
+                yield f"{indent}gemm({_list(operands)})"
             case LibraryCall(name, arguments):
                 yield f"{indent}{name}({_list(arguments)})"

@@ -12,6 +12,7 @@ from wyrm.engines.native.ir.program import (
     Expression,
     Fail,
     For,
+    Gemm,
     If,
     Invoke,
     LibraryCall,
@@ -54,7 +55,7 @@ class Builder:
 
     def add(self, statement: Statement) -> None:
         """Append a statement."""
-        if isinstance(statement, Store | Invoke | Product | LibraryCall):
+        if isinstance(statement, Store | Invoke | Product | Gemm | LibraryCall):
             self._writes += 1
         self.statements.append(statement)
 

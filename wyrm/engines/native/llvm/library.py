@@ -22,7 +22,7 @@ from wyrm.engines.native.kernels.translate import Parameterized, Translation
 from wyrm.engines.native.kernels.values import GroupKind, Kind, NotCompiled, NumKind
 from wyrm.engines.native.llvm import cache
 from wyrm.engines.native.llvm import multiply as _products  # noqa: F401  # registers products and calls of LAPACK
-from wyrm.engines.native.llvm.blas import LAPACK, of_scipy
+from wyrm.engines.native.llvm.blas import BLAS, LAPACK, address_of, of_scipy
 from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.llvm.calling import CachedTable, LoadedFunction, kind_of_argument, table_of, words_of
 from wyrm.engines.native.llvm.emit import ENTRY, SHARED, emit
@@ -270,6 +270,9 @@ class Loaded:
     """A module loaded into memory, and the address of its exported function."""
 
     def __init__(self, code: bytes, symbol: str) -> None:
+        for name in BLAS:
+            if f"wyrm_{name}".encode() in code:
+                llvm.add_symbol(f"wyrm_{name}", address_of(name))
         for name, function in _MEMORY.items():
             if name.encode() in code:
                 llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)

@@ -20,7 +20,7 @@ from wyrm.engines.native.products.writer import Writer
 _DEPTHS = (256, 512)
 DEPTH = _DEPTHS[-1]
 # Right operands that at most this many blocks of rows use are read where they lie.
-_UNPACKED_USES = 2
+_UNPACKED_USES = 5
 # Threads share products of at least this many multiplications: a thread takes several microseconds to wake up.
 _SHARED_PRODUCTS = 8_000_000
 # Packed blocks that are kept for the next product, one for each thread that runs at the same time.
