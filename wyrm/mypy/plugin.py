@@ -160,7 +160,7 @@ class WyrmPlugin(Plugin):
         assert isinstance(context.api, TypeChecker)
         file = context.api.tree
         if self._file is None or self._file[0] is not file:
-            self._file = file, Text(file, self._axes, run_time_function, METHODS)
+            self._file = file, Text(file, context.api.lookup_type, self._axes, run_time_function, METHODS)
         return self._file[1]
 
     @staticmethod
