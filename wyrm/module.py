@@ -110,6 +110,7 @@ class Module(ExplainsNames):
     """
 
     training: bool = True
+    """Whether the module is in training mode, for graphs built from now on; `train` and `eval` set it."""
     _foreign = "MODULE"
 
     def __init_subclass__(cls, **keywords: Any) -> None:

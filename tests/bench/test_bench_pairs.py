@@ -9,11 +9,14 @@ import math
 import tokenize
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 from bench.pairs.data import REWARDS
 from bench.programs_beside import PEERS
+from tests.once import computed_once
 
 FOLDER = Path(__file__).parents[2] / "bench" / "pairs"
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
@@ -32,11 +35,21 @@ def code_lines(source: str) -> int:
     return len(lines)
 
 
-def trainer(program: str, library: str) -> Callable[[int], float]:
-    """Return `train` of one program; skip the test if its library is not installed."""
-    pytest.importorskip(library)
-    train: Callable[[int], float] = importlib.import_module(f"bench.pairs.{program}_{library}").train
-    return train
+@pytest.fixture(scope="module")
+def train(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str, int], float]:
+    """Train a program of a library so many times and return its loss; several tests share the result.
+
+    A test is skipped if the library is not installed.
+    """
+
+    def result(program: str, library: str, times: int) -> float:
+        pytest.importorskip(library)
+        module: Any = importlib.import_module(f"bench.pairs.{program}_{library}")
+        name = f"{program}-{library}-{times}"
+        with threadpool_limits(1, "openmp"):  # PyTorch's threads wait for each other longer than they compute
+            return computed_once(tmp_path_factory, name, lambda: float(module.train(times)))
+
+    return result
 
 
 def test_comments_and_docstrings_are_not_code() -> None:
@@ -59,27 +72,27 @@ def test_a_program_has_at_most_a_tenth_more_lines_than_its_peer(program: str) ->
 
 
 @pytest.mark.parametrize(("program", "library"), [(name, each) for name in PEERS for each in ("wyrm", PEERS[name])])
-def test_a_program_learns(program: str, library: str) -> None:
-    train = trainer(program, library)
+def test_a_program_learns(train: Callable[[str, str, int], float], program: str, library: str) -> None:
     if program == "bandit":
-        reward = train(60)  # the policy starts with equal probabilities
+        reward = train(program, library, 60)  # the policy starts with equal probabilities
         assert REWARDS.mean() + 0.05 < reward <= REWARDS.max()
         return
     if program == "two_towers":
-        recall = train(10)  # of 10 items out of 600, of which 20 are known
+        recall = train(program, library, 10)  # of 10 items out of 600, of which 20 are known
         assert 0.3 < recall < 0.6
         return
-    first, last = train(1), train(3 if program in ("autoencoder", "convolutions", "dates", "resnet") else 20)
+    epochs = 2 if program in ("autoencoder", "convolutions", "dates", "resnet") else 20
+    first, last = train(program, library, 1), train(program, library, epochs)
     assert math.isfinite(last) and last < 0.95 * first
 
 
-def test_two_towers_find_as_much_as_their_peer() -> None:
-    ours, theirs = trainer("two_towers", "wyrm")(10), trainer("two_towers", "torch")(10)
+def test_two_towers_find_as_much_as_their_peer(train: Callable[[str, str, int], float]) -> None:
+    ours, theirs = (train("two_towers", library, 10) for library in ("wyrm", "torch"))
     assert ours > theirs - 0.05  # of 400 items that are held out
 
 
 @pytest.mark.parametrize("program", ["gaussian_process", "pendulum"])
-def test_the_same_start_gives_the_same_loss(program: str) -> None:
-    ours, theirs = trainer(program, "wyrm"), trainer(program, PEERS[program])
+def test_the_same_start_gives_the_same_loss(train: Callable[[str, str, int], float], program: str) -> None:
     for steps in (1, 20):
-        assert ours(steps) == pytest.approx(theirs(steps), rel=1e-3)
+        ours, theirs = (train(program, library, steps) for library in ("wyrm", PEERS[program]))
+        assert ours == pytest.approx(theirs, rel=1e-3)

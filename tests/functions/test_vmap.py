@@ -76,9 +76,9 @@ def theirs(x: Any, w: Any, v: Any) -> Any:
 def test_values_and_gradients_of_each_row(engine: Any) -> None:
     function, axes = wy.function(mine, engine=engine), (0, None, 0)
     with jax.enable_x64(True):
-        same(wy.vmap(function, axes)(X, W, V), jax.vmap(theirs, axes)(X, W, V))
+        same(wy.vmap(function, axes)(X, W, V), jax.jit(jax.vmap(theirs, axes))(X, W, V))
         gradients = wy.vmap(function.grad(wrt=(0, 1, 2)), axes)(X, W, V)
-        same(gradients, jax.vmap(jax.grad(theirs, argnums=(0, 1, 2)), axes)(X, W, V))
+        same(gradients, jax.jit(jax.vmap(jax.grad(theirs, argnums=(0, 1, 2)), axes))(X, W, V))
 
 
 def test_the_gradient_of_what_is_mapped(engine: Any) -> None:
@@ -89,7 +89,7 @@ def test_the_gradient_of_what_is_mapped(engine: Any) -> None:
         def expected(x: Any, w: Any, v: Any) -> Any:
             return (jax.vmap(theirs, (0, None, 0))(x, w, v) ** 2).sum()
 
-        same(total.grad(wrt=(0, 1, 2))(X, W, V), jax.grad(expected, argnums=(0, 1, 2))(X, W, V))
+        same(total.grad(wrt=(0, 1, 2))(X, W, V), jax.jit(jax.grad(expected, argnums=(0, 1, 2)))(X, W, V))
 
 
 def test_axes_elsewhere_structure_and_two_at_once(engine: Any) -> None:

@@ -63,7 +63,7 @@ def test_transformations_of_jax() -> None:
     rows = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
     value = np.array([function(parameters, row) for row in rows])
     np.testing.assert_allclose(jax.jit(jax.vmap(function, (None, 0)))(parameters, rows), value, rtol=1e-5)
-    hessian: Any = jax.hessian(lambda w: function({"weight": w}, rows[0]))(parameters["weight"])
+    hessian: Any = jax.jit(jax.hessian(lambda w: function({"weight": w}, rows[0])))(parameters["weight"])
     inner = rows[0] * np.asarray(weight.value)
     np.testing.assert_allclose(
         np.diag(hessian), -2 * np.tanh(inner) * (1 - np.tanh(inner) ** 2) * rows[0] ** 2, rtol=1e-4

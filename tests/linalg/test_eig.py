@@ -77,7 +77,7 @@ def test_the_gradient_of_jax_is_that_of_the_graph() -> None:
     total = values.exp().sum() + vectors.square().square().sum()
     with jax.enable_x64(True):
         function, parameters = wy.jax.lower(total)
-        (found,) = jax.tree.leaves(jax.grad(function)(parameters))
+        (found,) = jax.tree.leaves(jax.jit(jax.grad(function))(parameters))
     np.testing.assert_allclose(found, wy.grad(total, a).forward(), rtol=1e-10)
 
 

@@ -86,7 +86,12 @@ def axes_at_run_time(expression: str, names: dict[str, Any]) -> list[str] | None
         value = eval(expression, names)
     except (AttributeError, TypeError, WyrmError):
         return None
-    return [_text(axis) for axis in value.dims]
+    return axes_of(value)
+
+
+def axes_of(node: Any) -> list[str]:
+    """Return the axes of a node as they are written in types."""
+    return [_text(axis) for axis in node.dims]
 
 
 def _text(axis: Any) -> str:

@@ -14,6 +14,8 @@ import pytest
 from tests.once import computed_once
 from tests.typing.check_corpus import MYPYPATH, short
 from tests.typing.checkers import ROOT
+from tests.typing.public_functions import PREAMBLE as of_public_functions
+from tests.typing.public_functions import Call, calls
 from tests.typing.random_programs import PREAMBLE, axes_at_run_time, expressions
 from wyrm.mypy import plugin
 from wyrm.mypy.plugin import TESTED, guarded
@@ -105,6 +107,38 @@ def test_errors_of_the_run_time_are_found(judged: list[tuple[str, Any, Any]]) ->
 def test_few_axes_stay_unknown(judged: list[tuple[str, Any, Any]]) -> None:
     unknown = [each for each, axes, found in judged if axes is not None and found == ["unknown"]]
     assert len(unknown) <= 0.02 * len(judged), unknown
+
+
+@pytest.fixture(scope="module")
+def of_functions(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Call, list[str] | None]]:
+    """Calls of every public function, each with the axes that mypy reveals; None for an error."""
+    chosen = list(calls())
+    source = of_public_functions + "".join(f"reveal_type({each.text})\n" for each in chosen)
+    said = says(source, tmp_path_factory.mktemp("functions"))
+    start = of_public_functions.count("\n") + 1
+    return [(each, _revealed(said.get(number, []))) for number, each in enumerate(chosen, start)]
+
+
+def test_most_functions_keep_exact_axes(of_functions: list[tuple[Call, list[str] | None]]) -> None:
+    judged = [(call, found) for call, found in of_functions if call.axes is not None and found is not None]
+    wrong = [(call, found) for call, found in judged if found != ["unknown"] and not _agree(call.axes or [], found)]
+    assert wrong == []
+    inexact = [call for call, found in judged if found != call.axes]
+    assert len(judged) > 1000
+    assert len(inexact) <= 0.03 * len(judged), inexact
+
+
+def test_few_calls_of_functions_are_refused_where_they_run(of_functions: list[tuple[Call, list[str] | None]]) -> None:
+    refused = [call for call, found in of_functions if call.axes is not None and found is None]
+    # The declarations refuse, for instance, nodes as orders of Bessel functions.
+    assert len(refused) <= 20, refused
+
+
+def test_most_errors_of_functions_are_found(of_functions: list[tuple[Call, list[str] | None]]) -> None:
+    wrong = [(call, found) for call, found in of_functions if call.axes is None]
+    missed = [call for call, found in wrong if found is not None]
+    assert len(wrong) > 500
+    assert len(missed) <= 0.03 * len(wrong), missed
 
 
 MESSAGES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,6 +73,53 @@ WRONG = {
     "wy.nn.MultiHeadAttention(hid, 5)": "MultiHeadAttention: embed_dim 12 is not divisible by num_heads 5",
     "wy.nn.GroupNorm(3, 4)": "GroupNorm: 4 cannot be divided into 3 equal groups",
 }
+
+
+# The sizes of what a model takes are not known; those between its layers are.
+MODELS = """\
+from __future__ import annotations
+from typing import Any, TypeVar
+import wyrm as wy
+B = TypeVar("B", bound=wy.Dim)
+
+
+class Right(wy.nn.Module):
+    def __init__(self) -> None:
+        self.first = wy.nn.Conv2d(1, 4, 3)
+        self.second = wy.nn.Conv2d(4, 8, 3, padding=1)
+        self.linear = wy.nn.Linear(8 * 6 * 6, 16)
+        self.norm = wy.nn.LayerNorm(16)
+        self.last = wy.nn.Linear(16, 16)
+        self.attention = wy.nn.MultiHeadAttention(16, 4)
+
+    def __call__(self, x: wy.Tensor[B, Any, Any, Any], steps: wy.Tensor[B, Any, Any]) -> wy.Tensor[B, Any, Any]:
+        maps = self.second(self.first(x).relu())
+        features = self.norm(self.linear(maps.flatten(1))).relu()
+        same = self.last(self.last(features)) + features
+        return self.last(self.attention(steps) + same[:, None]) * steps.mean(axis=1, keepdims=True)
+
+
+class Wrong(wy.nn.Module):
+    def __init__(self) -> None:
+        self.first = wy.nn.Conv2d(1, 4, 3)
+        self.second = wy.nn.Conv2d(5, 8, 3)
+        self.linear = wy.nn.Linear(8 * 6 * 6, 16)
+        self.last = wy.nn.Linear(17, 3)
+
+    def __call__(self, x: wy.Tensor[B, Any, Any, Any]) -> wy.Tensor[B, Any]:
+        maps = self.second(self.first(x).relu())
+        return self.last(self.linear(maps.flatten(1)).relu())
+"""
+
+
+def test_sizes_between_the_layers_of_a_model_are_known(tmp_path: Path) -> None:
+    found = {MODELS.splitlines()[line - 1].strip(): said for line, said in says(MODELS, tmp_path).items()}
+    assert {line: [text for _, text, _ in said] for line, said in found.items()} == {
+        "maps = self.second(self.first(x).relu())": [
+            "Conv2d of (Any, 4, Any-2, Any-2): 4 against 5; the axes are (batch, channels, *sizes)"
+        ],
+        "return self.last(self.linear(maps.flatten(1)).relu())": ["Linear of (Any, 16): 16 against 17"],
+    }
 
 
 @pytest.fixture(scope="module")

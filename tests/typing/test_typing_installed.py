@@ -66,4 +66,4 @@ def test_the_types_of_public_names_are_known(installed: Path, tmp_path: Path) ->
         for diagnostic in symbol["diagnostics"]
         if diagnostic["message"].startswith(CAUSES)
     ]
-    assert report["completenessScore"] >= 0.99, "\n".join(unknown)
+    assert report["completenessScore"] >= 0.95, "\n".join(unknown)

@@ -57,10 +57,7 @@ def _overload(method: ast.FunctionDef) -> tuple[ast.FunctionDef, ast.arg]:
 def _functions(
     declared: list[ast.FunctionDef], of_integers: list[ast.FunctionDef], classes: Mapping[str, Any]
 ) -> list[ast.FunctionDef]:
-    """Return the overloads of a function: the methods', then one for arrays and numbers, which become constants.
-
-    The first and the last have the docstring: pyrefly reads that of the first, Jedi that of the last.
-    """
+    """Return the overloads of a function: the methods', then one for arrays and numbers, which become constants."""
     of_arrays, x = _overload(max(declared, key=lambda method: len(_parameters(method))))
     others = [parameter for parameter in _parameters(of_arrays) if parameter is not x]
     for parameter in others:
@@ -74,8 +71,10 @@ def _functions(
     x.annotation = ast.parse("Number | Array", mode="eval").body
     of_arrays.returns = ast.parse(_of_arrays(declared, classes), mode="eval").body
     functions = [*(_overload(method)[0] for method in [*declared, *of_integers]), of_arrays]
-    for documented in filter(ast.get_docstring, declared):
-        functions[0].body = functions[-1].body = documented.body
+    documented = next(filter(ast.get_docstring, declared), None)
+    if documented is not None:
+        declare.document(functions, documented.body)
+        functions[0].body = documented.body  # pyrefly reads that of the first
     return functions
 
 

@@ -193,10 +193,20 @@ def _class_and_arguments(annotation: ast.expr) -> tuple[str, list[str]]:
 
 
 def _documented(statements: list[ast.FunctionDef], docstring: str | None, module: str) -> Declaration:
-    """Return the declaration with the docstring in its last statement, where every language server finds it."""
+    """Return the declaration with the docstring."""
     if docstring:
-        statements[-1].body = [ast.Expr(ast.Constant(inspect.cleandoc(docstring)))]
+        document(statements, [ast.Expr(ast.Constant(inspect.cleandoc(docstring)))])
     return Declaration(statements, module)
+
+
+def document(statements: list[ast.FunctionDef], docstring: list[ast.stmt]) -> None:
+    """Give the docstring to the overloads where editors look for it.
+
+    That is the last overload; but Jedi does not see one that has `*` in a subscript, which its parser does not know.
+    """
+    read = [each for each in statements if not any(isinstance(node, ast.Starred) for node in ast.walk(each))]
+    for each in ((read or statements)[-1], statements[-1]):
+        each.body = docstring
 
 
 def _declared(owner: str) -> list[Declaration]:

@@ -296,7 +296,14 @@ def arctan2(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) ->
 @overload
 def arctan2(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Arctan2[L, Any, tuple[M, N]]: ...
 @overload
-def arctan2(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Arctan2[L, Any, tuple[M, N]]: ...
+def arctan2(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Arctan2[L, Any, tuple[M, N]]:
+    """Elementwise angle of the point with the coordinates `y` and `x`, from -pi to pi; the operands broadcast.
+
+    The gradient at the origin is NaN.
+
+    >>> wy.arctan2(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().round(4).tolist()
+    [3.1415998935699463, 1.5707999467849731]"""
+
 @overload
 def arctan2(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Arctan2[L, Any, tuple[*Bs, N]]: ...
 @overload
@@ -531,7 +538,14 @@ def atan2(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> A
 @overload
 def atan2(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Arctan2[L, Any, tuple[M, N]]: ...
 @overload
-def atan2(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Arctan2[L, Any, tuple[M, N]]: ...
+def atan2(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Arctan2[L, Any, tuple[M, N]]:
+    """Elementwise angle of the point with the coordinates `y` and `x`, from -pi to pi; the operands broadcast.
+
+    The gradient at the origin is NaN.
+
+    >>> wy.arctan2(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().round(4).tolist()
+    [3.1415998935699463, 1.5707999467849731]"""
+
 @overload
 def atan2(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Arctan2[L, Any, tuple[*Bs, N]]: ...
 @overload
@@ -710,7 +724,12 @@ def copysign(
 @overload
 def copysign(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Copysign[L, Any, tuple[M, N]]: ...
 @overload
-def copysign(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Copysign[L, Any, tuple[M, N]]: ...
+def copysign(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Copysign[L, Any, tuple[M, N]]:
+    """Elementwise size of `x` with the sign of `y`; the operands broadcast. No gradient goes to `y`.
+
+    >>> wy.copysign(wy.Constant([1.0, 2.0]), wy.Constant([-0.0, 5.0])).forward().tolist()
+    [-1.0, 2.0]"""
+
 @overload
 def copysign(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Copysign[L, Any, tuple[*Bs, N]]: ...
 @overload
@@ -1065,9 +1084,12 @@ def floor_divide(
     x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]
 ) -> FloorDivide[L, Any, tuple[M, N]]: ...
 @overload
-def floor_divide(
-    x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]
-) -> FloorDivide[L, Any, tuple[M, N]]: ...
+def floor_divide(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> FloorDivide[L, Any, tuple[M, N]]:
+    """Elementwise quotient `x // y`, rounded down; the gradient is zero.
+
+    >>> (wy.Constant([7.0, -7.0]) // 2.0).forward().tolist()
+    [3.0, -4.0]"""
+
 @overload
 def floor_divide(
     x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
@@ -1140,7 +1162,14 @@ def fmax(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Fm
 @overload
 def fmax(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Fmax[L, Any, tuple[M, N]]: ...
 @overload
-def fmax(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Fmax[L, Any, tuple[M, N]]: ...
+def fmax(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Fmax[L, Any, tuple[M, N]]:
+    """Elementwise maximum of two operands, or the other operand where one is NaN; they broadcast.
+
+    Equal elements get half the gradient each.
+
+    >>> wy.fmax(wy.Constant([np.nan, 4.0]), 3.0).forward().tolist()
+    [3.0, 4.0]"""
+
 @overload
 def fmax(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Fmax[L, Any, tuple[*Bs, N]]: ...
 @overload
@@ -1207,7 +1236,14 @@ def fmin(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Fm
 @overload
 def fmin(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Fmin[L, Any, tuple[M, N]]: ...
 @overload
-def fmin(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Fmin[L, Any, tuple[M, N]]: ...
+def fmin(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Fmin[L, Any, tuple[M, N]]:
+    """Elementwise minimum of two operands, or the other operand where one is NaN; they broadcast.
+
+    Equal elements get half the gradient each.
+
+    >>> wy.fmin(wy.Constant([np.nan, 4.0]), 3.0).forward().tolist()
+    [3.0, 3.0]"""
+
 @overload
 def fmin(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Fmin[L, Any, tuple[*Bs, N]]: ...
 @overload
@@ -1274,7 +1310,14 @@ def fmod(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Fm
 @overload
 def fmod(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Fmod[L, Any, tuple[M, N]]: ...
 @overload
-def fmod(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Fmod[L, Any, tuple[M, N]]: ...
+def fmod(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Fmod[L, Any, tuple[M, N]]:
+    """Elementwise rest of the division that rounds towards zero; it has the sign of `x`.
+
+    The derivative with respect to `y` is minus the quotient, rounded towards zero.
+
+    >>> wy.fmod(wy.Constant([7.0, -7.0]), 3.0).forward().tolist()
+    [1.0, -1.0]"""
+
 @overload
 def fmod(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Fmod[L, Any, tuple[*Bs, N]]: ...
 @overload
@@ -1343,7 +1386,12 @@ def heaviside(
 @overload
 def heaviside(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Heaviside[L, Any, tuple[M, N]]: ...
 @overload
-def heaviside(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Heaviside[L, Any, tuple[M, N]]: ...
+def heaviside(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Heaviside[L, Any, tuple[M, N]]:
+    """Elementwise step: 0 for `x` below 0, 1 above, and `y` at 0; the operands broadcast.
+
+    >>> wy.heaviside(wy.Constant([-2.0, 0.0, 3.0]), 0.5).forward().tolist()
+    [0.0, 0.5, 1.0]"""
+
 @overload
 def heaviside(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Heaviside[L, Any, tuple[*Bs, N]]: ...
 @overload
@@ -1406,7 +1454,12 @@ def hypot(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> H
 @overload
 def hypot(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Hypot[L, Any, tuple[M, N]]: ...
 @overload
-def hypot(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Hypot[L, Any, tuple[M, N]]: ...
+def hypot(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Hypot[L, Any, tuple[M, N]]:
+    """Elementwise `sqrt(x ** 2 + y ** 2)` without overflow; the operands broadcast. The gradient at the origin is 0.
+
+    >>> wy.hypot(wy.Constant([3.0]), 4.0).forward().tolist()
+    [5.0]"""
+
 @overload
 def hypot(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Hypot[L, Any, tuple[*Bs, N]]: ...
 @overload
@@ -1588,7 +1641,11 @@ def logaddexp(
 @overload
 def logaddexp(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> LogAddExp[L, Any, tuple[M, N]]: ...
 @overload
-def logaddexp(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> LogAddExp[L, Any, tuple[M, N]]: ...
+def logaddexp(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> LogAddExp[L, Any, tuple[M, N]]:
+    """Elementwise `log(exp(x) + exp(y))` without overflow; the operands broadcast.
+
+    Equal operands share the gradient, infinite ones too; an infinity above a finite operand has all of it."""
+
 @overload
 def logaddexp(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> LogAddExp[L, Any, tuple[*Bs, N]]: ...
 @overload
@@ -1654,7 +1711,12 @@ def logaddexp2(
 @overload
 def logaddexp2(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> LogAddExp2[L, Any, tuple[M, N]]: ...
 @overload
-def logaddexp2(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> LogAddExp2[L, Any, tuple[M, N]]: ...
+def logaddexp2(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> LogAddExp2[L, Any, tuple[M, N]]:
+    """Elementwise `log2(2 ** x + 2 ** y)` without overflow; the operands broadcast. See `logaddexp` for infinities.
+
+    >>> wy.logaddexp2(wy.Constant([3.0]), 3.0).forward().tolist()
+    [4.0]"""
+
 @overload
 def logaddexp2(
     x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
@@ -1876,7 +1938,12 @@ def maximum(x: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexMaximum: 
 @overload
 def maximum(x: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexMaximum[S]: ...
 @overload
-def maximum(x: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMaximum[S]: ...
+def maximum(x: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMaximum[S]:
+    """Elementwise maximum of two operands, which broadcast; equal elements get half the gradient each.
+
+    >>> wy.Constant([1.0, 4.0]).maximum(3.0).forward().tolist()
+    [3.0, 4.0]"""
+
 @overload
 def maximum(
     x: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2065,7 +2132,12 @@ def minimum(x: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexMinimum: 
 @overload
 def minimum(x: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexMinimum[S]: ...
 @overload
-def minimum(x: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMinimum[S]: ...
+def minimum(x: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMinimum[S]:
+    """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each.
+
+    >>> wy.Constant([1.0, 4.0]).minimum(3.0).forward().tolist()
+    [1.0, 3.0]"""
+
 @overload
 def minimum(
     x: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2125,7 +2197,14 @@ def mod(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Rem
 @overload
 def mod(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Remainder[L, Any, tuple[M, N]]: ...
 @overload
-def mod(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Remainder[L, Any, tuple[M, N]]: ...
+def mod(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Remainder[L, Any, tuple[M, N]]:
+    """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
+
+    The derivative with respect to `y` is `-(x // y)`.
+
+    >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
+    [1.0, 2.0]"""
+
 @overload
 def mod(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Remainder[L, Any, tuple[*Bs, N]]: ...
 @overload
@@ -2274,7 +2353,14 @@ def remainder(
 @overload
 def remainder(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Remainder[L, Any, tuple[M, N]]: ...
 @overload
-def remainder(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Remainder[L, Any, tuple[M, N]]: ...
+def remainder(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Remainder[L, Any, tuple[M, N]]:
+    """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
+
+    The derivative with respect to `y` is `-(x // y)`.
+
+    >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
+    [1.0, 2.0]"""
+
 @overload
 def remainder(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Remainder[L, Any, tuple[*Bs, N]]: ...
 @overload

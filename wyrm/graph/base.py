@@ -42,6 +42,7 @@ class Zero:
 
 
 ZERO: Final = Zero()
+"""The zero gradient: `vjp` returns it for a parent on which the result does not depend smoothly."""
 
 
 class Undefined(NamedTuple):
@@ -64,21 +65,23 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
 
     __slots__ = ("__weakref__", "dims", "dtype", "name", "origin", "parents")
 
-    # The names of the static attributes.
     attributes: ClassVar[tuple[str, ...]] = ()
-    # Whether the node starts a graph and holds an array, and whether an optimizer may change that array.
+    """The names of the static attributes."""
     is_leaf: ClassVar[bool] = False
+    """Whether the node starts a graph and holds an array."""
     is_parameter: ClassVar[bool] = False
-    # The description of a leaf that never holds data, for messages; else empty.
+    """Whether the node is a leaf whose array an optimizer may change."""
     stands_for: ClassVar[str] = ""
-    # Whether this leaf is an argument of a traced function.
+    """The description of a leaf that never holds data, for messages; else empty."""
     is_argument: ClassVar[bool] = False
-    # Whether the node only gives its parent another identity: engines skip it, and messages name the parent.
+    """Whether this leaf is an argument of a traced function."""
     same_value: ClassVar[bool] = False
-    # Whether messages name the parent, for another node that users do not write.
+    """Whether the node only gives its parent another identity: engines skip it, and messages name the parent."""
     named_as_parent: ClassVar[bool] = False
+    """Whether messages name the parent, for another node that users do not write."""
 
     parents: P_co
+    """The operands."""
     dims: S
     """The axes: a number or a `Dim` each, whose class is the axis's name. See `shape` for the sizes."""
     dtype: np.dtype
@@ -86,6 +89,7 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     name: str | None
     """The name that messages, graphs and saved arrays use, or None."""
     origin: Origin
+    """Where the user's code made the node; see `location`."""
 
     def __init_subclass__(cls, *, abstract: bool = False, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
@@ -304,7 +308,7 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
         """Return the names that users need; Python suggests them for misspelled ones."""
         classes: list[Any] = [cls for cls in type(self).__mro__ if cls in _BASES or getattr(cls, "is_leaf", False)]
         names = {name for cls in classes for name in _own(cls) if not name.startswith("_")}
-        return sorted((names - _own(BaseNode)).union(_TOLD, self.attributes))
+        return sorted((names - _own(BaseNode) - _own(Op)).union(_TOLD, self.attributes))
 
     def __copy__(self) -> Self:
         return self

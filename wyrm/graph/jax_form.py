@@ -98,3 +98,4 @@ class JaxForm:
 
 
 JAX: Rules[JaxForm] = Rules("JAX", JaxForm())
+"""The JAX forms of ops: `@wy.JAX.register(MyOp)` above a class registers one."""

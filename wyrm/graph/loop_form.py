@@ -242,3 +242,4 @@ def _check_kind(form: LoopForm) -> None:
 
 _MEMBERS = [word for word in (*vars(_AnyForm), *vars(LoopForm)) if not word.startswith("_")]
 LOOPS: Rules[LoopForm] = Rules("LOOPS", LoopForm(), {word: word for word in _MEMBERS}, _check_kind)
+"""The loop forms of ops: `@wy.LOOPS.register(MyOp)` above a class registers one."""

@@ -153,7 +153,9 @@ class Node:
     @overload
     def __radd__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> Add[L, R, tuple[M, N]]: ...
     @overload
-    def __radd__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Add[L, R, tuple[M, N]]: ...
+    def __radd__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Add[L, R, tuple[M, N]]:
+        """Elementwise sum `x + y`; the operands broadcast."""
+
     @overload
     def __radd__(self: Shaped[R, tuple[One, N]], other: OfShape[L, tuple[*Bs, N]]) -> Add[L, R, tuple[*Bs, N]]: ...
     @overload
@@ -218,7 +220,9 @@ class Node:
     @overload
     def __rsub__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> Subtract[L, R, tuple[M, N]]: ...
     @overload
-    def __rsub__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Subtract[L, R, tuple[M, N]]: ...
+    def __rsub__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Subtract[L, R, tuple[M, N]]:
+        """Elementwise difference `x - y`; the operands broadcast."""
+
     @overload
     def __rsub__(self: Shaped[R, tuple[One, N]], other: OfShape[L, tuple[*Bs, N]]) -> Subtract[L, R, tuple[*Bs, N]]: ...
     @overload
@@ -283,7 +287,9 @@ class Node:
     @overload
     def __rmul__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> Multiply[L, R, tuple[M, N]]: ...
     @overload
-    def __rmul__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Multiply[L, R, tuple[M, N]]: ...
+    def __rmul__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Multiply[L, R, tuple[M, N]]:
+        """Elementwise product `x * y`; the operands broadcast."""
+
     @overload
     def __rmul__(self: Shaped[R, tuple[One, N]], other: OfShape[L, tuple[*Bs, N]]) -> Multiply[L, R, tuple[*Bs, N]]: ...
     @overload
@@ -348,7 +354,9 @@ class Node:
     @overload
     def __rtruediv__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> Divide[L, R, tuple[M, N]]: ...
     @overload
-    def __rtruediv__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Divide[L, R, tuple[M, N]]: ...
+    def __rtruediv__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Divide[L, R, tuple[M, N]]:
+        """Elementwise quotient `x / y`; the operands broadcast."""
+
     @overload
     def __rtruediv__(
         self: Shaped[R, tuple[One, N]], other: OfShape[L, tuple[*Bs, N]]
@@ -416,7 +424,12 @@ class Node:
     @overload
     def __rpow__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> Power[L, R, tuple[M, N]]: ...
     @overload
-    def __rpow__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Power[L, R, tuple[M, N]]: ...
+    def __rpow__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Power[L, R, tuple[M, N]]:
+        """Elementwise power `x ** y`; the operands broadcast.
+
+        The derivative with respect to `x` at `y = 0` is 0. The derivative with respect to `y` at `x = 0` is 0 for `y >= 0`,
+        else -inf."""
+
     @overload
     def __rpow__(self: Shaped[R, tuple[One, N]], other: OfShape[L, tuple[*Bs, N]]) -> Power[L, R, tuple[*Bs, N]]: ...
     @overload
@@ -505,7 +518,12 @@ class Node:
     @overload
     def __rfloordiv__(
         self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]
-    ) -> FloorDivide[L, R, tuple[M, N]]: ...
+    ) -> FloorDivide[L, R, tuple[M, N]]:
+        """Elementwise quotient `x // y`, rounded down; the gradient is zero.
+
+        >>> (wy.Constant([7.0, -7.0]) // 2.0).forward().tolist()
+        [3.0, -4.0]"""
+
     @overload
     def __rfloordiv__(
         self: Shaped[R, tuple[One, N]], other: OfShape[L, tuple[*Bs, N]]
@@ -586,7 +604,14 @@ class Node:
     @overload
     def __rmod__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> Remainder[L, R, tuple[M, N]]: ...
     @overload
-    def __rmod__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Remainder[L, R, tuple[M, N]]: ...
+    def __rmod__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> Remainder[L, R, tuple[M, N]]:
+        """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
+
+        The derivative with respect to `y` is `-(x // y)`.
+
+        >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
+        [1.0, 2.0]"""
+
     @overload
     def __rmod__(
         self: Shaped[R, tuple[One, N]], other: OfShape[L, tuple[*Bs, N]]
@@ -653,7 +678,9 @@ class Node:
     @overload
     def __lt__(self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Less[L, Any, tuple[M, N]]: ...
     @overload
-    def __lt__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Less[L, Any, tuple[M, N]]: ...
+    def __lt__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Less[L, Any, tuple[M, N]]:
+        """Elementwise `x < y`, as a mask."""
+
     @overload
     def __lt__(self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Less[L, Any, tuple[*Bs, N]]: ...
     @overload
@@ -703,7 +730,9 @@ class Node:
     @overload
     def __le__(self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> LessEqual[L, Any, tuple[M, N]]: ...
     @overload
-    def __le__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> LessEqual[L, Any, tuple[M, N]]: ...
+    def __le__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> LessEqual[L, Any, tuple[M, N]]:
+        """Elementwise `x <= y`, as a mask."""
+
     @overload
     def __le__(
         self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
@@ -757,7 +786,9 @@ class Node:
     @overload
     def __gt__(self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Greater[L, Any, tuple[M, N]]: ...
     @overload
-    def __gt__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Greater[L, Any, tuple[M, N]]: ...
+    def __gt__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Greater[L, Any, tuple[M, N]]:
+        """Elementwise `x > y`, as a mask."""
+
     @overload
     def __gt__(
         self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
@@ -813,9 +844,9 @@ class Node:
         self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]
     ) -> GreaterEqual[L, Any, tuple[M, N]]: ...
     @overload
-    def __ge__(
-        self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]
-    ) -> GreaterEqual[L, Any, tuple[M, N]]: ...
+    def __ge__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> GreaterEqual[L, Any, tuple[M, N]]:
+        """Elementwise `x >= y`, as a mask."""
+
     @overload
     def __ge__(
         self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
@@ -871,7 +902,12 @@ class Node:
     @overload
     def __eq__(self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Equal[L, Any, tuple[M, N]]: ...
     @overload
-    def __eq__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Equal[L, Any, tuple[M, N]]: ...
+    def __eq__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Equal[L, Any, tuple[M, N]]:
+        """Elementwise `x == y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
+        [False, True]"""
+
     @overload
     def __eq__(self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Equal[L, Any, tuple[*Bs, N]]: ...
     @overload
@@ -924,7 +960,12 @@ class Node:
     @overload
     def __ne__(self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> NotEqual[L, Any, tuple[M, N]]: ...
     @overload
-    def __ne__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> NotEqual[L, Any, tuple[M, N]]: ...
+    def __ne__(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> NotEqual[L, Any, tuple[M, N]]:
+        """Elementwise `x != y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
+        [True, False]"""
+
     @overload
     def __ne__(
         self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
@@ -997,7 +1038,9 @@ class Node:
     @overload
     def __rand__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> LogicalAnd[L, R, tuple[M, N]]: ...
     @overload
-    def __rand__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> LogicalAnd[L, R, tuple[M, N]]: ...
+    def __rand__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> LogicalAnd[L, R, tuple[M, N]]:
+        """Elementwise logical and of two masks, `x & y`."""
+
     @overload
     def __rand__(
         self: Shaped[R, tuple[One, N]], other: OfShape[L, tuple[*Bs, N]]
@@ -1066,7 +1109,9 @@ class Node:
     @overload
     def __ror__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> LogicalOr[L, R, tuple[M, N]]: ...
     @overload
-    def __ror__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> LogicalOr[L, R, tuple[M, N]]: ...
+    def __ror__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> LogicalOr[L, R, tuple[M, N]]:
+        """Elementwise logical or of two masks, `x | y`."""
+
     @overload
     def __ror__(self: Shaped[R, tuple[One, N]], other: OfShape[L, tuple[*Bs, N]]) -> LogicalOr[L, R, tuple[*Bs, N]]: ...
     @overload
@@ -1131,7 +1176,9 @@ class Node:
     @overload
     def __rxor__(self: Shaped[R, tuple[One, N]], other: Shaped[L, tuple[M, One]]) -> LogicalXor[L, R, tuple[M, N]]: ...
     @overload
-    def __rxor__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> LogicalXor[L, R, tuple[M, N]]: ...
+    def __rxor__(self: Shaped[R, tuple[M, One]], other: Shaped[L, tuple[One, N]]) -> LogicalXor[L, R, tuple[M, N]]:
+        """Elementwise exclusive or of two masks, `x ^ y`."""
+
     @overload
     def __rxor__(
         self: Shaped[R, tuple[One, N]], other: OfShape[L, tuple[*Bs, N]]
@@ -1215,7 +1262,11 @@ class Node:
     @overload
     def __matmul__(self: OfShape[L, tuple[*Bs, K]], other: Array) -> MatMul[L, Constant]: ...
     @overload
-    def __matmul__(self: Shaped[L, S], other: Shaped[Any, AnyRank]) -> MatMul[L]: ...
+    def __matmul__(self: Shaped[L, S], other: Shaped[Any, AnyRank]) -> MatMul[L]:
+        """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
+
+        Each engine and each library adds the terms in its own order; see `sum` for terms near the largest number."""
+
     @overload
     def __matmul__(self: OfShape[L, tuple[*Bs, K]], other: Shaped[R, tuple[K, N]]) -> MatMul[L, R, tuple[*Bs, N]]:
         """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
@@ -1225,7 +1276,11 @@ class Node:
     @overload
     def __rmatmul__(self: Shaped[R, S], other: Array) -> MatMul[Constant, R]: ...
     @overload
-    def __rmatmul__(self: Shaped[R, S], other: Shaped[L, AtLeast1D]) -> MatMul[L, R]: ...
+    def __rmatmul__(self: Shaped[R, S], other: Shaped[L, AtLeast1D]) -> MatMul[L, R]:
+        """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
+
+        Each engine and each library adds the terms in its own order; see `sum` for terms near the largest number."""
+
     @overload
     def __rmatmul__(self: Shaped[R, FittingShape], other: OfShape[L, tuple[*Bs, K]]) -> MatMul[L, R]: ...
     @overload
@@ -1262,7 +1317,12 @@ class Node:
         3.0"""
 
     @overload
-    def softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L]: ...
+    def softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> Softmax[L]:
+        """`exp(x) / sum(exp(x))` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
+
+        >>> wy.Constant([1e4, 1e4]).softmax().forward().tolist()
+        [0.5, 0.5]"""
+
     @overload
     def softmax(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> Softmax[L, tuple[*Bs, N]]:
         """`exp(x) / sum(exp(x))` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
@@ -1271,7 +1331,12 @@ class Node:
         [0.5, 0.5]"""
 
     @overload
-    def log_softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L]: ...
+    def log_softmax(self: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L]:
+        """`x - logsumexp(x)` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
+
+        >>> wy.Constant([0.0, 0.0]).log_softmax().forward().round(4).tolist()
+        [-0.6930999755859375, -0.6930999755859375]"""
+
     @overload
     def log_softmax(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> LogSoftmax[L, tuple[*Bs, N]]:
         """`x - logsumexp(x)` along `axis`, without overflow; raises `DTypeError` unless `x` has a float dtype.
@@ -1417,7 +1482,15 @@ class Node:
         [-0.6930999755859375, -10000.0]"""
 
     @overload
-    def glu(self: Shaped[L, AtLeast1D], axis: int = -1) -> _Node: ...
+    def glu(self: Shaped[L, AtLeast1D], axis: int = -1) -> _Node:
+        """Return `first * sigmoid(second)`, where `first` and `second` are the halves of `x` along `axis`.
+
+        Dauphin et al., "Language modeling with gated convolutional networks" (2017). `wyrm.nn.GLU` takes other activations.
+        Raise `ShapeError` unless the axis has an even size.
+
+        >>> wy.Constant([[3.0, 0.0]]).glu().forward().tolist()
+        [[1.5]]"""
+
     @overload
     def glu(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1] = -1) -> _Node[Any, tuple[*Bs, Any]]: ...
     @overload
@@ -1475,7 +1548,12 @@ class Node:
     @overload
     def maximum(self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Maximum[L, Any, tuple[M, N]]: ...
     @overload
-    def maximum(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Maximum[L, Any, tuple[M, N]]: ...
+    def maximum(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Maximum[L, Any, tuple[M, N]]:
+        """Elementwise maximum of two operands, which broadcast; equal elements get half the gradient each.
+
+        >>> wy.Constant([1.0, 4.0]).maximum(3.0).forward().tolist()
+        [3.0, 4.0]"""
+
     @overload
     def maximum(
         self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
@@ -1532,7 +1610,12 @@ class Node:
     @overload
     def minimum(self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Minimum[L, Any, tuple[M, N]]: ...
     @overload
-    def minimum(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Minimum[L, Any, tuple[M, N]]: ...
+    def minimum(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Minimum[L, Any, tuple[M, N]]:
+        """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each.
+
+        >>> wy.Constant([1.0, 4.0]).minimum(3.0).forward().tolist()
+        [1.0, 3.0]"""
+
     @overload
     def minimum(
         self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
@@ -1635,7 +1718,12 @@ class Node:
     @overload
     def equal(self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Equal[L, Any, tuple[M, N]]: ...
     @overload
-    def equal(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Equal[L, Any, tuple[M, N]]: ...
+    def equal(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Equal[L, Any, tuple[M, N]]:
+        """Elementwise `x == y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
+        [False, True]"""
+
     @overload
     def equal(self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Equal[L, Any, tuple[*Bs, N]]: ...
     @overload
@@ -1690,9 +1778,12 @@ class Node:
         self: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]
     ) -> NotEqual[L, Any, tuple[M, N]]: ...
     @overload
-    def not_equal(
-        self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]
-    ) -> NotEqual[L, Any, tuple[M, N]]: ...
+    def not_equal(self: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> NotEqual[L, Any, tuple[M, N]]:
+        """Elementwise `x != y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
+        [True, False]"""
+
     @overload
     def not_equal(
         self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
@@ -1798,7 +1889,14 @@ class Node:
         self: OfShape[L, tuple[*Bs, M]], other: Shaped[Any, FittingShape[tuple[*Bs, M]]]
     ) -> Concatenate[tuple[L, Any], tuple[*Bs, Any]]: ...
     @overload
-    def concat(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R]]: ...
+    def concat(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> Concatenate[tuple[L, R]]:
+        """Return this node joined with another along the last axis, which becomes `Plus[M, N]`.
+
+        Raise `ShapeError` unless all other axes are equal.
+
+        >>> wy.Constant([1.0]).concat(wy.Constant([2.0])).forward().tolist()
+        [1.0, 2.0]"""
+
     @overload
     def concat(
         self: OfShape[L, tuple[*Bs, M]], other: Shaped[R, tuple[*Bs, N]]
@@ -1857,7 +1955,15 @@ class Node:
     @overload
     def take_along_axis(
         self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
-    ) -> TakeAlongAxis[L, _IndexNode]: ...
+    ) -> TakeAlongAxis[L, _IndexNode]:
+        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
+
+        `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
+        Raise `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
+        [[2.0], [3.0]]"""
+
     @overload
     def take_along_axis(
         self: OfShape[L, tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
@@ -1928,7 +2034,14 @@ class Node:
     @overload
     def layer_norm(
         self: Shaped[L, AtLeast1D], weight: _Node | Array, bias: _Node | Array | None = None, epsilon: float = 1e-05
-    ) -> LayerNorm[L]: ...
+    ) -> LayerNorm[L]:
+        """Return `(x - mean) / sqrt(variance + epsilon) * weight + bias` over the last axis.
+
+        `x` and the result have the axes (..., features), `weight` and `bias` (features,). See `LayerNorm` for the errors.
+
+        >>> wy.Constant([1.0, 3.0]).layer_norm(np.array([1.0, 2.0]), np.array([5.0, 5.0]), epsilon=0.0).forward().tolist()
+        [4.0, 7.0]"""
+
     @overload
     def layer_norm(
         self: OfShape[L, tuple[*Bs, N]],
@@ -1944,7 +2057,14 @@ class Node:
         [4.0, 7.0]"""
 
     @overload
-    def rms_norm(self: Shaped[L, AtLeast1D], weight: _Node | Array, epsilon: float = 1e-05) -> RMSNorm[L]: ...
+    def rms_norm(self: Shaped[L, AtLeast1D], weight: _Node | Array, epsilon: float = 1e-05) -> RMSNorm[L]:
+        """Return `x / sqrt(mean(x ** 2) + epsilon) * weight` over the last axis.
+
+        `x` and the result have the axes (..., features), `weight` (features,). See `RMSNorm` for the errors.
+
+        >>> wy.Constant([3.0, -3.0]).rms_norm(np.array([1.0, 2.0]), epsilon=1e-9).forward().round(6).tolist()
+        [1.0, -2.0]"""
+
     @overload
     def rms_norm(
         self: OfShape[L, tuple[*Bs, N]], weight: Shaped[Any, tuple[N]] | Array, epsilon: float = 1e-05
@@ -1957,7 +2077,16 @@ class Node:
         [1.0, -2.0]"""
 
     @overload
-    def embed(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: _Node | Array) -> Embed[L]: ...
+    def embed(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: _Node | Array) -> Embed[L]:
+        """Return `table[indices] + positions[:time]`, of the axes (..., time, width).
+
+        `table` has the axes (tokens, width), `indices` (..., time), `positions` (context, width). See `Embed` for the
+        errors.
+
+        >>> table, positions = wy.Constant([[1.0], [2.0]]), wy.Constant([[10.0], [20.0], [30.0]])
+        >>> table.embed(wy.IndexConstant([1, 0]), positions).forward().tolist()
+        [[12.0], [21.0]]"""
+
     @overload
     def embed(
         self: Shaped[L, tuple[M, N]], indices: _IndexNode[tuple[*Bs]], positions: Shaped[Any, tuple[K, N]]
@@ -1974,7 +2103,14 @@ class Node:
     @overload
     def linear_gelu(
         self: Shaped[L, AtLeast1D], weight: _Node | Array, bias: _Node | Array | None = None, approximate: bool = False
-    ) -> LinearGelu[L]: ...
+    ) -> LinearGelu[L]:
+        """Return `(x @ weight + bias).gelu(approximate)` as one node.
+
+        `x` has the axes (..., inputs), `weight` (inputs, outputs), `bias` (outputs,). See `LinearGelu` for the errors.
+
+        >>> wy.Constant([1.0, 2.0]).linear_gelu(np.array([[-3.0], [1.5]])).forward().tolist()
+        [0.0]"""
+
     @overload
     def linear_gelu(
         self: OfShape[L, tuple[*Bs, M]],
@@ -1994,7 +2130,14 @@ class Node:
         self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, FittingShape[tuple[*Bs, N]]]
     ) -> VectorDot[L]: ...
     @overload
-    def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R]: ...
+    def vector_dot(self: Shaped[L, AtLeast1D], other: Shaped[R, S]) -> VectorDot[L, R]:
+        """Return the dot products of corresponding rows, `sum(x * other, axis=-1)`; leading axes broadcast.
+
+        Raise `ShapeError` if the last axes differ.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).vector_dot(wy.Constant([[1.0, 1.0], [1.0, 1.0]])).forward().tolist()
+        [3.0, 7.0]"""
+
     @overload
     def vector_dot(self: OfShape[L, tuple[*Bs, N]], other: Shaped[R, tuple[*Bs, N]]) -> VectorDot[L, R, tuple[*Bs]]: ...
     @overload
@@ -2035,7 +2178,16 @@ class Node:
     @overload
     def argmax(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
     @overload
-    def argmax(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
+    def argmax(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
+        """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
+
+        Equal elements give the first index; NaN counts as the largest. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax().forward().item()
+        1
+        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax(axis=0).forward().tolist()
+        [1, 0]"""
+
     @overload
     def argmax(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
@@ -2068,7 +2220,14 @@ class Node:
     @overload
     def argmin(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
     @overload
-    def argmin(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode: ...
+    def argmin(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
+        """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None.
+
+        Equal elements give the first index; NaN counts as the smallest. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([[1.0, 3.0], [2.0, 1.0]]).argmin(axis=0).forward().tolist()
+        [0, 1]"""
+
     @overload
     def argmin(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
@@ -2089,7 +2248,14 @@ class Node:
     @overload
     def any(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]: ...
     @overload
-    def any(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
+    def any(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node:
+        """Return whether any element over `axis` is true, or not 0, as a mask; false over an axis of size 0.
+
+        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) < 0).any(axis=-1).forward().tolist()
+        [True, False]"""
+
     @overload
     def any(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
@@ -2110,7 +2276,14 @@ class Node:
     @overload
     def all(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]: ...
     @overload
-    def all(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node: ...
+    def all(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node:
+        """Return whether all elements over `axis` are true, or not 0, as a mask; true over an axis of size 0.
+
+        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) > 0).all(axis=-1).forward().tolist()
+        [False, True]"""
+
     @overload
     def all(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
@@ -2157,7 +2330,14 @@ class Node:
     @overload
     def prod(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Prod[L, tuple[()]]: ...
     @overload
-    def prod(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]: ...
+    def prod(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]:
+        """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        The gradient is correct at zeros too. Raise `ShapeError` for an axis that the operand lacks.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
+        [2.0, 12.0]"""
+
     @overload
     def prod(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
@@ -2210,7 +2390,19 @@ class Node:
     @overload
     def sum(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Sum[L, tuple[()]]: ...
     @overload
-    def sum(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]: ...
+    def sum(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Sum[L]:
+        """Sum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        The sum of a mask is the number of its true elements, as integers. Raise `ShapeError` for an axis that the operand
+        lacks.
+
+        Engines add long axes in parts, in another order than NumPy, and compiled programs all but fewer than eight elements
+        of axes with sizes. Such a sum is finite where that of the absolute values is in the range of the dtype; beyond it,
+        a part may overflow, such as that of the numbers above 0 in `[3e38, -3e38, 3e38, -3e38, ...]`.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).sum(axis=-1).forward().tolist()
+        [3.0, 7.0]"""
+
     @overload
     def sum(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Sum[L, tuple[*Bs, One]]: ...
     @overload
@@ -2260,7 +2452,15 @@ class Node:
     @overload
     def mean(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Mean[L, tuple[()]]: ...
     @overload
-    def mean(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]: ...
+    def mean(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Mean[L]:
+        """Arithmetic mean over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        For elements near the largest number of the dtype, see `sum`. Raise `ShapeError` over an axis of size 0 or one that
+        the operand lacks.
+
+        >>> wy.Constant([1.0, 3.0]).mean().forward().item()
+        2.0"""
+
     @overload
     def mean(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
@@ -2310,7 +2510,14 @@ class Node:
     @overload
     def max(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Max[L, tuple[()]]: ...
     @overload
-    def max(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Max[L]: ...
+    def max(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Max[L]:
+        """Maximum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        Equal largest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([1.0, 3.0]).max().forward().item()
+        3.0"""
+
     @overload
     def max(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Max[L, tuple[*Bs, One]]: ...
     @overload
@@ -2355,7 +2562,14 @@ class Node:
     @overload
     def min(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Min[L, tuple[()]]: ...
     @overload
-    def min(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Min[L]: ...
+    def min(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Min[L]:
+        """Minimum over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        Equal smallest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([1.0, 3.0]).min().forward().item()
+        1.0"""
+
     @overload
     def min(self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]) -> Min[L, tuple[*Bs, One]]: ...
     @overload
@@ -2402,7 +2616,14 @@ class Node:
         self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False
     ) -> LogSumExp[L, tuple[()]]: ...
     @overload
-    def logsumexp(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]: ...
+    def logsumexp(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]:
+        """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
+
+        `keepdims=True` keeps them at size 1. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
+        True"""
+
     @overload
     def logsumexp(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
@@ -2453,9 +2674,15 @@ class Node:
         self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0
     ) -> Variance[L, tuple[()]]: ...
     @overload
-    def var(
-        self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
-    ) -> Variance[L]: ...
+    def var(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Variance[L]:
+        """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
+
+        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1. Raise `ShapeError` unless
+        `n > ddof`.
+
+        >>> wy.Constant([1.0, 3.0]).var().forward().item()
+        1.0"""
+
     @overload
     def var(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
@@ -2515,7 +2742,14 @@ class Node:
         self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0
     ) -> Std[L, tuple[()]]: ...
     @overload
-    def std(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]: ...
+    def std(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]:
+        """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`.
+
+        The gradient is not finite where all elements are equal.
+
+        >>> wy.Constant([1.0, 3.0]).std().forward().item()
+        1.0"""
+
     @overload
     def std(
         self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
@@ -2721,7 +2955,12 @@ class Node:
     @overload
     def broadcast_to(
         self: Shaped[L, S], shape: tuple[D1 | int, D2 | int, D3 | int, D4 | int]
-    ) -> BroadcastTo[L, tuple[D1, D2, D3, D4]]: ...
+    ) -> BroadcastTo[L, tuple[D1, D2, D3, D4]]:
+        """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raise `ShapeError` if the shapes do not match.
+
+        >>> wy.Constant([1.0, 2.0]).broadcast_to((3, 2)).shape
+        (3, 2)"""
+
     @overload
     def broadcast_to(
         self: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]
@@ -2759,7 +2998,12 @@ class Node:
         (3, 2, 4)"""
 
     @overload
-    def swapaxes(self: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L]: ...
+    def swapaxes(self: Shaped[L, AtLeast2D], axis1: int, axis2: int) -> Transpose[L]:
+        """Return `x` with two axes swapped. Raise `ShapeError` for an axis that `x` lacks.
+
+        >>> wy.Constant(np.zeros((2, 3, 4))).swapaxes(0, -1).shape
+        (4, 3, 2)"""
+
     @overload
     def swapaxes(
         self: OfShape[L, tuple[*Bs, M, N]], axis1: Literal[-1], axis2: Literal[-2]
@@ -2784,7 +3028,12 @@ class Node:
         (4, 3, 2)"""
 
     @overload
-    def matrix_transpose(self: Shaped[L, AtLeast2D]) -> Transpose[L]: ...
+    def matrix_transpose(self: Shaped[L, AtLeast2D]) -> Transpose[L]:
+        """Return `x` with its last two axes swapped; `.mT` for short. Raise `ShapeError` for fewer than two axes.
+
+        >>> wy.Constant(np.zeros((2, 3, 4))).matrix_transpose().shape
+        (2, 4, 3)"""
+
     @overload
     def matrix_transpose(self: OfShape[L, tuple[*Bs, M, N]]) -> Transpose[L, tuple[*Bs, N, M]]:
         """Return `x` with its last two axes swapped; `.mT` for short. Raise `ShapeError` for fewer than two axes.
@@ -2797,7 +3046,14 @@ class Parameter:
     """The methods that ops add to `Parameter`, which is `x` in these descriptions."""
 
     @overload
-    def index(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices) -> Index[L, _IndexNode]: ...
+    def index(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices) -> Index[L, _IndexNode]:
+        """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows.
+
+        Raise `IndexOutOfRange` for an index below 0 or beyond the last row; for an index input, when its data is set.
+
+        >>> wy.Parameter([[1.0, 2.0], [3.0, 4.0]]).index([1, 1]).forward().tolist()
+        [[3.0, 4.0], [3.0, 4.0]]"""
+
     @overload
     def index(self: OfShape[L, tuple[N, *Bs]], indices: _IndexNode[AnyShape]) -> Index[L, _IndexNode]: ...
     @overload
@@ -2831,7 +3087,9 @@ class IndexNode:
     @overload
     def __lt__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> Less[Any, Any, S]: ...
     @overload
-    def __lt__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> Less[Any, Any, S]: ...
+    def __lt__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> Less[Any, Any, S]:
+        """Elementwise `x < y`, as a mask."""
+
     @overload
     def __lt__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2849,7 +3107,9 @@ class IndexNode:
     @overload
     def __le__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> LessEqual[Any, Any, S]: ...
     @overload
-    def __le__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> LessEqual[Any, Any, S]: ...
+    def __le__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> LessEqual[Any, Any, S]:
+        """Elementwise `x <= y`, as a mask."""
+
     @overload
     def __le__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2869,7 +3129,9 @@ class IndexNode:
     @overload
     def __gt__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> Greater[Any, Any, S]: ...
     @overload
-    def __gt__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> Greater[Any, Any, S]: ...
+    def __gt__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> Greater[Any, Any, S]:
+        """Elementwise `x > y`, as a mask."""
+
     @overload
     def __gt__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2887,7 +3149,9 @@ class IndexNode:
     @overload
     def __ge__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> GreaterEqual[Any, Any, S]: ...
     @overload
-    def __ge__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> GreaterEqual[Any, Any, S]: ...
+    def __ge__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> GreaterEqual[Any, Any, S]:
+        """Elementwise `x >= y`, as a mask."""
+
     @overload
     def __ge__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2909,7 +3173,12 @@ class IndexNode:
     @overload
     def __eq__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> Equal[Any, Any, S]: ...
     @overload
-    def __eq__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> Equal[Any, Any, S]: ...
+    def __eq__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> Equal[Any, Any, S]:
+        """Elementwise `x == y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).equal(2.0).forward().tolist()
+        [False, True]"""
+
     @overload
     def __eq__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2930,7 +3199,12 @@ class IndexNode:
     @overload
     def __ne__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> NotEqual[Any, Any, S]: ...
     @overload
-    def __ne__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> NotEqual[Any, Any, S]: ...
+    def __ne__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> NotEqual[Any, Any, S]:
+        """Elementwise `x != y`, as a mask.
+
+        >>> wy.Constant([1.0, 2.0]).not_equal(2.0).forward().tolist()
+        [True, False]"""
+
     @overload
     def __ne__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2953,7 +3227,9 @@ class IndexNode:
     @overload
     def __add__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexAdd[S]: ...
     @overload
-    def __add__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexAdd[S]: ...
+    def __add__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexAdd[S]:
+        """Elementwise sum of integers."""
+
     @overload
     def __add__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2974,7 +3250,9 @@ class IndexNode:
     @overload
     def __sub__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexSubtract[S]: ...
     @overload
-    def __sub__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexSubtract[S]: ...
+    def __sub__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexSubtract[S]:
+        """Elementwise difference of integers."""
+
     @overload
     def __sub__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -2995,7 +3273,9 @@ class IndexNode:
     @overload
     def __mul__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexMultiply[S]: ...
     @overload
-    def __mul__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMultiply[S]: ...
+    def __mul__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMultiply[S]:
+        """Elementwise product of integers."""
+
     @overload
     def __mul__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -3016,7 +3296,9 @@ class IndexNode:
     @overload
     def __floordiv__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexFloorDivide[S]: ...
     @overload
-    def __floordiv__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexFloorDivide[S]: ...
+    def __floordiv__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexFloorDivide[S]:
+        """Elementwise quotient of integers, rounded down; 0 where the divisor is 0, as in NumPy."""
+
     @overload
     def __floordiv__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -3041,7 +3323,9 @@ class IndexNode:
     @overload
     def __mod__(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexRemainder[S]: ...
     @overload
-    def __mod__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexRemainder[S]: ...
+    def __mod__(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexRemainder[S]:
+        """Elementwise rest of the division of integers that rounds down; 0 where the divisor is 0, as in NumPy."""
+
     @overload
     def __mod__(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -3150,7 +3434,9 @@ class IndexNode:
     @overload
     def maximum(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexMaximum[S]: ...
     @overload
-    def maximum(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMaximum[S]: ...
+    def maximum(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMaximum[S]:
+        """The larger of two integers, elementwise; the other operand is an integer node, an integer, or an array."""
+
     @overload
     def maximum(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -3168,7 +3454,9 @@ class IndexNode:
     @overload
     def minimum(self: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexMinimum[S]: ...
     @overload
-    def minimum(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMinimum[S]: ...
+    def minimum(self: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMinimum[S]:
+        """The smaller of two integers, elementwise; the other operand is an integer node, an integer, or an array."""
+
     @overload
     def minimum(
         self: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -3201,7 +3489,15 @@ class IndexNode:
     @overload
     def take_along_axis(
         self: _IndexNode[AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
-    ) -> IndexTakeAlongAxis: ...
+    ) -> IndexTakeAlongAxis:
+        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
+
+        `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
+        Raise `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
+        [[2.0], [3.0]]"""
+
     @overload
     def take_along_axis(
         self: _IndexNode[tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1

@@ -223,7 +223,7 @@ for _name in nodes.ANSWERS:  # the answers for `Node` name methods that index no
         setattr(methods.IndexNode, _name, ForeignName(_name, nodes.OF_INTEGERS, "IndexNode"))
 takes_methods(Node, IndexNode)
 
-# Tensor[Batch, Hidden], for signatures: the parents are erased, the shape is kept.
 Tensor = Node[Any, tuple[*Bs]]
-# IndexTensor[Batch]: the same for integers.
+"""`Tensor[Batch, Hidden]`, for signatures: the parents are erased, the shape is kept."""
 IndexTensor = IndexNode[tuple[*Bs]]
+"""`IndexTensor[Batch]`: as `Tensor`, of integers."""

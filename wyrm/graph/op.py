@@ -29,13 +29,14 @@ class Op:
 
     # --- every op -------------------------------------------------------------------------------------------------
 
-    # The meaning as an expression of the operands; empty for an op that has `evaluate`.
     formula: ClassVar[str] = ""
-    # The name of the method, and of Python's operator (such as `add`), that construct the op; empty without one.
+    """The meaning as an expression of the operands; empty for an op that has `evaluate`."""
     method: ClassVar[str] = ""
+    """The name of the method that constructs the op; empty without one."""
     operator: ClassVar[str] = ""
-    # Whether the method is no function, as `x.silu()` is, of which there is no `wy.silu(x)`.
+    """The name of Python's operator, such as `add`, that constructs the op; empty without one."""
     only_method: ClassVar[bool] = False
+    """Whether the method is no function, as `x.silu()` is, of which there is no `wy.silu(x)`."""
 
     def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
@@ -61,23 +62,25 @@ class Op:
 
     # --- some ops -------------------------------------------------------------------------------------------------
 
-    # The declaration of the method for type checkers, with fields {method} and {op}; see `wyrm.declare`.
     declaration: ClassVar[str] = ""
-    # Whether the op's `evaluate` accepts row-sparse operands; other ops get dense arrays.
+    """The declaration of the method for type checkers, with fields {method} and {op}; see `wyrm.declare`."""
     takes_rows: ClassVar[bool] = False
-    # Whether the op's value is row-sparse.
+    """Whether the op's `evaluate` accepts row-sparse operands; other ops get dense arrays."""
     gives_rows: ClassVar[bool] = False
-    # Whether the result has all elements of the only operand in the same row-major order, under other axes.
+    """Whether the op's value is row-sparse."""
     same_elements: ClassVar[bool] = False
-    # Whether the value is a sum over an axis that all operands have and it lacks: the values for parts of the operands,
-    # divided along that axis, add up to it.
+    """Whether the result has all elements of the only operand in the same row-major order, under other axes."""
     adds_rows: ClassVar[bool] = False
-    # Whether the value may be a view into the memory of the first operand.
+    """Whether the value is a sum over an axis that all operands have and it lacks.
+
+    The values for parts of the operands, divided along that axis, add up to it.
+    """
     is_view: ClassVar[bool] = False
-    # Whether the value depends only on the operands' shapes.
+    """Whether the value may be a view into the memory of the first operand."""
     shape_only: ClassVar[bool] = False
-    # The positions of parents that are functions of other parents, whose gradient covers theirs.
+    """Whether the value depends only on the operands' shapes."""
     residual_parents: ClassVar[frozenset[int]] = frozenset()
+    """The positions of parents that are functions of other parents, whose gradient covers theirs."""
 
     def evaluate_for(self, sizes: Mapping[type[Dim], int]) -> Callable[..., Any]:
         """Return `evaluate` for a run that has bound `sizes`, of an op that needs more of them than the result's."""

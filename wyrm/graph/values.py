@@ -42,6 +42,7 @@ class Node(Generic[Value]):
 
         def forward(self) -> Value:
             """Compute the value, recomputing only what changed, and return it (read-only)."""
+            raise NotImplementedError
 
     else:  # hidden from type checkers, so that they reject arguments too
 

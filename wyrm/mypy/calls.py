@@ -39,10 +39,11 @@ from wyrm.mypy.reading import (
     is_axis,
     is_node,
     ones,
+    shape_of,
 )
 from wyrm.mypy.shortening import of_function, of_module
 from wyrm.mypy.text import Text
-from wyrm.mypy.writing import Writer, unknown, without_axes
+from wyrm.mypy.writing import Writer, unknown, with_shape, without_axes
 from wyrm.ops.elementwise.elementwise import Elementwise
 
 # Where functions of nodes are defined, and from where users take them.
@@ -260,6 +261,16 @@ class FunctionCall(_Call):
         if not isinstance(self._declared, Instance):
             return self._declared
         return _member("__call__", self._declared, self._context.context, self._checker)
+
+    def of_own_op(self, declared: Type) -> Type:
+        """Return the declared type of an op, with the axes of the node that the call builds where it has none."""
+        try:
+            found = self._built()
+        except Unknown:
+            return declared
+        if not isinstance(declared, Instance) or not isinstance(found, Instance):
+            return declared
+        return with_shape(declared, shape_of(found))
 
 
 def report_sizes(checker: TypeChecker, text: Text, context: Context) -> None:

@@ -52,7 +52,8 @@ def message_with_sizes(called: Any, operands: Sequence[BaseNode], error: Excepti
         return text
     kind = called if hasattr(called, "__name__") else type(called)
     name = OPERATORS.get(f"__{kind.__name__.strip('_')}__", kind.__name__)
-    return f"{name} of {' and '.join(format_dims(x.dims) for x in operands)}: {_brief(text)}"
+    shapes = " and ".join(format_dims(x.dims) for x in operands).replace("_Open()", "Any")
+    return f"{name} of {shapes}: {_brief(text)}"
 
 
 def _brief(reason: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 from collections.abc import Callable
 from functools import partial
@@ -50,7 +51,8 @@ def _methods() -> frozenset[str]:
 
 METHODS = _methods()
 # Base classes of ops, which a subclass may name without type arguments.
-OPS_OF_USERS = frozenset({"wyrm.ops.elementwise.elementwise.Unary", "wyrm.ops.elementwise.elementwise.Binary"})
+UNARY, BINARY = "wyrm.ops.elementwise.elementwise.Unary", "wyrm.ops.elementwise.elementwise.Binary"
+OPS_OF_USERS = frozenset({UNARY, BINARY})
 # Functions of nodes that are declared as variables are called by this method.
 CALLED = frozenset({"wyrm.functions.operands.ReductionFunction.__call__"})
 
@@ -91,6 +93,8 @@ class WyrmPlugin(Plugin):
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         if fullname.startswith("wyrm.nn.") and self._has_base(fullname, MODULE):
             return guarded(self._of_layer, _returned)
+        if not fullname.startswith("wyrm.") and self._has_base(fullname, BINARY):
+            return guarded(partial(self._of_own_op, fullname.rpartition(".")[2]), _returned)
         function = run_time_function(fullname)
         return None if function is None else guarded(partial(self._of_function, fullname, function), _returned)
 
@@ -139,6 +143,12 @@ class WyrmPlugin(Plugin):
         declared = None if symbol is None else symbol.type
         return FunctionCall(self, self._axes, self._text(context), function, declared or unknown(), context).type()
 
+    def _of_own_op(self, name: str, context: FunctionContext) -> Type:
+        """Return the type of an elementwise op of users, whose two operands broadcast as those of `+` do."""
+        call = FunctionCall(self, self._axes, self._text(context), operator.add, unknown(), context)
+        call.name = name
+        return call.of_own_op(context.default_return_type)
+
     def _of_layer(self, context: FunctionContext) -> Type:
         """Return the declared type of a layer; what its constructor refuses is an error."""
         assert isinstance(context.api, TypeChecker)
@@ -150,7 +160,7 @@ class WyrmPlugin(Plugin):
         assert isinstance(context.api, TypeChecker)
         file = context.api.tree
         if self._file is None or self._file[0] is not file:
-            self._file = file, Text(file, self._axes, run_time_function, METHODS)
+            self._file = file, Text(file, context.api.lookup_type, self._axes, run_time_function, METHODS)
         return self._file[1]
 
     @staticmethod

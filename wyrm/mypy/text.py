@@ -7,8 +7,10 @@ time too: `Linear(145, 3)` of what `Flatten` makes of 4 maps of 6 by 6. Argument
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -53,19 +55,22 @@ from mypy.nodes import (
     WhileStmt,
     WithStmt,
 )
-from mypy.types import Instance, Type, get_proper_type
+from mypy.types import Instance, TupleType, Type, UnpackType, get_proper_type
 
 import wyrm as wy
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import One
 from wyrm.graph.base import BaseNode
-from wyrm.mypy.reading import DIM, AxisClasses, Unknown, base_of
+from wyrm.mypy.reading import DIM, AxisClasses, Unknown, base_of, is_node, shape_of
 from wyrm.nn import Module, Sequential
 
 # Leaves and layers that are made where their arguments are known; the largest product of numbers among these.
 _LEAVES = ("wyrm.graph.leaves.", "wyrm.graph.index_leaves.", "wyrm.graph.parameters.")
 _LAYERS = "wyrm.nn."
 _LARGEST = 1_500_000
+# The sizes of a layer's parameters that are tried as those of its operand, and errors that are about sizes alone.
+_CHOICES = 12
+_SIZES = re.compile(r"(?<![\w(])\d+ against \d+(?:;|$)")
 _CONSTANTS = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
@@ -76,12 +81,20 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
 _ATTRIBUTES = frozenset({"T", "dims", "mT", "ndim", "shape", "size"})
 
 
+def _open() -> wy.Dim:
+    """Return an axis of which nothing is known: each is of another class, for axes of one class have one size."""
+    found: wy.Dim = type("_Open", (wy.Dim,), {"__slots__": ()})()
+    return found
+
+
 class Failed(Exception):
     """What the text of a file tells that a call raises: the error, what raises it, and its operands."""
 
     def __init__(self, called: Any, operands: Sequence[BaseNode], error: ShapeError) -> None:
         super().__init__(str(error))
-        self.called, self.operands, self.error = called, operands, error
+        self.called = called
+        self.operands = operands
+        self.error = error
 
 
 class _Assignments:
@@ -134,10 +147,20 @@ class _Assignments:
 class Text:
     """The values of the expressions of one file, as far as its text tells them."""
 
-    def __init__(self, file: MypyFile, classes: AxisClasses, function: Callable[[str], Any], methods: frozenset[str]):
-        self._assignments = _Assignments(file).values
+    def __init__(
+        self,
+        file: MypyFile,
+        type_of: Callable[[Expression], Type],
+        classes: AxisClasses,
+        function: Callable[[str], Any],
+        methods: frozenset[str],
+    ) -> None:
+        self._assignments: dict[object, Expression | None] = _Assignments(file).values
+        self._type_of = type_of
         self._classes, self._function, self._methods = classes, function, methods
         self._values: dict[Expression, Any] = {}
+        # Nodes made of operands of which not all sizes are known, by their identities.
+        self._guessed: dict[int, BaseNode] = {}
 
     def failure(self, expression: Expression) -> Failed | None:
         """Return what an expression raises at run time, by the text; None for no error and for no known value."""
@@ -245,10 +268,40 @@ class Text:
             if any(not isinstance(axis, int) and axis.size is None for axis in keywords["dims"]):
                 raise Unknown
             return self._run(wy.IndexInput if issubclass(function, wy.IndexNode) else wy.Input, dims=keywords["dims"])
+        if isinstance(function, Module) and len(call.args) == len(positional) == 1:
+            return self._module_called(function, positional[0])
         values = list(map(self.value, positional))
         if isinstance(function, type) and math.prod(_numbers([*values, *keywords.values()])) > _LARGEST:
             raise Unknown
         return self._run(function, *values, **keywords)
+
+    def _module_called(self, module: Any, expression: Expression) -> Any:
+        try:
+            return self._run(module, self.value(expression))
+        except Unknown:
+            known = self._values.get(expression)
+            if isinstance(known, Failed) or (isinstance(known, BaseNode) and id(known) not in self._guessed):
+                raise
+        return self._run(module, self._guess(module, expression))
+
+    def _guess(self, module: Any, expression: Expression) -> BaseNode:
+        """Return a leaf of as many axes as an operand has that fits a module; one of them has the size that it asks."""
+        type_ = get_proper_type(self._type_of(expression))
+        shape = shape_of(type_) if isinstance(type_, Instance) and is_node(type_) else None
+        if not isinstance(shape, TupleType) or any(isinstance(item, UnpackType) for item in shape.items):
+            raise Unknown
+        sizes = {size for parameter in module.parameters() for size in parameter.shape if isinstance(size, int)}
+        fitting = []
+        for position, size in itertools.product(range(len(shape.items)), sorted(sizes)[:_CHOICES]):
+            dims = [size if i == position else _open() for i in range(len(shape.items))]
+            leaf: wy.Node = wy.Input(dims=dims)
+            with suppress(Exception):
+                module(leaf)
+                fitting.append(leaf)
+        if len(fitting) != 1:
+            raise Unknown
+        self._guessed[id(fitting[0])] = fitting[0]
+        return fitting[0]
 
     def _callee(self, callee: Expression) -> Any:
         if isinstance(callee, RefExpr) and callee.fullname:
@@ -277,13 +330,22 @@ class Text:
     def _run(self, function: Callable[..., Any], *operands: Any, **options: Any) -> Any:
         """Return what a function returns; raise `Failed` for an error of the program."""
         called: Any = function
+        is_guess = any(id(operand) in self._guessed for operand in (*operands, getattr(function, "__self__", None)))
         try:
             if isinstance(function, Sequential) and len(operands) == 1:
                 for called in function.layers:
                     operands = (called(*operands),)
-                return operands[0]
-            return function(*operands, **options)
+                found = operands[0]
+            else:
+                found = function(*operands, **options)
+            if is_guess:
+                if not isinstance(found, BaseNode):
+                    raise Unknown
+                self._guessed[id(found)] = found
+            return found
         except ShapeError as error:
+            if is_guess and not _SIZES.search(str(error).partition("\n")[0]):
+                raise Unknown from None
             nodes = [operand for operand in operands if isinstance(operand, BaseNode)]
             raise Failed(called, nodes, error) from None
         except Exception:

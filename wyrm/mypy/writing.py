@@ -120,6 +120,18 @@ def without_axes(node: Type, positions: Sequence[int]) -> Type:
     return node.copy_modified(args=[other if get_proper_type(each) == shape else each for each in node.args])
 
 
+def with_shape(node: Instance, shape: Type) -> Instance:
+    """Return a type of nodes with a shape in place of an unknown one."""
+    _, own = _arguments_of_node(node.type)
+    variables = [variable.id if isinstance(variable, TypeVarType) else None for variable in node.type.defn.type_vars]
+    if not isinstance(own, TypeVarType) or own.id not in variables:
+        return node
+    position = variables.index(own.id)
+    if not isinstance(get_proper_type(node.args[position]), AnyType):
+        return node
+    return node.copy_modified(args=[*node.args[:position], shape, *node.args[position + 1 :]])
+
+
 def _fullname(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 

@@ -82,6 +82,7 @@ def with_options(optimizer: type[T]) -> type[T]:
     Descent(1 parameter, learning_rate=0.1, weight_decay=0.5)
     """
     made: Any = dataclass(eq=False, repr=False)(optimizer)
+    made.__init__.__annotations__["parameters"] = "ParameterGroups"  # what notebooks show: what it takes
     made.__init__ = explains_keywords(made.__init__)
     found: type[T] = made
     return found

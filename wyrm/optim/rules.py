@@ -26,10 +26,10 @@ from wyrm.optim.options import STEP_OPTIONS, LearningRate, check_names
 from wyrm.support.foreign_names import ExplainsNames, ForeignName, keywords_of
 from wyrm.support.options import number
 
-# The state, or the hyperparameters, by name.
 Values = Mapping[str, Node]
-# The new parameter, and the new state by name, as nodes.
+"""The state, or the hyperparameters, by name."""
 Update = tuple[Node, dict[str, Node]]
+"""The new parameter, and the new state by name, as nodes."""
 # The rule's scalar that is not a hyperparameter: the factor of all gradients that bounds their global norm.
 GRADIENT_SCALE = "gradient__scale"
 

@@ -62,7 +62,12 @@ def beta(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Be
 @overload
 def beta(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Beta[L, Any, tuple[M, N]]: ...
 @overload
-def beta(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Beta[L, Any, tuple[M, N]]: ...
+def beta(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Beta[L, Any, tuple[M, N]]:
+    """Elementwise beta function `gamma(x) * gamma(y) / gamma(x + y)`; the operands broadcast.
+
+    >>> wy.special.beta(wy.Constant([1.0]), 4.0).forward().tolist()
+    [0.25]"""
+
 @overload
 def beta(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Beta[L, Any, tuple[*Bs, N]]: ...
 @overload
@@ -125,7 +130,12 @@ def betaln(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> 
 @overload
 def betaln(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> BetaLn[L, Any, tuple[M, N]]: ...
 @overload
-def betaln(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> BetaLn[L, Any, tuple[M, N]]: ...
+def betaln(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> BetaLn[L, Any, tuple[M, N]]:
+    """Elementwise logarithm of the absolute value of the beta function; the operands broadcast.
+
+    >>> wy.special.betaln(wy.Constant([1.0]), 1.0).forward().tolist()
+    [0.0]"""
+
 @overload
 def betaln(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> BetaLn[L, Any, tuple[*Bs, N]]: ...
 @overload
@@ -264,7 +274,14 @@ def gammainc(
 @overload
 def gammainc(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> GammaInc[L, Any, tuple[M, N]]: ...
 @overload
-def gammainc(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> GammaInc[L, Any, tuple[M, N]]: ...
+def gammainc(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> GammaInc[L, Any, tuple[M, N]]:
+    """Elementwise regularized lower incomplete gamma function of a parameter and an argument, both at least 0.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammainc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.6321"""
+
 @overload
 def gammainc(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> GammaInc[L, Any, tuple[*Bs, N]]: ...
 @overload
@@ -335,7 +352,14 @@ def gammaincc(
 @overload
 def gammaincc(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> GammaIncC[L, Any, tuple[M, N]]: ...
 @overload
-def gammaincc(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> GammaIncC[L, Any, tuple[M, N]]: ...
+def gammaincc(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> GammaIncC[L, Any, tuple[M, N]]:
+    """Elementwise `1 - gammainc(a, x)`, precise where it is small.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammaincc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.3679"""
+
 @overload
 def gammaincc(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> GammaIncC[L, Any, tuple[*Bs, N]]: ...
 @overload
@@ -564,7 +588,14 @@ def rel_entr(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -
 @overload
 def rel_entr(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> RelEntr[L, Any, tuple[M, N]]: ...
 @overload
-def rel_entr(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> RelEntr[L, Any, tuple[M, N]]: ...
+def rel_entr(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> RelEntr[L, Any, tuple[M, N]]:
+    """Elementwise `x * log(x / y)`, for operands of at least 0, which broadcast; else infinite.
+
+    It is 0 where `x` is 0, and infinite where only `y` is. The gradient is 0 unless both operands are above 0.
+
+    >>> wy.special.rel_entr(wy.Constant([1.0, 0.0]), wy.Constant([1.0, 2.0])).forward().tolist()
+    [0.0, 0.0]"""
+
 @overload
 def rel_entr(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> RelEntr[L, Any, tuple[*Bs, N]]: ...
 @overload
@@ -631,7 +662,14 @@ def xlog1py(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) ->
 @overload
 def xlog1py(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Xlog1py[L, Any, tuple[M, N]]: ...
 @overload
-def xlog1py(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Xlog1py[L, Any, tuple[M, N]]: ...
+def xlog1py(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Xlog1py[L, Any, tuple[M, N]]:
+    """Elementwise `x * log1p(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
+
+    The derivative with respect to `x` is `log1p(y)`; that with respect to `y` is 0 at `x = 0`, `y = -1`.
+
+    >>> wy.special.xlog1py(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().tolist()
+    [0.0, 0.0]"""
+
 @overload
 def xlog1py(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Xlog1py[L, Any, tuple[*Bs, N]]: ...
 @overload
@@ -698,7 +736,14 @@ def xlogy(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> X
 @overload
 def xlogy(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Xlogy[L, Any, tuple[M, N]]: ...
 @overload
-def xlogy(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Xlogy[L, Any, tuple[M, N]]: ...
+def xlogy(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Xlogy[L, Any, tuple[M, N]]:
+    """Elementwise `x * log(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
+
+    The derivative with respect to `x` is `log(y)`; that with respect to `y` is 0 where both are 0.
+
+    >>> wy.special.xlogy(wy.Constant([0.0, 1.0]), wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, 0.0]"""
+
 @overload
 def xlogy(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Xlogy[L, Any, tuple[*Bs, N]]: ...
 @overload

@@ -74,7 +74,7 @@ def test_factorizations_are_differentiable_by_jax() -> None:
         (gradient,) = wy.grad(total, [a])
         schedule = Schedule([total])
         with jax.enable_x64(True):
-            found = jax.grad(lambda value, s=schedule: Lowerer().run(s, {a: value})[0])(a.value)
+            found = jax.jit(jax.grad(lambda value, s=schedule: Lowerer().run(s, {a: value})[0]))(a.value)
         np.testing.assert_allclose(found, gradient.forward(), rtol=1e-8, atol=1e-10)
 
 

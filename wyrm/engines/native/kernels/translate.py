@@ -51,7 +51,7 @@ class Specialization:
         self.source = source
         self.written = written
         # The function in each call of its body, duplicates included.
-        self.calls = called(function.body)
+        self.calls: list[str] = called(function.body)
 
 
 class Translation:
