@@ -279,28 +279,35 @@ def arctan2(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> 
 def arctan2(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Arctan2[L, Any, S]: ...
 @overload
 def arctan2(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> Arctan2[L, Any, tuple[*Bs, N]]: ...
 @overload
 def arctan2(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> Arctan2[L, Any, tuple[*Bs, N]]: ...
 @overload
 def arctan2(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> Arctan2[L, Any, tuple[*Bs, N]]: ...
 @overload
-def arctan2(x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Arctan2[L, Any, tuple[*Bs, M, N]]: ...
+def arctan2(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Arctan2[L, Any, tuple[*Bs, M, N]]: ...
 @overload
-def arctan2(x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]) -> Arctan2[L, Any, tuple[*Bs, M, N]]: ...
+def arctan2(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Arctan2[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def arctan2(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Arctan2[L, Any, tuple[M, N]]: ...
 @overload
-def arctan2(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Arctan2[L, Any, tuple[M, N]]: ...
+def arctan2(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Arctan2[L, Any, tuple[M, N]]:
+    """Elementwise angle of the point with the coordinates `y` and `x`, from -pi to pi; the operands broadcast.
+
+    The gradient at the origin is NaN.
+
+    >>> wy.arctan2(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().round(4).tolist()
+    [3.1415998935699463, 1.5707999467849731]"""
+
 @overload
-def arctan2(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Arctan2[L, Any, tuple[*Bs, N]]: ...
+def arctan2(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Arctan2[L, Any, tuple[*Bs, N]]: ...
 @overload
-def arctan2(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> Arctan2[L, Any, tuple[*Bs, N]]: ...
+def arctan2(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Arctan2[L, Any, tuple[*Bs, N]]: ...
 @overload
 def arctan2(
     x: Shaped[L, S],
@@ -311,7 +318,15 @@ def arctan2(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[
 @overload
 def arctan2(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Arctan2[L, Any]: ...
 @overload
-def arctan2(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def arctan2(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise angle of the point with the coordinates `y` and `x`, from -pi to pi; the operands broadcast.
 
     The gradient at the origin is NaN.
@@ -506,28 +521,35 @@ def atan2(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> Ar
 def atan2(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Arctan2[L, Any, S]: ...
 @overload
 def atan2(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> Arctan2[L, Any, tuple[*Bs, N]]: ...
 @overload
 def atan2(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> Arctan2[L, Any, tuple[*Bs, N]]: ...
 @overload
 def atan2(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> Arctan2[L, Any, tuple[*Bs, N]]: ...
 @overload
-def atan2(x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Arctan2[L, Any, tuple[*Bs, M, N]]: ...
+def atan2(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Arctan2[L, Any, tuple[*Bs, M, N]]: ...
 @overload
-def atan2(x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]) -> Arctan2[L, Any, tuple[*Bs, M, N]]: ...
+def atan2(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Arctan2[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def atan2(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Arctan2[L, Any, tuple[M, N]]: ...
 @overload
-def atan2(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Arctan2[L, Any, tuple[M, N]]: ...
+def atan2(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Arctan2[L, Any, tuple[M, N]]:
+    """Elementwise angle of the point with the coordinates `y` and `x`, from -pi to pi; the operands broadcast.
+
+    The gradient at the origin is NaN.
+
+    >>> wy.arctan2(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().round(4).tolist()
+    [3.1415998935699463, 1.5707999467849731]"""
+
 @overload
-def atan2(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Arctan2[L, Any, tuple[*Bs, N]]: ...
+def atan2(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Arctan2[L, Any, tuple[*Bs, N]]: ...
 @overload
-def atan2(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> Arctan2[L, Any, tuple[*Bs, N]]: ...
+def atan2(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Arctan2[L, Any, tuple[*Bs, N]]: ...
 @overload
 def atan2(
     x: Shaped[L, S],
@@ -538,7 +560,15 @@ def atan2(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[An
 @overload
 def atan2(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Arctan2[L, Any]: ...
 @overload
-def atan2(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def atan2(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise angle of the point with the coordinates `y` and `x`, from -pi to pi; the operands broadcast.
 
     The gradient at the origin is NaN.
@@ -673,28 +703,37 @@ def copysign(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) ->
 def copysign(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Copysign[L, Any, S]: ...
 @overload
 def copysign(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> Copysign[L, Any, tuple[*Bs, N]]: ...
 @overload
 def copysign(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> Copysign[L, Any, tuple[*Bs, N]]: ...
 @overload
 def copysign(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> Copysign[L, Any, tuple[*Bs, N]]: ...
 @overload
-def copysign(x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Copysign[L, Any, tuple[*Bs, M, N]]: ...
+def copysign(
+    x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]
+) -> Copysign[L, Any, tuple[*Bs, M, N]]: ...
 @overload
-def copysign(x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]) -> Copysign[L, Any, tuple[*Bs, M, N]]: ...
+def copysign(
+    x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]
+) -> Copysign[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def copysign(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Copysign[L, Any, tuple[M, N]]: ...
 @overload
-def copysign(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Copysign[L, Any, tuple[M, N]]: ...
+def copysign(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Copysign[L, Any, tuple[M, N]]:
+    """Elementwise size of `x` with the sign of `y`; the operands broadcast. No gradient goes to `y`.
+
+    >>> wy.copysign(wy.Constant([1.0, 2.0]), wy.Constant([-0.0, 5.0])).forward().tolist()
+    [-1.0, 2.0]"""
+
 @overload
-def copysign(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Copysign[L, Any, tuple[*Bs, N]]: ...
+def copysign(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Copysign[L, Any, tuple[*Bs, N]]: ...
 @overload
-def copysign(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> Copysign[L, Any, tuple[*Bs, N]]: ...
+def copysign(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Copysign[L, Any, tuple[*Bs, N]]: ...
 @overload
 def copysign(
     x: Shaped[L, S],
@@ -705,7 +744,15 @@ def copysign(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped
 @overload
 def copysign(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Copysign[L, Any]: ...
 @overload
-def copysign(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def copysign(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise size of `x` with the sign of `y`; the operands broadcast. No gradient goes to `y`.
 
     >>> wy.copysign(wy.Constant([1.0, 2.0]), wy.Constant([-0.0, 5.0])).forward().tolist()
@@ -1014,39 +1061,42 @@ def floor_divide(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]
 def floor_divide(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> FloorDivide[L, Any, S]: ...
 @overload
 def floor_divide(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> FloorDivide[L, Any, tuple[*Bs, N]]: ...
 @overload
 def floor_divide(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> FloorDivide[L, Any, tuple[*Bs, N]]: ...
 @overload
 def floor_divide(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> FloorDivide[L, Any, tuple[*Bs, N]]: ...
 @overload
 def floor_divide(
-    x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]
+    x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]
 ) -> FloorDivide[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def floor_divide(
-    x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]
+    x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]
 ) -> FloorDivide[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def floor_divide(
     x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]
 ) -> FloorDivide[L, Any, tuple[M, N]]: ...
 @overload
-def floor_divide(
-    x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]
-) -> FloorDivide[L, Any, tuple[M, N]]: ...
+def floor_divide(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> FloorDivide[L, Any, tuple[M, N]]:
+    """Elementwise quotient `x // y`, rounded down; the gradient is zero.
+
+    >>> (wy.Constant([7.0, -7.0]) // 2.0).forward().tolist()
+    [3.0, -4.0]"""
+
 @overload
 def floor_divide(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
 ) -> FloorDivide[L, Any, tuple[*Bs, N]]: ...
 @overload
 def floor_divide(
-    x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]
 ) -> FloorDivide[L, Any, tuple[*Bs, N]]: ...
 @overload
 def floor_divide(
@@ -1062,7 +1112,15 @@ def floor_divide(
     x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]
 ) -> FloorDivide[L, Any]: ...
 @overload
-def floor_divide(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def floor_divide(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise quotient `x // y`, rounded down; the gradient is zero.
 
     >>> (wy.Constant([7.0, -7.0]) // 2.0).forward().tolist()
@@ -1087,28 +1145,35 @@ def fmax(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> Fma
 def fmax(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Fmax[L, Any, S]: ...
 @overload
 def fmax(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> Fmax[L, Any, tuple[*Bs, N]]: ...
 @overload
 def fmax(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> Fmax[L, Any, tuple[*Bs, N]]: ...
 @overload
 def fmax(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> Fmax[L, Any, tuple[*Bs, N]]: ...
 @overload
-def fmax(x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Fmax[L, Any, tuple[*Bs, M, N]]: ...
+def fmax(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Fmax[L, Any, tuple[*Bs, M, N]]: ...
 @overload
-def fmax(x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]) -> Fmax[L, Any, tuple[*Bs, M, N]]: ...
+def fmax(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Fmax[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def fmax(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Fmax[L, Any, tuple[M, N]]: ...
 @overload
-def fmax(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Fmax[L, Any, tuple[M, N]]: ...
+def fmax(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Fmax[L, Any, tuple[M, N]]:
+    """Elementwise maximum of two operands, or the other operand where one is NaN; they broadcast.
+
+    Equal elements get half the gradient each.
+
+    >>> wy.fmax(wy.Constant([np.nan, 4.0]), 3.0).forward().tolist()
+    [3.0, 4.0]"""
+
 @overload
-def fmax(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Fmax[L, Any, tuple[*Bs, N]]: ...
+def fmax(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Fmax[L, Any, tuple[*Bs, N]]: ...
 @overload
-def fmax(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> Fmax[L, Any, tuple[*Bs, N]]: ...
+def fmax(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Fmax[L, Any, tuple[*Bs, N]]: ...
 @overload
 def fmax(
     x: Shaped[L, S],
@@ -1119,7 +1184,15 @@ def fmax(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any
 @overload
 def fmax(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Fmax[L, Any]: ...
 @overload
-def fmax(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def fmax(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise maximum of two operands, or the other operand where one is NaN; they broadcast.
 
     Equal elements get half the gradient each.
@@ -1146,28 +1219,35 @@ def fmin(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> Fmi
 def fmin(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Fmin[L, Any, S]: ...
 @overload
 def fmin(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> Fmin[L, Any, tuple[*Bs, N]]: ...
 @overload
 def fmin(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> Fmin[L, Any, tuple[*Bs, N]]: ...
 @overload
 def fmin(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> Fmin[L, Any, tuple[*Bs, N]]: ...
 @overload
-def fmin(x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Fmin[L, Any, tuple[*Bs, M, N]]: ...
+def fmin(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Fmin[L, Any, tuple[*Bs, M, N]]: ...
 @overload
-def fmin(x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]) -> Fmin[L, Any, tuple[*Bs, M, N]]: ...
+def fmin(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Fmin[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def fmin(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Fmin[L, Any, tuple[M, N]]: ...
 @overload
-def fmin(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Fmin[L, Any, tuple[M, N]]: ...
+def fmin(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Fmin[L, Any, tuple[M, N]]:
+    """Elementwise minimum of two operands, or the other operand where one is NaN; they broadcast.
+
+    Equal elements get half the gradient each.
+
+    >>> wy.fmin(wy.Constant([np.nan, 4.0]), 3.0).forward().tolist()
+    [3.0, 3.0]"""
+
 @overload
-def fmin(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Fmin[L, Any, tuple[*Bs, N]]: ...
+def fmin(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Fmin[L, Any, tuple[*Bs, N]]: ...
 @overload
-def fmin(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> Fmin[L, Any, tuple[*Bs, N]]: ...
+def fmin(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Fmin[L, Any, tuple[*Bs, N]]: ...
 @overload
 def fmin(
     x: Shaped[L, S],
@@ -1178,7 +1258,15 @@ def fmin(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any
 @overload
 def fmin(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Fmin[L, Any]: ...
 @overload
-def fmin(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def fmin(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise minimum of two operands, or the other operand where one is NaN; they broadcast.
 
     Equal elements get half the gradient each.
@@ -1205,28 +1293,35 @@ def fmod(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> Fmo
 def fmod(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Fmod[L, Any, S]: ...
 @overload
 def fmod(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> Fmod[L, Any, tuple[*Bs, N]]: ...
 @overload
 def fmod(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> Fmod[L, Any, tuple[*Bs, N]]: ...
 @overload
 def fmod(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> Fmod[L, Any, tuple[*Bs, N]]: ...
 @overload
-def fmod(x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Fmod[L, Any, tuple[*Bs, M, N]]: ...
+def fmod(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Fmod[L, Any, tuple[*Bs, M, N]]: ...
 @overload
-def fmod(x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]) -> Fmod[L, Any, tuple[*Bs, M, N]]: ...
+def fmod(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Fmod[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def fmod(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Fmod[L, Any, tuple[M, N]]: ...
 @overload
-def fmod(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Fmod[L, Any, tuple[M, N]]: ...
+def fmod(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Fmod[L, Any, tuple[M, N]]:
+    """Elementwise rest of the division that rounds towards zero; it has the sign of `x`.
+
+    The derivative with respect to `y` is minus the quotient, rounded towards zero.
+
+    >>> wy.fmod(wy.Constant([7.0, -7.0]), 3.0).forward().tolist()
+    [1.0, -1.0]"""
+
 @overload
-def fmod(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Fmod[L, Any, tuple[*Bs, N]]: ...
+def fmod(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Fmod[L, Any, tuple[*Bs, N]]: ...
 @overload
-def fmod(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> Fmod[L, Any, tuple[*Bs, N]]: ...
+def fmod(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Fmod[L, Any, tuple[*Bs, N]]: ...
 @overload
 def fmod(
     x: Shaped[L, S],
@@ -1237,7 +1332,15 @@ def fmod(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any
 @overload
 def fmod(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Fmod[L, Any]: ...
 @overload
-def fmod(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def fmod(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise rest of the division that rounds towards zero; it has the sign of `x`.
 
     The derivative with respect to `y` is minus the quotient, rounded towards zero.
@@ -1262,32 +1365,37 @@ def heaviside(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -
 def heaviside(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Heaviside[L, Any, S]: ...
 @overload
 def heaviside(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> Heaviside[L, Any, tuple[*Bs, N]]: ...
 @overload
 def heaviside(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> Heaviside[L, Any, tuple[*Bs, N]]: ...
 @overload
 def heaviside(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> Heaviside[L, Any, tuple[*Bs, N]]: ...
 @overload
 def heaviside(
-    x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]
+    x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]
 ) -> Heaviside[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def heaviside(
-    x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]
+    x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]
 ) -> Heaviside[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def heaviside(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Heaviside[L, Any, tuple[M, N]]: ...
 @overload
-def heaviside(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Heaviside[L, Any, tuple[M, N]]: ...
+def heaviside(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Heaviside[L, Any, tuple[M, N]]:
+    """Elementwise step: 0 for `x` below 0, 1 above, and `y` at 0; the operands broadcast.
+
+    >>> wy.heaviside(wy.Constant([-2.0, 0.0, 3.0]), 0.5).forward().tolist()
+    [0.0, 0.5, 1.0]"""
+
 @overload
-def heaviside(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Heaviside[L, Any, tuple[*Bs, N]]: ...
+def heaviside(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Heaviside[L, Any, tuple[*Bs, N]]: ...
 @overload
-def heaviside(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> Heaviside[L, Any, tuple[*Bs, N]]: ...
+def heaviside(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Heaviside[L, Any, tuple[*Bs, N]]: ...
 @overload
 def heaviside(
     x: Shaped[L, S],
@@ -1298,7 +1406,15 @@ def heaviside(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shape
 @overload
 def heaviside(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Heaviside[L, Any]: ...
 @overload
-def heaviside(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def heaviside(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise step: 0 for `x` below 0, 1 above, and `y` at 0; the operands broadcast.
 
     >>> wy.heaviside(wy.Constant([-2.0, 0.0, 3.0]), 0.5).forward().tolist()
@@ -1321,28 +1437,33 @@ def hypot(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> Hy
 def hypot(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Hypot[L, Any, S]: ...
 @overload
 def hypot(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> Hypot[L, Any, tuple[*Bs, N]]: ...
 @overload
 def hypot(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> Hypot[L, Any, tuple[*Bs, N]]: ...
 @overload
 def hypot(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> Hypot[L, Any, tuple[*Bs, N]]: ...
 @overload
-def hypot(x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Hypot[L, Any, tuple[*Bs, M, N]]: ...
+def hypot(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Hypot[L, Any, tuple[*Bs, M, N]]: ...
 @overload
-def hypot(x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]) -> Hypot[L, Any, tuple[*Bs, M, N]]: ...
+def hypot(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Hypot[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def hypot(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Hypot[L, Any, tuple[M, N]]: ...
 @overload
-def hypot(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Hypot[L, Any, tuple[M, N]]: ...
+def hypot(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Hypot[L, Any, tuple[M, N]]:
+    """Elementwise `sqrt(x ** 2 + y ** 2)` without overflow; the operands broadcast. The gradient at the origin is 0.
+
+    >>> wy.hypot(wy.Constant([3.0]), 4.0).forward().tolist()
+    [5.0]"""
+
 @overload
-def hypot(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Hypot[L, Any, tuple[*Bs, N]]: ...
+def hypot(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Hypot[L, Any, tuple[*Bs, N]]: ...
 @overload
-def hypot(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> Hypot[L, Any, tuple[*Bs, N]]: ...
+def hypot(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Hypot[L, Any, tuple[*Bs, N]]: ...
 @overload
 def hypot(
     x: Shaped[L, S],
@@ -1353,7 +1474,15 @@ def hypot(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[An
 @overload
 def hypot(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Hypot[L, Any]: ...
 @overload
-def hypot(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def hypot(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise `sqrt(x ** 2 + y ** 2)` without overflow; the operands broadcast. The gradient at the origin is 0.
 
     >>> wy.hypot(wy.Constant([3.0]), 4.0).forward().tolist()
@@ -1491,32 +1620,36 @@ def logaddexp(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -
 def logaddexp(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> LogAddExp[L, Any, S]: ...
 @overload
 def logaddexp(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> LogAddExp[L, Any, tuple[*Bs, N]]: ...
 @overload
 def logaddexp(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> LogAddExp[L, Any, tuple[*Bs, N]]: ...
 @overload
 def logaddexp(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> LogAddExp[L, Any, tuple[*Bs, N]]: ...
 @overload
 def logaddexp(
-    x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]
+    x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]
 ) -> LogAddExp[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def logaddexp(
-    x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]
+    x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]
 ) -> LogAddExp[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def logaddexp(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> LogAddExp[L, Any, tuple[M, N]]: ...
 @overload
-def logaddexp(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> LogAddExp[L, Any, tuple[M, N]]: ...
+def logaddexp(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> LogAddExp[L, Any, tuple[M, N]]:
+    """Elementwise `log(exp(x) + exp(y))` without overflow; the operands broadcast.
+
+    Equal operands share the gradient, infinite ones too; an infinity above a finite operand has all of it."""
+
 @overload
-def logaddexp(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> LogAddExp[L, Any, tuple[*Bs, N]]: ...
+def logaddexp(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> LogAddExp[L, Any, tuple[*Bs, N]]: ...
 @overload
-def logaddexp(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> LogAddExp[L, Any, tuple[*Bs, N]]: ...
+def logaddexp(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> LogAddExp[L, Any, tuple[*Bs, N]]: ...
 @overload
 def logaddexp(
     x: Shaped[L, S],
@@ -1527,7 +1660,15 @@ def logaddexp(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shape
 @overload
 def logaddexp(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> LogAddExp[L, Any]: ...
 @overload
-def logaddexp(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def logaddexp(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise `log(exp(x) + exp(y))` without overflow; the operands broadcast.
 
     Equal operands share the gradient, infinite ones too; an infinity above a finite operand has all of it."""
@@ -1549,32 +1690,41 @@ def logaddexp2(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) 
 def logaddexp2(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> LogAddExp2[L, Any, S]: ...
 @overload
 def logaddexp2(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> LogAddExp2[L, Any, tuple[*Bs, N]]: ...
 @overload
 def logaddexp2(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> LogAddExp2[L, Any, tuple[*Bs, N]]: ...
 @overload
 def logaddexp2(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> LogAddExp2[L, Any, tuple[*Bs, N]]: ...
 @overload
 def logaddexp2(
-    x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]
+    x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]
 ) -> LogAddExp2[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def logaddexp2(
-    x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]
+    x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]
 ) -> LogAddExp2[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def logaddexp2(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> LogAddExp2[L, Any, tuple[M, N]]: ...
 @overload
-def logaddexp2(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> LogAddExp2[L, Any, tuple[M, N]]: ...
+def logaddexp2(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> LogAddExp2[L, Any, tuple[M, N]]:
+    """Elementwise `log2(2 ** x + 2 ** y)` without overflow; the operands broadcast. See `logaddexp` for infinities.
+
+    >>> wy.logaddexp2(wy.Constant([3.0]), 3.0).forward().tolist()
+    [4.0]"""
+
 @overload
-def logaddexp2(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> LogAddExp2[L, Any, tuple[*Bs, N]]: ...
+def logaddexp2(
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]
+) -> LogAddExp2[L, Any, tuple[*Bs, N]]: ...
 @overload
-def logaddexp2(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> LogAddExp2[L, Any, tuple[*Bs, N]]: ...
+def logaddexp2(
+    x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]
+) -> LogAddExp2[L, Any, tuple[*Bs, N]]: ...
 @overload
 def logaddexp2(
     x: Shaped[L, S],
@@ -1585,7 +1735,15 @@ def logaddexp2(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shap
 @overload
 def logaddexp2(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> LogAddExp2[L, Any]: ...
 @overload
-def logaddexp2(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def logaddexp2(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise `log2(2 ** x + 2 ** y)` without overflow; the operands broadcast. See `logaddexp` for infinities.
 
     >>> wy.logaddexp2(wy.Constant([3.0]), 3.0).forward().tolist()
@@ -1742,28 +1900,28 @@ def maximum(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> 
 def maximum(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Maximum[L, Any, S]: ...
 @overload
 def maximum(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> Maximum[L, Any, tuple[*Bs, N]]: ...
 @overload
 def maximum(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> Maximum[L, Any, tuple[*Bs, N]]: ...
 @overload
 def maximum(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> Maximum[L, Any, tuple[*Bs, N]]: ...
 @overload
-def maximum(x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Maximum[L, Any, tuple[*Bs, M, N]]: ...
+def maximum(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Maximum[L, Any, tuple[*Bs, M, N]]: ...
 @overload
-def maximum(x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]) -> Maximum[L, Any, tuple[*Bs, M, N]]: ...
+def maximum(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Maximum[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def maximum(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Maximum[L, Any, tuple[M, N]]: ...
 @overload
 def maximum(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Maximum[L, Any, tuple[M, N]]: ...
 @overload
-def maximum(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Maximum[L, Any, tuple[*Bs, N]]: ...
+def maximum(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Maximum[L, Any, tuple[*Bs, N]]: ...
 @overload
-def maximum(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> Maximum[L, Any, tuple[*Bs, N]]: ...
+def maximum(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Maximum[L, Any, tuple[*Bs, N]]: ...
 @overload
 def maximum(
     x: Shaped[L, S],
@@ -1780,7 +1938,12 @@ def maximum(x: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexMaximum: 
 @overload
 def maximum(x: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexMaximum[S]: ...
 @overload
-def maximum(x: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMaximum[S]: ...
+def maximum(x: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMaximum[S]:
+    """Elementwise maximum of two operands, which broadcast; equal elements get half the gradient each.
+
+    >>> wy.Constant([1.0, 4.0]).maximum(3.0).forward().tolist()
+    [3.0, 4.0]"""
+
 @overload
 def maximum(
     x: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -1790,7 +1953,15 @@ def maximum(x: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexM
 @overload
 def maximum(x: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMaximum[tuple[*Bs, N]]: ...
 @overload
-def maximum(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def maximum(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise maximum of two operands, which broadcast; equal elements get half the gradient each.
 
     >>> wy.Constant([1.0, 4.0]).maximum(3.0).forward().tolist()
@@ -1923,28 +2094,28 @@ def minimum(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> 
 def minimum(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Minimum[L, Any, S]: ...
 @overload
 def minimum(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> Minimum[L, Any, tuple[*Bs, N]]: ...
 @overload
 def minimum(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> Minimum[L, Any, tuple[*Bs, N]]: ...
 @overload
 def minimum(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> Minimum[L, Any, tuple[*Bs, N]]: ...
 @overload
-def minimum(x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Minimum[L, Any, tuple[*Bs, M, N]]: ...
+def minimum(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Minimum[L, Any, tuple[*Bs, M, N]]: ...
 @overload
-def minimum(x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]) -> Minimum[L, Any, tuple[*Bs, M, N]]: ...
+def minimum(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Minimum[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def minimum(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Minimum[L, Any, tuple[M, N]]: ...
 @overload
 def minimum(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Minimum[L, Any, tuple[M, N]]: ...
 @overload
-def minimum(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Minimum[L, Any, tuple[*Bs, N]]: ...
+def minimum(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Minimum[L, Any, tuple[*Bs, N]]: ...
 @overload
-def minimum(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> Minimum[L, Any, tuple[*Bs, N]]: ...
+def minimum(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Minimum[L, Any, tuple[*Bs, N]]: ...
 @overload
 def minimum(
     x: Shaped[L, S],
@@ -1961,7 +2132,12 @@ def minimum(x: _IndexNode[S], other: _IndexNode[FittingShape]) -> IndexMinimum: 
 @overload
 def minimum(x: _IndexNode[S], other: _IndexNode[S] | _IndexNode[tuple[()]]) -> IndexMinimum[S]: ...
 @overload
-def minimum(x: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMinimum[S]: ...
+def minimum(x: _IndexNode[tuple[()]], other: _IndexNode[S]) -> IndexMinimum[S]:
+    """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each.
+
+    >>> wy.Constant([1.0, 4.0]).minimum(3.0).forward().tolist()
+    [1.0, 3.0]"""
+
 @overload
 def minimum(
     x: _IndexNode[tuple[*Bs, N]], other: _IndexNode[tuple[N]] | _IndexNode[tuple[*Bs, One]]
@@ -1971,7 +2147,15 @@ def minimum(x: _IndexNode[tuple[N]], other: _IndexNode[tuple[*Bs, N]]) -> IndexM
 @overload
 def minimum(x: _IndexNode[tuple[*Bs, One]], other: _IndexNode[tuple[*Bs, N]]) -> IndexMinimum[tuple[*Bs, N]]: ...
 @overload
-def minimum(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def minimum(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise minimum of two operands, which broadcast; equal elements get half the gradient each.
 
     >>> wy.Constant([1.0, 4.0]).minimum(3.0).forward().tolist()
@@ -1996,28 +2180,35 @@ def mod(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> Rema
 def mod(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Remainder[L, Any, S]: ...
 @overload
 def mod(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> Remainder[L, Any, tuple[*Bs, N]]: ...
 @overload
 def mod(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> Remainder[L, Any, tuple[*Bs, N]]: ...
 @overload
 def mod(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> Remainder[L, Any, tuple[*Bs, N]]: ...
 @overload
-def mod(x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Remainder[L, Any, tuple[*Bs, M, N]]: ...
+def mod(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Remainder[L, Any, tuple[*Bs, M, N]]: ...
 @overload
-def mod(x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]) -> Remainder[L, Any, tuple[*Bs, M, N]]: ...
+def mod(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Remainder[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def mod(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Remainder[L, Any, tuple[M, N]]: ...
 @overload
-def mod(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Remainder[L, Any, tuple[M, N]]: ...
+def mod(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Remainder[L, Any, tuple[M, N]]:
+    """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
+
+    The derivative with respect to `y` is `-(x // y)`.
+
+    >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
+    [1.0, 2.0]"""
+
 @overload
-def mod(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Remainder[L, Any, tuple[*Bs, N]]: ...
+def mod(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Remainder[L, Any, tuple[*Bs, N]]: ...
 @overload
-def mod(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> Remainder[L, Any, tuple[*Bs, N]]: ...
+def mod(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Remainder[L, Any, tuple[*Bs, N]]: ...
 @overload
 def mod(
     x: Shaped[L, S],
@@ -2028,7 +2219,15 @@ def mod(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any,
 @overload
 def mod(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Remainder[L, Any]: ...
 @overload
-def mod(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def mod(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
 
     The derivative with respect to `y` is `-(x // y)`.
@@ -2133,32 +2332,39 @@ def remainder(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -
 def remainder(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Remainder[L, Any, S]: ...
 @overload
 def remainder(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> Remainder[L, Any, tuple[*Bs, N]]: ...
 @overload
 def remainder(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> Remainder[L, Any, tuple[*Bs, N]]: ...
 @overload
 def remainder(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> Remainder[L, Any, tuple[*Bs, N]]: ...
 @overload
 def remainder(
-    x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]
+    x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]
 ) -> Remainder[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def remainder(
-    x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]
+    x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]
 ) -> Remainder[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def remainder(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Remainder[L, Any, tuple[M, N]]: ...
 @overload
-def remainder(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Remainder[L, Any, tuple[M, N]]: ...
+def remainder(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Remainder[L, Any, tuple[M, N]]:
+    """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
+
+    The derivative with respect to `y` is `-(x // y)`.
+
+    >>> (wy.Constant([7.0, -7.0]) % 3.0).forward().tolist()
+    [1.0, 2.0]"""
+
 @overload
-def remainder(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Remainder[L, Any, tuple[*Bs, N]]: ...
+def remainder(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Remainder[L, Any, tuple[*Bs, N]]: ...
 @overload
-def remainder(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> Remainder[L, Any, tuple[*Bs, N]]: ...
+def remainder(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Remainder[L, Any, tuple[*Bs, N]]: ...
 @overload
 def remainder(
     x: Shaped[L, S],
@@ -2169,7 +2375,15 @@ def remainder(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shape
 @overload
 def remainder(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Remainder[L, Any]: ...
 @overload
-def remainder(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def remainder(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise rest `x % y` of the division that rounds down; it has the sign of `y`.
 
     The derivative with respect to `y` is `-(x // y)`.

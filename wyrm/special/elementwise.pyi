@@ -10,7 +10,7 @@ from typing import Any, overload
 from wyrm.graph.axes import One
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node as _Node
-from wyrm.graph.typing import Array, Bs, FittingShape, M, N, Number, Shaped
+from wyrm.graph.typing import Array, Bs, FittingShape, M, N, Number, OfShape, Shaped
 from wyrm.ops.elementwise.bessel import I0, I1, I0e, I1e
 from wyrm.ops.elementwise.elementwise import L, S
 from wyrm.ops.elementwise.gamma import Beta, BetaLn, Digamma, Gamma, GammaInc, GammaIncC, GammaLn
@@ -45,28 +45,33 @@ def beta(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> Bet
 def beta(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Beta[L, Any, S]: ...
 @overload
 def beta(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> Beta[L, Any, tuple[*Bs, N]]: ...
 @overload
 def beta(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> Beta[L, Any, tuple[*Bs, N]]: ...
 @overload
 def beta(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> Beta[L, Any, tuple[*Bs, N]]: ...
 @overload
-def beta(x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Beta[L, Any, tuple[*Bs, M, N]]: ...
+def beta(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Beta[L, Any, tuple[*Bs, M, N]]: ...
 @overload
-def beta(x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]) -> Beta[L, Any, tuple[*Bs, M, N]]: ...
+def beta(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Beta[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def beta(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Beta[L, Any, tuple[M, N]]: ...
 @overload
-def beta(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Beta[L, Any, tuple[M, N]]: ...
+def beta(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Beta[L, Any, tuple[M, N]]:
+    """Elementwise beta function `gamma(x) * gamma(y) / gamma(x + y)`; the operands broadcast.
+
+    >>> wy.special.beta(wy.Constant([1.0]), 4.0).forward().tolist()
+    [0.25]"""
+
 @overload
-def beta(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Beta[L, Any, tuple[*Bs, N]]: ...
+def beta(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Beta[L, Any, tuple[*Bs, N]]: ...
 @overload
-def beta(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> Beta[L, Any, tuple[*Bs, N]]: ...
+def beta(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Beta[L, Any, tuple[*Bs, N]]: ...
 @overload
 def beta(
     x: Shaped[L, S],
@@ -77,7 +82,15 @@ def beta(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any
 @overload
 def beta(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Beta[L, Any]: ...
 @overload
-def beta(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def beta(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise beta function `gamma(x) * gamma(y) / gamma(x + y)`; the operands broadcast.
 
     >>> wy.special.beta(wy.Constant([1.0]), 4.0).forward().tolist()
@@ -100,28 +113,33 @@ def betaln(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> B
 def betaln(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> BetaLn[L, Any, S]: ...
 @overload
 def betaln(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> BetaLn[L, Any, tuple[*Bs, N]]: ...
 @overload
 def betaln(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> BetaLn[L, Any, tuple[*Bs, N]]: ...
 @overload
 def betaln(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> BetaLn[L, Any, tuple[*Bs, N]]: ...
 @overload
-def betaln(x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> BetaLn[L, Any, tuple[*Bs, M, N]]: ...
+def betaln(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> BetaLn[L, Any, tuple[*Bs, M, N]]: ...
 @overload
-def betaln(x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]) -> BetaLn[L, Any, tuple[*Bs, M, N]]: ...
+def betaln(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> BetaLn[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def betaln(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> BetaLn[L, Any, tuple[M, N]]: ...
 @overload
-def betaln(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> BetaLn[L, Any, tuple[M, N]]: ...
+def betaln(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> BetaLn[L, Any, tuple[M, N]]:
+    """Elementwise logarithm of the absolute value of the beta function; the operands broadcast.
+
+    >>> wy.special.betaln(wy.Constant([1.0]), 1.0).forward().tolist()
+    [0.0]"""
+
 @overload
-def betaln(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> BetaLn[L, Any, tuple[*Bs, N]]: ...
+def betaln(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> BetaLn[L, Any, tuple[*Bs, N]]: ...
 @overload
-def betaln(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> BetaLn[L, Any, tuple[*Bs, N]]: ...
+def betaln(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> BetaLn[L, Any, tuple[*Bs, N]]: ...
 @overload
 def betaln(
     x: Shaped[L, S],
@@ -132,7 +150,15 @@ def betaln(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[A
 @overload
 def betaln(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> BetaLn[L, Any]: ...
 @overload
-def betaln(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def betaln(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise logarithm of the absolute value of the beta function; the operands broadcast.
 
     >>> wy.special.betaln(wy.Constant([1.0]), 1.0).forward().tolist()
@@ -227,28 +253,39 @@ def gammainc(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) ->
 def gammainc(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> GammaInc[L, Any, S]: ...
 @overload
 def gammainc(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> GammaInc[L, Any, tuple[*Bs, N]]: ...
 @overload
 def gammainc(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> GammaInc[L, Any, tuple[*Bs, N]]: ...
 @overload
 def gammainc(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> GammaInc[L, Any, tuple[*Bs, N]]: ...
 @overload
-def gammainc(x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> GammaInc[L, Any, tuple[*Bs, M, N]]: ...
+def gammainc(
+    x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]
+) -> GammaInc[L, Any, tuple[*Bs, M, N]]: ...
 @overload
-def gammainc(x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]) -> GammaInc[L, Any, tuple[*Bs, M, N]]: ...
+def gammainc(
+    x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]
+) -> GammaInc[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def gammainc(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> GammaInc[L, Any, tuple[M, N]]: ...
 @overload
-def gammainc(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> GammaInc[L, Any, tuple[M, N]]: ...
+def gammainc(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> GammaInc[L, Any, tuple[M, N]]:
+    """Elementwise regularized lower incomplete gamma function of a parameter and an argument, both at least 0.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammainc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.6321"""
+
 @overload
-def gammainc(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> GammaInc[L, Any, tuple[*Bs, N]]: ...
+def gammainc(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> GammaInc[L, Any, tuple[*Bs, N]]: ...
 @overload
-def gammainc(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> GammaInc[L, Any, tuple[*Bs, N]]: ...
+def gammainc(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> GammaInc[L, Any, tuple[*Bs, N]]: ...
 @overload
 def gammainc(
     x: Shaped[L, S],
@@ -259,7 +296,15 @@ def gammainc(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped
 @overload
 def gammainc(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> GammaInc[L, Any]: ...
 @overload
-def gammainc(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def gammainc(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise regularized lower incomplete gamma function of a parameter and an argument, both at least 0.
 
     It has a gradient with respect to the argument only.
@@ -286,32 +331,39 @@ def gammaincc(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -
 def gammaincc(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> GammaIncC[L, Any, S]: ...
 @overload
 def gammaincc(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> GammaIncC[L, Any, tuple[*Bs, N]]: ...
 @overload
 def gammaincc(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> GammaIncC[L, Any, tuple[*Bs, N]]: ...
 @overload
 def gammaincc(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> GammaIncC[L, Any, tuple[*Bs, N]]: ...
 @overload
 def gammaincc(
-    x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]
+    x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]
 ) -> GammaIncC[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def gammaincc(
-    x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]
+    x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]
 ) -> GammaIncC[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def gammaincc(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> GammaIncC[L, Any, tuple[M, N]]: ...
 @overload
-def gammaincc(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> GammaIncC[L, Any, tuple[M, N]]: ...
+def gammaincc(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> GammaIncC[L, Any, tuple[M, N]]:
+    """Elementwise `1 - gammainc(a, x)`, precise where it is small.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammaincc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.3679"""
+
 @overload
-def gammaincc(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> GammaIncC[L, Any, tuple[*Bs, N]]: ...
+def gammaincc(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> GammaIncC[L, Any, tuple[*Bs, N]]: ...
 @overload
-def gammaincc(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> GammaIncC[L, Any, tuple[*Bs, N]]: ...
+def gammaincc(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> GammaIncC[L, Any, tuple[*Bs, N]]: ...
 @overload
 def gammaincc(
     x: Shaped[L, S],
@@ -322,7 +374,15 @@ def gammaincc(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shape
 @overload
 def gammaincc(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> GammaIncC[L, Any]: ...
 @overload
-def gammaincc(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def gammaincc(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise `1 - gammainc(a, x)`, precise where it is small.
 
     It has a gradient with respect to the argument only.
@@ -511,28 +571,35 @@ def rel_entr(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) ->
 def rel_entr(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> RelEntr[L, Any, S]: ...
 @overload
 def rel_entr(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> RelEntr[L, Any, tuple[*Bs, N]]: ...
 @overload
 def rel_entr(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> RelEntr[L, Any, tuple[*Bs, N]]: ...
 @overload
 def rel_entr(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> RelEntr[L, Any, tuple[*Bs, N]]: ...
 @overload
-def rel_entr(x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> RelEntr[L, Any, tuple[*Bs, M, N]]: ...
+def rel_entr(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> RelEntr[L, Any, tuple[*Bs, M, N]]: ...
 @overload
-def rel_entr(x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]) -> RelEntr[L, Any, tuple[*Bs, M, N]]: ...
+def rel_entr(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> RelEntr[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def rel_entr(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> RelEntr[L, Any, tuple[M, N]]: ...
 @overload
-def rel_entr(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> RelEntr[L, Any, tuple[M, N]]: ...
+def rel_entr(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> RelEntr[L, Any, tuple[M, N]]:
+    """Elementwise `x * log(x / y)`, for operands of at least 0, which broadcast; else infinite.
+
+    It is 0 where `x` is 0, and infinite where only `y` is. The gradient is 0 unless both operands are above 0.
+
+    >>> wy.special.rel_entr(wy.Constant([1.0, 0.0]), wy.Constant([1.0, 2.0])).forward().tolist()
+    [0.0, 0.0]"""
+
 @overload
-def rel_entr(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> RelEntr[L, Any, tuple[*Bs, N]]: ...
+def rel_entr(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> RelEntr[L, Any, tuple[*Bs, N]]: ...
 @overload
-def rel_entr(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> RelEntr[L, Any, tuple[*Bs, N]]: ...
+def rel_entr(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> RelEntr[L, Any, tuple[*Bs, N]]: ...
 @overload
 def rel_entr(
     x: Shaped[L, S],
@@ -543,7 +610,15 @@ def rel_entr(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped
 @overload
 def rel_entr(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> RelEntr[L, Any]: ...
 @overload
-def rel_entr(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def rel_entr(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise `x * log(x / y)`, for operands of at least 0, which broadcast; else infinite.
 
     It is 0 where `x` is 0, and infinite where only `y` is. The gradient is 0 unless both operands are above 0.
@@ -570,28 +645,35 @@ def xlog1py(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> 
 def xlog1py(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Xlog1py[L, Any, S]: ...
 @overload
 def xlog1py(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> Xlog1py[L, Any, tuple[*Bs, N]]: ...
 @overload
 def xlog1py(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> Xlog1py[L, Any, tuple[*Bs, N]]: ...
 @overload
 def xlog1py(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> Xlog1py[L, Any, tuple[*Bs, N]]: ...
 @overload
-def xlog1py(x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Xlog1py[L, Any, tuple[*Bs, M, N]]: ...
+def xlog1py(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Xlog1py[L, Any, tuple[*Bs, M, N]]: ...
 @overload
-def xlog1py(x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]) -> Xlog1py[L, Any, tuple[*Bs, M, N]]: ...
+def xlog1py(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Xlog1py[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def xlog1py(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Xlog1py[L, Any, tuple[M, N]]: ...
 @overload
-def xlog1py(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Xlog1py[L, Any, tuple[M, N]]: ...
+def xlog1py(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Xlog1py[L, Any, tuple[M, N]]:
+    """Elementwise `x * log1p(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
+
+    The derivative with respect to `x` is `log1p(y)`; that with respect to `y` is 0 at `x = 0`, `y = -1`.
+
+    >>> wy.special.xlog1py(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().tolist()
+    [0.0, 0.0]"""
+
 @overload
-def xlog1py(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Xlog1py[L, Any, tuple[*Bs, N]]: ...
+def xlog1py(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Xlog1py[L, Any, tuple[*Bs, N]]: ...
 @overload
-def xlog1py(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> Xlog1py[L, Any, tuple[*Bs, N]]: ...
+def xlog1py(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Xlog1py[L, Any, tuple[*Bs, N]]: ...
 @overload
 def xlog1py(
     x: Shaped[L, S],
@@ -602,7 +684,15 @@ def xlog1py(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[
 @overload
 def xlog1py(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Xlog1py[L, Any]: ...
 @overload
-def xlog1py(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def xlog1py(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise `x * log1p(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
 
     The derivative with respect to `x` is `log1p(y)`; that with respect to `y` is 0 at `x = 0`, `y = -1`.
@@ -629,28 +719,35 @@ def xlogy(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> Xl
 def xlogy(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Xlogy[L, Any, S]: ...
 @overload
 def xlogy(
-    x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
 ) -> Xlogy[L, Any, tuple[*Bs, N]]: ...
 @overload
 def xlogy(
-    x: Shaped[L, tuple[N]], other: Shaped[Any, tuple[*Bs, N]] | Shaped[Any, tuple[*Bs, One]]
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
 ) -> Xlogy[L, Any, tuple[*Bs, N]]: ...
 @overload
 def xlogy(
-    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, N]]
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
 ) -> Xlogy[L, Any, tuple[*Bs, N]]: ...
 @overload
-def xlogy(x: Shaped[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Xlogy[L, Any, tuple[*Bs, M, N]]: ...
+def xlogy(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Xlogy[L, Any, tuple[*Bs, M, N]]: ...
 @overload
-def xlogy(x: Shaped[L, tuple[M, N]], other: Shaped[Any, tuple[*Bs, M, N]]) -> Xlogy[L, Any, tuple[*Bs, M, N]]: ...
+def xlogy(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Xlogy[L, Any, tuple[*Bs, M, N]]: ...
 @overload
 def xlogy(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Xlogy[L, Any, tuple[M, N]]: ...
 @overload
-def xlogy(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Xlogy[L, Any, tuple[M, N]]: ...
+def xlogy(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Xlogy[L, Any, tuple[M, N]]:
+    """Elementwise `x * log(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
+
+    The derivative with respect to `x` is `log(y)`; that with respect to `y` is 0 where both are 0.
+
+    >>> wy.special.xlogy(wy.Constant([0.0, 1.0]), wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, 0.0]"""
+
 @overload
-def xlogy(x: Shaped[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Xlogy[L, Any, tuple[*Bs, N]]: ...
+def xlogy(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Xlogy[L, Any, tuple[*Bs, N]]: ...
 @overload
-def xlogy(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[*Bs, N]]) -> Xlogy[L, Any, tuple[*Bs, N]]: ...
+def xlogy(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Xlogy[L, Any, tuple[*Bs, N]]: ...
 @overload
 def xlogy(
     x: Shaped[L, S],
@@ -661,7 +758,15 @@ def xlogy(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[An
 @overload
 def xlogy(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Xlogy[L, Any]: ...
 @overload
-def xlogy(x: Number | Array, other: Number | Array | _Node) -> _Node:
+def xlogy(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
     """Elementwise `x * log(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
 
     The derivative with respect to `x` is `log(y)`; that with respect to `y` is 0 where both are 0.

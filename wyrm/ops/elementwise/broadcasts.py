@@ -47,14 +47,24 @@ def operator_of_floats(left: str, right: str) -> str:
     found = []
     for known in _BROADCASTS:
         axes = "" if known.result is None else f", {known.result}"
-        shaped = {
-            left: [f"Shaped[L, {each}]" for each in known.left.split(" | ")],
-            right: [f"Shaped[{right_class}, {each}]" for each in known.right.split(" | ")],
-        }
-        for own in shaped["self"]:  # mypy infers nothing from a union for `self`
-            parameters = f"self: {own}, other: {' | '.join(shaped['other'])}"
-            found.append(f"@overload\ndef {{method}}({parameters}) -> {{op}}[L, {right_class}{axes}]: ...")
+        shapes = {left: known.left.split(" | "), right: known.right.split(" | ")}
+        classes = {left: "L", right: right_class}
+        for own in shapes["self"]:  # mypy infers nothing from a union for `self`
+            first = _seen(own, classes["self"], shapes["other"])
+            second = " | ".join(_seen(each, classes["other"], [own]) for each in shapes["other"])
+            found.append(
+                f"@overload\ndef {{method}}(self: {first}, other: {second}) -> {{op}}[L, {right_class}{axes}]: ..."
+            )
     return "\n".join(found)
+
+
+def _seen(shape: str, own: str, others: list[str]) -> str:
+    """Return the type of an operand of a shape: the one with the leading axes is `OfShape`, from which ty infers them.
+
+    Of two operands with leading axes it is the one that also has the last axis of the result.
+    """
+    leads = "*Bs" in shape and not ("One" in shape and any("*Bs" in each and "One" not in each for each in others))
+    return f"{'OfShape' if leads else 'Shaped'}[{own}, {shape}]"
 
 
 def operator_of_integers(parents: str = "") -> str:
