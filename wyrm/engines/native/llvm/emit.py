@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 from wyrm.engines.native.ir.program import (
     Assign,
@@ -26,8 +27,10 @@ from wyrm.engines.native.ir.program import (
     every,
 )
 from wyrm.engines.native.ir.types import BOOL, FLOAT32, PointerType, ScalarType
+from wyrm.engines.native.llvm.cache import key
 from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_type
-from wyrm.engines.native.llvm.products import product_module
+from wyrm.engines.native.products import matrix, pool
+from wyrm.engines.native.products.target import host
 
 # The exported functions: the entry point for Python, and a function for other modules.
 ENTRY, SHARED = "wyrm_entry", "wyrm_shared"
@@ -338,3 +341,25 @@ def _assigned(statements: Sequence[Statement]) -> Iterator[Variable]:
             yield each.variable
         elif isinstance(each, Invoke):
             yield from each.results
+
+
+# --- the modules of products ------------------------------------------------------------------------------------------
+
+
+@cache
+def product_module(number: ScalarType) -> tuple[str, str]:
+    """Return the symbol and the text of the module for a type of floats, for this processor.
+
+    Its function takes the operands of `wyrm.engines.native.ir.program.Product`.
+    """
+    return _named(matrix.text(host(), number, pool_module()[0]))
+
+
+@cache
+def pool_module() -> tuple[str, str]:
+    """Return the symbol and the text of the module with the threads; see `wyrm.engines.native.products.pool.text`."""
+    return _named(pool.text())
+
+
+def _named(text: str) -> tuple[str, str]:
+    return f"wyrm_{key(text)}", text

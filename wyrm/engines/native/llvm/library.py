@@ -25,7 +25,7 @@ from wyrm.engines.native.llvm import multiply as _products  # noqa: F401  # regi
 from wyrm.engines.native.llvm.blas import BLAS, LAPACK, address_of, of_scipy
 from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.llvm.calling import CachedTable, LoadedFunction, kind_of_argument, table_of, words_of
-from wyrm.engines.native.llvm.emit import ENTRY, SHARED, emit
+from wyrm.engines.native.llvm.emit import ENTRY, SHARED, emit, pool_module, product_module
 from wyrm.engines.native.llvm.optimize import (
     AS_WRITTEN,
     Compilation,
@@ -35,7 +35,6 @@ from wyrm.engines.native.llvm.optimize import (
     machine_code,
     target_machine,
 )
-from wyrm.engines.native.llvm.products import pool_module, product_module
 from wyrm.engines.native.products import pool
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.support.interrupts import deliver

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wyrm.engines.native.llvm.library import CompiledFunction, Listing
 
 Feed = Mapping[Any, Any]
-# In a program with more calls per step than this, BLAS may use all threads while the program itself uses one.
+# In a program with more calls per step than this, products may use all threads while the program itself uses one.
 LARGE = 120
 # Bindings of all threads together; those of one thread take at most `KEPT_BYTES`. Other sizes are cached too, because a
 # smaller last batch comes back every epoch, and images and sequences have many.
