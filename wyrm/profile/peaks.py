@@ -21,7 +21,7 @@ from wyrm.support.memory import aligned
 
 # The bytes of the three arrays of a triad: two sizes within the caches of common processors, and one far beyond.
 _SIZES = (3 * 2**16, 3 * 2**20, 3 * 2**25)
-# The rows, the inner axis and the columns of the timed products: one whose operands fill a core's cache, and one with a short inner axis.
+# The rows, the inner axis and the columns of the timed products: operands that fill a core's cache, and small ones.
 _PRODUCTS = ((512, 512, 512), (512, 64, 256))
 # Seconds for each measurement.
 _SECONDS = 0.1
