@@ -17,8 +17,10 @@ from tests.typing.checkers import ROOT
 from tests.typing.public_functions import PREAMBLE as of_public_functions
 from tests.typing.public_functions import Call, calls
 from tests.typing.random_programs import PREAMBLE, axes_at_run_time, expressions
+from wyrm.errors import ShapeError
 from wyrm.mypy import plugin
 from wyrm.mypy.plugin import TESTED, guarded
+from wyrm.mypy.shortening import abbreviated
 
 _COUNT = 1000
 _LINE = re.compile(r"^program\.py:(\d+): (error|note): (.*?)(?:  \[([\w-]+)\])?$")
@@ -176,6 +178,94 @@ def test_messages_name_two_axes(tmp_path: Path) -> None:
     start = PREAMBLE.count("\n") + 1
     found = {each: said.get(number) for number, each in enumerate(MESSAGES, start)}
     assert found == {each: [("error", text, "axes")] for each, text in MESSAGES.items()}
+
+
+FUNCTIONS_PREAMBLE = (
+    PREAMBLE
+    + """\
+from typing import Any
+
+on = s > 0.0
+index = wy.IndexInput(2)
+first_half = wy.vmap(lambda v: v.sum())
+
+
+def double(v: wy.Tensor[A, B]) -> wy.Tensor[A, B]:
+    return v * 2.0
+
+
+def turned(v: wy.Tensor[A, B]) -> wy.Tensor[B, A]:
+    return v.T
+
+
+def unknown(v: Any) -> Any:
+    return v
+
+
+"""
+)
+OF_FUNCTIONS = {
+    "wy.cond(on, double, double, x_ab)": "(A, B)",
+    "wy.cond(on, lambda v: v @ x_bc, lambda v: v @ x_bc * 2.0, x_ab)": "(A, C)",
+    "wy.cond(on, lambda v: (v, v.sum()), lambda v: (v.exp(), v.sum()), x_ab)": "((A, B), ())",
+    "wy.cond(on, lambda v: v[0:3], lambda v: v[1:4], x_ab)": "(Any, B)",
+    "wy.cond(on, unknown, double, x_ab)": "Any",
+    "wy.switch(index, [double, lambda v: v.exp()], x_ab)": "(A, B)",
+    "wy.vmap(lambda v: v * 2.0)(x_ab)": "(A, B)",
+    "wy.vmap(lambda v: v[:, None] * v)(x_ab)": "(A, B, B)",
+    "wy.vmap(lambda v, w: v @ w, in_axes=(0, None))(x_ab, x_bc)": "(A, C)",
+    "wy.vmap(lambda v: v.exp(), in_axes=1, out_axes=1)(x_ab)": "(A, B)",
+    "wy.vmap(lambda v: (v.sum(), v))(x_ab)": "((A,), (A, B))",
+    "wy.vmap(double)(wy.stack([x_ab, x_ab]))": "(Any, A, B)",
+    "wy.vmap(wy.vmap(lambda v: v * 2.0))(x_ab)": "(A, B)",
+    "wy.vmap(wy.sum)(x_ab)": "(A,)",
+    "wy.vmap(wy.nn.Linear(b, c))(x_ab)": "(A, C)",
+    "first_half(x_ab)": "(A,)",
+    "wy.vmap(unknown)(x_ab)": "Any",
+    "wy.jacobian(lambda v: v * 2.0)(x_ab)": "(A, B, A, B)",
+    "wy.jacobian(lambda v: v.sum(axis=1))(x_ab)": "(A, A, B)",
+    "wy.hessian(lambda v: (v * v).sum())(x_a)": "(A, A)",
+    "wy.cond(on, lambda: x_ab, lambda: x_ba)": "cond: the functions return (A, B) and (B, A)",
+    "wy.cond(on, lambda v: v, lambda v: v.sum(), x_ab)": "cond: the functions return (A, B) and ()",
+    "wy.cond(on, double, turned, x_ab)": "cond: the functions return (A, B) and (B, A)",
+    "wy.cond(on, lambda v: (v, v.T), lambda v: (v.T, v), x_ab)": (
+        "cond: the functions return ((A, B), (B, A)) and ((B, A), (A, B))"
+    ),
+    "wy.switch(index, [double, turned], x_ab)": "switch: the functions return (A, B) and (B, A)",
+    "wy.switch(index, [lambda: x_ab, lambda: x_ba])": "switch: the functions return (A, B) and (B, A)",
+    "wy.vmap(lambda v: v)(s)": ("vmap of (): the operand has no axis to map over; set in_axes to None for it"),
+    "wy.vmap(lambda v, w: v.sum() * w.sum())(x_ab, x_ba)": "vmap of (A, B) and (B, A): batch sizes differ: A and B",
+    "wy.vmap(lambda v: v @ x_ab)(x_ab)": "@ of (B,) and (A, B): B against A",
+}
+
+
+def test_calls_of_functions_of_users_have_exact_axes(tmp_path: Path) -> None:
+    said = says(FUNCTIONS_PREAMBLE + "".join(f"reveal_type({each})\n" for each in OF_FUNCTIONS), tmp_path)
+    start = FUNCTIONS_PREAMBLE.count("\n") + 1
+    found = {}
+    for number, each in enumerate(OF_FUNCTIONS, start):
+        errors = [text for severity, text, _ in said[number] if severity == "error"]
+        (revealed,) = [text for severity, text, _ in said[number] if severity == "note"]
+        found[each] = " ".join(errors) or abbreviated(short(revealed).removeprefix('Revealed type is "')[:-1])
+    assert found == OF_FUNCTIONS
+
+
+def test_axes_of_functions_of_users_are_those_of_the_run_time() -> None:
+    names: dict[str, Any] = {}
+    exec(FUNCTIONS_PREAMBLE, names)
+    for each, expected in OF_FUNCTIONS.items():
+        if not expected.startswith(("(", "Any")):
+            with pytest.raises(ShapeError):
+                eval(each, names)
+        elif "Any" not in expected:
+            assert _axes(eval(each, names)) == expected
+
+
+def _axes(value: Any) -> str:
+    items = (
+        [_axes(part) for part in value] if isinstance(value, tuple) else [type(axis).__name__ for axis in value.dims]
+    )
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
 OWN_OPS = (

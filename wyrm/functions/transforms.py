@@ -232,7 +232,7 @@ def hvp(function: Callable[..., object], args: tuple[Tree, ...], tangents: tuple
 
 @explains_keywords
 def jacobian(function: Callable[..., object], wrt: Wrt = 0, *, has_aux: bool = False) -> Function:
-    """Return a function that computes the Jacobian, whose arrays have shape (*result shape, *argument shape).
+    """Return a function that computes the Jacobian, whose arrays have the axes (*of the result, *of the argument).
 
     `wrt` is the position or name of an argument, or a tuple of those. The Jacobian has the structure of the result, and
     each leaf of it the structure of the argument, or a tuple of such structures. It is computed in one batch: by rows,
@@ -266,8 +266,8 @@ def jacobian(function: Callable[..., object], wrt: Wrt = 0, *, has_aux: bool = F
 
 
 def _jacobians(output: Node, wanted: Sequence[Node]) -> list[Node]:
-    """Return the Jacobian of `output` with respect to each node, of shape (*output.shape, *node.shape)."""
-    shapes = [(*output.shape, *x.shape) for x in wanted]
+    """Return the Jacobian of `output` with respect to each node, with the axes (*output.dims, *node.dims)."""
+    shapes = [(*output.dims, *x.dims) for x in wanted]
     if output.size > sum(x.size for x in wanted):
         return [_columns(output, x).reshape(shape) for x, shape in zip(wanted, shapes, strict=True)]
     given = placeholder_like(output, output.dims, "cotangent")

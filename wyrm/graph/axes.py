@@ -81,7 +81,7 @@ class Dim:
     def __mul__(self, other: Dim | SupportsIndex) -> Times:
         return Times((self, _part(other))) if _is_part(other) else NotImplemented
 
-    def __rmul__(self, other: SupportsIndex) -> Times:
+    def __rmul__(self, other: SupportsIndex) -> Times[Any, Self]:
         return Times((_part(other), self)) if _is_part(other) else NotImplemented
 
     @overload
@@ -91,7 +91,7 @@ class Dim:
     def __add__(self, other: Dim | SupportsIndex) -> Plus:
         return Plus((self, _part(other))) if _is_part(other) else NotImplemented
 
-    def __radd__(self, other: SupportsIndex) -> Plus:
+    def __radd__(self, other: SupportsIndex) -> Plus[Any, Self]:
         return Plus((_part(other), self)) if _is_part(other) else NotImplemented
 
     # A size that is not known has no difference and no quotient, and is neither large nor small.

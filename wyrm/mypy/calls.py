@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property, partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from mypy.checker import TypeChecker
-from mypy.checkmember import analyze_member_access
-from mypy.errorcodes import ErrorCode
-from mypy.errors import ErrorInfo
-from mypy.nodes import ARG_NAMED, ARG_POS, ARG_STAR, ARG_STAR2, ArgKind, Context, Expression, TempNode, TypeInfo
+from mypy.nodes import ARG_NAMED, ARG_POS, ARG_STAR, CallExpr, Context, Expression, RefExpr, TypeInfo
 from mypy.plugin import FunctionContext, MethodContext, Plugin
 from mypy.types import (
     CallableType,
@@ -20,13 +17,14 @@ from mypy.types import (
     Overloaded,
     TupleType,
     Type,
-    UnionType,
     get_proper_type,
 )
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Plus, Times
-from wyrm.mypy.messages import AXES, OPERATORS, message, message_with_sizes
+from wyrm.mypy.checking import arguments_of, member, report, type_of_call
+from wyrm.mypy.functions import Functions
+from wyrm.mypy.messages import AXES, OPERATORS, message, message_of_functions, message_with_sizes
 from wyrm.mypy.reading import (
     FLOAT_NODE,
     AxisClasses,
@@ -37,7 +35,6 @@ from wyrm.mypy.reading import (
     different,
     divisible,
     is_axis,
-    is_node,
     ones,
     shape_of,
 )
@@ -57,6 +54,8 @@ _BY_SIZES = frozenset({"reshape", "resize"})
 _OF_ONES = frozenset({"broadcast_to", "squeeze"})
 # Axes are not made longer than this: some functions compute arrays of them.
 _LARGEST = 10_000
+# These take functions and return what they return.
+_OF_FUNCTIONS = frozenset({"cond", "switch"})
 # These may join axes into one, or make a new one of another.
 _JOINING = frozenset({"column_stack", "cumprod", "cumsum", "flatten", "ravel", "reshape", "resize"})
 
@@ -77,13 +76,6 @@ def run_time_function(fullname: str) -> Callable[..., Any] | None:
     return None
 
 
-class _Argument(NamedTuple):
-    expression: Expression
-    type: Type
-    kind: ArgKind
-    name: str | None
-
-
 class _Call(ABC):
     """A call, and what mypy says of it."""
 
@@ -96,7 +88,8 @@ class _Call(ABC):
         self._plugin, self._classes, self._context = plugin, classes, context
         assert isinstance(context.api, TypeChecker)
         self._checker = context.api
-        self._arguments = list(_each_once(_arguments(context)))
+        self._functions = Functions(plugin, context.api, classes, text)
+        self._arguments = arguments_of(context)
 
     @abstractmethod
     def declared(self) -> Type:
@@ -128,13 +121,14 @@ class _Call(ABC):
             return self._with_any_sizes(reader, value)
         if reader.guessed or reader.largest > _LARGEST:
             raise Unknown
-        choices = [different, divisible, *([ones] if self.name in _OF_ONES else [])]
+        choices = self._choices()
         found = [self._attempt(sizes(reader.largest)) for sizes in choices]
         errors = [error for error in (value, *(value for _, value in found)) if isinstance(error, ShapeError)]
         if len(errors) == 1 + len(choices) and self.name not in _BY_SIZES:
-            error = errors[1] if "size" in str(value) else value
+            error = errors[1] if "size" in str(value) and not self._takes_functions() else value
             operands = [type_ for _, type_ in reader.leaves]
-            self._checker.fail(message(self.name, operands, error), self._context.context, code=AXES)
+            text = message_of_functions(self.name, self._functions.returned) or message(self.name, operands, error)
+            self._checker.fail(text, self._context.context, code=AXES)
             return self._unknown_node()
         fitting = [each for each in found[:2] if not isinstance(each[1], ShapeError)]
         if not fitting or any(isinstance(value, Exception) for _, value in fitting):
@@ -143,6 +137,15 @@ class _Call(ABC):
         if written[0] != written[-1]:
             raise Unknown
         return written[0]
+
+    def _takes_functions(self) -> bool:
+        return self.name in _OF_FUNCTIONS
+
+    def _choices(self) -> list[Callable[[int], Sizes]]:
+        """Return which sizes are tried for axes, each above a number."""
+        if self._takes_functions():  # equal sizes of different axes are by chance
+            return [different]
+        return [different, divisible, *([ones] if self.name in _OF_ONES else [])]
 
     def _with_any_sizes(self, reader: Reader, value: Any) -> Type:
         """Return the type of a node that was built of axes without sizes.
@@ -162,7 +165,9 @@ class _Call(ABC):
 
     def _attempt(self, sizes: Sizes) -> tuple[Reader, Any]:
         """Return what the call returns, or the error that it raises."""
-        reader = Reader(self._checker, self._classes, sizes)
+        functions = self._functions.value if self._takes_functions() else None
+        self._functions.returned.clear()
+        reader = Reader(self._checker, self._classes, sizes, functions)
         function = self.callee(reader)
         if self.name in OPERATORS and any(is_axis(argument.type) for argument in self._arguments):
             raise Unknown  # the declarations refuse an axis as a number
@@ -208,9 +213,9 @@ class _Call(ABC):
         """Return the type that the declarations give, and mypy's own errors."""
         try:
             with self._checker.msg.filter_errors(save_filtered_errors=True) as errors:
-                found = _check_call(self._checker, self.declared(), self._arguments, self._context.context)
+                found = type_of_call(self._checker, self.declared(), self._arguments, self._context.context)
             shorten = partial(of_function, function=OPERATORS.get(self.name, self.name))
-            _report(self._checker, errors.filtered_errors(), shorten)
+            report(self._checker, errors.filtered_errors(), shorten)
             return found
         except RuntimeError:  # mypy cannot expand `*Bs` by a union of known and unknown axes
             return unknown()
@@ -234,7 +239,7 @@ class MethodCall(_Call):
         return found
 
     def declared(self) -> Type:
-        return _member(self.name, self._receiver, self._context.context, self._checker)
+        return member(self.name, self._receiver, self._context.context, self._checker)
 
 
 class FunctionCall(_Call):
@@ -260,7 +265,7 @@ class FunctionCall(_Call):
     def declared(self) -> Type:
         if not isinstance(self._declared, Instance):
             return self._declared
-        return _member("__call__", self._declared, self._context.context, self._checker)
+        return member("__call__", self._declared, self._context.context, self._checker)
 
     def of_own_op(self, declared: Type) -> Type:
         """Return the declared type of an op, with the axes of the node that the call builds where it has none."""
@@ -271,6 +276,34 @@ class FunctionCall(_Call):
         if not isinstance(declared, Instance) or not isinstance(found, Instance):
             return declared
         return with_shape(declared, shape_of(found))
+
+
+class TransformedCall(_Call):
+    """A call of a function that `vmap(f)` or `jacobian(f)` makes."""
+
+    def __init__(
+        self, plugin: Plugin, classes: AxisClasses, text: Text, transform: CallExpr, context: MethodContext
+    ) -> None:
+        super().__init__(plugin, classes, text, context)
+        assert isinstance(transform.callee, RefExpr)
+        self.name: str = transform.callee.fullname.rpartition(".")[2]
+        self._transform = transform
+
+    def callee(self, reader: Reader) -> Callable[..., Any]:
+        return self._functions.transformed(self._transform, reader)
+
+    def declared(self) -> Type:
+        return self._context.default_return_type
+
+    def _takes_functions(self) -> bool:
+        return True
+
+    def _choices(self) -> list[Callable[[int], Sizes]]:
+        return [lambda _: different(0, smallest=2)]  # a Jacobian has as many elements as two arrays by each other
+
+    def _by_declarations(self) -> Type:
+        self._checker.msg.add_errors(self._functions.errors)  # the declarations do not give a lambda its operands
+        return self.declared()
 
 
 def report_sizes(checker: TypeChecker, text: Text, context: Context) -> None:
@@ -284,87 +317,18 @@ def type_of_module_call(context: MethodContext, receiver: Instance, text: Text) 
     """Return the type of a call of a module as it is declared; an error about a node names its axes alone."""
     assert isinstance(context.api, TypeChecker)
     checker = context.api
-    callee = _member("__call__", receiver, context.context, checker)
+    callee = member("__call__", receiver, context.context, checker)
     with checker.msg.filter_errors(save_filtered_errors=True) as errors:
-        found = _check_call(checker, callee, list(_each_once(_arguments(context))), context.context, receiver)
-    _report(checker, errors.filtered_errors(), partial(of_module, module=receiver.type.name), AXES)
+        found = type_of_call(checker, callee, arguments_of(context), context.context, receiver)
+    report(checker, errors.filtered_errors(), partial(of_module, module=receiver.type.name), AXES)
     if not errors.has_new_errors():
         report_sizes(checker, text, context.context)
     return found
 
 
-def _report(
-    checker: TypeChecker,
-    errors: Sequence[ErrorInfo],
-    shorten: Callable[[str], str | None],
-    code: ErrorCode | None = None,
-) -> None:
-    """Add errors to mypy's, in short where `shorten` can, without the notes that follow.
-
-    Of a lambda whose result does not fit, mypy says two things; the second says all.
-    """
-    returned = any(error.message.startswith("Incompatible return value") for error in errors)
-    short: str | None = None
-    for error in errors:
-        if error.severity == "error":
-            short = shorten(error.message)
-            if short is not None and not (returned and error.message.startswith("Argument ")):
-                place = Context(error.line, error.column)
-                place.end_line, place.end_column = error.end_line, error.end_column
-                checker.fail(short, place, code=code or error.code)
-        if short is None:
-            checker.msg.add_errors([error])
-
-
 def _has_times(axis: Axis) -> bool:
     """Return whether an axis is joined of others, or has such a part."""
     return isinstance(axis, Times) or (isinstance(axis, Plus) and any(map(_has_times, axis.parts)))
-
-
-def _check_call(
-    checker: TypeChecker,
-    callee: Type,
-    arguments: Sequence[_Argument],
-    context: Context,
-    receiver: Instance | None = None,
-) -> Type:
-    """Return the type that mypy itself gives a call."""
-    found, _ = checker.expr_checker.check_call(
-        callee,
-        [_checked(checker, argument) for argument in arguments],
-        [argument.kind for argument in arguments],
-        context,
-        [argument.name for argument in arguments],
-        object_type=receiver,
-    )
-    return found
-
-
-def _member(name: str, owner: Instance, context: Context, checker: TypeChecker) -> Type:
-    return analyze_member_access(
-        name=name,
-        typ=owner,
-        is_lvalue=False,
-        is_super=False,
-        is_operator=name.startswith("__"),
-        original_type=owner,
-        context=context,
-        chk=checker,
-    )
-
-
-def _arguments(context: MethodContext | FunctionContext) -> Iterator[_Argument]:
-    for parts in zip(context.args, context.arg_types, context.arg_kinds, context.arg_names, strict=True):
-        yield from map(_Argument, *parts)
-
-
-def _each_once(arguments: Iterable[_Argument]) -> Iterator[_Argument]:
-    """Yield arguments; `*operands` comes once, though mypy gives it for positional and for named ones."""
-    starred: set[int] = set()
-    for argument in arguments:
-        if argument.kind not in (ARG_STAR, ARG_STAR2) or id(argument.expression) not in starred:
-            starred.add(id(argument.expression))
-            yield argument
 
 
 def _classes_of(callee: Type) -> Iterator[str]:
@@ -387,13 +351,3 @@ def _names_in(type_: Type) -> Iterator[str]:
         parts = found.args if found.type.fullname in ("builtins.list", "builtins.tuple") else ()
     for part in parts:
         yield from _names_in(part)
-
-
-def _checked(checker: TypeChecker, argument: _Argument) -> Expression:
-    """Return an argument, or what stands for a node or for one type of a union, which mypy does not check again."""
-    proper = get_proper_type(argument.type)
-    items = proper.items if isinstance(proper, UnionType) else [proper]
-    is_known = argument.expression in checker.expr_checker.type_overrides
-    if is_known or any(is_node(get_proper_type(item)) for item in items):
-        return TempNode(argument.type, context=argument.expression)
-    return argument.expression

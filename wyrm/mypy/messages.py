@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from mypy.errorcodes import ErrorCode
-from mypy.types import Instance, ProperType, TupleType, TypeVarType, UnpackType, get_proper_type
+from mypy.types import Instance, ProperType, TupleType, Type, TypeVarType, UnpackType, get_proper_type
 
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.mypy.reading import shape_of
 
 # A size that was chosen for the check, the name of the op before a reason, and a leaf that was made for it.
 _SIZE = re.compile(r"(?<=\w)\(\d*\)")
-_OP = re.compile(r"^\w+(?:\(.*?\))?: ")
+_OP = re.compile(r"^\w+(?: of \S+|\(.*?\))?: ")
+_ITSELF = re.compile(r"^\S+ is the operand and")
+_BESIDE = re.compile(r", in the operand(?:, the operand)*$")
 _LEAF = re.compile(r"\b\w+ \((?:[^()]|\(\d*\))*\) \w+ \(at [^()]*\)")
 
 AXES = ErrorCode("axes", "Operands whose axes do not fit", "wyrm")
@@ -45,6 +47,20 @@ def message(name: str, operands: Sequence[Instance], error: Exception) -> str:
     return f"{OPERATORS.get(name, name)} of {' and '.join(shapes)}: {_brief(reason)}"
 
 
+def message_of_functions(name: str, returned: Sequence[Type]) -> str | None:
+    """Return a message with what functions return, where these have different axes; else None."""
+    found = list(dict.fromkeys(map(_returned, returned)))
+    return f"{name}: the functions return {' and '.join(found)}" if len(found) > 1 else None
+
+
+def _returned(type_: Type) -> str:
+    proper = get_proper_type(type_)
+    if isinstance(proper, TupleType):
+        items = list(map(_returned, proper.items))
+        return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+    return _text(proper) if isinstance(proper, Instance) else "Any"
+
+
 def message_with_sizes(called: Any, operands: Sequence[BaseNode], error: Exception) -> str:
     """Return the first line of the error of a call whose text tells the sizes, with the axes of its operands."""
     text = str(error).partition("\n")[0]
@@ -58,7 +74,8 @@ def message_with_sizes(called: Any, operands: Sequence[BaseNode], error: Excepti
 
 def _brief(reason: str) -> str:
     """Return a reason without the name of the op; of a long one, the two axes that do not fit."""
-    reason = _OP.sub("", _LEAF.sub("the operand", reason.replace(" (different axes)", "")))
+    reason = _BESIDE.sub("", _OP.sub("", _LEAF.sub("the operand", reason.replace(" (different axes)", ""))))
+    reason = _ITSELF.sub("the operand", reason)
     detail, separator, pair = reason.rpartition(": ")
     return pair if separator and " against " in pair and len(detail) > 30 else reason
 

@@ -22,10 +22,18 @@ from mypy.plugin import (
     Plugin,
     ReportConfigContext,
 )
-from mypy.types import CallableType, Instance, TupleType, Type, TypeVarId, TypeVarType
+from mypy.types import AnyType, CallableType, Instance, TupleType, Type, TypeVarId, TypeVarType, get_proper_type
 
 import wyrm as wy
-from wyrm.mypy.calls import FunctionCall, MethodCall, report_sizes, run_time_function, type_of_module_call
+from wyrm.mypy.calls import (
+    FunctionCall,
+    MethodCall,
+    TransformedCall,
+    report_sizes,
+    run_time_function,
+    type_of_module_call,
+)
+from wyrm.mypy.functions import transform_of
 from wyrm.mypy.messages import OPERATORS
 from wyrm.mypy.reading import MODULE, NODE, AxisClasses, base_of, is_node, shape_of
 from wyrm.mypy.text import Text
@@ -55,6 +63,8 @@ UNARY, BINARY = "wyrm.ops.elementwise.elementwise.Unary", "wyrm.ops.elementwise.
 OPS_OF_USERS = frozenset({UNARY, BINARY})
 # Functions of nodes that are declared as variables are called by this method.
 CALLED = frozenset({"wyrm.functions.operands.ReductionFunction.__call__"})
+# What `vmap(f)` makes is called by this method.
+TRANSFORMED = "wyrm.functions.function.Function.__call__"
 
 
 class WyrmPlugin(Plugin):
@@ -85,6 +95,8 @@ class WyrmPlugin(Plugin):
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         if fullname in CALLED:
             return guarded(self._of_called, _returned)
+        if fullname == TRANSFORMED:
+            return guarded(self._of_transformed, _returned)
         if self._calls_module(fullname):
             return guarded(self._of_module, _returned)
         of_method = partial(self._of_method, fullname.rpartition(".")[2])
@@ -130,6 +142,15 @@ class WyrmPlugin(Plugin):
         if function is None or not isinstance(context.type, Instance):
             return context.default_return_type
         return FunctionCall(self, self._axes, self._text(context), function, context.type, context).type()
+
+    def _of_transformed(self, context: MethodContext) -> Type:
+        """Return the type of a call of what `vmap(f)` makes, where the declarations do not tell it."""
+        declared, text = context.default_return_type, self._text(context)
+        callee = context.context.callee if isinstance(context.context, CallExpr) else None
+        transform = None if callee is None else transform_of(callee, text)
+        if transform is None or not isinstance(get_proper_type(declared), AnyType):
+            return declared
+        return TransformedCall(self, self._axes, text, transform, context).type()
 
     def _of_method(self, name: str, context: MethodContext) -> Type:
         receiver = context.type

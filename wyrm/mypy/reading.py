@@ -100,12 +100,12 @@ class AxisClasses:
 Sizes = Callable[[int], int] | None
 
 
-def different(above: int) -> Sizes:
+def different(above: int, smallest: int = 11) -> Sizes:
     """Give each axis another size, a prime above a number, so that no one is a multiple of another.
 
     Sizes are small: a function that loops over an axis builds as many nodes, and some functions compute arrays.
     """
-    primes = (n for n in itertools.count(max(above + 1, 11)) if all(n % d for d in range(2, math.isqrt(n) + 1)))
+    primes = (n for n in itertools.count(max(above + 1, smallest)) if all(n % d for d in range(2, math.isqrt(n) + 1)))
     found: list[int] = []
 
     def size(position: int) -> int:
@@ -128,8 +128,14 @@ def ones(_: int) -> Sizes:
 class Reader:
     """Turns the arguments of one call into values."""
 
-    def __init__(self, checker: TypeChecker, classes: AxisClasses, sizes: Sizes) -> None:
-        self._checker, self._classes, self._size = checker, classes, sizes
+    def __init__(
+        self,
+        checker: TypeChecker,
+        classes: AxisClasses,
+        sizes: Sizes,
+        functions: Callable[[Expression, Type, Reader], Callable[..., Any] | None] | None = None,
+    ) -> None:
+        self._checker, self._classes, self._size, self._functions = checker, classes, sizes, functions
         self._sizes: dict[type[Dim], int] = {}
         # The leaves, and the types that they stand for, in the order of the arguments.
         self.leaves: list[tuple[Any, Instance]] = []
@@ -183,8 +189,18 @@ class Reader:
         self.leaves.append((found, type_))
         return found
 
+    def result(self, type_: Instance) -> Any:
+        """Return a leaf that is no operand of the call, for the type of what a function of users returns."""
+        count = len(self.leaves)
+        found = self.node(type_)
+        del self.leaves[count:]
+        return found
+
     def value(self, expression: Expression, type_: Type) -> Any:
         """Return the value of an argument as far as the program's text or its type tell; raise `Unknown` otherwise."""
+        function = None if self._functions is None else self._functions(expression, type_, self)
+        if function is not None:
+            return function
         if isinstance(expression, TupleExpr | ListExpr):
             kind = tuple if isinstance(expression, TupleExpr) else list
             return kind(self._inner(item) for item in expression.items)

@@ -223,6 +223,11 @@ class Text:
             return self._attribute(expression)
         return self._assigned(expression.node)
 
+    def assigned(self, expression: Expression) -> Expression:
+        """Return what a variable holds that is assigned once; any other expression as it is."""
+        found = self._assignments.get(expression.node) if isinstance(expression, NameExpr) else None
+        return expression if found is None else found
+
     def _assigned(self, variable: object) -> Any:
         value = self._assignments.get(variable)
         if value is None:

@@ -69,3 +69,6 @@ reveal_type(x.concat(h0) @ wy.Parameter.zeros((joined, out)))  # reveals: MatMul
 #@ axes_multiplied
 reveal_type(wy.Parameter.zeros((in_ * hid,)))  # reveals: Parameter[tuple[Times[In, Hid]]]
 doubled: wy.Dim = batch * 2
+#@ product_of_a_number_and_an_axis
+reveal_type(2 * Batch())  # reveals: Times[Any, Batch]
+reveal_type(1 + Batch())  # reveals: Plus[Any, Batch]

@@ -1,0 +1,103 @@
+"""Calls as mypy itself checks them, and its errors in short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from mypy.checker import TypeChecker
+from mypy.checkmember import analyze_member_access
+from mypy.errorcodes import ErrorCode
+from mypy.errors import ErrorInfo
+from mypy.nodes import ARG_STAR, ARG_STAR2, ArgKind, Context, Expression, TempNode
+from mypy.plugin import FunctionContext, MethodContext
+from mypy.types import Instance, Type, UnionType, get_proper_type
+
+from wyrm.mypy.reading import is_node
+
+
+class Argument(NamedTuple):
+    """An argument of a call."""
+
+    expression: Expression
+    type: Type
+    kind: ArgKind
+    name: str | None
+
+
+def type_of_call(
+    checker: TypeChecker,
+    callee: Type,
+    arguments: Sequence[Argument],
+    context: Context,
+    receiver: Instance | None = None,
+) -> Type:
+    """Return the type that mypy itself gives a call."""
+    found, _ = checker.expr_checker.check_call(
+        callee,
+        [_checked(checker, argument) for argument in arguments],
+        [argument.kind for argument in arguments],
+        context,
+        [argument.name for argument in arguments],
+        object_type=receiver,
+    )
+    return found
+
+
+def member(name: str, owner: Instance, context: Context, checker: TypeChecker) -> Type:
+    """Return the type of a method of an object."""
+    return analyze_member_access(
+        name=name,
+        typ=owner,
+        is_lvalue=False,
+        is_super=False,
+        is_operator=name.startswith("__"),
+        original_type=owner,
+        context=context,
+        chk=checker,
+    )
+
+
+def arguments_of(context: MethodContext | FunctionContext) -> list[Argument]:
+    """Return the arguments of a call; `*operands` comes once, though mypy gives it for positional and named ones."""
+    starred: set[int] = set()
+    found: list[Argument] = []
+    for parts in zip(context.args, context.arg_types, context.arg_kinds, context.arg_names, strict=True):
+        for argument in map(Argument, *parts):
+            if argument.kind not in (ARG_STAR, ARG_STAR2) or id(argument.expression) not in starred:
+                starred.add(id(argument.expression))
+                found.append(argument)
+    return found
+
+
+def _checked(checker: TypeChecker, argument: Argument) -> Expression:
+    """Return an argument, or what stands for a node or for one type of a union, which mypy does not check again."""
+    proper = get_proper_type(argument.type)
+    items = proper.items if isinstance(proper, UnionType) else [proper]
+    is_known = argument.expression in checker.expr_checker.type_overrides
+    if is_known or any(is_node(get_proper_type(item)) for item in items):
+        return TempNode(argument.type, context=argument.expression)
+    return argument.expression
+
+
+def report(
+    checker: TypeChecker,
+    errors: Sequence[ErrorInfo],
+    shorten: Callable[[str], str | None],
+    code: ErrorCode | None = None,
+) -> None:
+    """Add errors to mypy's, in short where `shorten` can, without the notes that follow.
+
+    Of a lambda whose result does not fit, mypy says two things; the second says all.
+    """
+    returned = any(error.message.startswith("Incompatible return value") for error in errors)
+    short: str | None = None
+    for error in errors:
+        if error.severity == "error":
+            short = shorten(error.message)
+            if short is not None and not (returned and error.message.startswith("Argument ")):
+                place = Context(error.line, error.column)
+                place.end_line, place.end_column = error.end_line, error.end_column
+                checker.fail(short, place, code=code or error.code)
+        if short is None:
+            checker.msg.add_errors([error])

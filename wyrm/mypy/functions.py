@@ -1,0 +1,134 @@
+"""Functions among the arguments of a call: mypy gives the types of what they return, and they return such nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mypy.checker import TypeChecker
+from mypy.errors import ErrorInfo
+from mypy.nodes import ARG_NAMED, ARG_POS, CallExpr, Expression, LambdaExpr, RefExpr, TempNode
+from mypy.plugin import Plugin
+from mypy.types import CallableType, Instance, Overloaded, ProperType, TupleType, Type, get_proper_type
+
+import wyrm as wy
+from wyrm.mypy.messages import AXES
+from wyrm.mypy.reading import AxisClasses, Reader, Unknown, is_axis, is_node
+from wyrm.mypy.text import Text
+from wyrm.mypy.writing import Writer, unknown
+
+# What makes a function of nodes of another one.
+_TRANSFORMS: dict[str, Callable[..., Any]] = {
+    "wyrm.functions.mapping.vmap": wy.vmap,
+    **{f"wyrm.functions.transforms.{each.__name__}": each for each in (wy.hessian, wy.jacobian)},
+}
+
+
+def transform_of(expression: Expression, text: Text) -> CallExpr | None:
+    """Return the call that makes a function of another one, as `vmap(f)`; None for another expression."""
+    found = text.assigned(expression)
+    if isinstance(found, CallExpr) and isinstance(found.callee, RefExpr) and found.callee.fullname in _TRANSFORMS:
+        return found
+    return None
+
+
+class Functions:
+    """The functions among the arguments of one call, as functions of nodes."""
+
+    def __init__(self, plugin: Plugin, checker: TypeChecker, classes: AxisClasses, text: Text) -> None:
+        self._plugin, self._checker, self._classes, self._text = plugin, checker, classes, text
+        self._results: dict[tuple[Expression, str], Type | None] = {}
+        # The types that functions returned, in the order of the calls.
+        self.returned: list[Type] = []
+        # What is wrong in the bodies of lambdas for the operands that they get.
+        self.errors: list[ErrorInfo] = []
+
+    def value(self, expression: Expression, type_: Type, reader: Reader) -> Callable[..., Any] | None:
+        """Return the function that an argument is; None for another argument."""
+        transform = transform_of(expression, self._text)
+        if transform is not None:
+            return self.transformed(transform, reader)
+        if not isinstance(expression, LambdaExpr) and not _is_function(get_proper_type(type_)):
+            return None
+
+        def called(*operand: Any) -> Any:
+            types = [Writer(self._plugin, self._checker, self._classes, (), frozenset()).result(x) for x in operand]
+            result = self._result(expression, types)
+            self.returned.append(result)
+            return _made(result, list(_nodes(operand)), reader)
+
+        return called
+
+    def transformed(self, transform: CallExpr, reader: Reader) -> Callable[..., Any]:
+        """Return the function that `vmap(f)` makes."""
+        if any(kind not in (ARG_POS, ARG_NAMED) for kind in transform.arg_kinds):
+            raise Unknown
+        assert isinstance(transform.callee, RefExpr)
+        pairs = zip(transform.arg_names, transform.args, strict=True)
+        values = [(name, reader.value(argument, self._checker.lookup_type(argument))) for name, argument in pairs]
+        positional = [value for name, value in values if name is None]
+        return _TRANSFORMS[transform.callee.fullname](
+            *positional, **{name: x for name, x in values if name is not None}
+        )
+
+    def _result(self, expression: Expression, operands: Sequence[Type]) -> Type:
+        """Return the type of what a function returns for operands of these types."""
+        key = expression, str(operands)
+        if key not in self._results:
+            with self._checker.msg.filter_errors(save_filtered_errors=True) as errors:
+                found = self._checked(expression, operands)
+            said = errors.filtered_errors()
+            fits = all(each.severity != "error" for each in said)
+            self._results[key] = found if fits else None
+            if fits:
+                self._checker.msg.add_errors(said)
+            elif isinstance(expression, LambdaExpr):
+                self.errors.extend(each for each in said if each.code is AXES)
+        known = self._results[key]
+        if known is None:
+            raise Unknown
+        return known
+
+    def _checked(self, function: Expression, operands: Sequence[Type]) -> Type:
+        kinds, names = [ARG_POS for _ in operands], [None for _ in operands]
+        if isinstance(function, LambdaExpr):
+            fallback = self._checker.named_type("builtins.function")
+            context = CallableType(operands, kinds, names, unknown(), fallback)
+            found = get_proper_type(self._checker.expr_checker.accept(function, context))
+            return found.ret_type if isinstance(found, CallableType) else unknown()
+        call = CallExpr(function, [TempNode(each, context=function) for each in operands], kinds, list(names))
+        call.set_line(function)
+        return self._checker.expr_checker.accept(call)
+
+
+def _is_function(type_: ProperType) -> bool:
+    if isinstance(type_, Instance):
+        return type_.type.get("__call__") is not None and not is_node(type_) and not is_axis(type_)
+    return isinstance(type_, Overloaded) or (isinstance(type_, CallableType) and not type_.is_type_obj())
+
+
+def _nodes(values: Any) -> Any:
+    """Yield the nodes in nested tuples."""
+    for value in values:
+        if isinstance(value, tuple):
+            yield from _nodes(value)
+        else:
+            yield value
+
+
+def _made(type_: Type, operands: Sequence[Any], reader: Reader) -> Any:
+    """Return a node of a type, or a tuple of nodes, that depends on all operands."""
+    proper = get_proper_type(type_)
+    if isinstance(proper, TupleType):
+        return tuple(_made(item, operands, reader) for item in proper.items)
+    if not isinstance(proper, Instance) or not is_node(proper):
+        raise Unknown
+    value = reader.result(proper)
+    if not isinstance(value, wy.Node) or value.dtype.kind != "f":
+        if operands:
+            raise Unknown
+        return value
+    for operand in operands:
+        if operand.dtype.kind == "f":
+            value = value + operand.sum()
+    return value
