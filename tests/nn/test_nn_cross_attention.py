@@ -236,7 +236,9 @@ def test_dropout_of_another_sequences_weights() -> None:
     wy.random.set_step(0)
     value = trained.forward()
     wy.random.set_step(0)
-    np.testing.assert_allclose(wy.compile([trained, trained.sum()])()[0], value, rtol=1e-5)
+    # An element is a sum whose terms nearly cancel: it is as exact as a float32 of the size of the others.
+    rounding = float(np.finfo(np.float32).eps * np.abs(value).max())
+    np.testing.assert_allclose(wy.compile([trained, trained.sum()])()[0], value, rtol=1e-5, atol=rounding)
     assert not np.allclose(layer.eval()(x, key=memory).forward(), value)
 
 

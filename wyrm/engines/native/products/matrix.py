@@ -1,7 +1,7 @@
 """The product of two matrices of any size and strides: `out = beta * out + x @ y`.
 
-The right operand is packed a block at a time; rows of the left one are read where they lie. The result of an element
-depends on the inner axis alone: not on the number of threads, nor on the sizes of the other axes.
+The right operand is packed a block at a time; the left one is read where it lies, or packed a tile at a time. An
+element of the result depends on the inner axis alone: not on the number of threads, nor on the sizes of the other axes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from wyrm.engines.native.ir.types import ScalarType
-from wyrm.engines.native.products.packing import pack_columns, pack_rows
+from wyrm.engines.native.products.packing import pack_columns, pack_left, pack_rows
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import sizes, table, tile
 from wyrm.engines.native.products.vectors import Vectors
@@ -18,9 +18,13 @@ from wyrm.engines.native.products.writer import Writer
 # Blocks of the inner axis, whose sums are added: a block of about the square root of its length loses least precision.
 # A block is read from the cache several times, so it is not shorter.
 _DEPTHS = (256, 512)
-DEPTH = _DEPTHS[-1]
 # Right operands that at most this many blocks of rows use are read where they lie.
 _UNPACKED_USES = 5
+# The most columns of a block: the result is written a block at a time.
+_WIDEST = 4096
+# Rows of the left operand nearer than this many bytes share pages, and copies pay off for this many panels of columns.
+_NEAR = 1024
+_COPIES_PAY = 4
 # Threads share products of at least this many multiplications: a thread takes several microseconds to wake up.
 _SHARED_PRODUCTS = 8_000_000
 # Packed blocks that are kept for the next product, one for each thread that runs at the same time.
@@ -42,9 +46,9 @@ def text(target: Target, number: ScalarType, pool: str) -> str:
     whether it is added to. The operands may have strides of 0.
     """
     vectors = Vectors(target, number)
-    depth_bytes = DEPTH * vectors.columns * vectors.bytes
-    # Panels of columns in a packed block.
-    block = max(1, target.block_bytes // depth_bytes) * vectors.columns
+    # The elements of a packed block of the right operand: at least a panel of the longest block of the inner axis.
+    block = max(target.block_bytes // vectors.bytes, _DEPTHS[-1] * vectors.columns)
+    slack = vectors.width * vectors.columns
     return "\n".join([
         *vectors.declarations(),
         "declare i64 @llvm.smin.i64(i64, i64)",
@@ -57,9 +61,10 @@ def text(target: Target, number: ScalarType, pool: str) -> str:
         *(tile(vectors, *each) for each in sizes(vectors)),
         pack_rows(vectors),
         pack_columns(vectors),
-        _take((DEPTH + vectors.width) * block * vectors.bytes),
+        pack_left(vectors),
+        _take((block + slack + _DEPTHS[-1] * vectors.height) * vectors.bytes),
         _give(),
-        _one_thread(vectors, block),
+        _one_thread(vectors, block, block + slack),
         _part(vectors),
         _entry(pool),
     ])  # fmt: skip
@@ -109,7 +114,7 @@ def _leave(to: Writer, name: str) -> None:
     to.label(f"never{name[2:]}")
 
 
-def _one_thread(vectors: Vectors, block: int) -> str:
+def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     """Return the function that computes a product in the thread that calls it."""
     to, width = Writer(), vectors.columns
     by_rows = to.compare("eq", "%bc", 1)
@@ -127,6 +132,14 @@ def _one_thread(vectors: Vectors, block: int) -> str:
     memory = to.new("call ptr @take()")
     word = to.new(f"and i64 {to.add(to.new(f'ptrtoint ptr {memory} to i64'), 63)}, -64")
     buffer = to.new(f"inttoptr i64 {word} to ptr")
+
+    left = vectors.address(to, buffer, behind_block)
+    panels_of_block = to.higher(to.divide(str(elements), to.multiply(to.higher(part, 1), width)), 1)
+    block = to.lower(to.multiply(panels_of_block, width), _WIDEST)
+    # Rows of a transposed left operand that are far apart are copied: a tile would read each from another page.
+    far = to.compare("sgt", to.multiply("%ac", vectors.bytes), _NEAR)
+    contiguous = to.new(f"and i1 {to.compare('eq', '%ar', 1)}, {far}")
+    copied = to.new(f"and i1 {contiguous}, {to.compare('sge', '%columns', _COPIES_PAY * width)}")
 
     def columns(first: str) -> None:
         count = to.lower(to.subtract("%columns", first), block)
@@ -164,14 +177,21 @@ def _one_thread(vectors: Vectors, block: int) -> str:
             def rows(index: str, row: str) -> list[str]:
                 more = to.new(f"zext i1 {to.compare('slt', index, larger)} to i64")
                 height = to.add(fewest, more)
-                a = vectors.address(to, "%a", to.add(to.multiply(row, "%ar"), to.multiply(start, "%ac")))
+                source = vectors.address(to, "%a", to.add(to.multiply(row, "%ar"), to.multiply(start, "%ac")))
+
+                def copy() -> None:
+                    to.do(f"call void @pack_left(ptr {source}, i64 %ac, i64 {depth}, i64 {height}, ptr {left})")
+
+                to.branch(copied, copy)
+                a = to.select(copied, "ptr", left, source)
+                next_inner = to.select(copied, "i64", str(vectors.height), "%ac")
                 c = vectors.address(to, "%c", to.add(to.multiply(row, "%cr"), first))
                 choices = to.multiply(height, vectors.vectors)
 
                 def call(function: str, b: str, stride: str, column: str, size: str) -> None:
                     place = vectors.address(to, c, column)
                     to.do(
-                        f"call void {function}(ptr {a}, i64 %ar, i64 %ac, ptr {b}, i64 {stride}, i64 {depth}, "
+                        f"call void {function}(ptr {a}, i64 %ar, i64 {next_inner}, ptr {b}, i64 {stride}, i64 {depth}, "
                         f"ptr {place}, i64 %cr, i64 {size}, i1 {adds})"
                     )
 

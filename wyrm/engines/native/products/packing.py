@@ -1,4 +1,4 @@
-"""Copies of the right operand in the order in which tiles read it: panels of a tile's columns, row after row.
+"""Copies of operands in the order in which tiles read them: panels of a tile's columns or rows, row after row.
 
 The columns of the last panel that do not exist are zero or repeat another column: tiles compute with them, and do not
 store the result. A panel of `pack_columns` may write up to a vector's width of rows behind its last one.
@@ -70,6 +70,21 @@ def pack_columns(vectors: Vectors) -> str:
 
     to.loop("%columns", vectors.columns, panel, [("ptr", "%to")])
     return to.function(f"internal void @pack_columns({_parameters('%bc')}) noinline nounwind")
+
+
+def pack_left(vectors: Vectors) -> str:
+    """Return a function that packs `rows` rows of a matrix whose columns are contiguous and `ac` apart."""
+    to, starts = Writer(), range(0, vectors.height, vectors.width)
+    masks = [vectors.below(to, to.subtract("%rows", start)) for start in starts]
+
+    def column(_index: str, source: str, place: str) -> list[str]:
+        for start, mask in zip(starts, masks, strict=True):
+            vectors.store(to, vectors.load(to, source, start, mask), place, start)
+        return [vectors.address(to, source, "%ac"), vectors.address(to, place, vectors.height)]
+
+    to.loop("%depth", 1, column, [("ptr", "%a"), ("ptr", "%to")])
+    parameters = "ptr noalias %a, i64 %ac, i64 %depth, i64 %rows, ptr noalias %to"
+    return to.function(f"internal void @pack_left({parameters}) noinline nounwind")
 
 
 def _parameters(stride: str) -> str:

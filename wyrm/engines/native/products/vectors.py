@@ -21,6 +21,8 @@ class Vectors:
         self.rows, self.vectors = target.tile
         # The columns of a block of the result.
         self.columns = self.width * self.vectors
+        # The rows of a packed tile of the left operand: whole vectors.
+        self.height = -(-self.rows // self.width) * self.width
         self.type = f"<{self.width} x {self.number}>"
         self._mask = f"<{self.width} x i1>"
         self._suffix = f"v{self.width}f{number.bits}"
