@@ -67,9 +67,9 @@ class Functions:
         pairs = zip(transform.arg_names, transform.args, strict=True)
         values = [(name, reader.value(argument, self._checker.lookup_type(argument))) for name, argument in pairs]
         positional = [value for name, value in values if name is None]
-        return _TRANSFORMS[transform.callee.fullname](
-            *positional, **{name: x for name, x in values if name is not None}
-        )
+        named = {name: value for name, value in values if name is not None}
+        made: Callable[..., Any] = _TRANSFORMS[transform.callee.fullname](*positional, **named)
+        return made
 
     def _result(self, expression: Expression, operands: Sequence[Type]) -> Type:
         """Return the type of what a function returns for operands of these types."""
