@@ -298,7 +298,7 @@ class Text:
         sizes = {size for parameter in module.parameters() for size in parameter.shape if isinstance(size, int)}
         fitting = []
         for position, size in itertools.product(range(len(shape.items)), sorted(sizes)[:_CHOICES]):
-            dims = [size if i == position else _open() for i in range(len(shape.items))]
+            dims: Any = tuple(size if i == position else _open() for i in range(len(shape.items)))
             leaf: wy.Node = wy.Input(dims=dims)
             with suppress(Exception):
                 module(leaf)
@@ -332,7 +332,7 @@ class Text:
         except Unknown:
             return None
 
-    def _run(self, function: Callable[..., Any], *operands: Any, **options: Any) -> Any:
+    def _run(self, function: Any, *operands: Any, **options: Any) -> Any:
         """Return what a function returns; raise `Failed` for an error of the program."""
         called: Any = function
         is_guess = any(id(operand) in self._guessed for operand in (*operands, getattr(function, "__self__", None)))
