@@ -59,7 +59,7 @@ WRONG = {
     "wy.nn.Conv2d(2, 4, 3)(x)": ("Conv2d of (Batch(), 1, 8, 8): 1 against 2; the axes are (batch, channels, *sizes)"),
     "wy.nn.MaxPool2d(9)(x)": (
         "MaxPool2d of (Batch(), 1, 8, 8): a window of 9 elements with stride 9, padding (0, 0) and dilation 1 has no "
-        "element of an axis of size 8, in the operand"
+        "element of an axis of size 8"
     ),
     "y @ v": "@ of (4, 7) and (8, 3): 7 against 8",
     "y.reshape(4, 6)": "reshape(to=(4, 6)): cannot reshape (4, 7) to (4, 6): 28 elements against 24",
