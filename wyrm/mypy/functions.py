@@ -51,11 +51,11 @@ class Functions:
         if not isinstance(expression, LambdaExpr) and not _is_function(get_proper_type(type_)):
             return None
 
-        def called(*operand: Any) -> Any:
-            types = [Writer(self._plugin, self._checker, self._classes, (), frozenset()).result(x) for x in operand]
-            result = self._result(expression, types)
+        def called(*operands: Any) -> Any:
+            writer = Writer(self._plugin, self._checker, self._classes, (), frozenset())
+            result = self._result(expression, list(map(writer.result, operands)))
             self.returned.append(result)
-            return _made(result, list(_nodes(operand)), reader)
+            return _made(result, list(_nodes(operands)), reader)
 
         return called
 

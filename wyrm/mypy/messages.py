@@ -56,8 +56,7 @@ def message_of_functions(name: str, returned: Sequence[Type]) -> str | None:
 def _returned(type_: Type) -> str:
     proper = get_proper_type(type_)
     if isinstance(proper, TupleType):
-        items = list(map(_returned, proper.items))
-        return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+        return _tuple(list(map(_returned, proper.items)))
     return _text(proper) if isinstance(proper, Instance) else "Any"
 
 
@@ -85,8 +84,11 @@ def _text(node: Instance) -> str:
     shape = shape_of(node)
     if not isinstance(shape, TupleType):
         return "unknown axes"
-    names = [_name(get_proper_type(item)) for item in shape.items]
-    return f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
+    return _tuple([_name(get_proper_type(item)) for item in shape.items])
+
+
+def _tuple(items: Sequence[str]) -> str:
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
 def _name(axis: ProperType) -> str:
