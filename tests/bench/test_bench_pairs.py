@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from threadpoolctl import threadpool_limits
 
 from bench.pairs.data import REWARDS
 from bench.programs_beside import PEERS
@@ -46,8 +45,7 @@ def train(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str, int],
         pytest.importorskip(library)
         module: Any = importlib.import_module(f"bench.pairs.{program}_{library}")
         name = f"{program}-{library}-{times}"
-        with threadpool_limits(1, "openmp"):  # PyTorch's threads wait for each other longer than they compute
-            return computed_once(tmp_path_factory, name, lambda: float(module.train(times)))
+        return computed_once(tmp_path_factory, name, lambda: float(module.train(times)))
 
     return result
 
