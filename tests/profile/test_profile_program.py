@@ -14,11 +14,11 @@ import pytest
 import wyrm as wy
 from wyrm.engines.epochs import EpochOptions, train_epoch
 from wyrm.engines.native.llvm.cache import CompilationCount
+from wyrm.engines.native.products.pool import processors
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.totals import Totals
 from wyrm.errors import DataError, Diverged, DTypeError, OptionError, ShapeError
 from wyrm.profile.instrument import SUM_ROWS, instrumented
-from wyrm.profile.peaks import processors
 from wyrm.profile.recording import Recorder, RecordingEngine, RecordingRunner
 
 PEAKS = wy.profile.Peaks((1e11, 2e11), (5e10, 1e11), (1e10, 1.5e10), ((2e5, 1e11, 2e11),), threads=2)
@@ -66,7 +66,7 @@ def test_flops_of_products_and_bytes_of_loops_are_exact() -> None:
     assert stage.flops == stage.product_flops == 2 * 40 * 32 * 24 and stage.exact
     assert (stage.bytes_read, stage.bytes_written) == (4 * (40 * 32 + 32 * 24), 4 * 40 * 24)
     assert stage.nodes == ("matmul (Batch=40, 24)",)
-    # BLAS has all processors in a call.
+    # A product has all processors in a call.
     peak = 1e11 * min(2, processors())
     assert stage.least_seconds == pytest.approx(max(stage.flops, stage.bytes) / peak) and not stage.memory_bound
     loop = wy.compile(x * 2.0 + 1.0).profile({x: np.ones((40, 32))}, steps=2, peaks=PEAKS)

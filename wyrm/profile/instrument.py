@@ -37,6 +37,7 @@ from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.statements import FunctionBody
 from wyrm.engines.native.kernels.values import KernelValue, Num, View, rebuilt, variables_of
+from wyrm.engines.native.products.writer import SHARED
 from wyrm.engines.native.stages.loops import Invocation
 from wyrm.engines.native.stages.runtime import load
 from wyrm.engines.native.stages.write import Source
@@ -47,7 +48,7 @@ from wyrm.graph.base import BaseNode
 _MODULE = """
 declare i32 @clock_gettime(i32, ptr)
 
-define void @wyrm_shared(ptr %out) nounwind {{
+define void @{shared}(ptr %out) nounwind {{
   %time = alloca [2 x i64]
   %status = call i32 @clock_gettime(i32 {clock}, ptr %time)
   %seconds = load i64, ptr %time
@@ -108,7 +109,7 @@ def provide_clock() -> None:
     clock = getattr(time, "CLOCK_UPTIME_RAW" if sys.platform == "darwin" else "CLOCK_MONOTONIC", None)
     if clock is None:
         raise OptionError("profile needs the function clock_gettime, which this system lacks; use wy.time_ops")
-    provide(_SYMBOL, machine_code(_MODULE.format(clock=int(clock))))
+    provide(_SYMBOL, machine_code(_MODULE.format(shared=SHARED, clock=int(clock))))
 
 
 @cache

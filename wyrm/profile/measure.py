@@ -11,6 +11,7 @@ import numpy as np
 
 from wyrm.engines.columns import checked_columns, checked_inputs
 from wyrm.engines.epochs import checked_options, train_epoch
+from wyrm.engines.native.products.pool import processors
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.engines.tables import is_batches
@@ -18,7 +19,7 @@ from wyrm.engines.totals import Totals
 from wyrm.errors import OptionError, ShapeError
 from wyrm.profile.instrument import Site, cost_of_reading
 from wyrm.profile.memory import MemoryOfStep
-from wyrm.profile.peaks import Peaks, measured_peaks, processors
+from wyrm.profile.peaks import Peaks, measured_peaks
 from wyrm.profile.recording import RecordedTimes, Recorder, RecordingEngine, RecordingRunner
 from wyrm.profile.result import Event, Profile
 from wyrm.profile.stages import Description, Frame, Stage, StageKind, described, frame_inside, frame_of, text_of
@@ -90,7 +91,7 @@ def measured(
     recorder.on = False
     return _profile(
         graph, recorder, peaks or measured_peaks(), method, recording.steps - before,
-        _blas_threads(recording, method, options.threads), memory,
+        _product_threads(recording, method, options.threads), memory,
     )  # fmt: skip
 
 
@@ -137,8 +138,8 @@ def _rows(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     return array[: len(chosen)] if len(chosen) <= len(array) else array[chosen]
 
 
-def _blas_threads(recording: RecordingEngine, method: Method, threads: int) -> int:
-    """Return how many threads BLAS has in each native call."""
+def _product_threads(recording: RecordingEngine, method: Method, threads: int) -> int:
+    """Return how many threads may share a product in each native call."""
     free = method == "call" or (method == "epoch" and threads == 1 and recording.runner.large)
     return processors() if free else 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ import numpy as np
 
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.llvm.blas import limited
+from wyrm.engines.native.products.pool import processors
 from wyrm.errors import OptionError
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.products.product import multiply_into
@@ -48,7 +48,7 @@ class Peaks:
             raise OptionError(f"peaks are positive numbers, and threads at least 1: {self}")
 
     def flops(self, work: Work, threads: int = 1) -> float:
-        """Return the FLOP/s that a call can reach; `threads` is the number that BLAS has for products."""
+        """Return the FLOP/s that a call can reach; `threads` is the number that share a product."""
         single = self.float64 if work.bits == 64 else self.float32
         return _of_threads(single, threads if 2 * work.product_flops > work.flops else 1, self.threads)
 
@@ -74,14 +74,6 @@ def _of_threads(rates: Sequence[float], threads: int, all_threads: int) -> float
     if threads <= 1 or all_threads <= 1:
         return rates[0]
     return rates[0] + (rates[1] - rates[0]) * min(1.0, (threads - 1) / (all_threads - 1))
-
-
-def processors() -> int:
-    """Return the number of processors that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not available on every system
-        return os.cpu_count() or 1
 
 
 @cache

@@ -31,9 +31,10 @@ from wyrm.engines.native.llvm.cache import key
 from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_type
 from wyrm.engines.native.products import matrix, pool
 from wyrm.engines.native.products.target import host
+from wyrm.engines.native.products.writer import SHARED
 
 # The exported functions: the entry point for Python, and a function for other modules.
-ENTRY, SHARED = "wyrm_entry", "wyrm_shared"
+ENTRY = "wyrm_entry"
 
 
 def emit(

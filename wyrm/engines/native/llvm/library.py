@@ -25,7 +25,7 @@ from wyrm.engines.native.llvm import multiply as _products  # noqa: F401  # regi
 from wyrm.engines.native.llvm.blas import BLAS, LAPACK, address_of, of_scipy
 from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.llvm.calling import CachedTable, LoadedFunction, kind_of_argument, table_of, words_of
-from wyrm.engines.native.llvm.emit import ENTRY, SHARED, emit, pool_module, product_module
+from wyrm.engines.native.llvm.emit import ENTRY, emit, pool_module, product_module
 from wyrm.engines.native.llvm.optimize import (
     AS_WRITTEN,
     Compilation,
@@ -36,6 +36,7 @@ from wyrm.engines.native.llvm.optimize import (
     target_machine,
 )
 from wyrm.engines.native.products import pool
+from wyrm.engines.native.products.writer import SHARED
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.support.interrupts import deliver
 
@@ -261,7 +262,7 @@ class Listing:
         return "\n".join(f"# module {each.symbol}\n{assembly(each.text, each.level)}" for each in self._units.values())
 
 
-# How products get memory for packed blocks: by functions that need no GIL.
+# The functions that products call for the memory of packed blocks; they need no GIL.
 _MEMORY = {"wyrm_allocate": ctypes.pythonapi.PyMem_RawMalloc, "wyrm_free": ctypes.pythonapi.PyMem_RawFree}
 
 

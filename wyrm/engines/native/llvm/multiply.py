@@ -1,4 +1,4 @@
-"""Products of matrices in kernels: by tiles, or by loops where they are faster; and calls of LAPACK.
+"""Products of matrices in kernels: by tiles, or by loops or BLAS where these are faster; and calls of LAPACK.
 
 The product is compiled and cached once per precision; programs only call it.
 """

@@ -6,6 +6,7 @@ element of the result depends on the inner axis alone: not on the number of thre
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 from wyrm.engines.native.ir.types import ScalarType
@@ -13,7 +14,7 @@ from wyrm.engines.native.products.packing import pack_columns, pack_left, pack_r
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import sizes, table, tile
 from wyrm.engines.native.products.vectors import Vectors
-from wyrm.engines.native.products.writer import Writer
+from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
 
 # Blocks of the inner axis, whose sums are added: a block of about the square root of its length loses least precision.
 # A block is read from the cache several times, so it is not shorter.
@@ -29,13 +30,11 @@ _COPIES_PAY = 4
 _SHARED_PRODUCTS = 8_000_000
 # Packed blocks that are kept for the next product, one for each thread that runs at the same time.
 _KEPT_BUFFERS = 16
-# The exported name of every module's function.
-_EXPORTED = "wyrm_shared"
 _OPERANDS = (
     ("i64", "rows"), ("i64", "columns"), ("i64", "inner"), ("ptr", "a"), ("i64", "ar"), ("i64", "ac"), ("ptr", "b"),
     ("i64", "br"), ("i64", "bc"), ("ptr", "c"), ("i64", "cr"), ("i1", "beta"),
 )  # fmt: skip
-PARAMETERS = ", ".join(f"{type} %{name}" for type, name in _OPERANDS)
+_PARAMETERS = ", ".join(f"{type} %{name}" for type, name in _OPERANDS)
 
 
 def text(target: Target, number: ScalarType, pool: str) -> str:
@@ -51,8 +50,7 @@ def text(target: Target, number: ScalarType, pool: str) -> str:
     slack = vectors.width * vectors.columns
     return "\n".join([
         *vectors.declarations(),
-        "declare i64 @llvm.smin.i64(i64, i64)",
-        "declare i64 @llvm.smax.i64(i64, i64)",
+        *DECLARED,
         "declare ptr @wyrm_allocate(i64)",
         "declare void @wyrm_free(ptr)",
         f"declare i64 @{pool}(ptr, ptr, i64)",
@@ -77,20 +75,13 @@ def _take(size: int) -> str:
     def look(index: str) -> None:
         place = to.address("i64", "@buffers", index)
         found = to.new(f"atomicrmw xchg ptr {place}, i64 0 acquire")
-        to.branch(to.compare("ne", found, 0), lambda: _return(to, to.new(f"inttoptr i64 {found} to ptr")))
+        kept = to.new(f"inttoptr i64 {found} to ptr")
+        to.branch(to.compare("ne", found, 0), lambda: to.leave(f"ret ptr {kept}"))
 
     to.loop(_KEPT_BUFFERS, 1, look)
-    # One register more, so that the block can be aligned.
-    return to.function("internal ptr @take() noinline nounwind", _allocating(to, size + 64))
-
-
-def _allocating(to: Writer, size: int) -> str:
-    return f"ret ptr {to.new(f'call ptr @wyrm_allocate(i64 {size})')}"
-
-
-def _return(to: Writer, value: str) -> None:
-    to.do(f"ret ptr {value}")
-    to.label(f"never{value[2:]}")
+    # A cache line more, so that the block can be aligned.
+    new = to.new(f"call ptr @wyrm_allocate(i64 {size + 64})")
+    return to.function("internal ptr @take() noinline nounwind", f"ret ptr {new}")
 
 
 def _give() -> str:
@@ -102,16 +93,11 @@ def _give() -> str:
         place = to.address("i64", "@buffers", index)
         pair = to.new(f"cmpxchg ptr {place}, i64 0, i64 {word} release monotonic")
         kept = to.new(f"extractvalue {{ i64, i1 }} {pair}, 1")
-        to.branch(kept, lambda: _leave(to, kept))
+        to.branch(kept, lambda: to.leave("ret void"))
 
     to.loop(_KEPT_BUFFERS, 1, look)
     to.do("call void @wyrm_free(ptr %memory)")
     return to.function("internal void @give(ptr %memory) noinline nounwind")
-
-
-def _leave(to: Writer, name: str) -> None:
-    to.do("ret void")
-    to.label(f"never{name[2:]}")
 
 
 def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
@@ -121,10 +107,10 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     few = to.compare("sle", "%rows", _UNPACKED_USES * vectors.rows)
     in_place = to.new(f"and i1 {by_rows}, {few}")
     # Blocks of the inner axis and tiles of the rows are as equal as they can be. An empty inner axis is one block.
-    depth = str(_DEPTHS[0])
+    longest = str(_DEPTHS[0])
     for shorter, longer in pairwise(_DEPTHS):
-        depth = to.select(to.compare("sgt", "%inner", shorter**2), "i64", str(longer), depth)
-    parts = to.higher(to.divide(to.add("%inner", to.subtract(depth, 1)), depth), 1)
+        longest = to.select(to.compare("sgt", "%inner", shorter**2), "i64", str(longer), longest)
+    parts = to.higher(to.divide(to.add("%inner", to.subtract(longest, 1)), longest), 1)
     part = to.divide(to.add("%inner", to.subtract(parts, 1)), parts)
     tiles = to.higher(to.divide(to.add("%rows", vectors.rows - 1), vectors.rows), 1)
     fewest = to.divide("%rows", tiles)
@@ -215,18 +201,23 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
 
     to.loop("%columns", block, columns)
     to.do(f"call void @give(ptr {memory})")
-    return to.function(f"internal void @one_thread({PARAMETERS}) noinline nounwind")
+    return to.function(f"internal void @one_thread({_PARAMETERS}) noinline nounwind")
 
 
 _RECORD = "{ " + ", ".join(type for type, _ in _OPERANDS) + " }"
+
+
+def _places(to: Writer, record: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the type, the name and the address of each operand in a record of all."""
+    for position, (type, name) in enumerate(_OPERANDS):
+        yield type, name, to.new(f"getelementptr {_RECORD}, ptr {record}, i32 0, i32 {position}")
 
 
 def _part(vectors: Vectors) -> str:
     """Return the function that computes a thread's part of a product: a range of the rows, or of the columns."""
     to = Writer()
     given = {}
-    for position, (type, name) in enumerate(_OPERANDS):
-        place = to.new(f"getelementptr {_RECORD}, ptr %record, i32 0, i32 {position}")
+    for type, name, place in _places(to, "%record"):
         given[name] = to.new(f"load {type}, ptr {place}")
     tall = to.compare("sge", given["rows"], given["columns"])
     size = to.select(tall, "i64", given["rows"], given["columns"])
@@ -237,9 +228,6 @@ def _part(vectors: Vectors) -> str:
         for at in ("%part", to.add("%part", 1))
     ]
     first, count = bounds[0], to.subtract(bounds[1], bounds[0])
-
-    def along(stride: str) -> str:
-        return to.multiply(first, stride)
 
     row, column = to.select(tall, "i64", first, "0"), to.select(tall, "i64", "0", first)
     changed = given | {
@@ -262,12 +250,11 @@ def _entry(pool: str) -> str:
     work = to.multiply(to.multiply("%rows", "%columns"), "%inner")
 
     def shared() -> None:
-        for position, (type, name) in enumerate(_OPERANDS):
-            place = to.new(f"getelementptr {_RECORD}, ptr {record}, i32 0, i32 {position}")
+        for type, name, place in _places(to, record):
             to.do(f"store {type} %{name}, ptr {place}")
         to.new(f"call i64 @{pool}(ptr @part, ptr {record}, i64 0)")
 
     alone = f"call void @one_thread({', '.join(f'{type} %{name}' for type, name in _OPERANDS)})"
     large = to.compare("sge", work, _SHARED_PRODUCTS)
     to.branch(some, lambda: to.branch(large, shared, lambda: to.do(alone)))
-    return to.function(f"void @{_EXPORTED}({PARAMETERS}) nounwind")
+    return to.function(f"void @{SHARED}({_PARAMETERS}) nounwind")

@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from wyrm.engines.native.products.writer import Writer
+from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
 
 # The most threads that share a product.
-MOST = 64
-# How often a thread looks for its next work before it sleeps, and the caller for the end of the others' parts: about 20
-# microseconds, less than sleeping and waking up takes.
-_LOOKS = 500
+_MOST = 64
+# How often a thread reads whether it may go on before it sleeps: for about 20 microseconds, as waking up takes longer.
+_SPINS = 500
 # The size of a mutex and of a condition of any POSIX system is lower.
 _OPAQUE = 256
 # Only the machine code of this module has this name.
@@ -25,9 +24,9 @@ _POSIX = os.name == "posix"
 _STATE = {
     "mutex": f"[{_OPAQUE} x i8]", "started": f"[{_OPAQUE} x i8]", "ended": f"[{_OPAQUE} x i8]", "ready": "i64",
     "busy": "i64", "limit": "i64", "threads": "i64", "turn": "i64", "pending": "i64", "parts": "i64",
-    "function": "ptr", "arguments": "ptr", "seen": f"[{MOST} x i64]",
+    "function": "ptr", "arguments": "ptr", "seen": f"[{_MOST} x i64]",
 }  # fmt: skip
-_DECLARED = [
+_THREADS = [
     "declare i32 @pthread_create(ptr, ptr, ptr, ptr)",
     *(f"declare i32 @pthread_{name}(ptr)" for name in ("mutex_lock", "mutex_unlock", "cond_signal", "cond_broadcast")),
     *(f"declare i32 @pthread_{name}(ptr, ptr)" for name in ("mutex_init", "cond_init", "cond_wait")),
@@ -44,7 +43,7 @@ def text() -> str:
     parts = [_run(), _exported()] if _POSIX else [_alone()]
     if _POSIX:
         state = [f"@{name} = internal global {type} zeroinitializer, align 64" for name, type in _STATE.items()]
-        parts = [*_DECLARED, *state, _worker(), *parts]
+        parts = [*DECLARED, *_THREADS, *state, _worker(), *parts]
     return "\n".join(parts)
 
 
@@ -59,23 +58,27 @@ class _Loaded:
 
 
 def processors() -> int:
-    """Return the number of processors that this process may use, or fewer if the environment says so."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _most_threads() -> int:
+    """Return how many threads may share a product: one for each processor, or fewer if the environment says so."""
     asked = [os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")]
-    return max(1, min([available, MOST, *(int(each) for each in asked if each.isdigit() and int(each))]))
+    return max(1, min([processors(), _MOST, *(int(each) for each in asked if each.isdigit() and int(each))]))
 
 
 def loaded(call: Callable[[None, None, int], int]) -> None:
     """Take over the function of the module."""
     _Loaded.call = call
-    call(None, None, _Loaded.limit or processors())
+    call(None, None, _Loaded.limit or _most_threads())
 
 
 def limit(threads: int | None) -> None:
     """Let products use at most this many threads; None: all processors."""
     _Loaded.limit = threads or 0
     if _Loaded.call is not None:
-        _Loaded.call(None, None, _Loaded.limit or processors())
+        _Loaded.call(None, None, _Loaded.limit or _most_threads())
 
 
 def _forget() -> None:
@@ -103,31 +106,23 @@ def _call(to: Writer, name: str, *places: str) -> str:
     return to.new(f"call i32 @pthread_{name}({', '.join(f'ptr {each}' for each in places)})")
 
 
-def _look(to: Writer, name: str, how: str, to_what: str) -> None:
-    """Look for a while whether a part of the state still compares so."""
-    to.do(f"br label %enter_{name}")
-    to.label(f"enter_{name}")
-    to.do(f"br label %look_{name}")
-    to.label(f"look_{name}")
-    count = f"%looks_{name}"
-    to.do(f"{count} = phi i64 [ 0, %enter_{name} ], [ {count}.next, %look_{name} ]")
-    to.do(f"{count}.next = add i64 {count}, 1")
-    same = to.compare(how, _load(to, name), to_what)
-    more = to.new(f"and i1 {same}, {to.compare('slt', count, _LOOKS)}")
-    to.do(f"br i1 {more}, label %look_{name}, label %looked_{name}")
-    to.label(f"looked_{name}")
+def _spin(to: Writer, name: str, until: str, value: str) -> None:
+    """Read a part of the state, at most `_SPINS` times, until it compares so to a value."""
+
+    def read(count: str) -> tuple[str, list[str]]:
+        ended = to.compare(until, _load(to, name), value)
+        return to.new(f"or i1 {ended}, {to.compare('sge', count, _SPINS)}"), [to.add(count, 1)]
+
+    to.repeat(read, carried=[("i64", "0")])
 
 
-def _wait(to: Writer, name: str, while_it_is: str, how: str, condition: str) -> None:
-    """Sleep until a part of the state changes; the mutex is held before and after."""
-    to.do(f"br label %wait_{name}")
-    to.label(f"wait_{name}")
-    waits = to.compare(how, _load(to, name), while_it_is)
-    to.do(f"br i1 {waits}, label %sleep_{name}, label %awake_{name}")
-    to.label(f"sleep_{name}")
-    _call(to, "cond_wait", f"@{condition}", "@mutex")
-    to.do(f"br label %wait_{name}")
-    to.label(f"awake_{name}")
+def _sleep(to: Writer, name: str, until: str, value: str, condition: str) -> None:
+    """Sleep until a part of the state compares so to a value; the mutex is held before and after."""
+
+    def sleep() -> None:
+        _call(to, "cond_wait", f"@{condition}", "@mutex")
+
+    to.repeat(lambda: (to.compare(until, _load(to, name), value), []), sleep)
 
 
 def _worker() -> str:
@@ -139,9 +134,9 @@ def _worker() -> str:
     to.do("br label %again")
     to.label("again")
     before = to.new(f"load i64, ptr {seen}")
-    _look(to, "turn", "eq", before)
+    _spin(to, "turn", "ne", before)
     _call(to, "mutex_lock", "@mutex")
-    _wait(to, "turn", before, "eq", "started")
+    _sleep(to, "turn", "ne", before, "started")
     to.do(f"store i64 {_load(to, 'turn')}, ptr {seen}")
     parts, function, arguments = _load(to, "parts"), _load(to, "function", "ptr"), _load(to, "arguments", "ptr")
     _call(to, "mutex_unlock", "@mutex")
@@ -197,9 +192,9 @@ def _run() -> str:
     _call(to, "cond_broadcast", "@started")
     _call(to, "mutex_unlock", "@mutex")
     to.do(f"call void %function(ptr %arguments, i64 0, i64 {parts})")
-    _look(to, "pending", "sgt", "0")
+    _spin(to, "pending", "sle", "0")
     _call(to, "mutex_lock", "@mutex")
-    _wait(to, "pending", "0", "sgt", "ended")
+    _sleep(to, "pending", "sle", "0", "ended")
     _call(to, "mutex_unlock", "@mutex")
     return to.function("internal void @run(ptr %function, ptr %arguments, i64 %limit) noinline nounwind")
 
@@ -229,7 +224,7 @@ def _exported() -> str:
 
     none = to.new("icmp eq ptr %function, null")
     to.branch(none, change, lambda: to.branch(to.compare("sgt", limit, 1), share, alone))
-    return to.function("i64 @wyrm_shared(ptr %function, ptr %arguments, i64 %change) nounwind", "ret i64 0")
+    return to.function(f"i64 @{SHARED}(ptr %function, ptr %arguments, i64 %change) nounwind", "ret i64 0")
 
 
 def _alone() -> str:
@@ -237,4 +232,4 @@ def _alone() -> str:
     to = Writer()
     none = to.new("icmp eq ptr %function, null")
     to.branch(none, lambda: None, lambda: to.do("call void %function(ptr %arguments, i64 0, i64 1)"))
-    return to.function("i64 @wyrm_shared(ptr %function, ptr %arguments, i64 %change) nounwind", "ret i64 0")
+    return to.function(f"i64 @{SHARED}(ptr %function, ptr %arguments, i64 %change) nounwind", "ret i64 0")

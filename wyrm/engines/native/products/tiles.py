@@ -15,7 +15,7 @@ _ROWS_AN_ADDRESS = 3
 # So many terms are summed in registers. Sums of these sums lose less precision than one long sum.
 _BLOCK = 128
 # Few rows wait for the right operand: it is fetched so many rows ahead.
-FEW, _AHEAD = 4, 16
+_FEW, _AHEAD = 4, 16
 
 
 def tile(vectors: Vectors, rows: int, wide: int) -> str:
@@ -32,7 +32,7 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
     def step(_index: str, b: str, *rest: str) -> list[str]:
         starts, totals = rest[: len(bases)], rest[len(bases) :]
         right = [vectors.load(to, b, vector * vectors.width) for vector in range(wide)]
-        if rows <= FEW:
+        if rows <= _FEW:
             for vector in range(wide):
                 vectors.prefetch(to, vectors.address(to, b, ahead), vector * vectors.width)
         sums: list[str] = []
@@ -53,7 +53,8 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
         for place in places:
             vectors.store(to, "zeroinitializer", place)
 
-    def remembered(totals: Sequence[str]) -> list[str]:
+    def added(totals: Sequence[str]) -> list[str]:
+        """Return the totals of all blocks so far."""
         return [vectors.add(to, vectors.load(to, each), total) for each, total in zip(places, totals, strict=True)]
 
     found: list[str] = []
@@ -64,15 +65,14 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
         next = to.add(start, _BLOCK)
         return to.compare("sge", next, "%depth"), [next, *found[: len(pointers)]]
 
-    def remember() -> None:
-        sums = remembered(found[len(pointers) :])
-        for place, each in zip(places, sums, strict=True):
+    def keep() -> None:
+        for place, each in zip(places, added(found[len(pointers) :]), strict=True):
             vectors.store(to, each, place)
 
     to.branch(long, clear)
-    to.repeat(block, remember, [("i64", "0"), *(("ptr", each) for each in pointers)])
+    to.repeat(block, keep, [("i64", "0"), *(("ptr", each) for each in pointers)])
     alone = found[len(pointers) :]
-    totals = to.either(long, lambda: remembered(alone), alone, vectors.type)
+    totals = to.either(long, lambda: added(alone), alone, vectors.type)
 
     def write(*, whole: bool, adds: str | bool) -> None:
         # What an addition reads: nothing where it does not add.

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+# The name of the function that a module exports to other modules.
+SHARED = "wyrm_shared"
+# What `lower` and `higher` call.
+DECLARED = ["declare i64 @llvm.smin.i64(i64, i64)", "declare i64 @llvm.smax.i64(i64, i64)"]
 # The type of a loop's value, and the value before the first turn.
 Carried = tuple[str, str]
 
@@ -106,9 +110,16 @@ class Writer:
         self.label(f"end{number}")
         return values
 
+    def leave(self, text: str) -> None:
+        """Return from the function; what follows in this block is never reached."""
+        self._count += 1
+        self.do(text)
+        self.label(f"never{self._count}")
+
     def repeat(
-        self, body: Callable[..., tuple[str, Sequence[str]]], again: Callable[[], None], carried: Sequence[Carried]
-    ) -> None:
+        self, body: Callable[..., tuple[str, Sequence[str]]], again: Callable[[], None] = lambda: None,
+        carried: Sequence[Carried] = (),
+    ) -> None:  # fmt: skip
         """Write a loop that ends in its middle.
 
         `body(*values)` returns whether it ends and the values of the next turn; `again()` follows if it does not end.
