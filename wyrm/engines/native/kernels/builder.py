@@ -20,6 +20,7 @@ from wyrm.engines.native.ir.program import (
     Number,
     Operation,
     Product,
+    ShiftedSums,
     Select,
     Statement,
     Store,
@@ -55,7 +56,7 @@ class Builder:
 
     def add(self, statement: Statement) -> None:
         """Append a statement."""
-        if isinstance(statement, Store | Invoke | Product | Gemm | LibraryCall):
+        if isinstance(statement, Store | Invoke | Product | ShiftedSums | Gemm | LibraryCall):
             self._writes += 1
         self.statements.append(statement)
 
