@@ -302,7 +302,7 @@ class Counter:
 
     def _shifted_sums(self, values: Sequence[KnownValue], type: ScalarType) -> None:
         """Count sums of shifted rows, given the operands of `ShiftedSums`."""
-        rows, columns, depth, weights, offsets, box, out, _, adds = values
+        rows, columns, depth, weights, _, _, offsets, box, out, _, adds = values
         sizes = [self._known(size) for size in (rows, columns, depth)]
         if None in sizes:
             self.tally.exact = False

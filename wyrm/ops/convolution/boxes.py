@@ -7,6 +7,7 @@ from wyrm.ops.kernels.sums import natural
 
 # Elements of the widest vector register. A box has so many more than are asked for.
 VECTOR, HALF = 16, 8
+Pair = tuple[int, int]
 Triple = tuple[int, int, int]
 
 
@@ -35,6 +36,13 @@ def zeros(out: FloatArray, first: int, end: int) -> None:
         out[natural(first + i)] = 0
 
 
+def clear_columns(out: FloatArray, begin: int, width: int, first: int, end: int, rows: int) -> None:
+    """Fill the columns `first` to `end` of rows of this width with zeros."""
+    for i in range(natural(first), end):
+        for h in range(natural(rows)):
+            out[natural(begin + i + h * width)] = 0
+
+
 def low_end(first: int, step: int) -> int:
     """Return the least i from 0 on with `first + i * step >= 0`."""
     return max(0, (step - 1 - first) // step)
@@ -59,7 +67,13 @@ def fill_row(
 
 
 def fill_box(
-    volume: FloatArray, extent: Triple, out: FloatArray, first: Triple, size: Triple, pitch: tuple[int, int], step: Triple
+    volume: FloatArray,
+    extent: Triple,
+    out: FloatArray,
+    first: Triple,
+    size: Triple,
+    pitch: tuple[int, int],
+    step: Triple,
 ) -> None:
     """Fill `size` elements of a box: element i is `volume[first + i * step]`, or 0 outside of `extent`.
 
@@ -83,12 +97,8 @@ def fill_box(
             if flat:
                 begin = at + top * width
                 copy(plane, (first[1] + top) * width + start, out, begin + low, (bottom - top - 1) * width + high - low)
-                if low > 0:
-                    for h in range(bottom - top):
-                        zeros(out, begin + h * width, begin + h * width + low)
-                if high < width:
-                    for h in range(bottom - top):
-                        zeros(out, begin + h * width + high, begin + (h + 1) * width)
+                clear_columns(out, begin, width, 0, low, bottom - top)
+                clear_columns(out, begin, width, high, width, bottom - top)
             else:
                 for h in range(top, bottom):
                     source = (first[1] + h * step[1]) * extent[2] + start
@@ -97,7 +107,7 @@ def fill_box(
 
 
 def fill_boxes(
-    source: FloatArray, extent: Triple, box: FloatArray, first: Triple, size: Triple, pitch: tuple[int, int], step: Triple,
+    source: FloatArray, extent: Triple, box: FloatArray, first: Triple, size: Triple, pitch: Pair, step: Triple,
     shifts: IntegerArray,
 ) -> None:  # fmt: skip
     """Fill the box, of the axes (phases and channels in one, elements), for the outputs from `first` on."""

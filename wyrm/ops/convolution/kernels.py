@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from wyrm.graph.typing import FloatArray, IntegerArray
 from wyrm.ops.convolution.boxes import Triple, fill_boxes, spread_run
-from wyrm.ops.convolution.shifted import pack, sums_of_all_rows
+from wyrm.ops.convolution.shifted import pack, sums_in_parts
 from wyrm.ops.kernels.sums import natural
 from wyrm.ops.products.product import multiply_into
 
@@ -84,14 +84,14 @@ def correlation_kernel(
                                     if result.size == 0:
                                         at = natural(((d + z) * span[1] + h + y) * span[2] + w)
                                         to = out[b, top : top + rows, at : at + run]
-                                        sums_of_all_rows(weights, places, box, start, to)
+                                        sums_in_parts(weights, places, box, start, to)
                                     else:
                                         first = (
                                             (d + z) * out_step[0] + out_shifts[p, 0],
                                             (h + y) * out_step[1] + out_shifts[p, 1],
                                             w * out_step[2] + out_shifts[p, 2],
                                         )
-                                        sums_of_all_rows(weights, places, box, start, result[:, :run])
+                                        sums_in_parts(weights, places, box, start, result[:, :run])
                                         for i in range(rows):
                                             spread_run(
                                                 result[i], out[b, top + i], own_extent, first, (1, tall, size[2]),

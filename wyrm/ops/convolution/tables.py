@@ -22,9 +22,9 @@ _BOX_BYTES, _FEWEST_OUTPUTS = 2**19, 64
 # vector of contiguous elements, and of others; and the ends of a row that are outside. Boxes beyond `_BOX_BYTES` cost
 # more by `_FAR`.
 _PLANE, _ROW, _MOVED, _GATHERED, _END, _FAR = 60.0, 40.0, 4.0, 32.0, 6.0, 2.0
-# What it costs to begin with a run; and the fewest vectors that a processor multiplies at a time; and
+# What it costs to begin with a run and with a product; and the fewest vectors that a processor multiplies at a time; and
 # what it costs to pack an element of a product.
-_CALL, _FEWEST_SUMS, _PACKED = 80.0, 8, 0.5
+_CALL, _PRODUCT, _FEWEST_SUMS, _PACKED = 80.0, 800.0, 8, 0.5
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,10 @@ class _Costs:
         runs, length = (1, tile[1] * tile[2]) if box.halo[2] == 0 else (tile[1], tile[2])
         vectors = -(-self.rows // self._vector)
         packed = vectors * self._vector * -(-length // self._vector) * _PACKED
-        products = sum(
-            max(vectors * (end - first) * self.channels, _FEWEST_SUMS) * length + packed + 2 * _CALL
-            for first, end, _ in _jobs(box)
-        )
+        products = 0.0
+        for first, end, _ in _jobs(box):
+            sums = vectors * (end - first) * self.channels
+            products += max(sums, _FEWEST_SUMS) * length + sums * _MOVED + packed + _PRODUCT
         return _count(tile, span) * (self._filled(box, tile) + tile[0] * runs * products)
 
     @property
@@ -188,7 +188,7 @@ def _offsets(box: _Box, tile: Triple, channels: int, phase: int) -> NDArray[np.i
     sizes = [n + more for n, more in zip(tile, box.halo, strict=True)]
     volume = math.prod(sizes)
     taps = np.array([q * channels * volume + _flat(place, sizes) for q, place in box.taps[phase]], np.int64)
-    return (np.arange(channels, dtype=np.int64)[:, None] * volume + taps).ravel()
+    return (taps[:, None] + np.arange(channels, dtype=np.int64) * volume).ravel()
 
 
 @lru_cache(maxsize=256)
@@ -205,7 +205,7 @@ def forward_tables(
     count = channels * len(taps)
     return Tables(
         tile, sizes, box.halo, step, (1, 1, 1), np.array(box.shifts, np.int64), np.zeros((1, 3), np.int64),
-        np.array([0, count]), _offsets(box, tile, channels, 0), np.arange(count),
+        np.array([0, count]), _offsets(box, tile, channels, 0), np.arange(count).reshape(channels, -1).T.ravel(),
     )  # fmt: skip
 
 
@@ -276,9 +276,9 @@ def input_gradient_tables(
     costs = _Costs(source, (1, 1, 1), rows, channels, itemsize)
     box, tile = _chosen(reads, (1, 1, 1), span, channels * itemsize, costs.of_sums)
     taps = math.prod(window.size for window in windows)
-    channel = np.arange(channels, dtype=np.int64)[:, None] * (rows * taps)
+    channel = np.arange(channels, dtype=np.int64) * (rows * taps)
     offsets = [_offsets(box, tile, channels, phase) for phase in range(len(reads))]
-    positions = [(channel + np.array(each, np.int64)).ravel() for each in weights]
+    positions = [(np.array(each, np.int64)[:, None] + channel).ravel() for each in weights]
     return Tables(
         tile, span, box.halo, (1, 1, 1), step, np.array(box.shifts, np.int64).reshape(-1, 3),
         np.array(shifts, np.int64).reshape(-1, 3), np.array([0, *np.cumsum([len(each) for each in offsets])]),

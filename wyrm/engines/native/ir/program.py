@@ -182,9 +182,9 @@ class Product:
 class ShiftedSums:
     """Sums of shifted rows: `out[i, k] = sum_j weights[j, i] * box[offsets[j] + k]`, perhaps added to `out`.
 
-    The operands are the rows and the columns of out, and the number of offsets; weights, with all rows of an offset
-    side by side; offsets, in elements of box; box; out, whose columns are contiguous, and the stride of its rows; and
-    whether it is added to, as a bool. See `wyrm.engines.native.products.shifted.text`.
+    The operands are the rows and the columns of out, and the number of offsets; weights, the first term that counts,
+    and the number of all; offsets, in elements of box; box; out, whose columns are contiguous, and the stride of its
+    rows; and whether it is added to, as a bool. See `wyrm.engines.native.products.shifted.text`.
     """
 
     operands: tuple[Expression, ...]

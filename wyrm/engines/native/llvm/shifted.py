@@ -24,22 +24,24 @@ def _rows_of_tile(body: Expressions, arguments: Sequence[KernelValue]) -> Kernel
 @builtin(shifted.shifted_sums)
 def _shifted_sums(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     """Add a `ShiftedSums`; the shapes are the caller's care."""
-    weights, offsets, box, start, out, adds = arguments
+    weights, first, total, offsets, box, start, out, adds = arguments
     if not (
         isinstance(weights, View)
         and isinstance(offsets, View)
         and isinstance(box, View)
         and isinstance(start, Num)
+        and isinstance(first, Num)
+        and isinstance(total, Num)
         and isinstance(out, View)
         and isinstance(adds, Num)
     ):
-        raise NotCompiled("shifted_sums takes four arrays, a position and a bool")
+        raise NotCompiled("shifted_sums takes four arrays, three integers and a bool")
     if [len(each.shape) for each in (weights, offsets, box, out)] != [1, 1, 2, 2] or offsets.element != INT64:
         raise NotCompiled("shifted_sums takes weights, offsets in int64 and two matrices")
-    first = Offset(box.pointer, as_type(start, INT64).expression, PointerType(box.element))
+    begin, terms, corner = (as_type(each, INT64).expression for each in (first, total, start))
     operands = (
-        *out.shape, offsets.shape[0], weights.pointer, offsets.pointer, first, out.pointer, out.strides[0],
-        truth(adds),
+        *out.shape, offsets.shape[0], weights.pointer, begin, terms, offsets.pointer,
+        Offset(box.pointer, corner, PointerType(box.element)), out.pointer, out.strides[0], truth(adds),
     )  # fmt: skip
     body.builder.add(ShiftedSums(operands, out.element))
     return literal(0)

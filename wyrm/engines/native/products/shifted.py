@@ -15,10 +15,10 @@ from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
 _SUMS = 8
 # Partial sums of about the square root of a sum's length lose least precision. They are read and written between, so
 # they are not shorter than `_SHORTEST` terms; those of up to `_FEWEST * _SHORTEST` are that short.
-_LONGEST, _SHORTEST, _FEWEST = 128, 24, 4
+_LONGEST, _SHORTEST, _FEWEST = 192, 24, 4
 _OPERANDS = (
-    ("i64", "rows"), ("i64", "columns"), ("i64", "depth"), ("ptr", "weights"), ("ptr", "offsets"), ("ptr", "box"),
-    ("ptr", "c"), ("i64", "cr"), ("i1", "adds"),
+    ("i64", "rows"), ("i64", "columns"), ("i64", "depth"), ("ptr", "weights"), ("i64", "first"), ("i64", "all"),
+    ("ptr", "offsets"), ("ptr", "box"), ("ptr", "c"), ("i64", "cr"), ("i1", "adds"),
 )  # fmt: skip
 _TILE = (
     "ptr noalias %weights, ptr noalias %offsets, i64 %depth, i64 %part, ptr noalias %box, ptr noalias %c, i64 %cr, "
@@ -34,10 +34,12 @@ def most_rows(target: Target) -> int:
 def text(target: Target, number: ScalarType) -> str:
     """Return the text of the module for a type of floats, on a target.
 
-    Its function takes the sizes of the result and the number of terms of a sum; the weights, all rows' of a term side
-    by side, with those of the last row twice if the number of rows is odd and above 1; the offsets in elements; the
-    box; the result with contiguous columns, and the stride of its rows; and whether it is added to. It reads whole
-    vectors of the box: up to one less than a vector's elements behind the last column.
+    Its function takes the sizes of the result and the number of terms of a sum; the weights, of which those of the
+    terms from `first` on are used, of `all` terms; the offsets of these in elements; the box; the result with
+    contiguous columns, and the stride of its rows; and whether it is added to. The rows are divided into tiles of
+    `most_rows` or fewer, whole pairs and as equal as they can be. The weights are those of a tile after those of another one: all
+    rows' of a term side by side, with those of the last row twice if the number of rows is odd and above 1. It reads
+    whole vectors of the box: up to one less than a vector's elements behind the last column.
     """
     vectors = Vectors(target, number)
     heights = [1, *range(2, most_rows(target) + 1, 2)]
@@ -45,7 +47,7 @@ def text(target: Target, number: ScalarType) -> str:
     for rows in heights:
         widths[rows].append(max(vectors.vectors, _SUMS // rows))
     names = [f"ptr @{_name(rows, wide)}" for rows in heights for wide in widths[rows]]
-    widest = [f"i64 {widths[rows][-1] * vectors.width}" for rows in heights]
+    widest = [f"i64 {widths[rows][-1] * vectors.width}" for rows in (1, 2, heights[-1])]
     return "\n".join([
         *vectors.declarations(),
         *DECLARED,
@@ -141,28 +143,43 @@ def _entry(vectors: Vectors) -> str:
         to.higher(to.lower(to.divide("%depth", _SHORTEST), _FEWEST), 1),
     )
     part = to.divide(to.add("%depth", to.subtract(parts, 1)), parts)
-    height = to.new(f"lshr i64 {to.add('%rows', 1)}, 1")
-    index = to.select(to.compare("eq", "%rows", 1), "i64", "0", height)
-    functions = to.address("ptr", "@tiles", to.multiply(index, vectors.vectors + 1))
-    last = to.multiply("%cr", to.subtract("%rows", 1))
+    tiles = to.divide(to.add("%rows", most_rows(vectors.target) - 1), most_rows(vectors.target))
+    pairs = to.divide(to.add("%rows", 1), 2)
+    fewest = to.divide(pairs, tiles)
+    larger = to.subtract(pairs, to.multiply(fewest, tiles))
 
-    def call(function: str, column: str, size: str) -> None:
-        box, c = vectors.address(to, "%box", column), vectors.address(to, "%c", column)
-        to.do(
-            f"call void {function}(ptr %weights, ptr %offsets, i64 %depth, i64 {part}, ptr {box}, ptr {c}, i64 %cr, "
-            f"i64 {last}, i64 {size}, i1 %adds)"
-        )
+    def all_rows(column: str, size: str, position: str) -> None:
+        """Call the tile at a position among those of each height, for all rows."""
+        box = vectors.address(to, "%box", column)
 
+        def tile(number: str, row: str, weights: str) -> list[str]:
+            more = to.new(f"zext i1 {to.compare('slt', number, larger)} to i64")
+            half = to.select(to.compare("eq", "%rows", 1), "i64", "0", to.add(fewest, more))
+            height = to.higher(to.multiply(half, 2), 1)
+            count = to.lower(height, to.subtract("%rows", row))
+            place = to.add(to.multiply(half, vectors.vectors + 1), position)
+            function = to.new(f"load ptr, ptr {to.address('ptr', '@tiles', place)}")
+            own = vectors.address(to, weights, to.multiply(height, "%first"))
+            c = vectors.address(to, "%c", to.add(to.multiply("%cr", row), column))
+            last = to.multiply("%cr", to.subtract(count, 1))
+            to.do(
+                f"call void {function}(ptr {own}, ptr %offsets, i64 %depth, i64 {part}, ptr {box}, ptr {c}, i64 %cr, "
+                f"i64 {last}, i64 {size}, i1 %adds)"
+            )
+            return [to.add(row, count), vectors.address(to, weights, to.multiply(height, "%all"))]
+
+        to.loop(tiles, 1, tile, [("i64", "0"), ("ptr", "%weights")])
+
+    # Up to two rows are one tile.
+    index = to.lower(to.subtract("%rows", 1), 2)
     wide = to.new(f"load i64, ptr {to.address('i64', '@widest', index)}")
-    widest = to.new(f"load ptr, ptr {to.address('ptr', functions, vectors.vectors)}")
     whole = to.multiply(to.new(f"udiv i64 %columns, {wide}"), wide)
-    to.loop(whole, wide, lambda column: call(widest, column, wide))
+    to.loop(whole, wide, lambda column: all_rows(column, wide, str(vectors.vectors)))
 
     def edge(index: str) -> None:
         column = to.add(whole, index)
         size = to.lower(to.subtract("%columns", column), vectors.columns)
-        position = to.divide(to.subtract(size, 1), vectors.width)
-        call(to.new(f"load ptr, ptr {to.address('ptr', functions, position)}"), column, size)
+        all_rows(column, size, to.divide(to.subtract(size, 1), vectors.width))
 
     to.loop(to.subtract("%columns", whole), vectors.columns, edge)
     parameters = ", ".join(f"{type} %{name}" for type, name in _OPERANDS)
