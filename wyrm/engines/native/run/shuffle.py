@@ -72,11 +72,15 @@ def compiled(function: Any) -> Any:
     return CompiledFunction(KernelFunction(function))
 
 
+# How many swaps a shuffle draws at once.
+PLACES = 512
+
+
 class Shuffle:
     """Shuffles orders of rows, for one thread."""
 
     def __init__(self) -> None:
-        self._places = np.empty(512, np.uint64)
+        self._places = np.empty(PLACES, np.uint64)
         self._bound: Any = None
 
     def __call__(self, order: NDArray[np.int64], seed: int) -> None:
