@@ -190,14 +190,15 @@ class BoundFunction:
         return self._machine.error(status)
 
     def addresses(self) -> tuple[int, int, int]:
-        """Return the addresses of the machine code, of the table that it takes, and of its only result, else 0."""
+        """Return the addresses of the machine code, of the table that it takes, and of the result, 0 unless whole."""
         entry: Any = self._machine.entry
-        result = self._address + 8 * (len(self.words) - 1) if self._machine.whole else 0
-        return ctypes.cast(entry, ctypes.c_void_p).value or 0, self._address, result
+        address: int = ctypes.cast(entry, ctypes.c_void_p).value or 0
+        return address, self._address, self._address + 8 * (len(self.words) - 1) if self._machine.whole else 0
 
     def word_of(self, position: int) -> int:
         """Return where the table has an argument of `head`, for a caller that replaces a number there."""
-        return self._head_positions[position][1]
+        word: int = self._head_positions[position][1]
+        return word
 
     def pointers(self) -> Iterator[tuple[int, int, np.ndarray]]:
         """Yield the arrays of the arguments: the argument's position, the word with the array's address, the array."""

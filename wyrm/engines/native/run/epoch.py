@@ -58,6 +58,7 @@ class NativeEpoch:
         self.steps: int = 0
         self.first: int = epoch.done.batches
         self.first_step: int = engine.steps
+        self.seed: int | None = epoch.seed
         # Tells the threads to stop at the end of their chunk.
         self.stop: threading.Event = threading.Event()
         # The step with a loss that is not finite, and its learning rate.
@@ -140,7 +141,7 @@ class NativeEpoch:
     def _prepared(self, partition: Partition) -> PreparedEpoch | None:
         """Return this epoch as one call a thread; None if it takes too long for that, or is the first of its kind."""
         engine, batch = self.engine, self.batch
-        shuffled, rows, threads = self.epoch.seed is not None, self.columns.rows, len(partition.phases[0])
+        shuffled, rows, threads = self.seed is not None, self.columns.rows, len(partition.phases[0])
         last, engine.last_epoch = engine.last_epoch, (partition, batch, shuffled)
         again = last is not None and last[0] is partition and last[1:] == (batch, shuffled)
         longest = rows / (batch * threads)
@@ -162,11 +163,10 @@ class NativeEpoch:
         # What follows is not to be undone, unless native code ends early.
         self.checked = True
         try:
-            prepared.run(self.epoch.seed, self.stop)
+            prepared.run(self.seed, self.stop)
         finally:
             engine.rate = prepared.longest / max(time.perf_counter() - start, 1e-6)
-            for steps in prepared.steps:
-                self._count(steps.totals, steps.batch)
+            self._count(prepared.totals, prepared.batches)
         ended = prepared.ended_by()
         if ended is None:
             return
@@ -203,7 +203,7 @@ class NativeEpoch:
                 own = of_phase[:count] if alike else of_phase[turns(counts, thread)]
                 shares[thread].append(ThreadWork(ranges, step, own))
                 step += count
-        barrier, seed = self.engine.barrier(threads, self.stop), self.epoch.seed
+        barrier, seed = self.engine.barrier(threads, self.stop), self.seed
         jobs = [
             partial(self._run_phases, partition, own, thread, seed, barrier, in_main=threads == 1)
             for thread, own in enumerate(shares)
@@ -297,19 +297,22 @@ class NativeEpoch:
                 engine.count(int(totals[1]))
             raise
         with engine.count_lock:
-            steps_done = self._count(totals, batch)
+            steps_done = self._count(totals[None], np.array([float(batch)]))
             if steps_done < count:
                 self.failed_at = self.steps
                 self.stop.set()
         return steps_done
 
-    def _count(self, totals: NDArray[np.float64], batch: int) -> int:
-        """Count the steps of a call, which has written these totals, and return how many they are."""
-        done = int(totals[1])
-        sums = np.concatenate([totals[:1], totals[2:]]) * self.epoch.totals.weights(batch)
+    def _count(self, totals: NDArray[np.float64], batches: NDArray[np.float64]) -> int:
+        """Count the steps of calls, from the totals and the batch size of each, and return how many they are."""
+        steps = totals[:, 1]
+        done, rows = int(steps.sum()), int(steps @ batches)
+        # The totals are the sum of the losses, the number of steps and the sums of the other outputs.
+        outputs = totals[:, :1] if totals.shape[1] == 2 else np.delete(totals, 1, axis=1)
+        sums = (outputs * self.epoch.totals.weights(batches[:, None])).sum(0)
         self.steps += done
         self.engine.count(done)
-        self.epoch.add(done, done * batch, sums, totals[0] * batch)
+        self.epoch.add(done, rows, sums, float(totals[:, 0] @ batches))
         return done
 
     def _take_snapshot_if_due(self) -> None:
@@ -326,7 +329,7 @@ class NativeEpoch:
 
     def _run_data_parallel(self, threads: int) -> None:
         """Do data-parallel steps: each computes the gradients of its batches in as many parts as there are threads."""
-        rows, seed = self.columns.rows, self.epoch.seed
+        rows, seed = self.columns.rows, self.seed
         if threads == 1:  # the order of an epoch that does not accumulate
             order = self.epoch.order(rows, self.engine.shuffles[0])
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from wyrm.engines.columns import Columns
 from wyrm.engines.native.llvm.calling import BoundFunction, address_of
 from wyrm.engines.native.llvm.sequence import BARRIERS, Call, CallSequence, SharedState
-from wyrm.engines.native.run.shuffle import PLACES, compiled, shuffle
+from wyrm.engines.native.run.shuffle import PLACES, compiled, copy, count_up, is_finite, put_pair, shuffle
 from wyrm.engines.native.run.snapshot import Snapshot
 from wyrm.engines.native.run.threads import Partition, RowRange, order_of_ranges, turns
-from wyrm.engines.native.run.whole_arrays import copy, count_up, is_finite, put_pair
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.graph.base import BaseNode
 from wyrm.graph.storage import bound_array
@@ -35,13 +34,12 @@ _LINE = ALIGNMENT // 8
 
 @dataclass
 class Steps:
-    """Steps in one call of `run`: how many, on batches of which size, and what the call writes to `totals`."""
+    """Steps in one call of `run`: how many, on batches of which size, with which arrays of the program."""
 
     function: BoundFunction
     count: int
     batch: int
     binding: Binding
-    totals: NDArray[np.float64]
     # The number of the first step among those of the epoch.
     first: int = 0
 
@@ -70,7 +68,7 @@ class PreparedEpoch:
     """An epoch in one call a thread, over data and with options that `fits` compares with those of its creation.
 
     The first thread copies what a divergence goes back to, all threads do their ranges, phase by phase, and the first
-    one the rows left over from full batches. `steps` has what was done, and `ended_by` the steps that ended it early.
+    one the rows left over from full batches. `totals` has what was done, and `ended_by` the steps that ended it early.
     """
 
     def __init__(
@@ -89,12 +87,17 @@ class PreparedEpoch:
         in_threads = sum(map(sum, counts))
         self._numbers = engine.numbers(in_threads + -(-(columns.rows - in_threads * batch) // batch))
         self.steps: list[Steps] = []
+        # A row for each range and two for the rest; calls of two threads share no cache line.
+        most = sum(len(ranges) for phase in partition.phases for ranges in phase) + 2
+        width = 1 + len(engine.graph.outputs)
+        self._all_totals: NDArray[np.float64] = aligned((most, -(-width // _LINE) * _LINE), np.dtype(np.float64))
         self._shares: list[list[_Share]] = []
         used = 0
         for phase, each in zip(partition.phases, counts, strict=True):
             positions = [used + turns(each, thread) for thread in range(self._threads)]
             firsts = [used + sum(each[:thread]) for thread in range(self._threads)]
-            self._shares.append([self._share(*of) for of in zip(range(self._threads), phase, firsts, positions, strict=True)])
+            own = zip(range(self._threads), phase, firsts, positions, strict=True)
+            self._shares.append([self._share(*of) for of in own])
             used += sum(each)
         self._last = self._tail(in_threads)
         pairs = [pair for pair in snapshot.pairs if pair[0].size]
@@ -115,6 +118,9 @@ class PreparedEpoch:
             for phase in self._shares for share in phase for each in share.ranges if each.shuffled is not None
         ]  # fmt: skip
         self._sequences = self._in_sequence(None)
+        # The totals of each call, and its batch size.
+        self.totals: NDArray[np.float64] = self._all_totals[: len(self.steps), :width]
+        self.batches: NDArray[np.float64] = np.array([float(each.batch) for each in self.steps])
 
     def fits(
         self, columns: Columns, flat: Mapping[BaseNode, np.ndarray], partition: Partition, batch: int, shuffled: bool
@@ -132,9 +138,8 @@ class PreparedEpoch:
         )
 
     def run(self, seed: int | None, stop: threading.Event) -> None:
-        """Do the epoch; `steps` then has what was done."""
-        for each in self.steps:
-            each.totals[:] = 0.0
+        """Do the epoch; `totals` then has what was done."""
+        self._all_totals[:] = 0.0
         for leaf, array in self._held:
             np.copyto(array, bound_array(leaf))
         self._set_numbers()
@@ -173,9 +178,11 @@ class PreparedEpoch:
     def _share(self, thread: int, ranges: list[RowRange], first: int, positions: NDArray[np.int64]) -> _Share:
         numbers, made, done = self._numbers[positions], list[_Range](), 0
         for each in ranges:
-            order = self._order[each.start : each.stop]
-            given = self._partition.order
-            fill = _bound(count_up, order, each.start) if given is None else _bound(copy, given[each.start : each.stop], order)
+            order, given = self._order[each.start : each.stop], self._partition.order
+            if given is None:
+                fill = _bound(count_up, order, each.start)
+            else:
+                fill = _bound(copy, given[each.start : each.stop], order)
             calls, shuffled, steps, count = [Call(fill)], None, None, self._full(each)
             if self._shuffled:
                 shuffled = BoundFunction(compiled(shuffle), (order, 0), (self._places[thread],), ())
@@ -215,12 +222,11 @@ class PreparedEpoch:
     def _steps(
         self, batch: int, thread: int, count: int, first: int, order: NDArray[np.int64], numbers: NDArray[np.float64]
     ) -> Steps:
-        """Return a call of `run`, with totals that share no cache line with those of another thread."""
+        """Return a call of `run`."""
         binding, runner = self._binding(batch, thread), self._engine.runner
-        width = 1 + len(self._engine.graph.outputs)
-        totals = aligned((-(-width // _LINE) * _LINE,), np.dtype(np.float64))[:width]
+        totals = self._all_totals[len(self.steps)][: 1 + len(self._engine.graph.outputs)]
         function = runner.bound(binding, self._flat, (0, count, batch, 0, order, totals, numbers))
-        steps = Steps(function, count, batch, binding, totals, first)
+        steps = Steps(function, count, batch, binding, first)
         self.steps.append(steps)
         return steps
 
@@ -267,7 +273,8 @@ class PreparedEpoch:
 
 def is_preparable(snapshot: Snapshot, threads: int) -> bool:
     """Return whether native code can copy and check these arrays, and let the threads meet."""
-    return (threads == 1 or BARRIERS) and all(array.flags.c_contiguous and array.dtype.kind in "fi" for array, _ in snapshot.pairs)
+    arrays = [array for array, _ in snapshot.pairs]
+    return (threads == 1 or BARRIERS) and all(each.flags.c_contiguous and each.dtype.kind in "fi" for each in arrays)
 
 
 def _call(steps: Steps) -> Call:
