@@ -103,7 +103,8 @@ def roofline(arguments: argparse.Namespace, names: list[str], machine: Machine) 
     wanted = ROOFLINE in names and (not arguments.only or ROOFLINE in arguments.only)
     if not wanted or (arguments.missing and machine.roofline):
         return None
-    from bench.roofline import measured, text
+    from bench.report.roofline import text
+    from bench.roofline import measured
 
     found = measured()
     print(text(found))

@@ -36,6 +36,20 @@ PEERS = {
     "autograd": ("#862e9c", "#da77f2", "plus"),
     "mygrad": ("#a61e4d", "#faa2c1", "star"),
 }
+# The corners of the marks around their places.
+_POINTS: dict[str, list[tuple[float, float]]] = {
+    "square": [(-4, -4), (4, -4), (4, 4), (-4, 4)],
+    "diamond": [(0, -5.5), (5.5, 0), (0, 5.5), (-5.5, 0)],
+    "triangle": [(0, -5.2), (5, 4.2), (-5, 4.2)],
+    "down": [(0, 5.2), (5, -4.2), (-5, -4.2)],
+    "plus": [(-1.6, -5), (1.6, -5), (1.6, -1.6), (5, -1.6), (5, 1.6), (1.6, 1.6), (1.6, 5), (-1.6, 5),
+             (-1.6, 1.6), (-5, 1.6), (-5, -1.6), (-1.6, -1.6)],
+    "cross": [(0, -2.2), (3, -5), (5, -3), (2.2, 0), (5, 3), (3, 5), (0, 2.2), (-3, 5), (-5, 3), (-2.2, 0),
+              (-5, -3), (-3, -5)],
+    "star": [(0, -6), (1.7, -1.9), (5.7, -1.9), (2.5, 0.8), (3.6, 5), (0, 2.5), (-3.6, 5), (-2.5, 0.8),
+             (-5.7, -1.9), (-1.7, -1.9)],
+}  # fmt: skip
+_NAMES = {"torch": "PyTorch", "jax": "JAX", "numba": "Numba", "numpy": "NumPy (OpenBLAS)", "mygrad": "MyGrad"}
 _INK, _FAINT, _GRID = ("#212529", "#e6edf3"), ("#57606a", "#9198a1"), ("#dee2e6", "#30363d")
 _FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 _WIDTH, _LEFT, _RIGHT, _LINE, _TOP = 880, 390, 850, 19, 58
@@ -125,11 +139,12 @@ class _Drawing:
         return _LEFT + (_RIGHT - _LEFT) * min(1.0, max(0.0, share))
 
     def legend(self, peers: Sequence[str]) -> None:
-        width = 92
-        left = (_WIDTH - width * len(peers)) / 2
-        for position, peer in enumerate(peers):
-            self.mark(peer, left + position * width, 18)
-            self.text(left + position * width + 10, 22, peer)
+        names = [_NAMES.get(peer, peer) for peer in peers]
+        left = (_WIDTH - sum(7.0 * len(name) + 34.0 for name in names)) / 2
+        for peer, name in zip(peers, names, strict=True):
+            self.mark(peer, left, 18)
+            self.text(left + 10, 22, name)
+            left += 7.0 * len(name) + 34.0
         self.text(_LEFT, 44, "\N{LEFTWARDS ARROW} wyrm is slower", size=11, color=_FAINT)
         self.text(_RIGHT, 44, "wyrm is faster \N{RIGHTWARDS ARROW}", size=11, color=_FAINT, anchor="end")
 
@@ -144,10 +159,12 @@ class _Drawing:
             self.add("line", self.behind, x1=_LEFT, x2=_RIGHT, y1=y, y2=y, stroke=_GRID[self.dark], stroke_width=0.5)
             for peer, ratios in line.ratios.items():
                 if len(ratios) > 1:
-                    ends = {"x1": self.place(ratios[0]), "x2": self.place(ratios[-1])}
-                    self.add("line", **ends, y1=y, y2=y, stroke=PEERS[peer][self.dark], stroke_width=2)
+                    x1, x2 = self.place(ratios[0]), self.place(ratios[-1])
+                    self.add("line", x1=x1, x2=x2, y1=y, y2=y, stroke=PEERS[peer][self.dark], stroke_width=2)
                 for ratio in ratios:
                     self.mark(peer, self.place(ratio), y)
+                    if ratio > self.high:
+                        self.text(_RIGHT - 8, y + 4, f"{ratio:.0f}", size=10, anchor="end", color=_FAINT)
         return top + _LINE * (len(lines) + 1) + 4
 
     def axis(self, bottom: float) -> None:
@@ -166,19 +183,7 @@ class _Drawing:
         if form == "circle":
             self.add("circle", cx=float(x), cy=float(y), r=4.5, fill=color)
             return
-        points = {
-            "square": [(-4, -4), (4, -4), (4, 4), (-4, 4)],
-            "diamond": [(0, -5.5), (5.5, 0), (0, 5.5), (-5.5, 0)],
-            "triangle": [(0, -5.2), (5, 4.2), (-5, 4.2)],
-            "down": [(0, 5.2), (5, -4.2), (-5, -4.2)],
-            "plus": [(-1.6, -5), (1.6, -5), (1.6, -1.6), (5, -1.6), (5, 1.6), (1.6, 1.6), (1.6, 5), (-1.6, 5),
-                     (-1.6, 1.6), (-5, 1.6), (-5, -1.6), (-1.6, -1.6)],
-            "cross": [(0, -2.2), (3, -5), (5, -3), (2.2, 0), (5, 3), (3, 5), (0, 2.2), (-3, 5), (-5, 3), (-2.2, 0),
-                      (-5, -3), (-3, -5)],
-            "star": [(0, -6), (1.7, -1.9), (5.7, -1.9), (2.5, 0.8), (3.6, 5), (0, 2.5), (-3.6, 5), (-2.5, 0.8),
-                     (-5.7, -1.9), (-1.7, -1.9)],
-        }[form]  # fmt: skip
-        self.add("polygon", points=" ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in points), fill=color)
+        self.add("polygon", points=" ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in _POINTS[form]), fill=color)
 
     def finish(self, height: float, digest: str) -> str:
         for name, value in (("viewBox", f"0 0 {_WIDTH} {height:.0f}"), ("width", _WIDTH), ("height", f"{height:.0f}")):
