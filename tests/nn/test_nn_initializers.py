@@ -59,7 +59,7 @@ def test_float32_is_float64_rounded(initializer: Any) -> None:
 
 # Larger arrays are drawn by native code.
 LARGE = (1100, 1000)
-LARGE_RANDOM = [init.Normal(0.2, mean=1.0), init.Uniform(-0.5, 1.5)]
+LARGE_RANDOM: list[Any] = [init.Normal(0.2, mean=1.0), init.Uniform(-0.5, 1.5)]
 
 
 @pytest.mark.parametrize("initializer", LARGE_RANDOM, ids=str)
@@ -91,7 +91,7 @@ def test_a_key_has_as_many_numbers_as_positions(monkeypatch: pytest.MonkeyPatch)
     drawn = init.Normal()(LARGE, 3).ravel()
     (first, second), other = np.random.default_rng(3).integers(0, 2**32, (2, 2)).tolist()
     numbers = np.concatenate([
-        standard_draws.normal_at(np.arange(size, dtype=np.uint64), *key, np.float32(0.0))
+        standard_draws.normal_at(np.arange(size, dtype=np.uint64), key[0], key[1], np.float32(0.0))
         for size, key in ((2**20, (first, second)), (drawn.size - 2**20, other))
     ])  # fmt: skip
     np.testing.assert_array_equal(drawn, numbers)
