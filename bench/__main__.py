@@ -20,8 +20,8 @@ from bench.runner import QUICK, WHOLE, cases_of, measure
 # Each module has `cases()`, and its docstring starts with what it measures.
 MODULES = (
     "engine", "importing", "typing_speed", "chain", "bpr", "recommending", "scale", "fizzbuzz", "regression", "lstm",
-    "sequences", "first_step", "gpt2", "functions", "convolutions", "norms", "products", "profiling", "programs_beside",
-    "growth", "view",
+    "sequences", "first_step", "gpt2", "functions", "loops", "convolutions", "norms", "products", "profiling",
+    "programs_beside", "growth", "view",
 )  # fmt: skip
 ROOFLINE = "roofline"
 
@@ -34,7 +34,8 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds, and without what takes long to prepare")
     only = "with 'all': measure these again, each a benchmark or the beginning of 'benchmark: case'"
     parser.add_argument("--only", nargs="+", metavar="CASE", default=[], help=only)
-    parser.add_argument("--missing", action="store_true", help="with 'all': measure what the file does not have")
+    missing = "with 'all': measure what the file does not have, or has of few rounds, or of a busy machine"
+    parser.add_argument("--missing", action="store_true", help=missing)
     arguments = parser.parse_args()
     names = list(arguments.names)
     if not names:
@@ -91,9 +92,9 @@ def store(
 
 
 def complete(case: Case, machine: Machine, quick: bool) -> bool:
-    """Return whether the file has the case, with all contenders, from a run that had no fewer rounds."""
+    """Return whether the file has the case, with all contenders, undisturbed, and with all rounds or `quick`."""
     result = machine.results.get(case.key)
-    if result is None or set(result.contenders) != set(case.contenders):
+    if result is None or set(result.contenders) != set(case.contenders) or result.disturbed:
         return False
     return quick or not machine.runs[result.run]["quick"]
 

@@ -51,6 +51,7 @@ def cases() -> list[Case]:
             goal="memory linear",
             rounds=5,
             most=20e-6,
+            quick=count == 25_000,
             floors={"torch eager": 0.9},
         )
         for count in (25_000, 50_000, 100_000)

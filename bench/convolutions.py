@@ -14,7 +14,7 @@ from bench.harness import Case, Contender, Measurement, timed
 from bench.models import THREADS
 from wyrm.ops.convolution.convolution import ConvolutionInputGradient, ConvolutionWeightGradient
 
-IMAGES, BATCH, RATE = 6_400, 64, 1e-3
+IMAGES, BATCH, RATE = 1_920, 64, 1e-3
 # A layer of ResNet: 3 x 3 windows, as many channels in as out.
 IMAGES_OF_LAYER, CHANNELS, SIDE, WINDOW = 8, 64, 56, 3
 

@@ -94,12 +94,6 @@ def _program(number: bool) -> Callable[[], Measurement]:
     return timed(lambda: program({x: value}))
 
 
-def _function() -> Callable[[], Measurement]:
-    call = wy.function(lambda x, y: (x * y + 1.0).tanh().sum(), engine="native")
-    data = np.ones(4, np.float32)
-    return timed(lambda: call(data, data))
-
-
 def _build() -> Callable[[], Measurement]:
     weight = wy.Parameter(_X)
 
@@ -118,7 +112,6 @@ def cases() -> list[Case]:
         Case("engine", "set an input and forward of 5 nodes", {"wyrm": partial(_small, True)}, most=8e-6),
         Case("engine", "a program of 4 nodes, given a number", {"wyrm": partial(_program, True)}, most=1.2e-6),
         Case("engine", "a program of 4 nodes, given an array", {"wyrm": partial(_program, False)}, most=1.2e-6),
-        Case("engine", "a native function of 4 nodes", {"wyrm": _function}, most=3e-6),
         Case("engine", "build, per node", {"wyrm": _build}, most=3e-6),
         Case(
             "engine", "forward, per node",

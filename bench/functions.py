@@ -125,6 +125,25 @@ def _jax_scan() -> Callable[[], Measurement]:
     return timed(lambda: jax.block_until_ready(call(weights, xs)))
 
 
+def _small(gradient: bool) -> Callable[[], Measurement]:
+    function = wy.function(lambda x, y: (x * y + 1.0).tanh().sum(), engine="native")
+    call: Any = function.value_and_grad() if gradient else function
+    data = np.ones(4, np.float32)
+    return timed(lambda: call(data, data))
+
+
+def _jax_small(gradient: bool) -> Callable[[], Measurement]:
+    import jax
+    import jax.numpy as jnp
+
+    def function(x: Any, y: Any) -> Any:
+        return jnp.tanh(x * y + 1.0).sum()
+
+    call: Any = jax.jit(jax.value_and_grad(function) if gradient else function)
+    data = np.ones(4, np.float32)
+    return timed(lambda: jax.block_until_ready(call(data, data)))
+
+
 def _wyrm_trace() -> Callable[[], Measurement]:
     return _trace(np, lambda function: wy.function(function).grad().trace)
 
@@ -150,8 +169,16 @@ def cases() -> list[Case]:
     ]
     traced = {"wyrm": _wyrm_trace, "jax": _jax_trace}
     loops = {"wyrm": _wyrm_scan, "jax lax.scan": _jax_scan}
+    small = [
+        Case("functions", name, {"wyrm": partial(_small, gradient), "jax": partial(_jax_small, gradient)}, most=most)
+        for name, gradient, most in (
+            ("a native function of 4 nodes", False, 1.2e-6),
+            ("value_and_grad of a native function of 4 nodes", True, 1.5e-6),
+        )
+    ]
     return [
         *found,
+        *small,
         Case(
             "functions", f"scan of a recurrent cell, {STEPS} steps, width {WIDTH}", loops, floors={"jax lax.scan": 2.0}
         ),

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 ROUNDS = 7
-FEWEST_ROUNDS = 3
 
 
 class Measurement(NamedTuple):
@@ -95,11 +94,12 @@ Tell = Callable[[dict[str, object]], None]
 
 
 def run(
-    case: Case, tell: Tell, *, rounds: int | None = None, seconds: float = float("inf"), without: Collection[str] = ()
-) -> None:
+    case: Case, tell: Tell, *, rounds: int | None = None, seconds: float = float("inf"), fewest: int = 3,
+    without: Collection[str] = (),
+) -> None:  # fmt: skip
     """Prepare the contenders of a case but for those `without`, and measure them in turn, telling each event.
 
-    After `seconds` no round begins, but each contender has some. One that fails takes no more turns.
+    After `seconds` no round begins, but each contender has the `fewest`. One that fails takes no more turns.
     """
     ready: dict[str, Callable[[], Measurement]] = {}
 
@@ -117,7 +117,7 @@ def run(
             failed(name, error)
     start, most = time.perf_counter(), min(case.rounds, rounds or case.rounds)
     for turn in range(most):
-        if turn >= FEWEST_ROUNDS and time.perf_counter() - start > seconds:
+        if turn >= fewest and time.perf_counter() - start > seconds:
             break
         for name, once in list(ready.items()):
             tell({"event": "measuring", "contender": name})

@@ -44,6 +44,8 @@ def sentences(folder: Path = RESULTS) -> str:
         f"rows. [The page of all rows](docs/{PAGE.name}) has these first; `python -m bench all` measures them anew. "
         f"The lowest speeds are {slowest}."
     )
+    caveats = [f" Preliminary: {machine.caveat}." for machine in machines.values() if machine.caveat]
+    text += "".join(caveats)
     about = "Time of PyTorch, JAX, implicit and others relative to wyrm: the slowest third of all cases, and programs"
     return (
         "\n".join(textwrap.wrap(text, 120, break_on_hyphens=False, break_long_words=False)) + "\n\n<picture>\n"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from bench.report.growth import growth_tables, is_growth
-from bench.report.results import Machine, Measured, Result, Row, amount, rows
+from bench.report.results import DISTURBED, Machine, Measured, Result, Row, amount, rows
 from bench.report.roofline import roofline_tables
 from bench.report.table import missed
 
@@ -18,8 +18,6 @@ Each contender's rounds take turns with the others' in one case. A ratio is the 
 above 1, wyrm is faster. The floor is the ratio that wyrm aims at on any processor; a ratio below it is **bold**. Where
 several machines were measured, the span has the smallest and the largest ratio.
 """
-# Above this many cores, other programs may have changed the times of a case.
-DISTURBED = 0.2
 
 
 def page(machines: Mapping[str, Machine], digest: str) -> str:
@@ -64,6 +62,7 @@ def machine_text(name: str, machine: Machine) -> str:
     lines = [
         f"**{machine.name}** (`{name}`): {about['cores']} cores, {about['vectors']}, {caches}, {about['memory']}, "
         f"{about['system']}.",
+        *(["", f"**Measure again: {machine.caveat}.**"] if machine.caveat else []),
         "",
         "| started | cases | rounds | commit | software | settings |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -186,7 +185,7 @@ def details(name: str, machine: Machine) -> str:
 
 def detail(key: str, result: Result) -> Iterable[str]:
     """Return the lines of a case."""
-    busy = f"**{result.others:.2f}**" if result.others > DISTURBED else f"{result.others:.2f}"
+    busy = f"**{result.others:.2f}**" if result.disturbed else f"{result.others:.2f}"
     for name, measured in result.contenders.items():
         if not measured.missing:
             times = (amount(each, result.unit) for each in (measured.least, measured.median, measured.largest))

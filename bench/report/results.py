@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parents[1] / "results"
+# With others on more cores than this, the times of a case are theirs too.
+DISTURBED = 0.2
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class Result:
         """The name of the case among those of all benchmarks."""
         return f"{self.bench}: {self.case}"
 
+    @property
+    def disturbed(self) -> bool:
+        """Whether other programs were busy during the case."""
+        return self.others > DISTURBED
+
     def ratio(self, contender: str) -> float:
         """Return the contender's median relative to wyrm's; NaN if one of them is missing."""
         return self.contenders[contender].median / self.contenders["wyrm"].median
@@ -80,6 +87,15 @@ class Machine:
         """The processor's name, with family and model, which tell apart what is sold under one name."""
         numbers = [f"{key} {self.processor[key]}" for key in ("family", "model") if self.processor.get(key)]
         return ", ".join([str(self.processor["name"]), *([" ".join(numbers)] if numbers else [])])
+
+    @property
+    def caveat(self) -> str:
+        """What is wrong with the results as a whole; "" if nothing is."""
+        few = sum(self.runs[result.run]["quick"] for result in self.results.values())
+        disturbed = sum(result.disturbed for result in self.results.values())
+        found = [f"{few} have few rounds"] if few else []
+        found += [f"{disturbed} were measured while other programs were busy"] if disturbed else []
+        return f"of {len(self.results)} cases, {' and '.join(found)}" if found else ""
 
     def merge(
         self, run: dict[str, Any], results: Iterable[Result], roofline: Sequence[dict[str, Any]] | None = None
