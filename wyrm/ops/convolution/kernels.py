@@ -42,11 +42,12 @@ def correlation_kernel(
     """Fill `out` with sums over taps of `source`: a convolution, or its gradient with respect to the input.
 
     `source` has the axes (batch, channels, depth, height and width in one), and `extent` its sizes of space; `out` is
-    (batch, channels, all of space in one), and `own_extent` its sizes of space. The outputs of phase p at u = 0, 1, ... along each axis of `span` are written at `u * out_step +
-    out_shifts[p]`, if that is inside of `out`. They sum over the taps `starts[p]` to `starts[p + 1]`. Phase q of the
-    box starts at `source_shifts[q]`. `tile` has the outputs per tile along (depth, height, width), `halo` the further
-    elements that they read. `weight_steps` are the distances of groups and of output channels in the flat `weight`;
-    `bias`, one number per output channel, may be empty. If it is not, it is one tap more, of the ones behind the box.
+    (batch, channels, all of space in one), and `own_extent` its sizes of space. The outputs of phase p at u = 0, 1, ...
+    along each axis of `span` are written at `u * out_step + out_shifts[p]`, if that is inside of `out`. They sum over
+    the taps `starts[p]` to `starts[p + 1]`. Phase q of the box starts at `source_shifts[q]`. `tile` has the outputs per
+    tile along (depth, height, width), `halo` the further elements that they read. `weight_steps` are the distances of
+    groups and of output channels in the flat `weight`; `bias`, one number per output channel, may be empty. If it is
+    not, it is one tap more, of the ones behind the box.
 
     Scratch memory: `packed` for the weights of a group; `box`, (phases and channels in one, depth, height and width in
     one), with rows of ones behind it; `result` (output channels of a group, outputs of a run), empty if runs are
@@ -118,9 +119,9 @@ def weight_gradient_kernel(
     """Fill `out`, (output channels, taps), with sums over batch and outputs of `gradient` times the input of each tap.
 
     The arguments are those of `correlation_kernel`, except that `gradient` is (batch, output channels, all outputs in
-    one). A row of `jobs` is a product: the first row of the box, the number of rows, and the offset in each; its rows of
-    `totals`, whose columns are the output channels of a group, follow those of the job before. Row i of `totals` belongs
-    to the weight `positions[i]` of an output channel.
+    one). A row of `jobs` is a product: the first row of the box, the number of rows, and the offset in each; its rows
+    of `totals`, whose columns are the output channels of a group, follow those of the job before. Row i of `totals`
+    belongs to the weight `positions[i]` of an output channel.
     """
     channels, rows = source.shape[1] // groups, gradient.shape[1] // groups
     pitch = tile[1] + halo[1], tile[2] + halo[2]
