@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,14 +27,14 @@ Sums = Callable[..., None]
 
 def packed(weights: Any, target: Target) -> Any:
     """Return weights, (terms, rows), in the order of the tiles."""
-    depth, rows = weights.shape
+    rows = weights.shape[1]
     if rows == 1:
         return np.ascontiguousarray(weights).ravel()
     pairs, most = -(-rows // 2), shifted.most_rows(target)
     tiles = -(-rows // most)
     ends = np.cumsum([0, *(pairs // tiles + (tile < pairs % tiles) for tile in range(tiles))]) * 2
     wide = np.concatenate([weights, weights[:, -1:]], axis=1)
-    return np.concatenate([wide[:, first:end].ravel() for first, end in zip(ends[:-1], ends[1:], strict=True)])
+    return np.concatenate([wide[:, first:end].ravel() for first, end in pairwise(ends)])
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ _BOX_BYTES, _FEWEST_OUTPUTS = 2**19, 64
 # vector of contiguous elements, and of others; and the ends of a row that are outside. Boxes beyond `_BOX_BYTES` cost
 # more by `_FAR`.
 _PLANE, _ROW, _MOVED, _GATHERED, _END, _FAR = 60.0, 40.0, 4.0, 32.0, 6.0, 2.0
-# What it costs to begin with a run and with a product; and the fewest vectors that a processor multiplies at a time; and
+# What it costs to begin with a run and with a product; the fewest vectors that a processor multiplies at a time; and
 # what it costs to pack an element of a product.
 _CALL, _PRODUCT, _FEWEST_SUMS, _PACKED = 80.0, 800.0, 8, 0.5
 

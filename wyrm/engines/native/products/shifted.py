@@ -12,7 +12,7 @@ from wyrm.engines.native.products.vectors import Vectors
 from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
 
 # Few rows take more vectors of a row at a time: as many sums as a processor computes at once.
-_SUMS = 8
+_FEW, _SUMS = 2, 8
 # Partial sums of about the square root of a sum's length lose least precision. They are read and written between, so
 # they are not shorter than `_SHORTEST` terms; those of up to `_FEWEST * _SHORTEST` are that short.
 _LONGEST, _SHORTEST, _FEWEST = 192, 24, 4
@@ -36,18 +36,18 @@ def text(target: Target, number: ScalarType) -> str:
 
     Its function takes the sizes of the result and the number of terms of a sum; the weights, of which those of the
     terms from `first` on are used, of `all` terms; the offsets of these in elements; the box; the result with
-    contiguous columns, and the stride of its rows; and whether it is added to. The rows are divided into tiles of
-    `most_rows` or fewer, whole pairs and as equal as they can be. The weights are those of a tile after those of another one: all
-    rows' of a term side by side, with those of the last row twice if the number of rows is odd and above 1. It reads
-    whole vectors of the box: up to one less than a vector's elements behind the last column.
+    contiguous columns, and the stride of its rows; and whether it is added to. The rows are divided into tiles of at
+    most `most_rows`, pairs of rows that are as equally many as can be. The weights are those of one tile after those of
+    another: all rows' of a term side by side, with those of the last row twice if the number of rows is odd and above
+    1. It reads whole vectors of the box: up to one less than a vector's elements behind the last column.
     """
     vectors = Vectors(target, number)
     heights = [1, *range(2, most_rows(target) + 1, 2)]
     widths = {rows: [*range(1, vectors.vectors + 1)] for rows in heights}
     for rows in heights:
-        widths[rows].append(max(vectors.vectors, _SUMS // rows))
+        widths[rows].append(max(vectors.vectors, _SUMS // rows) if rows <= _FEW else vectors.vectors)
     names = [f"ptr @{_name(rows, wide)}" for rows in heights for wide in widths[rows]]
-    widest = [f"i64 {widths[rows][-1] * vectors.width}" for rows in (1, 2, heights[-1])]
+    widest = [f"i64 {widths[rows][-1] * vectors.width}" for rows in (*range(1, _FEW + 1), heights[-1])]
     return "\n".join([
         *vectors.declarations(),
         *DECLARED,
@@ -170,11 +170,13 @@ def _entry(vectors: Vectors) -> str:
 
         to.loop(tiles, 1, tile, [("i64", "0"), ("ptr", "%weights")])
 
-    # Up to two rows are one tile.
-    index = to.lower(to.subtract("%rows", 1), 2)
+    # So few rows are one tile.
+    index = to.lower(to.subtract("%rows", 1), _FEW)
+    few = to.compare("sle", "%rows", _FEW)
+    widest = to.select(few, "i64", str(vectors.vectors), vectors.vectors - 1)
     wide = to.new(f"load i64, ptr {to.address('i64', '@widest', index)}")
     whole = to.multiply(to.new(f"udiv i64 %columns, {wide}"), wide)
-    to.loop(whole, wide, lambda column: all_rows(column, wide, str(vectors.vectors)))
+    to.loop(whole, wide, lambda column: all_rows(column, wide, widest))
 
     def edge(index: str) -> None:
         column = to.add(whole, index)
