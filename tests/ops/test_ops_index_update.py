@@ -52,7 +52,9 @@ def test_vmap_updates_each_row() -> None:
         np.testing.assert_array_equal(found[row], expected)
 
 
-@pytest.mark.parametrize("mapped", [(0, 0, 0), (0, None, 0), (None, 0, 0), (None, None, 0), (0, 0, None), (0, None, None)])
+@pytest.mark.parametrize(
+    "mapped", [(0, 0, 0), (0, None, 0), (None, 0, 0), (None, None, 0), (0, 0, None), (0, None, None)]
+)
 def test_vmap_updates_one_row_of_each(mapped: Any) -> None:
     x, rows, values = np.stack([X, X + 1.0, X + 2.0]), np.array([2, 0, 1]), V
     given = tuple(each if axis == 0 else each[0] for each, axis in zip((x, rows, values), mapped, strict=True))
