@@ -67,8 +67,10 @@ def emit(
     root, calls = functions[-1], Counter(name for each in functions for name in called(each.body))
     texts = []
     for each in functions:
-        # The cost of calling a function with nested loops is negligible, but inlining a copy takes long to compile.
+        # The cost of calling a function with nested loops is negligible, but inlining a copy takes long to compile. So
+        # does optimizing a function that holds many loops of calls, such as branches and their gradients.
         noinline = _depth(each.body) > 1 and not (entry and calls[each.name] == 1)
+        noinline |= each is not root and _calls_in_loops(each.body)
         texts.append(
             _FunctionEmitter(each, declared, metadata, symbols, known, noinline, at_use and each is root).text()
         )
@@ -358,6 +360,11 @@ def _depth(statements: Sequence[Statement]) -> int:
             case _:
                 pass
     return deepest
+
+
+def _calls_in_loops(statements: Sequence[Statement]) -> bool:
+    """Return whether a loop, not inside of another statement, calls functions."""
+    return any(isinstance(each, For | While) and any(True for _ in called(each.body)) for each in statements)
 
 
 def _assigned(statements: Sequence[Statement]) -> Iterator[Variable]:
