@@ -302,8 +302,8 @@ class Counter:
 
     def _shifted_sums(self, values: Sequence[KnownValue], type: ScalarType) -> None:
         """Count sums of shifted rows, given the operands of `ShiftedSums`."""
-        rows, columns, depth, weights, _, _, offsets, box, out, _, adds = values
-        sizes = [self._known(size) for size in (rows, columns, depth)]
+        rows, columns, _, weights, terms, _, _, box, _, _, out, _ = values
+        sizes = [self._known(size) for size in (rows, columns, terms)]
         if None in sizes:
             self.tally.exact = False
             return
@@ -311,10 +311,7 @@ class Counter:
         self._count(2.0 * m * n * k, type)
         self.tally.products += 2.0 * m * n * k
         self._touch(self.tally.read, weights, m * k * type.itemsize)
-        self._touch(self.tally.read, offsets, 8 * k)
         self._touch(self.tally.read, box, n * k * type.itemsize)
-        if adds is not False and adds != 0:
-            self._touch(self.tally.read, out, m * n * type.itemsize)
         self._touch(self.tally.written, out, m * n * type.itemsize)
 
     # --- expressions ----------------------------------------------------------------------------------------------

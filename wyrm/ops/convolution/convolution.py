@@ -59,16 +59,13 @@ class _ConvolutionLoops(ByKernel):
         """Return the arguments of `correlation_kernel`."""
         source, weight, *biases = operands
         channels, rows = source.shape[1] // node.groups, out.shape[1] // node.groups
-        bias, offsets = biases[0] if biases else np.zeros(0, node.dtype), tables.offsets
         boxes = channels * len(tables.source_shifts)
-        if biases:
-            offsets = np.append(offsets, boxes * tables.volume)
         # Runs are side by side in the result unless phases are between them.
         apart = tables.out_step != (1, 1, 1)
         return (
             self.source(source),
             weight.reshape(-1),
-            bias,
+            biases[0] if biases else np.zeros(0, node.dtype),
             out.reshape(*out.shape[:2], math.prod(out.shape[2:])),
             node.groups,
             self.space(source),
@@ -82,10 +79,14 @@ class _ConvolutionLoops(ByKernel):
             tables.source_shifts,
             tables.out_shifts,
             tables.starts,
-            offsets,
             tables.positions,
-            scratch(2 * rows * len(offsets), node.dtype),
-            scratch((boxes + 1 + -(-VECTOR // tables.volume), tables.volume), node.dtype),
+            tables.steps,
+            tables.ends,
+            tables.direct_steps,
+            tables.direct_ends,
+            tables.masks,
+            scratch(2 * rows * (len(tables.positions) + len(tables.out_shifts)), node.dtype),
+            scratch((boxes + 1 + VECTOR // tables.volume, tables.volume), node.dtype),
             scratch((rows, tables.run) if apart else (0, 0), node.dtype),
         )
 
@@ -296,7 +297,7 @@ class _WeightGradientLoops(_ConvolutionLoops):
         windows = self.windows(node, out.shape[2:])
         channels, rows = out.shape[1], out.shape[0] // node.groups
         sizes = self.space(x), self.space(gradient)
-        tables, jobs = weight_gradient_tables(windows, channels, rows, *sizes, x.itemsize)
+        tables = weight_gradient_tables(windows, channels, rows, *sizes, x.itemsize)
         return (
             self.source(x),
             gradient.reshape(*gradient.shape[:2], math.prod(gradient.shape[2:])),
@@ -308,7 +309,7 @@ class _WeightGradientLoops(_ConvolutionLoops):
             tables.halo,
             tables.source_step,
             tables.source_shifts,
-            jobs,
+            tables.jobs,
             tables.positions,
             scratch((channels * len(tables.source_shifts), tables.volume), node.dtype),
             scratch((len(tables.positions), rows), node.dtype),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from wyrm.graph.typing import FloatArray, IntegerArray
 from wyrm.ops.convolution.boxes import Triple, fill_boxes, spread_run
-from wyrm.ops.convolution.shifted import pack, sums_in_parts
+from wyrm.ops.convolution.shifted import masks_rows, pack, shifted_sums
 from wyrm.ops.kernels.sums import natural
 from wyrm.ops.products.product import multiply_into
 
@@ -33,8 +33,12 @@ def correlation_kernel(
     source_shifts: IntegerArray,
     out_shifts: IntegerArray,
     starts: IntegerArray,
-    offsets: IntegerArray,
     positions: IntegerArray,
+    steps: IntegerArray,
+    ends: IntegerArray,
+    direct_steps: IntegerArray,
+    direct_ends: IntegerArray,
+    masks: IntegerArray,
     packed: FloatArray,
     box: FloatArray,
     result: FloatArray,
@@ -44,30 +48,31 @@ def correlation_kernel(
     `source` has the axes (batch, channels, depth, height and width in one), and `extent` its sizes of space; `out` is
     (batch, channels, all of space in one), and `own_extent` its sizes of space. The outputs of phase p at u = 0, 1, ...
     along each axis of `span` are written at `u * out_step + out_shifts[p]`, if that is inside of `out`. They sum over
-    the taps `starts[p]` to `starts[p + 1]`. Phase q of the box starts at `source_shifts[q]`. `tile` has the outputs per
-    tile along (depth, height, width), `halo` the further elements that they read. `weight_steps` are the distances of
-    groups and of output channels in the flat `weight`; `bias`, one number per output channel, may be empty. If it is
-    not, it is one tap more, of the ones behind the box.
+    taps with the weights `positions`. Phase q of the box starts at `source_shifts[q]`. `tile` has the outputs per tile
+    along (depth, height, width), `halo` the further elements that they read. `weight_steps` are the distances of groups
+    and of output channels in the flat `weight`; `bias`, one number per output channel, may be empty. `steps` and `ends`
+    are those of `shifted_sums`; `starts[p]` has the first position, step and end of phase p. The `direct_steps` read
+    `source` without a box, with `masks` for what is outside of it; they may be empty.
 
     Scratch memory: `packed` for the weights of a group; `box`, (phases and channels in one, depth, height and width in
-    one), with rows of ones behind it; `result` (output channels of a group, outputs of a run), empty if runs are
-    written where they belong.
+    one), with rows behind it; `result` (output channels of a group, outputs of a run), empty if runs are written where
+    they belong.
     """
     channels, rows = source.shape[1] // groups, out.shape[1] // groups
     pitch = tile[1] + halo[1], tile[2] + halo[2]
-    volume = (tile[0] + halo[0]) * pitch[0] * pitch[1]
-    phases, more = out_shifts.shape[0], 1 if bias.size > 0 else 0
-    for i in range(channels * source_shifts.shape[0], box.shape[0]):
-        for j in range(volume):
-            box[i, j] = 1
+    volume, space = (tile[0] + halo[0]) * pitch[0] * pitch[1], extent[0] * extent[1] * extent[2]
     for g in range(groups):
         top = g * rows
         own_bias = bias[top : top + rows] if bias.size > 0 else bias[:0]
-        for p in range(phases):
-            own, at = positions[starts[p] : starts[p + 1]], natural(starts[p] * 2 * rows)
-            pack(weight[g * weight_steps[0] :], own, weight_steps[1], own_bias, rows, packed[at:])
+        for p in range(out_shifts.shape[0]):
+            own, at = positions[natural(starts[p, 0]) : natural(starts[p + 1, 0])], starts[p, 0] + p
+            pack(weight[g * weight_steps[0] :], own, weight_steps[1], own_bias, rows, packed[natural(at * 2 * rows) :])
         for b in range(source.shape[0]):
             inputs = source[b, g * channels : (g + 1) * channels]
+            if masks_rows() and direct_ends.size > 0:
+                to = out[b, top : top + rows]
+                shifted_sums(packed, positions.size, direct_steps, direct_ends, inputs, 0, space, masks, to)
+                continue
             for d in range(0, span[0], tile[0]):
                 for h in range(0, span[1], tile[1]):
                     for w in range(0, span[2], tile[2]):
@@ -79,23 +84,26 @@ def correlation_kernel(
                         for z in range(size[0]):
                             for y in range(0, size[1], tall):
                                 start, run = (z * pitch[0] + y) * pitch[1], tall * size[2]
-                                for p in range(phases):
-                                    j, end = natural(starts[p]), natural(starts[p + 1] + more)
-                                    weights, places = packed[natural(j * 2 * rows) :], offsets[j:end]
+                                for p in range(out_shifts.shape[0]):
+                                    first, last = starts[p], starts[p + 1]
+                                    weights = packed[natural((first[0] + p) * 2 * rows) :]
+                                    own_steps = steps[natural(first[1]) : natural(last[1])]
+                                    own_ends, terms = ends[natural(first[2]) : natural(last[2])], last[0] - first[0]
                                     if result.size == 0:
                                         at = natural(((d + z) * span[1] + h + y) * span[2] + w)
                                         to = out[b, top : top + rows, at : at + run]
-                                        sums_in_parts(weights, places, box, start, to)
+                                        shifted_sums(weights, terms, own_steps, own_ends, box, start, volume, masks, to)
                                     else:
-                                        first = (
+                                        to = result[:, :run]
+                                        shifted_sums(weights, terms, own_steps, own_ends, box, start, volume, masks, to)
+                                        corner = (
                                             (d + z) * out_step[0] + out_shifts[p, 0],
                                             (h + y) * out_step[1] + out_shifts[p, 1],
                                             w * out_step[2] + out_shifts[p, 2],
                                         )
-                                        sums_in_parts(weights, places, box, start, result[:, :run])
                                         for i in range(rows):
                                             spread_run(
-                                                result[i], out[b, top + i], own_extent, first, (1, tall, size[2]),
+                                                result[i], out[b, top + i], own_extent, corner, (1, tall, size[2]),
                                                 out_step,
                                             )  # fmt: skip
 

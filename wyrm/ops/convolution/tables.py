@@ -25,6 +25,13 @@ _PLANE, _ROW, _MOVED, _GATHERED, _END, _FAR = 60.0, 40.0, 4.0, 32.0, 6.0, 2.0
 # What it costs to begin with a run and with a product; the fewest vectors that a processor multiplies at a time; and
 # what it costs to pack an element of a product.
 _CALL, _PRODUCT, _FEWEST_SUMS, _PACKED = 80.0, 800.0, 8, 0.5
+# How many vectors a tile of the result has, and what it costs to begin with a step.
+_VECTORS, _STEP = 24.0, 16.0
+# Partial sums of about the square root of a sum's length lose least precision. They are read and written between, so
+# they are not shorter than `_SHORTEST` terms; those of up to `_FEWEST * _SHORTEST` are that short.
+_LONGEST, _SHORTEST, _FEWEST = 192, 24, 4
+# The most bytes of the masks of a layer.
+_MASK_BYTES = 2**17
 
 
 @dataclass(frozen=True)
@@ -41,11 +48,16 @@ class Tables:
     # Phase q of the box begins at the input `first * source_step + source_shifts[q]`.
     source_shifts: NDArray[np.int64]
     out_shifts: NDArray[np.int64]
-    # The taps of output phase p are `starts[p]` to `starts[p + 1]`: their offsets in the box, and their positions in
-    # the weights of an output channel.
+    # The first weight, step and partial sum of each output phase, and the ends of the last one.
     starts: NDArray[np.int64]
-    offsets: NDArray[np.int64]
+    # The positions of the weights of all terms among those of an output channel.
     positions: NDArray[np.int64]
+    # The arguments of `shifted_sums`: for the box, and for the inputs themselves where that costs less.
+    steps: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    direct_steps: NDArray[np.int64]
+    direct_ends: NDArray[np.int64]
+    masks: NDArray[np.uint8]
 
     @property
     def volume(self) -> int:
@@ -56,6 +68,22 @@ class Tables:
     def run(self) -> int:
         """The number of outputs of a run, which are computed at a time: the rows of a plane, or a row."""
         return self.tile[2] * (self.tile[1] if self.halo[2] == 0 else 1)
+
+
+@dataclass(frozen=True)
+class WeightTables:
+    """The arguments of `weight_gradient_kernel` that follow from the geometry alone; see `Tables`."""
+
+    tile: Triple
+    span: Triple
+    halo: Triple
+    source_step: Triple
+    source_shifts: NDArray[np.int64]
+    # The rows of the box and their offset for each product, and the weights of all rows of products.
+    jobs: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    # The number of elements of the box per channel and phase.
+    volume: int
 
 
 @dataclass(frozen=True)
@@ -122,9 +150,18 @@ class _Costs:
     def of_sums(self, box: _Box, tile: Triple, span: Triple) -> float:
         """Return what the sums over taps cost with these tiles."""
         runs, length = (1, tile[1] * tile[2]) if box.halo[2] == 0 else (tile[1], tile[2])
-        taps = sum(map(len, box.taps)) * self.channels
-        sums = max(self.rows * -(-length // self._vector), _FEWEST_SUMS) * taps + _CALL
+        sums = sum(self._sums(length, len(taps), len(_jobs(taps))) for taps in box.taps)
         return _count(tile, span) * (self._filled(box, tile) + tile[0] * runs * sums)
+
+    def of_direct(self, taps: int, span: Triple) -> float:
+        """Return what the sums over taps cost without a box."""
+        return self._sums(math.prod(span), taps, taps)
+
+    def _sums(self, length: int, taps: int, steps: int) -> float:
+        """Return what the sums over taps cost for a run."""
+        vectors = -(-length // self._vector)
+        calls = max(1.0, self.rows * vectors / _VECTORS)
+        return max(self.rows * vectors, _FEWEST_SUMS) * taps * self.channels + calls * (_CALL + steps * _STEP)
 
     def of_products(self, box: _Box, tile: Triple, span: Triple) -> float:
         """Return what the gradient with respect to the weight costs with these tiles."""
@@ -132,7 +169,7 @@ class _Costs:
         vectors = -(-self.rows // self._vector)
         packed = vectors * self._vector * -(-length // self._vector) * _PACKED
         products = 0.0
-        for first, end, _ in _jobs(box):
+        for first, end, _ in _jobs(box.taps[0]):
             sums = vectors * (end - first) * self.channels
             products += max(sums, _FEWEST_SUMS) * length + sums * _MOVED + packed + _PRODUCT
         return _count(tile, span) * (self._filled(box, tile) + tile[0] * runs * products)
@@ -158,10 +195,9 @@ def _count(tile: Triple, span: Triple) -> int:
     return math.prod(-(-max(1, size) // own) for size, own in zip(span, tile, strict=True))
 
 
-def _jobs(box: _Box) -> list[tuple[int, int, Triple]]:
+def _jobs(taps: Sequence[tuple[int, Triple]]) -> list[tuple[int, int, Triple]]:
     """Return the first phase, the end of the phases and the place of each group of taps that are neighbours."""
     jobs: list[tuple[int, int, Triple]] = []
-    (taps,) = box.taps
     for place in dict.fromkeys(place for _, place in taps):
         for phase in sorted(q for q, other in taps if other == place):
             if jobs and jobs[-1][1:] == (phase, place):
@@ -183,12 +219,93 @@ def _chosen(
     return min(found)[2:]
 
 
-def _offsets(box: _Box, tile: Triple, channels: int, phase: int) -> NDArray[np.int64]:
-    """Return the offsets of the taps of an output phase for all channels: the box is (phases, channels, *volume)."""
-    sizes = [n + more for n, more in zip(tile, box.halo, strict=True)]
-    volume = math.prod(sizes)
-    taps = np.array([q * channels * volume + _flat(place, sizes) for q, place in box.taps[phase]], np.int64)
-    return (taps[:, None] + np.arange(channels, dtype=np.int64) * volume).ravel()
+def _in_parts(steps: Sequence[Triple], stride: int) -> tuple[list[Triple], list[int]]:
+    """Divide steps, (place, count, mask), into those of partial sums; return also the ends of these."""
+    terms = sum(count for _, count, _ in steps)
+    parts = max(1, -(-terms // _LONGEST), min(_FEWEST, terms // _SHORTEST))
+    found: list[Triple] = []
+    ends, length, done = [], max(1, -(-terms // parts)), 0
+    for place, count, mask in steps:
+        while count:
+            taken = min(count, length - done % length)
+            found.append((place, taken, mask))
+            place, count, done = place + taken * stride, count - taken, done + taken
+            if done % length == 0:
+                ends.append(len(found))
+    if not ends or ends[-1] < len(found):
+        ends.append(len(found))
+    return found, ends
+
+
+def _direct(taps: Sequence[Triple], step: Triple, span: Triple, source: Triple) -> bool:
+    """Return whether outputs that are neighbours read inputs that are neighbours, for all outputs and taps."""
+    rows = span[2] == source[2] or span[0] == span[1] == 1
+    return step == (1, 1, 1) and rows and (span[1] == source[1] or span[0] == 1) and 0 not in span
+
+
+def _mask_of(tap: Triple, span: Triple, source: Triple) -> NDArray[np.uint8]:
+    """Return a bit for each output: whether the input of the tap exists; and zeros for two vectors more."""
+    there = [
+        (np.arange(n) + shift >= 0) & (np.arange(n) + shift < m) for n, shift, m in zip(span, tap, source, strict=True)
+    ]
+    every = there[0][:, None, None] & there[1][:, None] & there[2]
+    return np.append(np.packbits(every.ravel(), bitorder="little"), np.zeros(4, np.uint8))
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """What `correlation_kernel` computes: outputs `u * out_step + out_shifts[p]` read `u * step + reads[p][tap]`.
+
+    `weights` are the positions of the taps' weights for the first channel; those of the others are `apart`.
+    """
+
+    reads: Sequence[Sequence[Triple]]
+    weights: Sequence[Sequence[int]]
+    apart: int
+    out_step: Triple
+    out_shifts: Sequence[Triple]
+    span: Triple
+
+    def tables(self, costs: _Costs) -> Tables:
+        """Return the tables that cost least."""
+        step, source, channels, span = costs.step, costs.source, costs.channels, self.span
+        box, tile = _chosen(self.reads, step, span, channels * costs.itemsize, costs.of_sums)
+        sizes = [n + more for n, more in zip(tile, box.halo, strict=True)]
+        volume, space = math.prod(sizes), math.prod(source)
+        apart = np.arange(channels) * self.apart
+        # Bits of columns that all count, for steps in the box; the masks of taps follow.
+        masks = [np.full(-(-math.prod(tile) // 8) + 4, 255, np.uint8)]
+        steps, ends, starts = list[Triple](), list[int](), [(0, 0, 0)]
+        positions: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
+        order: list[int] = []
+        for taps, weights in zip(box.taps, self.weights, strict=True):
+            jobs, number = _jobs(taps), {tap: at for at, tap in enumerate(taps)}
+            order = [number[q, place] for first, end, place in jobs for q in range(first, end)]
+            positions += [weights[tap] + apart for tap in order]
+            own, own_ends = _in_parts(
+                [(first * channels * volume + _flat(place, sizes), (end - first) * channels, 0)
+                 for first, end, place in jobs], volume,
+            )  # fmt: skip
+            steps, ends = [*steps, *own], [*ends, *own_ends]
+            starts.append((starts[-1][0] + len(order) * channels, len(steps), len(ends)))
+        direct, direct_ends = list[Triple](), list[int]()
+        reads = self.reads[0]
+        size = len(reads) * math.prod(span) // 8
+        possible = self.out_step == (1, 1, 1) and _direct(reads, step, span, source) and size <= _MASK_BYTES
+        if possible and costs.of_direct(len(reads), span) < costs.of_sums(box, tile, span):
+            place = sum(map(len, masks))
+            for tap in order:
+                masks.append(_mask_of(reads[tap], span, source))
+                direct.append((_flat(reads[tap], source), channels, place))
+                place += len(masks[-1])
+            direct, direct_ends = _in_parts(direct, space)
+        integers = [
+            np.array(each, np.int64).reshape(-1, 3) for each in (box.shifts, self.out_shifts, starts, steps, direct)
+        ]
+        return Tables(
+            tile, span, box.halo, step, self.out_step, *integers[:3], np.concatenate(positions), integers[3],
+            np.array(ends, np.int64), integers[4], np.array(direct_ends, np.int64), np.concatenate(masks),
+        )  # fmt: skip
 
 
 @lru_cache(maxsize=256)
@@ -200,13 +317,8 @@ def forward_tables(
     `channels` and `rows` are the channels and the output channels of a group.
     """
     step, taps = _triple([window.stride for window in windows]), _taps(windows)
-    costs = _Costs(source, step, rows, channels, itemsize)
-    box, tile = _chosen([taps], step, sizes, channels * itemsize, costs.of_sums)
-    count = channels * len(taps)
-    return Tables(
-        tile, sizes, box.halo, step, (1, 1, 1), np.array(box.shifts, np.int64), np.zeros((1, 3), np.int64),
-        np.array([0, count]), _offsets(box, tile, channels, 0), np.arange(count).reshape(channels, -1).T.ravel(),
-    )  # fmt: skip
+    sums = _Sums([taps], [range(len(taps))], len(taps), (1, 1, 1), [(0, 0, 0)], sizes)
+    return sums.tables(_Costs(source, step, rows, channels, itemsize))
 
 
 def _taps(windows: tuple[Window, Window, Window]) -> list[Triple]:
@@ -218,26 +330,20 @@ def _taps(windows: tuple[Window, Window, Window]) -> list[Triple]:
 @lru_cache(maxsize=256)
 def weight_gradient_tables(
     windows: tuple[Window, Window, Window], channels: int, rows: int, source: Triple, sizes: Triple, itemsize: int
-) -> tuple[Tables, NDArray[np.int64]]:
-    """Return the tables of the gradient with respect to the weight; the arguments are those of `forward_tables`.
-
-    The offsets are those of jobs, the positions those of rows of `weight_gradient_kernel`; beside them are the jobs.
-    """
+) -> WeightTables:
+    """Return the tables of the gradient with respect to the weight; the arguments are those of `forward_tables`."""
     step, taps = _triple([window.stride for window in windows]), _taps(windows)
     costs = _Costs(source, step, rows, channels, itemsize)
     box, tile = _chosen([taps], step, sizes, channels * itemsize, costs.of_products)
     pitches = [n + more for n, more in zip(tile, box.halo, strict=True)]
     jobs, positions, order = [], [], {tap: number for number, tap in enumerate(box.taps[0])}
-    for first, end, place in _jobs(box):
+    for first, end, place in _jobs(box.taps[0]):
         jobs.append((first * channels, (end - first) * channels, _flat(place, pitches)))
         positions += [
             channel * len(taps) + order[phase, place] for phase in range(first, end) for channel in range(channels)
         ]
-    tables = Tables(
-        tile, sizes, box.halo, step, (1, 1, 1), np.array(box.shifts, np.int64), np.zeros((1, 3), np.int64),
-        np.zeros(1, np.int64), np.zeros(0, np.int64), np.array(positions, np.int64),
-    )  # fmt: skip
-    return tables, np.array(jobs, np.int64)
+    shifts = np.array(box.shifts, np.int64)
+    return WeightTables(tile, sizes, box.halo, step, shifts, np.array(jobs), np.array(positions), math.prod(pitches))
 
 
 @lru_cache(maxsize=256)
@@ -270,20 +376,12 @@ def input_gradient_tables(
             for tap in own
         ])  # fmt: skip
         weights.append([_flat(tap, [window.size for window in windows]) for tap in own])
-        shifts.append([
+        shifts.append(_triple([
             at - w.before + start * w.stride for at, w, start in zip(phase, windows, first, strict=True)
-        ])  # fmt: skip
-    costs = _Costs(source, (1, 1, 1), rows, channels, itemsize)
-    box, tile = _chosen(reads, (1, 1, 1), span, channels * itemsize, costs.of_sums)
+        ]))  # fmt: skip
     taps = math.prod(window.size for window in windows)
-    channel = np.arange(channels, dtype=np.int64) * (rows * taps)
-    offsets = [_offsets(box, tile, channels, phase) for phase in range(len(reads))]
-    positions = [(np.array(each, np.int64)[:, None] + channel).ravel() for each in weights]
-    return Tables(
-        tile, span, box.halo, (1, 1, 1), step, np.array(box.shifts, np.int64).reshape(-1, 3),
-        np.array(shifts, np.int64).reshape(-1, 3), np.array([0, *np.cumsum([len(each) for each in offsets])]),
-        np.concatenate(offsets), np.concatenate(positions),
-    )  # fmt: skip
+    sums = _Sums(reads, weights, rows * taps, step, shifts, span)
+    return sums.tables(_Costs(source, (1, 1, 1), rows, channels, itemsize))
 
 
 def _flat(index: Sequence[int], sizes: Sequence[int]) -> int:

@@ -180,11 +180,11 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class ShiftedSums:
-    """Sums of shifted rows: `out[i, k] = sum_j weights[j, i] * box[offsets[j] + k]`, perhaps added to `out`.
+    """Sums of shifted rows: `out[i, k] = b[i] + sum_j weights[j, i] * box[places[j] + k]`.
 
-    The operands are the rows and the columns of out, and the number of offsets; weights, the first term that counts,
-    and the number of all; offsets, in elements of box; box; out, whose columns are contiguous, and the stride of its
-    rows; and whether it is added to, as a bool. See `wyrm.engines.native.products.shifted.text`.
+    The operands are the rows and the columns of out, and the number of partial sums; weights, and the number of terms;
+    steps, and their ends; box, and its stride; masks; out, whose columns are contiguous, and the stride of its rows.
+    See `wyrm.engines.native.products.shifted.text`.
     """
 
     operands: tuple[Expression, ...]

@@ -203,7 +203,7 @@ def _callees_first(root: str, calls: Callable[[str], list[str]]) -> list[str]:
 
 
 # The position of the result among the operands of a product.
-_RESULTS: dict[type, int] = {Product: 9, ShiftedSums: 8, Gemm: 10}
+_RESULTS: dict[type, int] = {Product: 9, ShiftedSums: 10, Gemm: 10}
 
 
 def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> frozenset[int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wyrm.engines.native.ir.program import Offset, ShiftedSums
-from wyrm.engines.native.ir.types import INT64, PointerType
-from wyrm.engines.native.kernels.arithmetic import as_type, truth
+from wyrm.engines.native.ir.types import INT64, UINT8, PointerType
+from wyrm.engines.native.kernels.arithmetic import as_type
 from wyrm.engines.native.kernels.calls import builtin
 from wyrm.engines.native.kernels.expressions import Expressions
 from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, Num, View, literal
@@ -21,27 +21,26 @@ def _rows_of_tile(body: Expressions, arguments: Sequence[KernelValue]) -> Kernel
     return literal(most_rows(host()))
 
 
+@builtin(shifted.masks_rows)
+def _masks_rows(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
+    """Return whether this processor reads a part of a vector as fast as a whole one."""
+    return literal(host().masks)
+
+
 @builtin(shifted.shifted_sums)
 def _shifted_sums(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     """Add a `ShiftedSums`; the shapes are the caller's care."""
-    weights, first, total, offsets, box, start, out, adds = arguments
-    if not (
-        isinstance(weights, View)
-        and isinstance(offsets, View)
-        and isinstance(box, View)
-        and isinstance(start, Num)
-        and isinstance(first, Num)
-        and isinstance(total, Num)
-        and isinstance(out, View)
-        and isinstance(adds, Num)
-    ):
-        raise NotCompiled("shifted_sums takes four arrays, three integers and a bool")
-    if [len(each.shape) for each in (weights, offsets, box, out)] != [1, 1, 2, 2] or offsets.element != INT64:
-        raise NotCompiled("shifted_sums takes weights, offsets in int64 and two matrices")
-    begin, terms, corner = (as_type(each, INT64).expression for each in (first, total, start))
+    arrays = [each for each in arguments if isinstance(each, View)]
+    numbers = [each for each in arguments if isinstance(each, Num)]
+    if len(arrays) != 6 or len(numbers) != 3 or len(arguments) != 9:
+        raise NotCompiled("shifted_sums takes six arrays and three integers")
+    weights, steps, ends, box, masks, out = arrays
+    terms, start, stride = (as_type(each, INT64).expression for each in numbers)
+    if len(out.shape) != 2 or [each.element for each in (steps, ends, masks)] != [INT64, INT64, UINT8]:
+        raise NotCompiled("shifted_sums takes steps and ends in int64, masks in uint8, and writes a matrix")
     operands = (
-        *out.shape, offsets.shape[0], weights.pointer, begin, terms, offsets.pointer,
-        Offset(box.pointer, corner, PointerType(box.element)), out.pointer, out.strides[0], truth(adds),
+        *out.shape, ends.shape[0], weights.pointer, terms, steps.pointer, ends.pointer,
+        Offset(box.pointer, start, PointerType(box.element)), stride, masks.pointer, out.pointer, out.strides[0],
     )  # fmt: skip
     body.builder.add(ShiftedSums(operands, out.element))
     return literal(0)

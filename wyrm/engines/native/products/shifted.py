@@ -1,7 +1,7 @@
-"""Sums of shifted rows: `out[i, k] = sum_j weights[j, i] * box[offsets[j] + k]`, the inner part of a convolution.
+"""Sums of shifted rows, the inner part of a convolution: `out[i, k] = b[i] + sum_j w[j, i] * box[places[j] + k]`.
 
 It is a product whose right operand's rows overlap in memory, so that no matrix of all windows exists: a block of the
-result stays in registers while its pointer walks through the offsets.
+result stays in registers while its pointer walks through the places. Lanes of rows that a mask excludes are zero.
 """
 
 from __future__ import annotations
@@ -13,16 +13,13 @@ from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
 
 # Few rows take more vectors of a row at a time: as many sums as a processor computes at once.
 _FEW, _SUMS = 2, 8
-# Partial sums of about the square root of a sum's length lose least precision. They are read and written between, so
-# they are not shorter than `_SHORTEST` terms; those of up to `_FEWEST * _SHORTEST` are that short.
-_LONGEST, _SHORTEST, _FEWEST = 192, 24, 4
 _OPERANDS = (
-    ("i64", "rows"), ("i64", "columns"), ("i64", "depth"), ("ptr", "weights"), ("i64", "first"), ("i64", "all"),
-    ("ptr", "offsets"), ("ptr", "box"), ("ptr", "c"), ("i64", "cr"), ("i1", "adds"),
+    ("i64", "rows"), ("i64", "columns"), ("i64", "parts"), ("ptr", "weights"), ("i64", "terms"), ("ptr", "steps"),
+    ("ptr", "ends"), ("ptr", "box"), ("i64", "stride"), ("ptr", "masks"), ("ptr", "c"), ("i64", "cr"),
 )  # fmt: skip
 _TILE = (
-    "ptr noalias %weights, ptr noalias %offsets, i64 %depth, i64 %part, ptr noalias %box, ptr noalias %c, i64 %cr, "
-    "i64 %last, i64 %columns, i1 %adds"
+    "i64 %parts, ptr noalias %weights, ptr noalias %steps, ptr noalias %ends, ptr noalias %box, i64 %stride, "
+    "ptr noalias %masks, ptr noalias %c, i64 %cr, i64 %last, i64 %columns"
 )
 
 
@@ -34,12 +31,16 @@ def most_rows(target: Target) -> int:
 def text(target: Target, number: ScalarType) -> str:
     """Return the text of the module for a type of floats, on a target.
 
-    Its function takes the sizes of the result and the number of terms of a sum; the weights, of which those of the
-    terms from `first` on are used, of `all` terms; the offsets of these in elements; the box; the result with
-    contiguous columns, and the stride of its rows; and whether it is added to. The rows are divided into tiles of at
-    most `most_rows`, pairs of rows that are as equally many as can be. The weights are those of one tile after those of
-    another: all rows' of a term side by side, with those of the last row twice if the number of rows is odd and above
-    1. It reads whole vectors of the box: up to one less than a vector's elements behind the last column.
+    Its function takes the sizes of the result; the number of partial sums; the weights and the number of terms; the
+    steps and, for each partial sum, the end of its steps; the box and its stride; the masks; and the result with
+    contiguous columns, and the stride of its rows. A step is three integers: the place of its first term in the box,
+    the number of its terms, each of which is a stride after the one before, and the place of its mask, in bytes: bit k
+    tells whether column k counts. Only a target with `masks` reads masks.
+
+    The rows are divided into tiles of at most `most_rows`, pairs of rows that are as equally many as can be. The
+    weights are those of one tile after those of another: what each row begins with, then all rows' of a term side by
+    side; with those of the last row twice if the number of rows is odd and above 1. It reads whole vectors of the box,
+    up to one less than a vector's elements behind the last column, or none that masks exclude.
     """
     vectors = Vectors(target, number)
     heights = [1, *range(2, most_rows(target) + 1, 2)]
@@ -51,6 +52,7 @@ def text(target: Target, number: ScalarType) -> str:
     return "\n".join([
         *vectors.declarations(),
         *DECLARED,
+        f"@zeros = internal constant [{most_rows(target)} x {vectors.number}] zeroinitializer",
         f"@tiles = internal constant [{len(names)} x ptr] [{', '.join(names)}]",
         f"@widest = internal constant [{len(widest)} x i64] [{', '.join(widest)}]",
         *(_tile(vectors, rows, wide) for rows in heights for wide in dict.fromkeys(widths[rows])),
@@ -70,26 +72,39 @@ def _tile(vectors: Vectors, rows: int, wide: int) -> str:
     to = Writer()
     last = vectors.below(to, to.subtract("%columns", (wide - 1) * vectors.width))
 
-    def block(start: str, weights: str) -> list[str]:
-        offsets = to.address("i64", "%offsets", start)
+    def part(number: str, weights: str, start: str) -> list[str]:
+        end = to.new(f"load i64, ptr {to.address('i64', '%ends', number)}")
+        begun = to.compare("ne", number, 0)
+        starts = to.select(begun, "ptr", "@zeros", "%weights")
+        first = [vectors.repeated(to, vectors.address(to, starts, row)) for row in range(rows)]
 
         def step(index: str, weights: str, *totals: str) -> list[str]:
-            offset = to.new(f"load i64, ptr {to.address('i64', offsets, index)}")
-            place = vectors.address(to, "%box", offset)
-            right = [vectors.load(to, place, vector * vectors.width) for vector in range(wide)]
-            sums: list[str] = []
-            for row in range(rows):
-                left = vectors.repeated(to, vectors.address(to, weights, row))
-                sums += [
-                    vectors.multiply_add(to, left, each, totals[row * wide + vector])
-                    for vector, each in enumerate(right)
-                ]
-            return [vectors.address(to, weights, rows), *sums]
+            entry = to.address("i64", "%steps", to.multiply(to.add(start, index), 3))
+            place, count, mark = (to.new(f"load i64, ptr {to.address('i64', entry, at)}") for at in range(3))
+            masks: list[str | None] = [None] * wide
+            if vectors.target.masks:
+                bits = f"i{vectors.width}"
+                words = to.address("i8", "%masks", mark)
+                loaded = [to.new(f"load {bits}, ptr {to.address(bits, words, v)}, align 1") for v in range(wide)]
+                masks = [to.new(f"bitcast {bits} {each} to <{vectors.width} x i1>") for each in loaded]
 
-        count = to.lower(to.subtract("%depth", start), "%part")
-        carried = [("ptr", weights), *[(vectors.type, "zeroinitializer")] * (rows * wide)]
-        after, *totals = to.loop(count, 1, step, carried)
-        adds = to.new(f"or i1 %adds, {to.compare('ne', start, 0)}")
+            def term(_index: str, weights: str, box: str, *totals: str) -> list[str]:
+                right = [vectors.load(to, box, v * vectors.width, mask) for v, mask in enumerate(masks)]
+                sums: list[str] = []
+                for row in range(rows):
+                    left = vectors.repeated(to, vectors.address(to, weights, row))
+                    sums += [
+                        vectors.multiply_add(to, left, each, totals[row * wide + v]) for v, each in enumerate(right)
+                    ]
+                return [vectors.address(to, weights, rows), vectors.address(to, box, "%stride"), *sums]
+
+            types = [("ptr", weights), ("ptr", vectors.address(to, "%box", place))]
+            after, _, *found = to.loop(count, 1, term, [*types, *((vectors.type, each) for each in totals)])
+            return [after, *found]
+
+        carried = [("ptr", weights), *((vectors.type, each) for each in first for _ in range(wide))]
+        after, *totals = to.loop(to.subtract(end, start), 1, step, carried)
+        adds = begun
 
         def write(*, whole: bool, adds: str | bool) -> None:
             mask = None if whole else last
@@ -129,20 +144,16 @@ def _tile(vectors: Vectors, rows: int, wide: int) -> str:
                 lambda: to.branch(adds, lambda: write(whole=True, adds=True), lambda: write(whole=True, adds=False)),
                 lambda: to.branch(adds, lambda: write(whole=False, adds=True), lambda: write(whole=False, adds=False)),
             )
-        return [after]
+        return [after, end]
 
-    to.loop("%depth", "%part", block, [("ptr", "%weights")])
+    to.loop("%parts", 1, part, [("ptr", vectors.address(to, "%weights", rows)), ("i64", "0")])
     return to.function(f"internal void @{_name(rows, wide)}({_TILE}) noinline nounwind")
 
 
 def _entry(vectors: Vectors) -> str:
     """Return the exported function, which goes through the columns."""
     to = Writer()
-    parts = to.higher(
-        to.divide(to.add("%depth", _LONGEST - 1), _LONGEST),
-        to.higher(to.lower(to.divide("%depth", _SHORTEST), _FEWEST), 1),
-    )
-    part = to.divide(to.add("%depth", to.subtract(parts, 1)), parts)
+    panel = to.add("%terms", 1)
     tiles = to.divide(to.add("%rows", most_rows(vectors.target) - 1), most_rows(vectors.target))
     pairs = to.divide(to.add("%rows", 1), 2)
     fewest = to.divide(pairs, tiles)
@@ -151,6 +162,7 @@ def _entry(vectors: Vectors) -> str:
     def all_rows(column: str, size: str, position: str) -> None:
         """Call the tile at a position among those of each height, for all rows."""
         box = vectors.address(to, "%box", column)
+        masks = to.address("i8", "%masks", to.divide(column, 8))
 
         def tile(number: str, row: str, weights: str) -> list[str]:
             more = to.new(f"zext i1 {to.compare('slt', number, larger)} to i64")
@@ -159,14 +171,13 @@ def _entry(vectors: Vectors) -> str:
             count = to.lower(height, to.subtract("%rows", row))
             place = to.add(to.multiply(half, vectors.vectors + 1), position)
             function = to.new(f"load ptr, ptr {to.address('ptr', '@tiles', place)}")
-            own = vectors.address(to, weights, to.multiply(height, "%first"))
             c = vectors.address(to, "%c", to.add(to.multiply("%cr", row), column))
             last = to.multiply("%cr", to.subtract(count, 1))
             to.do(
-                f"call void {function}(ptr {own}, ptr %offsets, i64 %depth, i64 {part}, ptr {box}, ptr {c}, i64 %cr, "
-                f"i64 {last}, i64 {size}, i1 %adds)"
+                f"call void {function}(i64 %parts, ptr {weights}, ptr %steps, ptr %ends, ptr {box}, i64 %stride, "
+                f"ptr {masks}, ptr {c}, i64 %cr, i64 {last}, i64 {size})"
             )
-            return [to.add(row, count), vectors.address(to, weights, to.multiply(height, "%all"))]
+            return [to.add(row, count), vectors.address(to, weights, to.multiply(height, panel))]
 
         to.loop(tiles, 1, tile, [("i64", "0"), ("ptr", "%weights")])
 
