@@ -72,6 +72,13 @@ def _tile(vectors: Vectors, rows: int, wide: int) -> str:
     to = Writer()
     last = vectors.below(to, to.subtract("%columns", (wide - 1) * vectors.width))
 
+    # The result is fetched while the first sums are computed, and the next columns of the box with each term.
+    row_of_c = "%c"
+    for _ in range(rows):
+        for v in range(wide):
+            vectors.prefetch(to, row_of_c, v * vectors.width, writes=True)
+        row_of_c = vectors.address(to, row_of_c, "%cr")
+
     def part(number: str, weights: str, start: str) -> list[str]:
         end = to.new(f"load i64, ptr {to.address('i64', '%ends', number)}")
         begun = to.compare("ne", number, 0)
@@ -90,6 +97,8 @@ def _tile(vectors: Vectors, rows: int, wide: int) -> str:
 
             def term(_index: str, weights: str, box: str, *totals: str) -> list[str]:
                 right = [vectors.load(to, box, v * vectors.width, mask) for v, mask in enumerate(masks)]
+                for v in range(wide):
+                    vectors.prefetch(to, box, (wide + v) * vectors.width)
                 sums: list[str] = []
                 for row in range(rows):
                     left = vectors.repeated(to, vectors.address(to, weights, row))
