@@ -16,6 +16,7 @@ from wyrm.engines.engine import Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions
 from wyrm.engines.native import LoopOption, NativeOptions
 from wyrm.engines.native.llvm.blas import limited
+from wyrm.engines.native.llvm.second_process import start_for_first_program
 from wyrm.engines.native.run.calls import FixedShapeProgram, RepeatedCall
 from wyrm.engines.native.run.data_parallel import DataParallelStep, parts_of
 from wyrm.engines.native.run.epoch import NativeEpoch
@@ -57,6 +58,7 @@ class NativeEngine(Engine):
         evaluates: bool = False,
         loop: LoopOption = "auto",
     ) -> None:
+        start_for_first_program()
         graph = NativeGraph(outputs, optimizer)
         self._begin(graph, NativeRunner(graph, "auto" if evaluates else loop))
 
