@@ -30,12 +30,12 @@ from wyrm.engines.native.llvm.emit import ENTRY, emit, pool_module, product_modu
 from wyrm.engines.native.llvm.optimize import (
     AS_WRITTEN,
     Compilation,
-    SecondProcess,
     Unit,
     assembly,
     machine_code,
     target_machine,
 )
+from wyrm.engines.native.llvm.second_process import second_process
 from wyrm.engines.native.products import pool
 from wyrm.engines.native.products.writer import SHARED
 from wyrm.ops.kernels.native import DEBUG
@@ -112,7 +112,7 @@ def _load(function: Routine, kinds: tuple[Kind, ...]) -> LoadedFunction:
             return _loaded(symbols, kept, *rest)
     deliver()
     with (
-        SecondProcess(early=function.calls_shared and cache.store().is_empty()) as second,
+        second_process(early=function.calls_shared and cache.store().is_nearly_empty()) as second,
         Compilation(lambda unit: machine_code(unit.text, unit.level), _keep, second) as compilation,
     ):
         modules = Modules(compilation)
