@@ -76,7 +76,10 @@ class RepeatedCall:
                 array = storage.array
                 if array is None or array.shape != shape or not entry.is_within(array):
                     return False
-                target[...] = array
+                if leaf in direct and array.dtype is dtype and is_direct(array):
+                    self._given.append((direct[leaf], array))
+                else:
+                    target[...] = array
                 continue
             given += 1
             value: object = feed[leaf]
