@@ -445,8 +445,10 @@ def test_axes_of_equal_sizes_and_other_names_are_refused() -> None:
 
     class Right(wy.Dim): ...
 
-    x, y, on = wy.Parameter.zeros((Left(3),)), wy.Parameter.zeros((Right(3),)), wy.Input(1.0) > 0.0
-    square = wy.Parameter.zeros((Left(3), Right(3)))
+    on = wy.Input(1.0) > 0.0
+    x: Any = wy.Parameter.zeros((Left(3),))  # type checkers refuse these calls too
+    y: Any = wy.Parameter.zeros((Right(3),))
+    square: Any = wy.Parameter.zeros((Left(3), Right(3)))
     calls: list[tuple[str, Any]] = [
         (r"result of .* has the axes \(Left\(3\),\) but becomes", lambda: wy.cond(on, lambda: x, lambda: y)),
         (r"result of .* but becomes", lambda: wy.switch(wy.IndexConstant(0), [lambda: x, lambda: y])),
