@@ -47,6 +47,8 @@ class NativeEngine(Engine):
     """Runs a program as native code: `runner` compiles it, `NativeEpoch` has the loops over the rows of a data set."""
 
     Options: ClassVar[type] = NativeOptions
+    # Whether short epochs are one call of native code a thread, without the runner's `call`.
+    prepares: ClassVar[bool] = True
 
     graph: NativeGraph
 

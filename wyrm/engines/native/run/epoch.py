@@ -146,6 +146,8 @@ class NativeEpoch:
         longest = rows / (batch * threads)
         if not again or self.epoch.skipped or not engine.runner.compiled or longest > engine.rate * _CHUNK:
             return None
+        if not engine.prepares:
+            return None
         from wyrm.engines.native.run.prepared import PreparedEpoch, is_preparable
 
         prepared = engine.prepared
