@@ -166,7 +166,7 @@ class NativeEpoch:
         try:
             prepared.run(self.seed, self.stop)
         finally:
-            engine.rate = prepared.longest / max(time.perf_counter() - start, 1e-6)
+            self._set_rate(prepared.longest, time.perf_counter() - start)
             self._count(prepared.totals, prepared.batches)
         ended = prepared.ended_by()
         if ended is None:
@@ -273,10 +273,15 @@ class NativeEpoch:
             chunk = min(count - done, max(1, int(self.engine.rate * _CHUNK)))
             start = time.perf_counter()
             done += self._chunk(binding, chunk, self.batch, step + done, order[done * self.batch :], numbers[done:])
-            self.engine.rate = chunk / max(time.perf_counter() - start, 1e-6)
+            self._set_rate(chunk, time.perf_counter() - start)
             if in_main and self.failed_at is None:
                 self._take_snapshot_if_due()
             deliver()
+
+    def _set_rate(self, steps: int, seconds: float) -> None:
+        """Take over the speed of these steps; a very short call tells only how slow it is at most."""
+        rate = steps / max(seconds, 1e-6)
+        self.engine.rate = rate if seconds > _CHUNK / 50 else max(rate, self.engine.rate)
 
     def _chunk(
         self,
