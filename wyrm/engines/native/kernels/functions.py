@@ -255,11 +255,22 @@ def _definitions(text: str) -> dict[tuple[str, int], ast.FunctionDef]:
     except SyntaxError:  # not a Python file, such as Markdown with code in it
         return {}
     found = {}
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.FunctionDef):
             first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
             found[node.name, first] = node
     return found
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements inside of a module or a function, without the expressions in them."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(node, field, ())
+            yield from inner
+            stack += inner
 
 
 def names_in(node: ast.AST) -> set[str]:
@@ -302,7 +313,7 @@ def may_overflow(tree: ast.FunctionDef) -> set[str]:
 
 def _assignments(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
     """Yield each assigned name with the expression assigned to it."""
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         match node:
             case ast.Assign(targets, value):
                 for target in targets:

@@ -66,6 +66,7 @@ class Translation:
         # The messages of the error codes.
         self.errors: dict[int, str] = {}
         self.functions: dict[str, Specialization] = {}
+        # None while a function is being translated.
         self._found: dict[tuple[int, tuple[Kind, ...], bool], Specialization | None] = {}
         self._keep: list[Routine] = []
 
@@ -75,10 +76,10 @@ class Translation:
         With `no_alias=False` its arrays may alias even if it is declared `distinct`.
         """
         key = id(function), kinds, no_alias
-        if key in self._found:
-            found = self._found[key]
-            if found is None:
-                raise NotCompiled(f"{function.__name__} calls itself; write a loop", function.where())
+        found = self._found.get(key, function)
+        if found is None:
+            raise NotCompiled(f"{function.__name__} calls itself; write a loop", function.where())
+        if isinstance(found, Specialization):
             return found
         self._found[key] = None
         self._keep.append(function)  # the key has its id, which must not be reused
@@ -294,7 +295,8 @@ def _visit(item: Expression | Statement, found: dict[str, Number], needed: dict[
     if isinstance(item, Operation) and item.name == "power":
         inner = inner[:1]
     for each in inner:
-        _visit(each, found, needed)
+        if type(each) is not Variable:  # most arguments of calls
+            _visit(each, found, needed)
 
 
 def _changed(item: Any, variables: dict[str, Variable], needed: dict[str, tuple[Number, ...]]) -> Any:

@@ -134,9 +134,9 @@ class _FunctionEmitter(Instructions):
             distinct = " noalias" if function.distinct and isinstance(each.type, PointerType) else ""
             parameters.append(f"{llvm_type(each.type)}{distinct} %p{position}")
             self._values[each.name] = f"%p{position}"
-        assigned = set(_assigned(function.body))
+        assigned = {each.name for each in _assigned(function.body)}
         for each in function.parameters:
-            if each in assigned:
+            if each.name in assigned:
                 given = self._value(each)
                 self._words.pop(each.name, None)
                 self._values.pop(each.name, None)

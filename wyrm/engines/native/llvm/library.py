@@ -40,6 +40,7 @@ from wyrm.engines.native.products import pool
 from wyrm.engines.native.products.writer import SHARED
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.support.interrupts import deliver
+from wyrm.support.memory import with_collector_paused
 
 # The number of argument tables that are cached per function.
 _TABLE_CACHE_SIZE = 1024
@@ -95,7 +96,7 @@ class CompiledFunction:
         found = self._machines.get(kinds)
         if found is None:
             with self._around(), _lock:
-                found = self._machines[kinds] = _load(self.function, kinds)
+                found = self._machines[kinds] = with_collector_paused(_load, self.function, kinds)
         return found
 
 

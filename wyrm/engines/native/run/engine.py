@@ -34,6 +34,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.graph.storage import bound_array, stored, touch
 from wyrm.support.interrupts import deferred
+from wyrm.support.memory import with_collector_paused
 from wyrm.support.options import choice
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class NativeEngine(Engine):
         loop: LoopOption = "auto",
     ) -> None:
         start_for_first_program()
-        graph = NativeGraph(outputs, optimizer)
+        graph = with_collector_paused(NativeGraph, outputs, optimizer)
         self._begin(graph, NativeRunner(graph, "auto" if evaluates else loop))
 
     def _begin(self, graph: NativeGraph, runner: NativeRunner) -> None:

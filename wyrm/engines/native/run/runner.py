@@ -27,7 +27,7 @@ from wyrm.graph.axes import Dim, open_axes, resolve
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.storage import bound_array, check_shape, not_set, stored
 from wyrm.support.interrupts import deferred
-from wyrm.support.memory import KEPT_BYTES
+from wyrm.support.memory import KEPT_BYTES, with_collector_paused
 
 if TYPE_CHECKING:
     from wyrm.engines.native.llvm.calling import BoundFunction
@@ -87,7 +87,7 @@ class NativeRunner:
             for leaf, shape in shapes.items():
                 check_shape(leaf, shape)
             sizes = self.graph.schedule.bind(shapes)
-            binding = Binding(self.graph.source, sizes, shapes, self.graph.optimizer)
+            binding = with_collector_paused(Binding, self.graph.source, sizes, shapes, self.graph.optimizer)
             bindings.pop(key, None)
             most = max(_FEWEST_BINDINGS, _KEPT_BINDINGS // len(self._bindings))
             held = sum(each.bytes for each in bindings.values())
