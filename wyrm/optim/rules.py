@@ -327,7 +327,11 @@ class GroupRules(ExplainsNames):
         """Return the rule's scalars for the `count` steps of parameters after `done` ones, by name, as arrays."""
         if not callable(self._learning_rate):
             try:  # vectorized, if `hyperparameters` is plain arithmetic
-                found = self.numbers_at(np.arange(done + 1, done + count + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
+                for several in (min(count, 2), count):  # numbers that do not depend on the step need no array of all
+                    asked = np.arange(done + 1, done + several + 1, dtype=np.float64)
+                    found = self.numbers_at(asked)  # type: ignore[arg-type]  # steps
+                    if not any(np.ndim(value) for value in found.values()):
+                        break
                 return {name: _in_each_step(value, count) for name, value in found.items()}
             except (TypeError, ValueError):
                 pass  # `hyperparameters` branches on the step: fall back to a loop
@@ -372,7 +376,7 @@ def _in_each_step(value: object, count: int) -> NDArray[np.float64]:
     """Return the array of a scalar's values in `count` steps; a number is the same in all of them."""
     if isinstance(value, np.ndarray) and value.ndim:
         return value.astype(np.float64, copy=False)
-    return np.full(count, value, np.float64)
+    return np.broadcast_to(np.array(value, np.float64), (count,))
 
 
 def _flushed(state: Node, gradient: Node) -> Node:

@@ -130,6 +130,7 @@ class Translation:
             tuple(builder.statements),
             cleared=tuple(each for name in body.cleared for each in variables_of(name, known.kinds[name])),
             distinct=function.distinct and no_alias,
+            alone=function.alone,
             inlined=function.inlined,
             fused=function.fused,
             fails=builder.fails or any(self.functions[name].function.fails for name in called(builder.statements)),

@@ -130,8 +130,8 @@ class _FunctionEmitter(Instructions):
         function = self._function
         parameters = ["ptr %table"] if self._words else []
         for position, each in enumerate(() if self._words else function.parameters):
-            distinct = " noalias" if function.distinct and isinstance(each.type, PointerType) else ""
-            parameters.append(f"{llvm_type(each.type)}{distinct} %p{position}")
+            distinct = isinstance(each.type, PointerType) and (function.distinct or each.name in function.alone)
+            parameters.append(f"{llvm_type(each.type)}{' noalias' * distinct} %p{position}")
             self._values[each.name] = f"%p{position}"
         assigned = set(_assigned(function.body))
         for each in function.parameters:

@@ -103,6 +103,13 @@ def load(column: Array, order: IntegerArray, start: int, out: Array) -> None:
         i += 1
 
 
+@inlined
+def load_number(column: Array, order: IntegerArray, position: int, out: Array) -> None:
+    """Copy the number in row `order[position]` of a column to `out`, as `load` does."""
+    if column.shape[0] > 0:
+        out[0] = column[natural(order[natural(position)]), 0]
+
+
 # --- for loops inside a graph: arrays are flat, or have a row for each step -------------------------------------------
 
 

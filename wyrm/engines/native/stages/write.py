@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -40,6 +41,7 @@ from wyrm.engines.native.stages.runtime import (
     fill_with_invalid_indices,
     fill_with_nan,
     load,
+    load_number,
     put,
     release,
     taken,
@@ -207,7 +209,26 @@ class Source:
         body = arrays.CountedLoop("k", Name("count"), tuple(self._step()))
         head = ["first", "count", "batch", "step", "order", "totals", "hyperparameters", *self.arguments]
         code = ArrayFunction("run", tuple(head), (body, Return(Name("count"))))
-        return ArrayRoutine(code, calls_shared=True, calls_apart=self.size > LARGEST_FUNCTION)
+        alone = self._alone(body)
+        return ArrayRoutine(code, calls_shared=True, calls_apart=self.size > LARGEST_FUNCTION, alone=alone)
+
+    def _alone(self, body: arrays.Statement) -> frozenset[str]:
+        """Return the parameters without axes that `run` alone reads and writes, by one argument; and the totals.
+
+        Nothing else may run between the steps, such as a wait for other threads.
+        """
+        own = {load, load_number, *(call.function for call in self.loop_calls), *self.updates.values()}
+        if not self.updates or not set(arrays.callees(body)) <= own:
+            return frozenset()
+        used = [
+            each.buffer if isinstance(each, FlatArgument) else each
+            for each in self.arguments.values()
+            if isinstance(each, ArrayBuffer | FlatArgument)
+        ]
+        count = Counter(buffer.root for buffer in used)
+        updated = {each.updated for each in self.calls}
+        found = {each.name for each in used if not each.dims and each.leaf in updated and count[each.root] == 1}
+        return frozenset({"totals", *found})
 
     def _step(self) -> list[arrays.Statement]:
         statements, k = list[arrays.Statement](), Name("k")
@@ -219,7 +240,8 @@ class Source:
                 given = Apply("greater", (arrays.ArraySize(rows.name, 0), Literal(0)))
                 statements.append(When(given, tuple(self._fill_invalid(buffer))))
             start = Apply("multiply", (row_step, Name("batch")))
-            statements.append(_call(load, rows, Name("order"), start, batch))
+            loads = load if buffer.dims else load_number
+            statements.append(_call(loads, rows, Name("order"), start, batch))
         if STEP in self.tree.buffers:
             steps = Apply("add", (Apply("add", (Name("step"), Name("first"))), k))
             statements.append(Store(self._use(self.tree.buffers[STEP]).name, (), steps))
@@ -255,7 +277,7 @@ class Source:
             yield self._call_of(invocation)
 
     def _call_of(self, invocation: Invocation) -> arrays.CallStatement:
-        arguments = tuple(map(self._use, invocation.arguments))
+        arguments = tuple(map(self._given, invocation.arguments))
         return arrays.CallStatement(invocation.function, arguments, comment_of(invocation.comment))
 
     def _fill_invalid(self, buffer: ArrayBuffer) -> list[arrays.Statement]:
@@ -264,9 +286,16 @@ class Source:
         function = fill_with_nan if buffer.dtype.kind == "f" else fill_with_invalid_indices
         return [_call(function, self._flat(buffer, "spoiled"))]
 
-    def _flat(self, buffer: ArrayBuffer, kind: str = "flat") -> Name:
-        """Return a new argument: the flat array of a buffer."""
-        return self._use(FlatArgument(self.tree.name(f"{kind}_{buffer.name}"), buffer, 1))
+    def _flat(self, buffer: ArrayBuffer, kind: str = "flat") -> Expression:
+        """Return the flat array of a buffer, a new argument."""
+        return self._given(FlatArgument(self.tree.name(f"{kind}_{buffer.name}"), buffer, 1))
+
+    def _given(self, argument: Argument) -> Expression:
+        """Return what a call takes for an argument."""
+        if isinstance(argument, FlatArgument) and argument.is_number:
+            # By one pointer, so that LLVM keeps a number that is written and read again in a register.
+            return arrays.Flat(self._use(argument.buffer).name)
+        return self._use(argument)
 
     def _use(self, argument: Argument) -> Name:
         self.arguments.setdefault(argument.name, argument)
