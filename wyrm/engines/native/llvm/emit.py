@@ -21,6 +21,7 @@ from wyrm.engines.native.ir.program import (
     Number,
     Product,
     Return,
+    ShiftedSums,
     Statement,
     Store,
     Variable,
@@ -32,7 +33,7 @@ from wyrm.engines.native.ir.types import BOOL, FLOAT32, PointerType, ScalarType
 from wyrm.engines.native.llvm.cache import key
 from wyrm.engines.native.llvm.call_table import FEWEST_CALLS, CallTable, returned_type
 from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_type
-from wyrm.engines.native.products import matrix, pool
+from wyrm.engines.native.products import matrix, pool, shifted
 from wyrm.engines.native.products.target import host
 from wyrm.engines.native.products.writer import SHARED
 
@@ -198,7 +199,7 @@ class _FunctionEmitter(Instructions):
                 self._fail(str(code))
             case Invoke():
                 self._invoke(statement)
-            case Product():
+            case Product() | ShiftedSums():
                 self._product(statement)
             case Gemm():
                 self._gemm(statement)
@@ -308,8 +309,8 @@ class _FunctionEmitter(Instructions):
         self._do(f"ret {returned_type(self._function)} {whole}")
         self._label(going_on)
 
-    def _product(self, product: Product) -> None:
-        symbol = product_module(product.type)[0]
+    def _product(self, product: Product | ShiftedSums) -> None:
+        symbol = product_module(type(product), product.type)[0]
         types = [llvm_type(each.type) for each in product.operands]
         self._declared.add(f"declare void @{symbol}({', '.join(types)})")
         given = [f"{type} {self._value(each)}" for type, each in zip(types, product.operands, strict=True)]
@@ -379,11 +380,13 @@ def _assigned(statements: Sequence[Statement]) -> Iterator[Variable]:
 
 
 @cache
-def product_module(number: ScalarType) -> tuple[str, str]:
+def product_module(kind: type[Product | ShiftedSums], number: ScalarType) -> tuple[str, str]:
     """Return the symbol and the text of the module for a type of floats, for this processor.
 
-    Its function takes the operands of `wyrm.engines.native.ir.program.Product`.
+    Its function takes the operands of a statement of this kind.
     """
+    if kind is ShiftedSums:
+        return _named(shifted.text(host(), number))
     return _named(matrix.text(host(), number, pool_module()[0]))
 
 
