@@ -260,8 +260,9 @@ class LoopFunction:
     """A function with its parameters, the types of its results, and its body.
 
     `cleared`: variables that may be read before they are assigned; they start as zero. `distinct`: pointer parameters
-    do not alias (LLVM's noalias), `alone`: those with these names do not. `inlined`: always inlined into its callers. `fused`: a multiplication and an addition
-    may be contracted into one fused multiply-add. `fails`: it may return an error code.
+    do not alias (LLVM's noalias); `alone`: those with these names do not. `inlined`: always inlined into its callers.
+    `fused`: a multiplication and an addition may be contracted into one fused multiply-add. `fails`: it may return an
+    error code.
     """
 
     name: str

@@ -264,7 +264,6 @@ class FlatArgument:
     buffer: ArrayBuffer
     axes: int
 
-
     @property
     def is_number(self) -> bool:
         """Whether it is an array without axes as one with a single element: `run` takes the buffer instead."""

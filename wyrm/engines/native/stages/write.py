@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -25,7 +24,6 @@ from wyrm.engines.native.stages.loops import (
     Invocation,
     KernelCall,
     Loop,
-    NumberArgument,
     OptimizerNumber,
     PythonCall,
     ScalarBlock,
@@ -34,9 +32,6 @@ from wyrm.engines.native.stages.materialize import Materialized, materialize
 from wyrm.engines.native.stages.runtime import (
     OpKernels,
     added,
-    check_all,
-    check_counted,
-    check_from_end,
     copied,
     fill_with_invalid_indices,
     fill_with_nan,
@@ -46,7 +41,7 @@ from wyrm.engines.native.stages.runtime import (
     release,
     taken,
 )
-from wyrm.engines.native.stages.updates import UpdateCalls
+from wyrm.engines.native.stages.updates import UpdateCalls, updated_numbers
 from wyrm.engines.optimizer import OptimizerInterface, UpdateRule
 from wyrm.errors import RegistrationError
 from wyrm.graph.base import BaseNode, format_dims
@@ -152,27 +147,11 @@ class Source:
             self.invocations.append(Invocation(PythonCall(name), [], buffers, comment, call))
             self.arguments[name] = CallArgument(name, call, -1)
             return
-        self._add_checks(call, node, comment)
+        self.invocations += self._writer.index_checks(call, node, f"the indices of {comment}")
         function = self.op_kernels.add(kernel, f"{identifier(node.op_name())}_{ending}")
         count = kernel.__code__.co_argcount
         arguments = [CallArgument(self.tree.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
         self.invocations.append(Invocation(function, arguments, buffers, comment, call))
-
-    def _add_checks(self, call: KernelCall, node: BaseNode, comment: str) -> None:
-        """Check the indices of a kernel that are not known to be in range."""
-        for choice in node.index_operands():
-            indices = self.tree.schedule.representative[node.parents[choice.operand]]
-            if self.tree.ranges.is_known(indices, *choice[1:]):
-                continue
-            buffer = call.operands[choice.operand]
-            arguments: list[Argument]
-            function, arguments = check_all, [buffer, self._writer.extent(choice.axis)]
-            if choice.from_end:
-                function = check_from_end
-            elif choice.ignore_index is not None:
-                function = check_counted
-                arguments.append(NumberArgument(self.tree.name(f"ignored_of_{buffer.name}"), choice.ignore_index))
-            self.invocations.append(Invocation(function, arguments, {buffer}, f"the indices of {comment}", call))
 
     def _add_scan(self, call: KernelCall, node: BaseNode, buffers: set[ArrayBuffer], comment: str) -> bool:
         """Call the function of a loop; return False if its body has an op without a native form."""
@@ -209,26 +188,12 @@ class Source:
         body = arrays.CountedLoop("k", Name("count"), tuple(self._step()))
         head = ["first", "count", "batch", "step", "order", "totals", "hyperparameters", *self.arguments]
         code = ArrayFunction("run", tuple(head), (body, Return(Name("count"))))
-        alone = self._alone(body)
-        return ArrayRoutine(code, calls_shared=True, calls_apart=self.size > LARGEST_FUNCTION, alone=alone)
-
-    def _alone(self, body: arrays.Statement) -> frozenset[str]:
-        """Return the parameters without axes that `run` alone reads and writes, by one argument; and the totals.
-
-        Nothing else may run between the steps, such as a wait for other threads.
-        """
         own = {load, load_number, *(call.function for call in self.loop_calls), *self.updates.values()}
-        if not self.updates or not set(arrays.callees(body)) <= own:
-            return frozenset()
-        used = [
-            each.buffer if isinstance(each, FlatArgument) else each
-            for each in self.arguments.values()
-            if isinstance(each, ArrayBuffer | FlatArgument)
-        ]
-        count = Counter(buffer.root for buffer in used)
-        updated = {each.updated for each in self.calls}
-        found = {each.name for each in used if not each.dims and each.leaf in updated and count[each.root] == 1}
-        return frozenset({"totals", *found})
+        # Nothing else may run between the steps, such as a wait for other threads.
+        is_alone = bool(self.updates) and set(arrays.callees(body)) <= own
+        alone = {"totals", *updated_numbers(self.calls, self.arguments.values())} if is_alone else ()
+        apart = self.size > LARGEST_FUNCTION
+        return ArrayRoutine(code, calls_shared=True, calls_apart=apart, alone=frozenset(alone))
 
     def _step(self) -> list[arrays.Statement]:
         statements, k = list[arrays.Statement](), Name("k")
