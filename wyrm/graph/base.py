@@ -63,7 +63,8 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     attributes are not those of `__slots__`, and `TypeError` for an operand that is not a node.
     """
 
-    __slots__ = ("__weakref__", "dims", "dtype", "name", "origin", "parents")
+    # `_storage` is that of a leaf. It is a slot of all nodes, so that `drafted` makes leaves too; no node grows by it.
+    __slots__ = ("__weakref__", "_storage", "dims", "dtype", "name", "origin", "parents")
 
     attributes: ClassVar[tuple[str, ...]] = ()
     """The names of the static attributes."""

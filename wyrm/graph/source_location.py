@@ -122,13 +122,20 @@ _ours: dict[int, CodeType] = {}
 _last: tuple[CodeType | None, ModuleCall | None, dict[int, Origin]] = (None, None, {})
 
 
-def user_origin() -> Origin:
-    """Return the innermost running line outside wyrm; the direct caller is skipped, because it belongs to wyrm."""
+def user_origin(depth: int = 2) -> Origin:
+    """Return the innermost running line outside wyrm; the nearest frames are skipped, because they belong to wyrm."""
     global _last
     call = _place.get()
     if call is not None and isinstance(call, tuple):
         return call
-    frame: FrameType = sys._getframe(2)
+    try:
+        frame: FrameType = sys._getframe(depth)
+    except ValueError:  # a thread whose first function is wyrm's
+        frame = sys._getframe(2)
+    code = frame.f_code
+    last, within, origins = _last
+    if code is last and call is within and (known := origins.get(frame.f_lasti)) is not None:
+        return known
     while True:
         code = frame.f_code
         if id(code) not in _ours:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from wyrm.errors import RegistrationError
 from wyrm.graph.base import ZERO, BaseNode, Gradient
+from wyrm.graph.drafts import binary, unary
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.namespace import NUMPY
 from wyrm.ops.elementwise.derivatives import DERIVATIVES, WRITTEN, Rule
@@ -223,14 +224,14 @@ def _maker(step: _Step, at: Sequence[int], numbers: Container[int]) -> _Make:
         return lambda values: _called(function, [values[i] for i in at], values[0])
     if len(at) == 1:
         (only,) = at
-        return lambda values: op(values[only])
+        return lambda values: unary(op, values[only])
     # Most steps have two operands. What follows does the same as `_called`, in less time.
     first, second = at
     if constant[0]:
-        return lambda values: op(_constant(values[first], values[second], values[0]), values[second])
+        return lambda values: binary(op, _constant(values[first], values[second], values[0]), values[second])
     if constant[1]:
-        return lambda values: op(values[first], _constant(values[second], values[first], values[0]))
-    return lambda values: op(values[first], values[second])
+        return lambda values: binary(op, values[first], _constant(values[second], values[first], values[0]))
+    return lambda values: binary(op, values[first], values[second])
 
 
 def _constant(value: float, beside: Node, gradient: Node) -> Node:
