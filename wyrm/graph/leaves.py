@@ -11,7 +11,7 @@ from typing_extensions import TypeVar, Unpack
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Dims
-from wyrm.graph.base import _BASES, BaseNode, _set, _set_dims, _set_dtype, describe
+from wyrm.graph.base import _BASES, BaseNode, _set, describe
 from wyrm.graph.drafts import drafted
 from wyrm.graph.node import Node
 from wyrm.graph.source_location import Origin, located_at, portable, user_origin
@@ -216,11 +216,8 @@ def as_constant(value: object, dtype: DTypeLike | None) -> Constant:
         array = float_array(value, dtype)
         storage, kind = Storage(array), array.dtype
     # This skips what `Constant` does for axes and a name: making this number was half of the time of `graph * 2.0`.
-    node: Constant = object.__new__(Constant)
+    node: Constant = drafted(Constant, (), kind, array.shape)
     hold(node, storage)
-    _set_dtype(node, kind)
-    _set_dims(node, array.shape)
-    node._begin((), None, user_origin())
     return node
 
 

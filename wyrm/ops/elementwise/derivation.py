@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from wyrm.errors import RegistrationError
@@ -197,7 +198,9 @@ def derived_vjp(formula: str, derivatives: tuple[Rule, ...], wanted: tuple[bool,
             plain.add(i)
         position[exact(EarlierCall(i - len(given)))] = i
     results = [position[exact(found[operand])] if operand in found else 2 for operand in operands]
-    only = results[0] if len(results) == 1 else None
+    # One result is no tuple.
+    pick = itemgetter(*results)
+    several = len(results) > 1
 
     def vjp(node: BaseNode, gradient: Node) -> tuple[Gradient, ...]:
         values = [gradient, node, ZERO, *node.parents]
@@ -207,7 +210,8 @@ def derived_vjp(formula: str, derivatives: tuple[Rule, ...], wanted: tuple[bool,
             values += numbers
         for make in makers:
             values.append(make(values))
-        return (values[only],) if only is not None else tuple([values[i] for i in results])
+        found: Any = pick(values)
+        return found if several else (found,)
 
     return vjp
 
