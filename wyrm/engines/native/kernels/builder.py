@@ -21,6 +21,7 @@ from wyrm.engines.native.ir.program import (
     Operation,
     Product,
     Select,
+    ShiftedSums,
     Statement,
     Store,
     Variable,
@@ -55,7 +56,7 @@ class Builder:
 
     def add(self, statement: Statement) -> None:
         """Append a statement."""
-        if isinstance(statement, Store | Invoke | Product | Gemm | LibraryCall):
+        if isinstance(statement, Store | Invoke | Product | ShiftedSums | Gemm | LibraryCall):
             self._writes += 1
         self.statements.append(statement)
 

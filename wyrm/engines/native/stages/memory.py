@@ -34,7 +34,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.index_operands import check_index_operands
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.namespace import NUMPY
-from wyrm.graph.storage import bound_array, stored
+from wyrm.graph.storage import Storage, bound_array, stored
 from wyrm.ops.control.steps import Steps
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.support.memory import ALIGNMENT, aligned
@@ -164,7 +164,8 @@ class Binding:
         for call, arguments in self._calls.items():
             if LOOPS.of(call.node).draws_from(call.node) is not None:
                 self.stripes.append((call, arguments[-1]))
-        self._held = [
+        # The leaves whose arrays are bound, with those arrays.
+        self.held: list[tuple[Storage, np.ndarray]] = [
             (stored(buffer.leaf), array)
             for buffer, array in self._arrays.items()
             if buffer.leaf is not None
@@ -180,7 +181,7 @@ class Binding:
 
     def is_current(self) -> bool:
         """Return whether the leaves still hold the arrays that were bound."""
-        for storage, array in self._held:  # noqa: SIM110  # a generator took a tenth of each call
+        for storage, array in self.held:  # noqa: SIM110  # a generator took a tenth of each call
             if storage.array is not array:
                 return False
         return True
@@ -238,7 +239,9 @@ class Binding:
         if buffer.base is not None:
             assert buffer.view is not None
             operand = self.array(buffer.base)
-            view: np.ndarray = buffer.view.evaluate_for(self.sizes)(np, operand, *buffer.view.parents[1:], shape=shape)
+            view: np.ndarray = buffer.view.evaluate_for(self.sizes)(
+                NUMPY, operand, *buffer.view.parents[1:], shape=shape
+            )
             if view.size and not np.may_share_memory(view, operand):
                 raise AssertionError(f"{buffer.name} is not a view of {buffer.base.name}")
             return view
@@ -374,6 +377,6 @@ def _python_function(
 
     def evaluate() -> None:
         check_index_operands(node, operands, sizes)
-        out[...] = np.asarray(compute(np, *operands, shape=out.shape))
+        out[...] = np.asarray(compute(NUMPY, *operands, shape=out.shape))
 
     return evaluate
