@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 from wyrm.errors import DTypeError, IndexOutOfRange, MissingShape, RegistrationError, ShapeError
 from wyrm.graph.axes import Dims, axis_size
 from wyrm.graph.op import Op, Stateful, set_cell, set_runner
-from wyrm.graph.rules import register
+from wyrm.graph.registration import register
 from wyrm.graph.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
 from wyrm.graph.traversal import copied, flatten, restore, topological_order
 from wyrm.graph.weak_types import FLOATS, WEAK32, WEAK64, chosen, is_weak, joined

@@ -81,6 +81,7 @@ class Schedule:
     def _add(self, order: Iterable[BaseNode]) -> None:
         """Append the nodes that are new, and merge equal operations."""
         position, nodes, parent_positions, known = self.position, self.nodes, self.parent_positions, self._known
+        parents: tuple[int, ...]
         for node in order:
             given, op = node.parents, type(node)
             if len(given) == 2:  # most nodes; the other form takes twice the time

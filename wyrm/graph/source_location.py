@@ -126,7 +126,7 @@ def user_origin(depth: int = 2) -> Origin:
     """Return the innermost running line outside wyrm; the nearest frames are skipped, because they belong to wyrm."""
     global _last
     call = _place.get()
-    if type(call) is tuple:
+    if call is not None and isinstance(call, tuple):
         return call
     try:
         frame: FrameType = sys._getframe(depth)

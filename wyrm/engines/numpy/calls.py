@@ -167,9 +167,7 @@ def formula_calls(
     return calls
 
 
-def bound_calls(
-    node: BaseNode, operands: list[np.ndarray], out: np.ndarray, scratch: Scratch
-) -> list[Call]:
+def bound_calls(node: BaseNode, operands: list[np.ndarray], out: np.ndarray, scratch: Scratch) -> list[Call]:
     """Return calls that evaluate the node's formula on `operands` and write the result to `out`."""
     floats = [operand.dtype for operand in operands if operand.dtype.kind == "f"]
     number = node.dtype if node.dtype.kind == "f" else floats[0] if floats else np.dtype(np.float32)

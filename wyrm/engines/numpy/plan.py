@@ -132,9 +132,8 @@ class EvaluationPlan:
                     if node.gives_rows:
                         sparse.add(i)
                 else:
-                    cell = None if node._cell is None else self._adopt(node, shape)
-                    if cell is None:
-                        cell = Cell(np.empty(shape, node.dtype), alone)
+                    adopted = None if node._cell is None else self._adopt(node, shape)
+                    cell = adopted or Cell(np.empty(shape, node.dtype), alone)
                     if sparse and not sparse.isdisjoint(parents):
                         operands = self._all_dense(i, [cells[p] for p in parents])
                         calls.append((function, (*[operands[p].value for p in chosen], cell.value)))

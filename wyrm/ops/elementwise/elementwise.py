@@ -16,11 +16,10 @@ from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Dim, Dims, broadcast
 from wyrm.graph.base import BaseNode, Gradient, describe, label
-from wyrm.graph.binding import FUNCTIONS, method
 from wyrm.graph.drafts import binary, can_be_drafted, unary
 from wyrm.graph.leaves import Constant, as_constant, float_constant
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.rules import lacking
+from wyrm.graph.registration import FUNCTIONS, lacking, method
 from wyrm.graph.typing import Shaped
 from wyrm.graph.weak_types import FLOATS, default_type
 from wyrm.ops.batching import aligned

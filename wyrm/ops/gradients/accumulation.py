@@ -122,6 +122,7 @@ def accumulated(
         order = topological_order(outputs)
     # The nodes of wrt and those that depend on them, with the answers whether the parents do too.
     dependent: dict[BaseNode, tuple[bool, ...]] = dict.fromkeys(targets, ())
+    wanted: tuple[bool, ...]
     for node in order:
         parents = node.parents
         if len(parents) == 2:  # most nodes; the other form takes twice the time
