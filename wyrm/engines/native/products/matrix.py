@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from wyrm.engines.native.ir.types import ScalarType
-from wyrm.engines.native.products.packing import pack_columns, pack_left, pack_rows
+from wyrm.engines.native.products.packing import TILES_TOGETHER, pack_columns, pack_left, pack_rows
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import sizes, table, tile
 from wyrm.engines.native.products.vectors import Vectors
@@ -60,7 +60,7 @@ def text(target: Target, number: ScalarType, pool: str) -> str:
         pack_rows(vectors),
         pack_columns(vectors),
         pack_left(vectors),
-        _take((block + slack + _DEPTHS[-1] * vectors.height) * vectors.bytes),
+        _take((block + slack + TILES_TOGETHER * _DEPTHS[-1] * vectors.height) * vectors.bytes),
         _give(),
         _one_thread(vectors, block, block + slack),
         _part(vectors),
@@ -165,11 +165,18 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
                 height = to.add(fewest, more)
                 source = vectors.address(to, "%a", to.add(to.multiply(row, "%ar"), to.multiply(start, "%ac")))
 
-                def copy() -> None:
-                    to.do(f"call void @pack_left(ptr {source}, i64 %ac, i64 {depth}, i64 {height}, ptr {left})")
+                member = to.new(f"and i64 {index}, {TILES_TOGETHER - 1}")
+                first_of_group = to.new(f"and i1 {copied}, {to.compare('eq', member, 0)}")
 
-                to.branch(copied, copy)
-                a = to.select(copied, "ptr", left, source)
+                def copy() -> None:
+                    to.do(
+                        f"call void @pack_left(ptr {source}, i64 %ac, i64 {depth}, i64 {index}, i64 {tiles}, "
+                        f"i64 {fewest}, i64 {larger}, ptr {left})"
+                    )
+
+                to.branch(first_of_group, copy)
+                packed = vectors.address(to, left, to.multiply(to.multiply(member, depth), vectors.height))
+                a = to.select(copied, "ptr", packed, source)
                 next_inner = to.select(copied, "i64", str(vectors.height), "%ac")
                 c = vectors.address(to, "%c", to.add(to.multiply(row, "%cr"), first))
                 choices = to.multiply(height, vectors.vectors)

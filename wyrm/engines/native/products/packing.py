@@ -9,6 +9,10 @@ from __future__ import annotations
 from wyrm.engines.native.products.vectors import Vectors
 from wyrm.engines.native.products.writer import Writer
 
+# The tiles of the left operand that are packed together: the rows of a tile are a part of a cache line, and each column
+# lies in another page.
+TILES_TOGETHER = 4
+
 
 def pack_rows(vectors: Vectors) -> str:
     """Return a function that packs a matrix whose rows are contiguous and `br` apart."""
@@ -73,17 +77,32 @@ def pack_columns(vectors: Vectors) -> str:
 
 
 def pack_left(vectors: Vectors) -> str:
-    """Return a function that packs `rows` rows of a matrix whose columns are contiguous and `ac` apart."""
+    """Return a function that packs a group of tiles of a matrix whose columns are contiguous and `ac` apart.
+
+    The first tile of the group is the `index`-th of `tiles`. The first `larger` tiles have a row more than `fewest`.
+    """
     to, starts = Writer(), range(0, vectors.height, vectors.width)
-    masks = [vectors.below(to, to.subtract("%rows", start)) for start in starts]
+    size = to.multiply("%depth", vectors.height)
+    source, target = "%a", "%to"
+    parts: list[tuple[str, str, str]] = []
+    for member in range(TILES_TOGETHER):
+        index = to.add("%index", member)
+        rows = to.add("%fewest", to.new(f"zext i1 {to.compare('slt', index, '%larger')} to i64"))
+        rows = to.select(to.compare("slt", index, "%tiles"), "i64", rows, 0)
+        for start in starts:
+            mask = vectors.below(to, to.subtract(rows, start))
+            parts.append((vectors.address(to, source, start), mask, vectors.address(to, target, start)))
+        source, target = vectors.address(to, source, rows), vectors.address(to, target, size)
 
-    def column(_index: str, source: str, place: str) -> list[str]:
-        for start, mask in zip(starts, masks, strict=True):
-            vectors.store(to, vectors.load(to, source, start, mask), place, start)
-        return [vectors.address(to, source, "%ac"), vectors.address(to, place, vectors.height)]
+    def column(_index: str, at: str, place: str) -> list[str]:
+        for source, mask, target in parts:
+            vectors.store(to, vectors.load(to, source, at, mask), target, place)
+        return [to.add(at, "%ac"), to.add(place, vectors.height)]
 
-    to.loop("%depth", 1, column, [("ptr", "%a"), ("ptr", "%to")])
-    parameters = "ptr noalias %a, i64 %ac, i64 %depth, i64 %rows, ptr noalias %to"
+    to.loop("%depth", 1, column, [("i64", "0"), ("i64", "0")])
+    parameters = (
+        "ptr noalias %a, i64 %ac, i64 %depth, i64 %index, i64 %tiles, i64 %fewest, i64 %larger, ptr noalias %to"
+    )
     return to.function(f"internal void @pack_left({parameters}) noinline nounwind")
 
 

@@ -44,6 +44,13 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
             ]
         return [vectors.address(to, b, "%bs"), *(vectors.address(to, each, "%ac") for each in starts), *sums]
 
+    # The rows of the result are fetched while the sums are computed.
+    place = "%c"
+    for _ in range(rows):
+        for vector in range(wide):
+            vectors.prefetch(to, place, vector * vectors.width, write=True)
+        place = vectors.address(to, place, "%cr")
+
     count, pointers = rows * wide, ["%b", *bases]
     memory = to.new(f"alloca [{count} x {vectors.type}], align {vectors.target.bits // 8}")
     places = [to.address(vectors.type, memory, position) for position in range(count)]
