@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from wyrm.engines.native.ir.types import ScalarType
+from wyrm.engines.native.products import narrow
 from wyrm.engines.native.products.packing import TILES_TOGETHER, pack_columns, pack_left, pack_rows
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import sizes, table, tile
@@ -63,8 +64,9 @@ def text(target: Target, number: ScalarType, pool: str) -> str:
         _take((block + slack + TILES_TOGETHER * _DEPTHS[-1] * vectors.height) * vectors.bytes),
         _give(),
         _one_thread(vectors, block, block + slack),
+        *narrow.functions(vectors, _PARAMETERS),
         _part(vectors),
-        _entry(pool),
+        _entry(vectors, pool),
     ])  # fmt: skip
 
 
@@ -105,7 +107,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     to, width = Writer(), vectors.columns
     by_rows = to.compare("eq", "%bc", 1)
     few = to.compare("sle", "%rows", _UNPACKED_USES * vectors.rows)
-    in_place = to.new(f"and i1 {by_rows}, {few}")
+    in_place = to.both(by_rows, few)
     # Blocks of the inner axis and tiles of the rows are as equal as they can be. An empty inner axis is one block.
     longest = str(_DEPTHS[0])
     for shorter, longer in pairwise(_DEPTHS):
@@ -124,8 +126,8 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     block = to.lower(to.multiply(panels_of_block, width), _WIDEST)
     # Rows of a transposed left operand that are far apart are copied: a tile would read each from another page.
     far = to.compare("sgt", to.multiply("%ac", vectors.bytes), _NEAR)
-    contiguous = to.new(f"and i1 {to.compare('eq', '%ar', 1)}, {far}")
-    copied = to.new(f"and i1 {contiguous}, {to.compare('sge', '%columns', _COPIES_PAY * width)}")
+    contiguous = to.both(to.compare("eq", "%ar", 1), far)
+    copied = to.both(contiguous, to.compare("sge", "%columns", _COPIES_PAY * width))
 
     def columns(first: str) -> None:
         count = to.lower(to.subtract("%columns", first), block)
@@ -158,7 +160,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
             next_panel = to.select(in_place, "i64", str(width), to.multiply(depth, width))
             behind = vectors.address(to, buffer, to.multiply(depth, whole))
             last = to.select(in_place, "ptr", buffer, behind)
-            adds = to.new(f"or i1 %beta, {to.compare('ne', number, 0)}")
+            adds = to.one_of("%beta", to.compare("ne", number, 0))
 
             def rows(index: str, row: str) -> list[str]:
                 more = to.new(f"zext i1 {to.compare('slt', index, larger)} to i64")
@@ -166,7 +168,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
                 source = vectors.address(to, "%a", to.add(to.multiply(row, "%ar"), to.multiply(start, "%ac")))
 
                 member = to.new(f"and i64 {index}, {TILES_TOGETHER - 1}")
-                first_of_group = to.new(f"and i1 {copied}, {to.compare('eq', member, 0)}")
+                first_of_group = to.both(copied, to.compare("eq", member, 0))
 
                 def copy() -> None:
                     to.do(
@@ -211,12 +213,14 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     return to.function(f"internal void @one_thread({_PARAMETERS}) noinline nounwind")
 
 
-_RECORD = "{ " + ", ".join(type for type, _ in _OPERANDS) + " }"
+# The function that computes the product, and the operands.
+_GIVEN = (*_OPERANDS, ("ptr", "function"))
+_RECORD = "{ " + ", ".join(type for type, _ in _GIVEN) + " }"
 
 
 def _places(to: Writer, record: str) -> Iterator[tuple[str, str, str]]:
     """Yield the type, the name and the address of each operand in a record of all."""
-    for position, (type, name) in enumerate(_OPERANDS):
+    for position, (type, name) in enumerate(_GIVEN):
         yield type, name, to.new(f"getelementptr {_RECORD}, ptr {record}, i32 0, i32 {position}")
 
 
@@ -245,23 +249,32 @@ def _part(vectors: Vectors) -> str:
         "c": vectors.address(to, given["c"], to.add(to.multiply(row, given["cr"]), column)),
     }
     arguments = ", ".join(f"{type} {changed[name]}" for type, name in _OPERANDS)
-    to.branch(to.compare("sgt", count, 0), lambda: to.do(f"call void @one_thread({arguments})"))
+    to.branch(to.compare("sgt", count, 0), lambda: to.do(f"call void {given['function']}({arguments})"))
     return to.function("internal void @part(ptr %record, i64 %part, i64 %parts) noinline nounwind")
 
 
-def _entry(pool: str) -> str:
+def _entry(vectors: Vectors, pool: str) -> str:
     """Return the exported function, which shares large products among threads."""
     to = Writer()
     record = to.new(f"alloca {_RECORD}")
-    some = to.new(f"and i1 {to.compare('sgt', '%rows', 0)}, {to.compare('sgt', '%columns', 0)}")
+    some = to.both(to.compare("sgt", "%rows", 0), to.compare("sgt", "%columns", 0))
     work = to.multiply(to.multiply("%rows", "%columns"), "%inner")
+
+    # Few columns are a part of a vector; few rows do not repay copies of the right operand.
+    slim = to.compare("sle", "%columns", narrow.most_columns(vectors))
+    low = to.both(to.compare("sle", "%rows", narrow.FEW_ROWS), to.compare("eq", "%br", 1))
+    long = to.compare("sge", "%inner", vectors.width)
+    by_dots = to.both(to.both(to.compare("eq", "%ac", 1), long), to.one_of(slim, low))
+    across = to.both(slim, to.compare("eq", "%ar", 1))
+    function = to.select(across, "ptr", "@across", "@one_thread")
+    function = to.select(by_dots, "ptr", "@dot_products", function)
 
     def shared() -> None:
         for type, name, place in _places(to, record):
-            to.do(f"store {type} %{name}, ptr {place}")
+            to.do(f"store {type} {function if name == 'function' else f'%{name}'}, ptr {place}")
         to.new(f"call i64 @{pool}(ptr @part, ptr {record}, i64 0)")
 
-    alone = f"call void @one_thread({', '.join(f'{type} %{name}' for type, name in _OPERANDS)})"
+    alone = f"call void {function}({', '.join(f'{type} %{name}' for type, name in _OPERANDS)})"
     large = to.compare("sge", work, _SHARED_PRODUCTS)
     to.branch(some, lambda: to.branch(large, shared, lambda: to.do(alone)))
     return to.function(f"void @{SHARED}({_PARAMETERS}) nounwind")
