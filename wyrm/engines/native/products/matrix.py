@@ -263,7 +263,8 @@ def _entry(vectors: Vectors, pool: str) -> str:
     # Few columns are a part of a vector; few rows do not repay copies of the right operand.
     slim = to.compare("sle", "%columns", narrow.most_columns(vectors))
     low = to.both(to.compare("sle", "%rows", narrow.FEW_ROWS), to.compare("eq", "%br", 1))
-    long = to.compare("sge", "%inner", vectors.width)
+    shortest = to.select(slim, "i64", str(vectors.width), narrow.LONG * vectors.width)
+    long = to.compare("sge", "%inner", shortest)
     by_dots = to.both(to.both(to.compare("eq", "%ac", 1), long), to.one_of(slim, low))
     across = to.both(slim, to.compare("eq", "%ar", 1))
     function = to.select(across, "ptr", "@across", "@one_thread")

@@ -15,8 +15,8 @@ _COLUMNS = 4
 _TERMS = 128
 # The rows of the left operand that are multiplied by all columns before the next ones are read.
 _ROWS_TOGETHER = 32
-# So many rows, times a right operand with contiguous columns, are computed by dot products.
-FEW_ROWS = 8
+# So many rows, times a right operand with contiguous columns, are computed by dot products that have several vectors.
+FEW_ROWS, LONG = 8, 4
 # The columns of the transposed product that are computed before they are written.
 _ACROSS = 512
 
@@ -197,36 +197,27 @@ def _write_transposed(vectors: Vectors) -> str:
     """
     to = Writer()
     mask = vectors.below(to, "%count")
+    scratch = to.new(f"alloca [{vectors.width} x {vectors.type}], align {vectors.target.bits // 8}")
 
     def block(column: str) -> None:
         highest = most_columns(vectors) - 1
         rows = [
             vectors.load(to, "%block", to.add(column, _ACROSS * min(row, highest))) for row in range(vectors.width)
         ]
-        found, rest = vectors.transposed(to, rows), to.subtract("%columns", column)
+        for lane, value in enumerate(vectors.transposed(to, rows)):
+            vectors.store(to, value, scratch, lane * vectors.width)
 
-        def write(lane: int, *, adds: bool) -> None:
-            place, value = vectors.address(to, "%c", to.multiply("%cr", to.add(column, lane))), found[lane]
-            if adds:
-                value = vectors.add(to, value, vectors.load(to, place, 0, mask))
-            vectors.store(to, value, place, 0, mask)
+        def write(lane: str) -> None:
+            value = vectors.load(to, scratch, to.multiply(lane, vectors.width))
+            place = vectors.address(to, "%c", to.multiply("%cr", to.add(column, lane)))
 
-        def all_lanes(*, adds: bool) -> None:
-            for lane in range(vectors.width):
-                write(lane, adds=adds)
+            def sum() -> list[str]:
+                return [vectors.add(to, value, vectors.load(to, place, 0, mask))]
 
-        def some_lanes() -> None:
-            for lane in range(vectors.width):
-                exists = to.compare("sgt", rest, lane)
-                to.branch(to.both(exists, "%adds"), lambda lane=lane: write(lane, adds=True))
-                to.branch(to.both(exists, overwrites), lambda lane=lane: write(lane, adds=False))
+            vectors.store(to, to.either("%adds", sum, [value], vectors.type)[0], place, 0, mask)
 
-        def whole() -> None:
-            to.branch("%adds", lambda: all_lanes(adds=True), lambda: all_lanes(adds=False))
+        to.loop(to.lower(to.subtract("%columns", column), vectors.width), 1, write)
 
-        to.branch(to.compare("sge", rest, vectors.width), whole, some_lanes)
-
-    overwrites = to.new("xor i1 %adds, true")
     to.loop("%columns", vectors.width, block)
     parameters = "ptr noalias %block, i64 %count, i64 %columns, ptr noalias %c, i64 %cr, i1 %adds"
     return to.function(f"internal void @write_transposed({parameters}) noinline nounwind")

@@ -47,29 +47,30 @@ def pack_columns(vectors: Vectors) -> str:
     to, width = Writer(), vectors.width
 
     def panel(first: str, target: str) -> list[str]:
-        for vector in range(vectors.vectors):
-            column = to.add(first, vector * width)
-            rest = to.subtract("%columns", column)
+        found = to.lower(to.subtract("%columns", first), vectors.columns)
 
-            def columns(column: str = column, rest: str = rest, vector: int = vector) -> None:
-                last = to.subtract(rest, 1)
-                starts = [
-                    vectors.address(to, "%b", to.multiply("%bc", to.add(column, to.lower(last, lane))))
-                    for lane in range(width)
-                ]
+        def vector(column: str) -> None:
+            last = to.subtract(to.subtract(found, column), 1)
+            starts = [
+                vectors.address(to, "%b", to.multiply("%bc", to.add(to.add(first, column), to.lower(last, lane))))
+                for lane in range(width)
+            ]
 
-                def block(row: str, *, whole: bool) -> None:
-                    mask = None if whole else vectors.below(to, to.subtract("%depth", row))
-                    found = vectors.transposed(to, [vectors.load(to, each, row, mask) for each in starts])
-                    place = vectors.address(to, target, to.add(to.multiply(row, vectors.columns), vector * width))
-                    for lane, value in enumerate(found):
-                        vectors.store(to, value, place, lane * vectors.columns)
+            def block(row: str, *, whole: bool) -> None:
+                mask = None if whole else vectors.below(to, to.subtract("%depth", row))
+                found = vectors.transposed(to, [vectors.load(to, each, row, mask) for each in starts])
+                place = vectors.address(to, target, to.add(to.multiply(row, vectors.columns), column))
+                for lane, value in enumerate(found):
+                    vectors.store(to, value, place, lane * vectors.columns)
 
+            if vectors.target.masks:
+                to.loop("%depth", width, lambda row: block(row, whole=False))
+            else:
                 even = to.new(f"and i64 %depth, {-width}")
                 to.loop(even, width, lambda row: block(row, whole=True))
                 to.branch(to.compare("slt", even, "%depth"), lambda: block(even, whole=False))
 
-            to.branch(to.compare("sgt", rest, 0), columns)
+        to.loop(found, width, vector)
         return [vectors.address(to, target, to.multiply("%depth", vectors.columns))]
 
     to.loop("%columns", vectors.columns, panel, [("ptr", "%to")])

@@ -81,30 +81,25 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
     alone = found[len(pointers) :]
     totals = to.either(long, lambda: added(alone), alone, vectors.type)
 
-    def write(*, whole: bool, adds: str | bool) -> None:
-        # What an addition reads: nothing where it does not add.
+    def write(*, whole: bool, adds: bool) -> None:
         last = None if whole else vectors.below(to, to.subtract("%columns", (wide - 1) * vectors.width))
-        read: list[str | None] = [*[None] * (wide - 1), last]
-        if isinstance(adds, str):
-            count = to.select(adds, "i64", "%columns", 0)
-            read = [*(vectors.below(to, to.subtract(count, vector * vectors.width)) for vector in range(wide))]
         c = "%c"
         for row in range(rows):
             for vector in range(wide):
                 value, mask = totals[row * wide + vector], last if vector == wide - 1 else None
                 if adds:
-                    value = vectors.add(to, value, vectors.load(to, c, vector * vectors.width, read[vector]))
+                    value = vectors.add(to, value, vectors.load(to, c, vector * vectors.width, mask))
                 vectors.store(to, value, c, vector * vectors.width, mask)
             c = vectors.address(to, c, "%cr")
 
+    def some(*, whole: bool) -> None:
+        to.branch("%adds", lambda: write(whole=whole, adds=True), lambda: write(whole=whole, adds=False))
+
     if vectors.target.masks:
-        write(whole=False, adds="%adds")
+        some(whole=False)
     else:
-        to.branch(
-            to.compare("eq", "%columns", wide * vectors.width),
-            lambda: to.branch("%adds", lambda: write(whole=True, adds=True), lambda: write(whole=True, adds=False)),
-            lambda: to.branch("%adds", lambda: write(whole=False, adds=True), lambda: write(whole=False, adds=False)),
-        )
+        full = to.compare("eq", "%columns", wide * vectors.width)
+        to.branch(full, lambda: some(whole=True), lambda: some(whole=False))
     parameters = (
         "ptr noalias %a, i64 %ar, i64 %ac, ptr noalias %b, i64 %bs, i64 %depth, ptr noalias %c, i64 %cr, "
         "i64 %columns, i1 %adds"
