@@ -117,18 +117,20 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     tiles = to.higher(to.divide(to.add("%rows", vectors.rows - 1), vectors.rows), 1)
     fewest = to.divide("%rows", tiles)
     larger = to.subtract("%rows", to.multiply(fewest, tiles))
-    memory = to.new("call ptr @take()")
+    # Rows of a transposed left operand that are far apart are copied: a tile would read each from another page.
+    far = to.compare("sgt", to.multiply("%ac", vectors.bytes), _NEAR)
+    contiguous = to.both(to.compare("eq", "%ar", 1), far)
+    copied = to.both(contiguous, to.compare("sge", "%columns", _COPIES_PAY * width))
+    # Where masks cost nothing, the last columns are read where they lie, too.
+    reads_all = in_place if vectors.target.masks else "false"
+    copies = to.new(f"select i1 {reads_all}, i1 {copied}, i1 true")
+    memory = to.either(copies, lambda: [to.new("call ptr @take()")], ["null"], "ptr")[0]
     word = to.new(f"and i64 {to.add(to.new(f'ptrtoint ptr {memory} to i64'), 63)}, -64")
     buffer = to.new(f"inttoptr i64 {word} to ptr")
 
     left = vectors.address(to, buffer, behind_block)
     panels_of_block = to.higher(to.divide(str(elements), to.multiply(to.higher(part, 1), width)), 1)
     block = to.lower(to.multiply(panels_of_block, width), _WIDEST)
-    # Rows of a transposed left operand that are far apart are copied: a tile would read each from another page.
-    far = to.compare("sgt", to.multiply("%ac", vectors.bytes), _NEAR)
-    contiguous = to.both(to.compare("eq", "%ar", 1), far)
-    copied = to.both(contiguous, to.compare("sge", "%columns", _COPIES_PAY * width))
-
     def columns(first: str) -> None:
         count = to.lower(to.subtract("%columns", first), block)
         rest = to.new(f"urem i64 {count}, {width}")
@@ -146,9 +148,13 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
                 given = f"ptr {source}, i64 {stride}, i64 {depth}, i64 {size}, ptr {buffer}"
                 to.do(f"call void @pack_{how}({given})")
 
+            def pack_edge() -> None:
+                if not vectors.target.masks:
+                    to.branch(some, lambda: pack("rows", "%br", vectors.address(to, b, whole), rest))
+
             to.branch(
                 in_place,
-                lambda: to.branch(some, lambda: pack("rows", "%br", vectors.address(to, b, whole), rest)),
+                pack_edge,
                 lambda: to.branch(
                     by_rows,
                     lambda: pack("rows", "%br", b, count),
@@ -158,8 +164,12 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
             stride = to.select(in_place, "i64", "%br", width)
             panels = to.select(in_place, "ptr", b, buffer)
             next_panel = to.select(in_place, "i64", str(width), to.multiply(depth, width))
-            behind = vectors.address(to, buffer, to.multiply(depth, whole))
-            last = to.select(in_place, "ptr", buffer, behind)
+            if vectors.target.masks:
+                last = vectors.address(to, panels, to.select(in_place, "i64", whole, to.multiply(depth, whole)))
+                last_stride = stride
+            else:
+                last = to.select(in_place, "ptr", buffer, vectors.address(to, buffer, to.multiply(depth, whole)))
+                last_stride = str(width)
             adds = to.one_of("%beta", to.compare("ne", number, 0))
 
             def rows(index: str, row: str) -> list[str]:
@@ -198,7 +208,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
 
                 def edge() -> None:
                     function = to.new(f"load ptr, ptr {to.address('ptr', '@tiles', to.add(choices, wide))}")
-                    call(function, last, str(width), whole, rest)
+                    call(function, last, last_stride, whole, rest)
 
                 to.loop(whole, width, panel, [("ptr", panels)])
                 to.branch(some, edge)
@@ -209,7 +219,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
         to.loop(parts, 1, inner)
 
     to.loop("%columns", block, columns)
-    to.do(f"call void @give(ptr {memory})")
+    to.branch(copies, lambda: to.do(f"call void @give(ptr {memory})"))
     return to.function(f"internal void @one_thread({_PARAMETERS}) noinline nounwind")
 
 

@@ -16,12 +16,14 @@ _ROWS_AN_ADDRESS = 3
 _BLOCK = 128
 # Few rows wait for the right operand: it is fetched so many rows ahead.
 _FEW, _AHEAD = 4, 16
+# While so many terms are summed, the rows of the result are fetched.
+_FETCHING_PAYS = 64
 
 
 def tile(vectors: Vectors, rows: int, wide: int) -> str:
     """Return a function that computes `rows` rows of `wide` vectors, of which the first `columns` elements count.
 
-    `a` has strides `ar` and `ac`; the rows of `b` are `bs` apart and whole vectors. `adds`: the result is added to `c`.
+    `a` has strides `ar` and `ac`; the rows of `b` are `bs` apart, and whole vectors but on targets with masks. `adds`: the result is added to `c`.
     """
     to = Writer()
     bases = [vectors.address(to, "%a", to.multiply("%ar", row)) for row in range(0, rows, _ROWS_AN_ADDRESS)]
@@ -29,9 +31,12 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
     ahead = to.multiply("%bs", _AHEAD)
     offsets: list[str | int] = [0, "%ar", two_rows]
 
+    existing = vectors.below(to, to.subtract("%columns", (wide - 1) * vectors.width))
+    masks = [None] * (wide - 1) + [existing if vectors.target.masks else None]
+
     def step(_index: str, b: str, *rest: str) -> list[str]:
         starts, totals = rest[: len(bases)], rest[len(bases) :]
-        right = [vectors.load(to, b, vector * vectors.width) for vector in range(wide)]
+        right = [vectors.load(to, b, vector * vectors.width, mask) for vector, mask in enumerate(masks)]
         if rows <= _FEW:
             for vector in range(wide):
                 vectors.prefetch(to, vectors.address(to, b, ahead), vector * vectors.width)
@@ -44,13 +49,14 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
             ]
         return [vectors.address(to, b, "%bs"), *(vectors.address(to, each, "%ac") for each in starts), *sums]
 
-    # The rows of the result are fetched while the sums are computed.
-    place = "%c"
-    for _ in range(rows):
-        for vector in range(wide):
-            vectors.prefetch(to, place, vector * vectors.width, write=True)
-        place = vectors.address(to, place, "%cr")
+    def fetch_result() -> None:
+        place = "%c"
+        for _ in range(rows):
+            for vector in range(wide):
+                vectors.prefetch(to, place, vector * vectors.width, write=True)
+            place = vectors.address(to, place, "%cr")
 
+    to.branch(to.compare("sge", "%depth", _FETCHING_PAYS), fetch_result)
     count, pointers = rows * wide, ["%b", *bases]
     memory = to.new(f"alloca [{count} x {vectors.type}], align {vectors.target.bits // 8}")
     places = [to.address(vectors.type, memory, position) for position in range(count)]
@@ -82,7 +88,7 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
     totals = to.either(long, lambda: added(alone), alone, vectors.type)
 
     def write(*, whole: bool, adds: bool) -> None:
-        last = None if whole else vectors.below(to, to.subtract("%columns", (wide - 1) * vectors.width))
+        last = None if whole else existing
         c = "%c"
         for row in range(rows):
             for vector in range(wide):
