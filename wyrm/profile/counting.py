@@ -14,7 +14,6 @@ from wyrm.engines.native.ir.program import (
     Expression,
     Fail,
     For,
-    Gemm,
     If,
     Invoke,
     Leave,
@@ -149,7 +148,7 @@ class Counter:
             case Invoke(results, name, arguments):
                 found_values = self.call(self._functions[name], [self._value(each) for each in arguments])
                 self._variables |= dict(zip((each.name for each in results), found_values, strict=True))
-            case LibraryCall() | Product() | Gemm():
+            case LibraryCall() | Product():
                 self.tally.exact = False  # the number of its operations is not known
 
     def _for(self, loop: For) -> None:

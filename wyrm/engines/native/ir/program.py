@@ -179,18 +179,6 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
-class Gemm:
-    """A BLAS call that multiplies two column-major matrices: `c = beta * c + a @ b`.
-
-    The operands are those of BLAS `gemm` without alpha: whether a and b are transposed, the sizes m, n and k, a and its
-    leading dimension, b and its leading dimension, beta as a bool, c and its leading dimension.
-    """
-
-    operands: tuple[Expression, ...]
-    type: ScalarType
-
-
-@dataclass(frozen=True, slots=True)
 class LibraryCall:
     """A call of a BLAS or LAPACK function, such as "dpotrf". Fortran takes all arguments by address.
 
@@ -201,7 +189,7 @@ class LibraryCall:
     arguments: tuple[Expression, ...]
 
 
-Statement = Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Product | Gemm | LibraryCall
+Statement = Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Product | LibraryCall
 
 
 def every(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -342,7 +330,5 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
                 yield f"{indent}{f'{_list(results)} = ' if results else ''}{function}({_list(arguments)})"
             case Product(operands):
                 yield f"{indent}product({_list(operands)})"
-            case Gemm(operands):
-                yield f"{indent}gemm({_list(operands)})"
             case LibraryCall(name, arguments):
                 yield f"{indent}{name}({_list(arguments)})"

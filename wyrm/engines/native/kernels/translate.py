@@ -16,7 +16,6 @@ from wyrm.engines.native.ir.program import (
     Assign,
     Expression,
     For,
-    Gemm,
     Invoke,
     LibraryCall,
     LoopFunction,
@@ -202,7 +201,7 @@ def _callees_first(root: str, calls: Callable[[str], list[str]]) -> list[str]:
 
 
 # The position of the result among the operands of a product.
-_RESULTS: dict[type, int] = {Product: 9, Gemm: 10}
+_RESULT = 9
 
 
 def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> frozenset[int]:
@@ -232,8 +231,8 @@ def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> 
     for each in statements:
         if isinstance(each, Store):
             written |= of(each.pointer)
-        elif isinstance(each, Product | Gemm):
-            written |= of(each.operands[_RESULTS[type(each)]])
+        elif isinstance(each, Product):
+            written |= of(each.operands[_RESULT])
         elif isinstance(each, LibraryCall):
             written = written.union(*map(of, each.arguments))
         elif isinstance(each, Invoke):

@@ -11,7 +11,6 @@ from wyrm.engines.native.ir.program import (
     Expression,
     Fail,
     For,
-    Gemm,
     If,
     Invoke,
     Leave,
@@ -177,8 +176,6 @@ class _FunctionEmitter(Instructions):
                 self._invoke(statement)
             case Product():
                 self._product(statement)
-            case Gemm():
-                self._gemm(statement)
             case LibraryCall():
                 self._library_call(statement)
 
@@ -288,21 +285,6 @@ class _FunctionEmitter(Instructions):
         self._declared.add(f"declare void @{symbol}({', '.join(types)})")
         given = [f"{type} {self._value(each)}" for type, each in zip(types, product.operands, strict=True)]
         self._do(f"call void @{symbol}({', '.join(given)})")
-
-    def _gemm(self, product: Gemm) -> None:
-        """Emit a BLAS call. Fortran takes all arguments by address."""
-        name, number = ("wyrm_sgemm", "float") if product.type == FLOAT32 else ("wyrm_dgemm", "double")
-        self._declared.add(f"declare void @{name}({', '.join(['ptr'] * 13)})")
-        a_transposed, b_transposed, m, n, k, a, a_step, b, b_step, beta, c, c_step = map(self._value, product.operands)
-        letters = [self._new(f"select i1 {transposed}, i8 116, i8 110") for transposed in (a_transposed, b_transposed)]
-        factor = self._new(f"select i1 {beta}, {number} 1.0, {number} 0.0")
-        address = self._address
-        # A BLAS with 32-bit integers reads the lower halves of these 64-bit integers (little-endian).
-        m, n, k, a_step, b_step, c_step = (address("i64", size) for size in (m, n, k, a_step, b_step, c_step))
-        one, factor = address(number, "1.0"), address(number, factor)
-        first, second = (address("i8", letter) for letter in letters)
-        arguments = [first, second, m, n, k, one, a, a_step, b, b_step, factor, c, c_step]
-        self._do(f"call void @{name}({', '.join(f'ptr {each}' for each in arguments)})")
 
     def _library_call(self, call: LibraryCall) -> None:
         self._declared.add(f"declare void @wyrm_{call.name}({', '.join(['ptr'] * len(call.arguments))})")

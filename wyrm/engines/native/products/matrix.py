@@ -22,6 +22,7 @@ from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
 _DEPTHS = (256, 512)
 # Right operands that at most this many blocks of rows use are read where they lie.
 _UNPACKED_USES = 5
+_FEW_ROWS, _SHALLOW = 8, 16
 # The most columns of a block: the result is written a block at a time.
 _WIDEST = 4096
 # Rows of the left operand nearer than this many bytes share pages, and copies pay off for this many panels of columns.
@@ -112,6 +113,9 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     longest = str(_DEPTHS[0])
     for shorter, longer in pairwise(_DEPTHS):
         longest = to.select(to.compare("sgt", "%inner", shorter**2), "i64", str(longer), longest)
+    # A few rows wait for memory, which comes fastest as few rows of the right operand, each as a whole.
+    waits = to.both(to.compare("sle", "%rows", _FEW_ROWS), to.compare("sge", to.multiply("%inner", "%columns"), elements))
+    longest = to.select(to.both(in_place, waits), "i64", str(_SHALLOW), longest)
     parts = to.higher(to.divide(to.add("%inner", to.subtract(longest, 1)), longest), 1)
     part = to.divide(to.add("%inner", to.subtract(parts, 1)), parts)
     tiles = to.higher(to.divide(to.add("%rows", vectors.rows - 1), vectors.rows), 1)

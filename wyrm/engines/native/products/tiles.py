@@ -14,8 +14,6 @@ from wyrm.engines.native.products.writer import Writer
 _ROWS_AN_ADDRESS = 3
 # So many terms are summed in registers. Sums of these sums lose less precision than one long sum.
 _BLOCK = 128
-# Few rows wait for the right operand: it is fetched so many rows ahead.
-_FEW, _AHEAD = 4, 16
 # While so many terms are summed, the rows of the result are fetched.
 _FETCHING_PAYS = 64
 
@@ -28,7 +26,6 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
     to = Writer()
     bases = [vectors.address(to, "%a", to.multiply("%ar", row)) for row in range(0, rows, _ROWS_AN_ADDRESS)]
     two_rows = to.multiply("%ar", 2)
-    ahead = to.multiply("%bs", _AHEAD)
     offsets: list[str | int] = [0, "%ar", two_rows]
 
     existing = vectors.below(to, to.subtract("%columns", (wide - 1) * vectors.width))
@@ -37,9 +34,6 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
     def step(_index: str, b: str, *rest: str) -> list[str]:
         starts, totals = rest[: len(bases)], rest[len(bases) :]
         right = [vectors.load(to, b, vector * vectors.width, mask) for vector, mask in enumerate(masks)]
-        if rows <= _FEW:
-            for vector in range(wide):
-                vectors.prefetch(to, vectors.address(to, b, ahead), vector * vectors.width)
         sums: list[str] = []
         for row in range(rows):
             start = starts[row // _ROWS_AN_ADDRESS]
@@ -53,7 +47,7 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
         place = "%c"
         for _ in range(rows):
             for vector in range(wide):
-                vectors.prefetch(to, place, vector * vectors.width, write=True)
+                vectors.prefetch(to, place, vector * vectors.width)
             place = vectors.address(to, place, "%cr")
 
     to.branch(to.compare("sge", "%depth", _FETCHING_PAYS), fetch_result)

@@ -56,10 +56,9 @@ class Vectors:
             f"(ptr {place}, i32 {self.bytes}, {self._mask} {mask}, {self.type} zeroinitializer)"
         )
 
-    def prefetch(self, to: Writer, base: str, index: str | int, *, write: bool = False) -> None:
-        """Ask for the memory of a vector that is read or written soon. Any address is allowed."""
-        place = self.address(to, base, index)
-        to.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(write)}, i32 3, i32 1)")
+    def prefetch(self, to: Writer, base: str, index: str | int) -> None:
+        """Ask for the memory of a vector that is written soon. Any address is allowed."""
+        to.do(f"call void @llvm.prefetch.p0(ptr {self.address(to, base, index)}, i32 1, i32 3, i32 1)")
 
     def store(self, to: Writer, value: str, base: str, index: str | int = 0, mask: str | None = None) -> None:
         """Store a vector; lanes outside of the mask are not written."""
